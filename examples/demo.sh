@@ -1,9 +1,9 @@
-# demo.sh [TEST…]: a small real session on agents of this machine, in a directory of its own. Of that only the last project stays,
-# with the branch, the pull request and the report that it ends with; nothing does when it fails.
-# Needs git, tmux and mngr on the PATH; no account, no model, no network.
+# demo.sh [TEST…]: run a small, real session with local agents in a temporary directory. At the end only the last project remains,
+# with its branch, pull request and report. If the demo fails, nothing remains.
+# It needs git, tmux and mngr on the PATH, but no account, model or network.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-only=$* # tests of the sample project; all without
+only=$* # tests of the sample project; all tests if empty
 place=$(mktemp -d "${TMPDIR:-/tmp}/mngr-demo.XXXXXX")
 kept=
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE

@@ -1,6 +1,5 @@
-# agents.sh NAME[@VERSION]…: the coding agents that tests run for real, at pinned versions or at this one, each in .agents/NAME
-# or .agents/NAME@VERSION; nothing global.
-# Does nothing that was done before.
+# agents.sh NAME[@VERSION]…: install the real coding agents for the tests, at their pinned version or at VERSION.
+# Each goes to .agents/NAME or .agents/NAME@VERSION, nothing is installed globally. An agent that is already installed is skipped.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -33,7 +32,7 @@ for one; do
         "$place/venv/bin/python" -m pip install -q --disable-pip-version-check "$wanted"
         ln -s ../../venv/bin/aider "$place/node_modules/.bin/aider"
     else
-        # They declare newer versions of node than they need, so that is only said if nothing else works.
+        # The packages require newer versions of node than they need, so show only errors of npm.
         npm install --prefix "$place" --no-audit --no-fund --loglevel=error "$wanted" >/dev/null
     fi
     "$place/node_modules/.bin/$name" --version >/dev/null

@@ -1,6 +1,5 @@
-# engines.sh NAME[@VERSION]…: the libraries of engines that tests run for real, pinned in engines/, each in a virtual
-# environment .engines/NAME[@VERSION]; nothing global.
-# Does nothing that was done before.
+# engines.sh NAME[@VERSION]…: install the engines' real libraries for the tests, at the versions pinned in engines/.
+# Each goes to its own virtual environment .engines/NAME[@VERSION]. An engine that is already installed is skipped.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference and docs/man from the declarations: `python scripts/reference.py DIRECTORY`."""
+"""Writes docs/reference and docs/man from the code: `python scripts/reference.py DIRECTORY`."""
 
 from __future__ import annotations
 
@@ -20,46 +20,61 @@ MADE = "<!-- Made from the code by `make docs`; changes here are lost. -->\n"
 
 
 def declared(name: str) -> CommandSpec:
+    """Return the specification of a command."""
     command: CommandSpec = importlib.import_module(get_module_name(name)).COMMAND
     return command
 
 
 def page_of(name: str) -> str:
-    """The page that holds a command: its own, or that of its group."""
+    """Return the name of the page with a command: its own page, or that of its group."""
     return name.split(maxsplit=1)[0]
 
 
 def option_words(option: Option) -> str:
+    """Return an option's flags and its metavar, as a user types them."""
     return ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
 
 
 def option_text(option: Option) -> str:
-    more = [f"one of: {', '.join(option.choices)}"] if option.choices else []
-    more += ["may be repeated"] if option.is_repeatable else []
-    more += [f"default: {option.default}"] if option.default not in (None, False, "", ()) else []
-    return "; ".join([option.help, *more])
+    """Return an option's help with its choices and default."""
+    details = [f"one of: {', '.join(option.choices)}"] if option.choices else []
+    details += ["may be repeated"] if option.is_repeatable else []
+    details += [f"default: {option.default}"] if option.default not in (None, False, "", ()) else []
+    return "; ".join([option.help, *details])
 
 
 def sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop."""
     return text[:1].upper() + text[1:] + "."
 
 
 # Markdown
 
 
-def table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
-    cells = [(f"`{word}`".replace("|", "\\|"), text.replace("|", "\\|")) for word, text in rows]
-    return "\n".join([f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {a} | {b} |" for a, b in cells)]) + "\n"
+def table(header: tuple[str, str], rows: list[tuple[str, str]]) -> str:
+    """Return a Markdown table with two columns."""
+    cells = [(f"`{term}`".replace("|", "\\|"), text.replace("|", "\\|")) for term, text in rows]
+    return (
+        "\n".join(
+            [
+                f"| {header[0]} | {header[1]} |",
+                "|---|---|",
+                *(f"| {term_cell} | {text_cell} |" for term_cell, text_cell in cells),
+            ]
+        )
+        + "\n"
+    )
 
 
 def command_text(name: str, level: str) -> str:
+    """Return the Markdown section about one command."""
     command = declared(name)
     parts = [
         f"{level} mngr {name}\n",
         sentence(command.summary) + "\n",
         f"```\n{format_usage(command)}\n```\n",
     ]
-    aliases = [alias for alias, meant in ALIASES.items() if meant == name]
+    aliases = [alias for alias, target in ALIASES.items() if target == name]
     if aliases:
         parts.append(f"Also: {', '.join(f'`mngr {alias}`' for alias in aliases)}.\n")
     if command.description:
@@ -72,26 +87,32 @@ def command_text(name: str, level: str) -> str:
     if command.options:
         parts.append(table(("option", "what it does"), [(option_words(o), option_text(o)) for o in command.options]))
     if command.examples:
-        parts.append("```sh\n" + "\n".join(f"# {what}\n{line}" for line, what in command.examples) + "\n```\n")
+        parts.append(
+            "```sh\n" + "\n".join(f"# {description}\n{line}" for line, description in command.examples) + "\n```\n"
+        )
     return "\n".join(parts)
 
 
 def command_pages() -> dict[str, str]:
+    """Return the Markdown pages of all commands by path."""
     pages: dict[str, list[str]] = {}
     for name in COMMANDS:
-        first = page_of(name)
-        if first not in pages:
-            pages[first] = [f"# mngr {first}\n"] if first in COMMAND_GROUPS else []
-        pages[first].append(command_text(name, "##" if first in COMMAND_GROUPS else "#"))
-    foot = "The [options that every command has](README.md#options-everywhere) fit here too.\n"
-    return {f"reference/{name}.md": "\n".join([MADE, *parts, foot]) for name, parts in pages.items()}
+        page = page_of(name)
+        if page not in pages:
+            pages[page] = [f"# mngr {page}\n"] if page in COMMAND_GROUPS else []
+        pages[page].append(command_text(name, "##" if page in COMMAND_GROUPS else "#"))
+    footer = "The [options that every command has](README.md#options-everywhere) fit here too.\n"
+    return {f"reference/{name}.md": "\n".join([MADE, *parts, footer]) for name, parts in pages.items()}
 
 
 def index_page() -> str:
+    """Return the index of the reference."""
     parts = [MADE, "# Reference\n"]
     for section in HELP_SECTIONS:
         rows = [
-            f"- [`mngr {n}`]({page_of(n)}.md): {what}" for n, (where, what, _) in COMMANDS.items() if where == section
+            f"- [`mngr {name}`]({page_of(name)}.md): {summary}"
+            for name, (command_section, summary, _) in COMMANDS.items()
+            if command_section == section
         ]
         parts.append(f"## {section}\n\n" + "\n".join(rows) + "\n")
     parts.append(
@@ -106,18 +127,19 @@ def index_page() -> str:
 
 
 def settings_page() -> str:
+    """Return the page about all settings."""
     rows = []
-    for key, (kind, what) in config.SCHEMA.items():
+    for key, (kind, description) in config.SCHEMA.items():
         table_name, _, name = key.partition(".")
         default = config.DEFAULTS.get(table_name, {}).get(name)
-        noun = {
+        kind_name = {
             bool: "true or false",
             str: "text",
             int: "number",
             list: "list",
             object: "as the option or the plugin wants it",
         }[kind]
-        rows.append((key, f"{what} ({noun}{f'; default: {default}' if default else ''})"))
+        rows.append((key, f"{description} ({kind_name}{f'; default: {default}' if default else ''})"))
     return "\n".join([
         MADE,
         "# Settings\n",
@@ -132,23 +154,24 @@ def settings_page() -> str:
     ])  # fmt: skip
 
 
-def functions(holder: object) -> list[tuple[str, str, str]]:
-    """(name, signature, docstring) of the public functions of a module or class, in the order of the source."""
-    found = []
-    for name, function in vars(holder).items():
+def functions(owner: object) -> list[tuple[str, str, str]]:
+    """Return (name, signature, docstring) of the public functions of a module or class, in source order."""
+    entries = []
+    for name, function in vars(owner).items():
         if inspect.isfunction(function) and not name.startswith("_"):
             signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function))).replace("builtins.", "")
-            found.append(
+            entries.append(
                 (
                     name,
                     signature.replace("(self, ", "(").replace("(self)", "()"),
                     inspect.getdoc(function) or "",
                 )
             )
-    return found
+    return entries
 
 
 def hooks_page() -> str:
+    """Return the page about the plugin hooks."""
     parts = [MADE, "# Hooks\n", (inspect.getdoc(hooks) or "") + "\n"]
     for name, signature, text in functions(hooks):
         if name.startswith("mngr_"):
@@ -158,6 +181,7 @@ def hooks_page() -> str:
 
 
 def fleet_page() -> str:
+    """Return the page about the Python API."""
     parts = [
         MADE,
         "# Fleet\n",
@@ -170,6 +194,7 @@ def fleet_page() -> str:
 
 
 def topics_page() -> str:
+    """Return the page with all help topics."""
     return "\n".join([MADE, "# Topics\n", *(f"## {name}\n\n```\n{text}```\n" for name, text in TOPICS.items())])
 
 
@@ -177,16 +202,19 @@ def topics_page() -> str:
 
 
 def roff(text: str) -> str:
-    plain = text.replace("\\", "\\e").replace("-", "\\-")
-    lines = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in plain).splitlines()
+    """Return the text escaped for roff."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    lines = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped).splitlines()
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)
 
 
 def roff_list(rows: list[tuple[str, str]]) -> list[str]:
-    return [line for word, text in rows for line in (".TP", f".B {roff(word)}", roff(text))]
+    """Return the roff lines of a definition list."""
+    return [line for term, text in rows for line in (".TP", f".B {roff(term)}", roff(text))]
 
 
 def roff_head(name: str, summary: str) -> list[str]:
+    """Return the first roff lines of a manual page."""
     return [
         '.\\" Made from the code by make docs; changes here are lost.',
         f'.TH "{roff(name.upper())}" 1 "" "mngr {__version__}" "mngr manual"',
@@ -196,10 +224,12 @@ def roff_head(name: str, summary: str) -> list[str]:
 
 
 def roff_block(text: str) -> list[str]:
+    """Return the roff lines of preformatted text."""
     return [".nf", roff(text.rstrip("\n")), ".fi"]
 
 
 def command_man(name: str) -> str:
+    """Return the manual page of one command."""
     command = declared(name)
     lines = roff_head("mngr-" + name.replace(" ", "-"), command.summary)
     lines += [".SH SYNOPSIS", f".B {roff(format_usage(command))}"]
@@ -216,17 +246,22 @@ def command_man(name: str) -> str:
     ]
     if command.examples:
         lines.append(".SH EXAMPLES")
-        for line, what in command.examples:
-            lines += [".PP", roff(sentence(what)), ".PP", ".RS 4", *roff_block(line), ".RE"]
+        for line, description in command.examples:
+            lines += [".PP", roff(sentence(description)), ".PP", ".RS 4", *roff_block(line), ".RE"]
     lines += [".SH SEE ALSO", ".BR mngr (1)"]
     return "\n".join(lines) + "\n"
 
 
 def main_man() -> str:
+    """Return the manual page of mngr itself."""
     lines = roff_head("mngr", "run coding agents, many at a time, each with its own copy of a repository")
     lines += [".SH SYNOPSIS", ".B mngr COMMAND [NAME] [OPTIONS]", ".SH COMMANDS"]
     for section in HELP_SECTIONS:
-        rows = [(f"mngr {name}", what) for name, (where, what, _) in COMMANDS.items() if where == section]
+        rows = [
+            (f"mngr {name}", summary)
+            for name, (command_section, summary, _) in COMMANDS.items()
+            if command_section == section
+        ]
         lines += [f".SS {section}", *roff_list(rows)]
     lines += [".SH OPTIONS", *roff_list([(option_words(o), option_text(o)) for o in COMMON_OPTIONS])]
     for name, text in TOPICS.items():
@@ -240,8 +275,8 @@ def main_man() -> str:
 
 
 def pages() -> dict[str, str]:
-    """Every page by its path under docs."""
-    made = {
+    """Return every page by its path below docs."""
+    pages_by_path = {
         **command_pages(),
         "reference/README.md": index_page(),
         "reference/settings.md": settings_page(),
@@ -250,19 +285,19 @@ def pages() -> dict[str, str]:
         "reference/topics.md": topics_page(),
         "man/mngr.1": main_man(),
     }
-    made.update({f"man/mngr-{name.replace(' ', '-')}.1": command_man(name) for name in COMMANDS})
-    return made
+    pages_by_path.update({f"man/mngr-{name.replace(' ', '-')}.1": command_man(name) for name in COMMANDS})
+    return pages_by_path
 
 
 def main(folder: str) -> None:
-    """Write all pages and remove those whose command is gone."""
-    made = {Path(folder) / name: text for name, text in pages().items()}
-    for place in ("reference", "man"):
-        (Path(folder) / place).mkdir(parents=True, exist_ok=True)
-        for old in (Path(folder) / place).iterdir():
-            if old not in made:
-                old.unlink()
-    for path, text in made.items():
+    """Write all pages, and remove the pages of commands that no longer exist."""
+    pages_by_path = {Path(folder) / name: text for name, text in pages().items()}
+    for subfolder in ("reference", "man"):
+        (Path(folder) / subfolder).mkdir(parents=True, exist_ok=True)
+        for existing in (Path(folder) / subfolder).iterdir():
+            if existing not in pages_by_path:
+                existing.unlink()
+    for path, text in pages_by_path.items():
         path.write_text(text, encoding="utf-8")
 
 

@@ -1,15 +1,15 @@
-# setup.sh [PROGRAM=PACKAGE]…: the programs mngr needs and those named, .venv with pinned packages, mngr itself.
-# Does nothing that was done before, so the second run takes a moment.
+# setup.sh [PROGRAM=PACKAGE]…: install the programs mngr needs and the named ones, create .venv with pinned packages and mngr.
+# Completed steps are skipped, so a second run is quick.
 set -eu
 cd "$(dirname "$0")/.."
-PATH=$PATH:/usr/sbin:/sbin # where servers are, whoever looks
+PATH=$PATH:/usr/sbin:/sbin # servers such as sshd are there, also for ordinary users
 
 fail() {
     printf 'Error: %s\nHint: %s\n' "$1" "$2" >&2
     exit 1
 }
 
-# Install packages as root; else name the one command to run.
+# Install packages as root. Other users get the command to run.
 install() {
     if ! command -v apt-get >/dev/null 2>&1; then
         fail "missing: $*" "install them with your package manager, for example: brew install $*"
@@ -24,7 +24,7 @@ install() {
     apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
-# The interpreter itself, not a version manager's shim in front of it, which can cost 100 ms a start.
+# Print the path of the interpreter itself. A version manager's shim can add 100 ms to each start.
 find_python() {
     for name in python3 python3.14 python3.13 python3.12 python3.11; do
         found=$("$name" -c 'import sys; print(sys._base_executable if sys.version_info >= (3, 11) else "")' 2>/dev/null) || continue
@@ -55,7 +55,7 @@ if ! { [ -f .venv/stamp ] && [ "$(cat .venv/stamp)" = "$stamp" ] && .venv/bin/py
     printf '%s\n' "$stamp" >.venv/stamp
 fi
 
-# The player for recordings, as it is in the npm registry; without npm pages show recordings as text, and say so.
+# Download the player for recordings from the npm registry. Without npm, pages show recordings as text.
 player=asciinema-player@3.17.0
 static=src/mngr/web/static
 if [ "$(cat .venv/player 2>/dev/null)" != "$player" ] || ! [ -f "$static/asciinema-player.css" ]; then

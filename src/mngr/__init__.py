@@ -1,4 +1,4 @@
-"""mngr runs coding agents, many at a time, anywhere."""
+"""mngr runs many coding agents at a time, on any machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPORTS = {"Fleet": "mngr.api", "AgentView": "mngr.base.model", "MngrError": "m
 
 
 def __getattr__(name: str) -> object:
-    """What `from mngr import …` finds, imported only when asked for."""
+    """Import and return a public name of the package on first use."""
     if name not in _EXPORTS:
         raise AttributeError(f"module 'mngr' has no attribute {name!r}")
     import importlib

@@ -1,4 +1,4 @@
-"""`python -m mngr` is `mngr`."""
+"""Makes `python -m mngr` the same as `mngr`."""
 
 from mngr.cli.main import main
 

@@ -75,10 +75,10 @@ def test_a_timeout_kills_the_command(tmp_path: Path) -> None:
 def test_a_command_that_writes_without_end_is_killed(tmp_path: Path, stream: int) -> None:
     note = tmp_path / "pid"
     with pytest.raises(MngrError, match="sh was ended: it wrote more than 3 MB"):
-        shell.run(["sh", "-c", f"echo $$ >{note}; exec cat /dev/zero >&{stream}"], most=3 << 20)
+        shell.run(["sh", "-c", f"echo $$ >{note}; exec cat /dev/zero >&{stream}"], max_bytes=3 << 20)
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
-    assert len(shell.run(["head", "-c", str(3 << 20), "/dev/zero"], most=3 << 20).out) == 3 << 20
+    assert len(shell.run(["head", "-c", str(3 << 20), "/dev/zero"], max_bytes=3 << 20).out) == 3 << 20
 
 
 def test_a_missing_program_is_named_with_how_to_get_it() -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong: the right exit code, what and why, the next step, no traceback, and nothing half-done."""
+"""Tests of wrong input: the exit code, a clear error with a hint, no traceback, and nothing half-done."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.support.repos import list_refs
 RUN = ("--", "sleep", "1000")
 
 
-def is_clear(ran: ProgramResult) -> bool:
-    """Two kinds of line, Error and Hint, and nothing of our insides."""
-    lines = ran.err.rstrip("\n").split("\n")
-    assert lines[0].startswith("Error: ") and lines[-1].startswith("Hint: "), ran.err
-    assert "Traceback" not in ran.err and "bug in mngr" not in ran.err and ran.out == ""
+def is_clear(result: ProgramResult) -> bool:
+    """True when standard error is an error with a hint, without a traceback."""
+    lines = result.err.rstrip("\n").split("\n")
+    assert lines[0].startswith("Error: ") and lines[-1].startswith("Hint: "), result.err
+    assert "Traceback" not in result.err and "bug in mngr" not in result.err and result.out == ""
     return True
 
 
@@ -95,9 +95,9 @@ UNKNOWN = [
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("code", "said", "line"), UNKNOWN, ids=[row[2] for row in UNKNOWN])
-def test_what_is_not_known(mngr: MngrProgram, code: int, said: str, line: str) -> None:
-    ran = mngr(*line.split(), code=code)
-    assert said in ran.err and is_clear(ran)
+def test_unknown_names_and_wrong_options_fail_with_a_hint(mngr: MngrProgram, code: int, said: str, line: str) -> None:
+    result = mngr(*line.split(), code=code)
+    assert said in result.err and is_clear(result)
     assert not mngr.home.exists() and nothing_was_made(mngr)
 
 
@@ -122,13 +122,13 @@ def test_what_is_not_known(mngr: MngrProgram, code: int, said: str, line: str) -
         "名",
     ],
 )
-def test_names_that_no_agent_can_have(mngr: MngrProgram, name: str) -> None:
-    ran = mngr("create", name, *RUN, code=2)
-    assert is_clear(ran)
-    assert "\x1b" not in ran.err and nothing_was_made(mngr)
+def test_create_rejects_invalid_agent_names(mngr: MngrProgram, name: str) -> None:
+    result = mngr("create", name, *RUN, code=2)
+    assert is_clear(result)
+    assert "\x1b" not in result.err and nothing_was_made(mngr)
 
 
-def test_the_longest_name_works(mngr: MngrProgram) -> None:
+def test_a_name_of_63_characters_works_and_a_longer_one_fails(mngr: MngrProgram) -> None:
     name = "a" * 63
     mngr("create", name, *RUN)
     assert mngr.get_agent(name)["state"] == "RUNNING"
@@ -138,61 +138,61 @@ def test_the_longest_name_works(mngr: MngrProgram) -> None:
 # ---- directories and repositories
 
 
-def test_a_directory_that_is_no_repository(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_create_outside_a_git_repository_fails(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     for words in (
         ("create", "foo", "--transfer", "worktree", *RUN),
         ("create", "foo", "--transfer", "mirror", *RUN),
     ):
-        ran = mngr(*words, cwd=plain, code=1)
-        assert "is not in a git repository" in ran.err and is_clear(ran)
+        result = mngr(*words, cwd=plain, code=1)
+        assert "is not in a git repository" in result.err and is_clear(result)
     assert not mngr.home.exists()
 
 
-def test_a_repository_without_commits(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_create_in_a_repository_without_commits_fails(mngr: MngrProgram, tmp_path: Path) -> None:
     run_git(tmp_path, "init", "-q", "young")
-    ran = mngr("create", "foo", *RUN, cwd=tmp_path / "young", code=1)
-    assert "has no commits" in ran.err and is_clear(ran) and not mngr.home.exists()
+    result = mngr("create", "foo", *RUN, cwd=tmp_path / "young", code=1)
+    assert "has no commits" in result.err and is_clear(result) and not mngr.home.exists()
 
 
-def test_a_dirty_tree_a_branch_that_exists_and_one_that_is_checked_out(mngr: MngrProgram) -> None:
+def test_create_fails_with_a_dirty_tree_or_a_branch_in_use(mngr: MngrProgram) -> None:
     run_git(mngr.repo, "branch", "taken")
     (mngr.repo / "new.txt").write_text("x")
-    for words, said in (
+    for words, message in (
         ((), "uncommitted changes: new.txt"),
         (("--dirty", "ignore", "--branch", ":taken"), "there is already a branch 'taken'"),
         (("--dirty", "ignore", "--branch", "main"), f"is checked out at {mngr.repo}"),
     ):
-        ran = mngr("create", "foo", *words, *RUN, code=1)
-        assert said in ran.err and is_clear(ran) and nothing_was_made(mngr)
+        result = mngr("create", "foo", *words, *RUN, code=1)
+        assert message in result.err and is_clear(result) and nothing_was_made(mngr)
     assert list(list_refs(mngr.repo)) == ["refs/heads/main", "refs/heads/taken"]
 
 
 @pytest.mark.parametrize("missing", ["git", "tmux"])
-def test_a_missing_program(mngr: MngrProgram, tmp_path: Path, missing: str) -> None:
-    place = tmp_path / "bin"
-    place.mkdir()
+def test_create_names_a_missing_program_and_list_still_works(mngr: MngrProgram, tmp_path: Path, missing: str) -> None:
+    directory = tmp_path / "bin"
+    directory.mkdir()
     for name in "sh env git tmux tar awk date grep tr sort mkdir rm chmod cat sleep ps pkill pgrep sed xargs find dirname".split():
         if name != missing:
-            (place / name).symlink_to(shutil.which(name) or "/bin/false")
-    ran = mngr("create", "foo", *RUN, env={"PATH": str(place)}, code=1)
-    assert f"{missing} is not installed" in ran.err and is_clear(ran) and nothing_was_made(mngr)
-    assert mngr("list", env={"PATH": str(place)}).code == 0
+            (directory / name).symlink_to(shutil.which(name) or "/bin/false")
+    result = mngr("create", "foo", *RUN, env={"PATH": str(directory)}, code=1)
+    assert f"{missing} is not installed" in result.err and is_clear(result) and nothing_was_made(mngr)
+    assert mngr("list", env={"PATH": str(directory)}).code == 0
 
 
-def test_the_current_directory_was_deleted(mngr: MngrProgram, tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
+def test_commands_fail_clearly_in_a_deleted_directory(mngr: MngrProgram, tmp_path: Path) -> None:
+    directory = tmp_path / "gone"
     for words in (["list"], ["create", "foo", *RUN], ["stop", "foo"], ["list", "--home", "relative"]):
-        gone.mkdir()
+        directory.mkdir()
         line = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
-        argv = ["sh", "-c", line, "sh", str(gone), str(BIN_DIR / "mngr"), *words]
-        done = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and is_clear(ProgramResult(tuple(argv), 1, done.stdout, done.stderr))
-        assert "the current directory is gone" in done.stderr
+        argv = ["sh", "-c", line, "sh", str(directory), str(BIN_DIR / "mngr"), *words]
+        process = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=False)
+        assert process.returncode == 1 and is_clear(ProgramResult(tuple(argv), 1, process.stdout, process.stderr))
+        assert "the current directory is gone" in process.stderr
 
 
-def test_a_work_dir_deleted_by_hand(mngr: MngrProgram) -> None:
+def test_commands_fail_clearly_after_the_work_dir_is_deleted(mngr: MngrProgram) -> None:
     for name, mode in (("tree", "worktree"), ("own", "mirror")):
         mngr("create", name, "--transfer", mode, *RUN)
         shutil.rmtree(mngr.get_work_dir(name))
@@ -203,8 +203,8 @@ def test_a_work_dir_deleted_by_hand(mngr: MngrProgram) -> None:
             ("pull", f"{name}:x"),
             ("create", "x", "--from", name, *RUN),
         ):
-            ran = mngr(*words, code=1)
-            assert is_clear(ran), words
+            result = mngr(*words, code=1)
+            assert is_clear(result), words
         mngr("stop", name)
         assert "is gone" in mngr("start", name, code=1).err
     assert mngr("pull", "tree").out.startswith("mngr/tree is at ")
@@ -212,7 +212,7 @@ def test_a_work_dir_deleted_by_hand(mngr: MngrProgram) -> None:
     assert [(a["state"], a["dirty"]) for a in mngr.run_json("list", "--git")["agents"]] == [("STOPPED", None)] * 2
 
 
-def test_a_source_repository_deleted_by_hand(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_agents_keep_working_after_the_source_repository_is_deleted(mngr: MngrProgram, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(mngr.repo, source, symlinks=True)
     for name, mode in (("tree", "worktree"), ("own", "mirror")):
@@ -233,35 +233,35 @@ def test_a_source_repository_deleted_by_hand(mngr: MngrProgram, tmp_path: Path) 
 # ---- homes
 
 
-def test_a_home_of_another_program(mngr: MngrProgram) -> None:
+def test_a_home_with_files_of_another_program_is_rejected(mngr: MngrProgram) -> None:
     mngr.home.mkdir()
     (mngr.home / "theirs.db").write_text("x")
     for words in (("create", "foo", *RUN), ("list",), ("stop", "foo")):
-        ran = mngr(*words, code=1)
-        assert "the home of another program" in ran.err and is_clear(ran)
+        result = mngr(*words, code=1)
+        assert "the home of another program" in result.err and is_clear(result)
     assert [p.name for p in mngr.home.iterdir()] == ["theirs.db"]
     (mngr.home / "version").write_text("theirs 3\n")
     assert "the home of another program" in mngr("create", "foo", *RUN, code=1).err
 
 
-def test_a_home_of_a_newer_version(mngr: MngrProgram) -> None:
+def test_a_home_of_a_newer_version_is_rejected(mngr: MngrProgram) -> None:
     mngr.home.mkdir()
     (mngr.home / "version").write_text("mngr 99\n")
     for words in (("create", "foo", *RUN), ("list",)):
-        ran = mngr(*words, code=1)
-        assert "newer mngr (layout 99" in ran.err and is_clear(ran)
+        result = mngr(*words, code=1)
+        assert "newer mngr (layout 99" in result.err and is_clear(result)
     assert [p.name for p in mngr.home.iterdir()] == ["version"]
 
 
-def test_a_home_that_is_a_file(mngr: MngrProgram) -> None:
+def test_a_home_that_is_a_file_is_rejected(mngr: MngrProgram) -> None:
     mngr.home.write_text("a file")
     for words in (("create", "foo", *RUN), ("list",), ("list", "--home", str(mngr.home / "below"))):
         assert is_clear(mngr(*words, code=1))
     assert mngr.home.read_text() == "a file"
 
 
-def end_server(home: Path) -> None:
-    """What the fixture does for the home of its own."""
+def kill_tmux_server(home: Path) -> None:
+    """Kill the tmux server of a home, as the fixture does for its own home."""
     socket = os.readlink(home / "tmux.socket")
     subprocess.run(["tmux", "-S", socket, "kill-server"], check=False)
     Path(socket).unlink(missing_ok=True)
@@ -269,35 +269,35 @@ def end_server(home: Path) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own for the home, of 3 MB; skipped over by tests where nobody may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
+    """A 3 MB disk for the home, or a plain directory where the test may not mount one."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(directory)]
     mounted = os.getuid() == 0 and subprocess.run(words, capture_output=True, check=False).returncode == 0
-    yield place
+    yield directory
     if mounted:
-        subprocess.run(["umount", "-l", str(place)], check=False)
+        subprocess.run(["umount", "-l", str(directory)], check=False)
 
 
-def cut_short(mngr: MngrProgram, home: Path, *words: str, size: int = 100_000) -> ProgramResult:
-    """Run with files limited in size, which is what a full disk looks like where there is none of its own."""
+def run_with_size_limit(mngr: MngrProgram, home: Path, *words: str, size: int = 100_000) -> ProgramResult:
+    """Run mngr with a limit on file sizes, which acts like a full disk where none can be mounted."""
     argv = ["prlimit", f"--fsize={size}", str(BIN_DIR / "mngr"), "--home", str(home), *words]
-    done = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
-    return ProgramResult(tuple(argv), done.returncode, done.stdout, done.stderr)
+    process = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
+    return ProgramResult(tuple(argv), process.returncode, process.stdout, process.stderr)
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror", "copy"])
-def test_a_disk_that_fills_up_on_the_way(mngr: MngrProgram, disk: Path, mode: str) -> None:
+def test_create_leaves_nothing_behind_when_the_disk_fills_up(mngr: MngrProgram, disk: Path, mode: str) -> None:
     (mngr.repo / "big").write_bytes(os.urandom(4_000_000))
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "big")
     home = disk / "home"
     if os.path.ismount(disk):
-        ran = mngr("--home", str(home), "create", "foo", "--transfer", mode, *RUN, code=1)
+        result = mngr("--home", str(home), "create", "foo", "--transfer", mode, *RUN, code=1)
     else:
-        ran = cut_short(mngr, home, "create", "foo", "--transfer", mode, *RUN)
-        assert ran.code == 1
-    assert is_clear(ran)
+        result = run_with_size_limit(mngr, home, "create", "foo", "--transfer", mode, *RUN)
+        assert result.code == 1
+    assert is_clear(result)
     assert mngr("--home", str(home), "list", "--ids").out == ""
     assert list((home / "work").iterdir()) == [] == list((home / "agents").iterdir())
     assert nothing_was_made(mngr)
@@ -305,17 +305,17 @@ def test_a_disk_that_fills_up_on_the_way(mngr: MngrProgram, disk: Path, mode: st
 
 def test_a_record_is_written_whole_or_not_at_all(mngr: MngrProgram) -> None:
     for size in (10, 200):
-        ran = cut_short(mngr, mngr.home, "create", "foo", *RUN, size=size)
-        assert ran.code == 1 and is_clear(ran) and "make room" in ran.err
+        result = run_with_size_limit(mngr, mngr.home, "create", "foo", *RUN, size=size)
+        assert result.code == 1 and is_clear(result) and "make room" in result.err
     mngr("create", "foo", *RUN)
     before = (mngr.get_agent_dir("foo") / "agent.json").read_bytes()
-    ran = cut_short(mngr, mngr.home, "label", "foo", "a=b", size=200)
-    assert ran.code == 1 and is_clear(ran)
+    result = run_with_size_limit(mngr, mngr.home, "label", "foo", "a=b", size=200)
+    assert result.code == 1 and is_clear(result)
     assert (mngr.get_agent_dir("foo") / "agent.json").read_bytes() == before
     assert not list(mngr.get_agent_dir("foo").glob("*.new"))
 
 
-def test_a_disk_that_is_full_already(mngr: MngrProgram, disk: Path) -> None:
+def test_a_full_disk_leaves_existing_agents_unchanged(mngr: MngrProgram, disk: Path) -> None:
     home = disk / "home"
     mngr("--home", str(home), "create", "first", "--transfer", "none", *RUN)
     if os.path.ismount(disk):
@@ -324,17 +324,17 @@ def test_a_disk_that_is_full_already(mngr: MngrProgram, disk: Path) -> None:
             while True:
                 os.write(fd, b"x" * 1000)
         os.close(fd)
-        ran = mngr("--home", str(home), "create", "foo", *RUN, code=1)
-        assert is_clear(ran) and "room" in ran.err
+        result = mngr("--home", str(home), "create", "foo", *RUN, code=1)
+        assert is_clear(result) and "room" in result.err
         assert is_clear(mngr("--home", str(home), "label", "first", "a=b", code=1))
         (disk / "filler").unlink()
     rows = mngr.run_json("--home", str(home), "list")["agents"]
     assert [(a["name"], a["state"], a["labels"]) for a in rows] == [("first", "RUNNING", {})]
-    end_server(home)
+    kill_tmux_server(home)
     assert nothing_was_made(mngr)
 
 
-def test_a_read_only_home(mngr: MngrProgram, disk: Path) -> None:
+def test_a_read_only_home_fails_clearly_and_can_still_be_listed(mngr: MngrProgram, disk: Path) -> None:
     home = disk / "home"
     mngr("--home", str(home), "create", "first", "--transfer", "none", *RUN)
     if os.path.ismount(disk):
@@ -348,13 +348,13 @@ def test_a_read_only_home(mngr: MngrProgram, disk: Path) -> None:
             ("rename", "first", "x"),
             ("limit", "first", "--idle", "1h"),
         ):
-            ran = mngr("--home", str(home), *words, code=1)
-            assert is_clear(ran), words
-            assert "ead-only" in ran.err or "ermission" in ran.err, ran.err
-        ran = mngr("--home", str(disk / "other"), "create", "foo", *RUN, code=1)
-        assert is_clear(ran) or os.getuid()
+            result = mngr("--home", str(home), *words, code=1)
+            assert is_clear(result), words
+            assert "ead-only" in result.err or "ermission" in result.err, result.err
+        result = mngr("--home", str(disk / "other"), "create", "foo", *RUN, code=1)
+        assert is_clear(result) or os.getuid()
     assert [a["name"] for a in mngr.run_json("--home", str(home), "list")["agents"]] == ["first"]
-    end_server(home)
+    kill_tmux_server(home)
     subprocess.run(["chmod", "-R", "u+w", str(home)], capture_output=True, check=False)
     assert nothing_was_made(mngr)
 
@@ -362,7 +362,7 @@ def test_a_read_only_home(mngr: MngrProgram, disk: Path) -> None:
 # ---- tmux
 
 
-def test_a_dead_tmux_server(mngr: MngrProgram) -> None:
+def test_commands_work_after_the_tmux_server_died(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr.run_tmux("kill-server")
     wait_for(lambda: mngr.get_agent("foo")["state"] == "FAILED")
@@ -374,16 +374,16 @@ def test_a_dead_tmux_server(mngr: MngrProgram) -> None:
     assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"bar": "FAILED", "new": "RUNNING"}
 
 
-def test_a_socket_directory_of_somebody_else(mngr: MngrProgram, tmp_path: Path) -> None:
-    """His server would be told our environment, and could tell us anything."""
-    theirs = tmp_path / "theirs" if os.getuid() == 0 else Path("/usr")
-    theirs.mkdir(exist_ok=True)
+def test_a_socket_directory_of_another_user_is_rejected(mngr: MngrProgram, tmp_path: Path) -> None:
+    """A server of another user would get the environment, and could answer anything."""
+    other_dir = tmp_path / "theirs" if os.getuid() == 0 else Path("/usr")
+    other_dir.mkdir(exist_ok=True)
     if os.getuid() == 0:
-        os.chown(theirs, 12345, 12345)
+        os.chown(other_dir, 12345, 12345)
     mngr("create", "foo", *RUN)
-    ours = os.readlink(mngr.home / "tmux.socket")
+    own_socket = os.readlink(mngr.home / "tmux.socket")
     (mngr.home / "tmux.socket").unlink()
-    (mngr.home / "tmux.socket").symlink_to(theirs / "socket")
+    (mngr.home / "tmux.socket").symlink_to(other_dir / "socket")
     try:
         agent = mngr.get_agent("foo")
         assert (agent["state"], agent["state_reason"]) == ("UNKNOWN", "tmux does not answer")
@@ -392,26 +392,26 @@ def test_a_socket_directory_of_somebody_else(mngr: MngrProgram, tmp_path: Path) 
             ("rename", "foo", "x"),
             ("limit", "foo", "--idle", "1h"),
         ):
-            ran = mngr(*words, code=1)
-            assert f"{theirs} is not a directory of yours" in ran.err and is_clear(ran), words
+            result = mngr(*words, code=1)
+            assert f"{other_dir} is not a directory of yours" in result.err and is_clear(result), words
         assert [a["name"] for a in mngr.list_agents()] == ["foo"]
     finally:
         (mngr.home / "tmux.socket").unlink()
-        (mngr.home / "tmux.socket").symlink_to(ours)
+        (mngr.home / "tmux.socket").symlink_to(own_socket)
     assert mngr.get_agent("foo")["state"] == "RUNNING"
     assert mngr.run_json("limit", "foo")["results"][0]["idle_timeout"] is None
 
 
-# ---- bugs of ours
+# ---- crashes
 
 
-def plugin(place: Path, body: str) -> dict[str, str]:
-    """A plugin on the import path; the environment that finds it."""
-    folder = place / "boom-1.0.dist-info"
+def write_plugin(directory: Path, body: str) -> dict[str, str]:
+    """Write a plugin and return the environment that puts it on the import path."""
+    folder = directory / "boom-1.0.dist-info"
     folder.mkdir(parents=True)
     (folder / "entry_points.txt").write_text("[mngr]\nboom = boom\n")
-    (place / "boom.py").write_text("import sys\nimport pluggy\nhook = pluggy.HookimplMarker('mngr')\n" + body)
-    return {"PYTHONPATH": str(place)}
+    (directory / "boom.py").write_text("import sys\nimport pluggy\nhook = pluggy.HookimplMarker('mngr')\n" + body)
+    return {"PYTHONPATH": str(directory)}
 
 
 COMMAND = """
@@ -426,13 +426,13 @@ def mngr_commands():
 """
 
 
-def test_a_bug_is_two_lines_and_a_crash_log_without_secrets(mngr: MngrProgram, tmp_path: Path) -> None:
-    env = plugin(tmp_path / "plugins", COMMAND)
+def test_a_crash_prints_two_lines_and_writes_a_log_without_secrets(mngr: MngrProgram, tmp_path: Path) -> None:
+    env = write_plugin(tmp_path / "plugins", COMMAND)
     mngr("create", "foo", *RUN)
-    ran = mngr("boom", "hunter2", "--token", "hunter3", "--token=hunter4", env={**env, "SECRET": "hunter5"}, code=3)
-    first, second = ran.err.splitlines()
-    assert first == "Error: this is a bug in mngr: ZeroDivisionError" and second.startswith("Hint: ") and ran.out == ""
-    log = Path(second.rpartition(": ")[2])
+    result = mngr("boom", "hunter2", "--token", "hunter3", "--token=hunter4", env={**env, "SECRET": "hunter5"}, code=3)
+    error, hint = result.err.splitlines()
+    assert error == "Error: this is a bug in mngr: ZeroDivisionError" and hint.startswith("Hint: ") and result.out == ""
+    log = Path(hint.rpartition(": ")[2])
     assert log.parent == mngr.home / "crashes" and log.stat().st_mode & 0o777 == 0o600
     text = log.read_text()
     assert "ZeroDivisionError: by us" in text and "boom.py" in text and "hunter" not in text
@@ -441,8 +441,8 @@ def test_a_bug_is_two_lines_and_a_crash_log_without_secrets(mngr: MngrProgram, t
     assert str(other / "crashes") in mngr("--home", str(other), "boom", env=env, code=3).err
 
 
-def test_a_plugin_that_objects_or_fails_undoes_the_creation(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_failing_plugin_hook_undoes_the_creation(mngr: MngrProgram, tmp_path: Path) -> None:
     body = "@hook\ndef mngr_step(home, operation, step, agent):\n    if step == 'launch':\n        raise KeyError('mine')\n"
-    ran = mngr("create", "foo", *RUN, env=plugin(tmp_path / "plugins", body), code=1)
-    assert "a plugin failed in mngr_step: KeyError" in ran.err and is_clear(ran)
+    result = mngr("create", "foo", *RUN, env=write_plugin(tmp_path / "plugins", body), code=1)
+    assert "a plugin failed in mngr_step: KeyError" in result.err and is_clear(result)
     assert nothing_was_made(mngr) and mngr.list_agents() == []

@@ -1,4 +1,4 @@
-"""From evidence to a state: every witness, and the order in which they are heard."""
+"""Deriving a state from evidence: every rule, and the order of the rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def record(phase: str = "ready") -> AgentRecord:
     )  # fmt: skip
 
 
-def said(phase: str = "ready", **evidence: Any) -> tuple[str, str | None, str, str | None]:
+def derive(phase: str = "ready", **evidence: Any) -> tuple[str, str | None, str, str | None]:
     state = derive_state(record(phase), Evidence(now=0.0, **evidence))
     return state.state, state.reason, state.source, state.since
 
@@ -37,54 +37,56 @@ def said(phase: str = "ready", **evidence: Any) -> tuple[str, str | None, str, s
         ("destroying", False, ("STOPPED", "destroy_interrupted", "record", None)),
     ],
 )
-def test_an_unfinished_record_is_heard_before_anything_else(phase: str, alive: bool, expected: Any) -> None:
-    assert said(phase, is_owner_alive=alive, exit={"code": 0}, stopped={}, hook_status=WAITING, pane=ALIVE) == expected
+def test_an_unfinished_record_overrides_all_other_evidence(phase: str, alive: bool, expected: Any) -> None:
+    assert (
+        derive(phase, is_owner_alive=alive, exit={"code": 0}, stopped={}, hook_status=WAITING, pane=ALIVE) == expected
+    )
 
 
-def test_a_stop_marker_is_heard_before_the_exit_it_caused() -> None:
+def test_a_stop_marker_overrides_the_exit_that_it_caused() -> None:
     stopped = {"at": 1794778200, "reason": "idle"}
-    assert said(stopped=stopped, exit={"code": 143}, pane=DEAD) == ("STOPPED", "idle", "record", MADE)
-    assert said(stopped={"at": 1794778200, "reason": ""}) == ("STOPPED", None, "record", MADE)
+    assert derive(stopped=stopped, exit={"code": 143}, pane=DEAD) == ("STOPPED", "idle", "record", MADE)
+    assert derive(stopped={"at": 1794778200, "reason": ""}) == ("STOPPED", None, "record", MADE)
 
 
-def test_an_exit_record_tells_done_from_failed() -> None:
-    assert said(exit={"code": 0, "at": 1794778200}, pane=DEAD, hook_status=WAITING) == ("DONE", None, "exit", MADE)
-    assert said(exit={"code": 3, "at": 1794778200}, pane=ALIVE) == ("FAILED", "exit 3", "exit", MADE)
+def test_the_exit_code_decides_between_done_and_failed() -> None:
+    assert derive(exit={"code": 0, "at": 1794778200}, pane=DEAD, hook_status=WAITING) == ("DONE", None, "exit", MADE)
+    assert derive(exit={"code": 3, "at": 1794778200}, pane=ALIVE) == ("FAILED", "exit 3", "exit", MADE)
 
 
-def test_the_agents_own_word_counts_while_it_lives() -> None:
-    assert said(pane=ALIVE, hook_status=WAITING) == ("WAITING", "question", "hook", LATER)
-    assert said(pane=DEAD, hook_status=WAITING) == ("FAILED", "lost", "process", None)
-    assert said(pane=None, hook_status=WAITING) == ("FAILED", "lost", "process", None)
+def test_the_reported_status_counts_only_while_the_agent_runs() -> None:
+    assert derive(pane=ALIVE, hook_status=WAITING) == ("WAITING", "question", "hook", LATER)
+    assert derive(pane=DEAD, hook_status=WAITING) == ("FAILED", "lost", "process", None)
+    assert derive(pane=None, hook_status=WAITING) == ("FAILED", "lost", "process", None)
 
 
-def test_a_status_names_its_own_source_and_when_it_ends() -> None:
+def test_a_status_can_name_its_source_and_its_end() -> None:
     parked = {"state": "PARKED", "reason": "rate_limit", "source": "transcript", "at": LATER, "until": MADE}
     state = derive_state(record(), Evidence(now=0.0, pane=ALIVE, hook_status=parked))
     assert (state.state, state.source, state.parked_until) == ("PARKED", "transcript", MADE)
 
 
-def test_a_program_that_says_nothing_runs_as_long_as_its_process_does() -> None:
-    assert said(pane=ALIVE) == ("RUNNING", None, "process", MADE)
-    assert said(pane=None) == ("FAILED", "lost", "process", None)
+def test_a_program_without_a_status_runs_as_long_as_its_process() -> None:
+    assert derive(pane=ALIVE) == ("RUNNING", None, "process", MADE)
+    assert derive(pane=None) == ("FAILED", "lost", "process", None)
 
 
-def test_without_an_answer_from_tmux_nothing_is_guessed() -> None:
-    assert said(is_tmux_running=False, pane=ALIVE, hook_status=WAITING) == (
+def test_the_state_is_unknown_when_tmux_does_not_answer() -> None:
+    assert derive(is_tmux_running=False, pane=ALIVE, hook_status=WAITING) == (
         "UNKNOWN",
         "tmux does not answer",
         "process",
         None,
     )
-    assert said(is_tmux_running=False, exit={"code": 0}) == ("DONE", None, "exit", None)
+    assert derive(is_tmux_running=False, exit={"code": 0}) == ("DONE", None, "exit", None)
 
 
 @pytest.mark.parametrize("word", ["DONE", "STOPPED", "waiting", "", 7, None, ["WAITING"]])
-def test_an_agent_cannot_say_of_itself_what_only_we_can_know(word: Any) -> None:
-    assert said(pane=ALIVE, hook_status={"state": word}) == ("RUNNING", None, "process", MADE)
+def test_an_agent_cannot_report_a_state_that_only_mngr_may_set(word: Any) -> None:
+    assert derive(pane=ALIVE, hook_status={"state": word}) == ("RUNNING", None, "process", MADE)
 
 
-def test_what_an_agent_writes_cannot_break_the_table() -> None:
+def test_hostile_status_values_are_shortened_or_ignored() -> None:
     hostile = {
         "state": "WAITING",
         "reason": "a\n\tb" + "x" * 500,
@@ -98,11 +100,11 @@ def test_what_an_agent_writes_cannot_break_the_table() -> None:
 
 
 @pytest.mark.parametrize("at", [float("inf"), -1, 10**30, "2026-11-15", "2026-11-15t21:31:00.000Z", None, {}])
-def test_a_time_that_is_none_is_left_out(at: Any) -> None:
+def test_an_invalid_time_is_ignored(at: Any) -> None:
     assert parse_row_time({"at": at}) is None
 
 
-def test_times_are_stamps_or_seconds() -> None:
+def test_a_time_is_a_timestamp_or_a_number_of_seconds() -> None:
     assert (
         parse_row_time({"at": MADE})
         == MADE
@@ -111,7 +113,7 @@ def test_times_are_stamps_or_seconds() -> None:
     )
 
 
-def test_the_witnesses_stand_in_the_order_of_trust() -> None:
+def test_the_rules_are_ordered_by_reliability() -> None:
     assert [name for name, _ in EVIDENCE_RULES] == [
         "record",
         "stop marker",
@@ -121,7 +123,7 @@ def test_the_witnesses_stand_in_the_order_of_trust() -> None:
     ]
 
 
-def test_running_means_a_live_terminal() -> None:
+def test_an_agent_runs_only_in_a_live_terminal() -> None:
     assert is_running(Evidence(now=0.0, pane=ALIVE))
     assert not any(
         is_running(Evidence(now=0.0, **e)) for e in ({"pane": DEAD}, {"pane": ALIVE, "is_tmux_running": False}, {})

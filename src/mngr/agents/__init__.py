@@ -1,4 +1,4 @@
 """The operations on agents, one folder per topic. They never print and never parse a command line.
 
-Start with `context.py`, which every operation is given, then `create/create.py` and `inspect/list.py`.
+Start with `context.py`, which every operation uses, then `create/create.py` and `inspect/list.py`.
 """

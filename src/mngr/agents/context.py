@@ -1,4 +1,4 @@
-"""What every operation works with: the home, the settings, the hosts, the kinds, the plugins."""
+"""The context of every operation: the home, the settings, the hosts, the kinds and the plugins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """One user's view of one home. Everything is made when it is first asked for."""
+    """One user's view of one home. It loads everything when it is first needed."""
 
     def __init__(
         self,
@@ -35,37 +35,37 @@ class Context:
         self.home = paths.Home(home or paths.get_default_home())
         self.cwd = os.path.abspath(cwd) if cwd else paths.get_current_dir()
         self.note = note or (lambda text: None)
-        self.ask: Callable[[str], bool] | None = None  # the person who could answer a question, if there is one
+        self.ask: Callable[[str], bool] | None = None  # asks the user a yes-or-no question, if there is a user
         self._assignments = settings or []
         self._settings: dict[str | None, Settings] = {}
         self._hooks: LoadedPlugins | None = None
         self._hosts: dict[tuple[str, str], Host] = {}
         self._providers: dict[str, Provider] = {}
         self._kinds: dict[str, AgentKind] = {}
-        self.installed_libs: dict[Host, str] = {}  # hosts that have our programs, and where
+        self.installed_libs: dict[Host, str] = {}  # where mngr's programs are installed, by host
 
     def resolve_path(self, text: str) -> str:
-        """A path as the user means it: from the directory he is in."""
+        """Return a path relative to the user's current directory as an absolute path."""
         return os.path.join(self.cwd, text.removeprefix("./"))
 
     @property
     def settings(self) -> Settings:
-        """All layers of settings that apply here."""
+        """Return all layers of settings that apply to the current directory."""
         return self.load_project_settings(paths.find_project_root(self.cwd))
 
     def load_project_settings(self, root: str | None) -> Settings:
-        """All layers of settings that apply to a project."""
+        """Return all layers of settings that apply to a project, or without a root only those of the user."""
         if root not in self._settings:
             self._settings[root] = config.load_settings(self.home.settings, root, self._assignments, dict(os.environ))
         return self._settings[root]
 
     def reload_settings(self) -> None:
-        """Read the settings again when somebody next asks: a file of them has changed."""
+        """Forget the loaded settings, because one of their files has changed."""
         self._settings.clear()
         self._kinds.clear()
 
     def load_host_settings(self, host: Host, root: str) -> Settings:
-        """All layers that apply to a project, be it on another host."""
+        """Return all layers of settings that apply to a project, which may be on another host."""
         if host.is_local:
             return self.load_project_settings(root)
         try:
@@ -82,13 +82,13 @@ class Context:
 
     @property
     def hooks(self) -> LoadedPlugins:
-        """The installed plugins."""
+        """Return the installed plugins."""
         if self._hooks is None:
             self._hooks = LoadedPlugins(list_plugins(), self.home, self.note)
         return self._hooks
 
     def get_provider(self, name: str) -> Provider:
-        """A provider by name; raises NotFound."""
+        """Return a provider by name, or raise NotFound."""
         if name not in self._providers:
             self._providers[name] = self._make_provider(name)
         return self._providers[name]
@@ -101,76 +101,92 @@ class Context:
         if kind in PROVIDER_CLASSES:
             import importlib
 
-            module, _, cls = PROVIDER_CLASSES[kind].partition(":")
-            make = getattr(importlib.import_module(module), cls)
-            made: Provider = make(
+            module, _, class_name = PROVIDER_CLASSES[kind].partition(":")
+            provider_class = getattr(importlib.import_module(module), class_name)
+            built_in: Provider = provider_class(
                 name,
                 self.home,
-                self._select_provider_settings(name, options, make.project_options),
+                self._select_provider_settings(name, options, provider_class.project_options),
                 self.note,
             )
-            return made
+            return built_in
         for provider in self.hooks.list_providers(lambda: self.settings):
             if provider.name == name:
                 return provider
         raise NotFound(f"the provider {name!r} is not available", "known: " + ", ".join(self.list_provider_names()))
 
-    def _select_provider_settings(self, name: str, options: dict[str, Any], shared: tuple[str, ...]) -> dict[str, Any]:
-        """A provider's settings. What a project may not choose for who works on it counts from his own settings only."""
-        own = self.load_project_settings(None).get_table(f"providers.{name}")
+    def _select_provider_settings(
+        self, name: str, options: dict[str, Any], project_options: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """Return a provider's settings. Of the project's, use only options that a project may choose for its users."""
+        user_options = self.load_project_settings(None).get_table(f"providers.{name}")
         for key in sorted(options):
-            if key not in ("kind", *shared) and key.partition(".")[0] not in shared and key not in own:
+            if (
+                key not in ("kind", *project_options)
+                and key.partition(".")[0] not in project_options
+                and key not in user_options
+            ):
                 self.note(f"providers.{name}.{key} in the project's settings does not count; put it in your own")
-        chosen = {k: v for k, v in options.items() if k in ("kind", *shared) or k.partition(".")[0] in shared}
-        return {**own, **chosen}
+        from_project = {
+            k: v
+            for k, v in options.items()
+            if k in ("kind", *project_options) or k.partition(".")[0] in project_options
+        }
+        return {**user_options, **from_project}
 
     def list_provider_names(self) -> list[str]:
-        """Every provider there is: built in, in the settings, of a plugin."""
-        own = [key.partition(".")[0] for key in self.settings.get_table("providers") if key.endswith(".kind")]
-        plugins = [provider.name for provider in self.hooks.list_providers(lambda: self.settings)]
-        known = [name for name in PROVIDER_CLASSES if name != "template"]  # which is a kind for others
-        return list(dict.fromkeys(["local", *known, *own, *plugins]))
+        """Return all providers: built-in ones, those in the settings, and those of plugins."""
+        configured = [key.partition(".")[0] for key in self.settings.get_table("providers") if key.endswith(".kind")]
+        from_plugins = [provider.name for provider in self.hooks.list_providers(lambda: self.settings)]
+        built_in = [
+            name for name in PROVIDER_CLASSES if name != "template"
+        ]  # "template" is only a kind for configured providers.
+        return list(dict.fromkeys(["local", *built_in, *configured, *from_plugins]))
 
     def list_host_keys(self) -> list[tuple[str, str]]:
-        """(provider, host) of every host in use: this machine, those we remember, those of plugins."""
-        found = [("local", "local")]
-        found += [(p, host) for p in registry.list_providers(self.home) for host in registry.list_hosts(self.home, p)]
+        """Return (provider, host) of every host in use: this machine, remembered hosts, and hosts of plugins."""
+        host_keys = [("local", "local")]
+        host_keys += [
+            (provider_name, host)
+            for provider_name in registry.list_providers(self.home)
+            for host in registry.list_hosts(self.home, provider_name)
+        ]
         for provider in self.hooks.list_providers(lambda: self.settings):
-            found += [(provider.name, host) for host in provider.list()]
-        return list(dict.fromkeys(found))
+            host_keys += [(provider.name, host) for host in provider.list()]
+        return list(dict.fromkeys(host_keys))
 
     def get_host_key(self, name: str) -> tuple[str, str]:
-        """(provider, host) of a host named without its provider; MngrError when it could be several."""
+        """Return (provider, host) for a host's name without its provider. Raise MngrError when it is ambiguous."""
         if name == "local":
             return "local", "local"
-        known = [place for place in self.list_host_keys() if place[1] == name]
-        if not known:
-            pools = self.settings.get_table("providers").items()
-            known = [(key[:-6], name) for key, value in pools if key.endswith(".hosts") and name in value]
-        if not known and name in self.list_provider_names():
+        matches = [host_key for host_key in self.list_host_keys() if host_key[1] == name]
+        if not matches:
+            provider_settings = self.settings.get_table("providers").items()
+            matches = [(key[:-6], name) for key, value in provider_settings if key.endswith(".hosts") and name in value]
+        if not matches and name in self.list_provider_names():
             raise UsageError(f"{name!r} is a provider, not a host", f"for a host of its own: .{name}")
-        if len(known) > 1:
-            listed = ", ".join(f"@{host}.{provider}" for provider, host in known)
-            raise MngrError(f"the host {name!r} could be any of {listed}", "say which")
-        return known[0] if known else ("ssh", name)
+        if len(matches) > 1:
+            candidates = ", ".join(f"@{host}.{provider}" for provider, host in matches)
+            raise MngrError(f"the host {name!r} could be any of {candidates}", "say which")
+        return matches[0] if matches else ("ssh", name)
 
     @property
     def local_host(self) -> Host:
-        """This machine, whatever plugins do."""
+        """Return this machine as a host. Plugins cannot replace it."""
         key = ("local", "local")
         if key not in self._hosts:
             self._hosts[key] = LocalProvider(self.home).open("local")
         return self._hosts[key]
 
     def get_host(self, provider: str, name: str) -> Host:
-        """A host by provider and name; raises NotFound, Unreachable."""
+        """Return a host by provider and name. Raise NotFound or Unreachable."""
         key = (provider, name)
         if key not in self._hosts:
             self._hosts[key] = self.get_provider(provider).open(name)
         return self._hosts[key]
 
-    def get_kind(self, name: str, otherwise: str = "") -> AgentKind:
-        """An agent kind by name; raises MngrError that lists those there are, and says what else may be meant."""
+    def get_kind(self, name: str, extra_hint: str = "") -> AgentKind:
+        """Return an agent kind by name. Raise MngrError with the known kinds, followed by `extra_hint`."""
         if name not in self._kinds:
             if name in KIND_MODULES:
                 self._kinds[name] = self._make_kind(name, name)
@@ -180,15 +196,15 @@ class Context:
                 for kind in self.hooks.list_kinds():
                     self._kinds.setdefault(kind.name, kind)
         if name not in self._kinds:
-            known = self.list_kind_names()
+            known_names = self.list_kind_names()
             raise MngrError(
                 f"there is no agent kind {name!r}",
-                suggest_closest(name, known) or f"known: {', '.join(known)}{otherwise}",
+                suggest_closest(name, known_names) or f"known: {', '.join(known_names)}{extra_hint}",
             )
         return self._kinds[name]
 
     def get_agent_kind(self, record: AgentRecord) -> AgentKind:
-        """The kind of an agent; one of the user's own also where its settings are not at hand."""
+        """Return the kind of an agent. A kind from the user's settings also works where those settings are missing."""
         parent = record.options.get("parent")
         if (
             parent in KIND_MODULES
@@ -205,11 +221,11 @@ class Context:
         if not hasattr(module, "make_kind"):
             kind: AgentKind = module.KIND
             return kind
-        made: AgentKind = module.make_kind(name, lambda: self.settings.get_table(f"agents.{name}"))
-        return made
+        configured: AgentKind = module.make_kind(name, lambda: self.settings.get_table(f"agents.{name}"))
+        return configured
 
     def _check_parent(self, name: str, parent: object) -> str:
-        """The kind that `[agents.NAME] parent` names, if others can be made of it."""
+        """Return the parent of a configured kind. Raise MngrError unless it is a built-in coding agent."""
         if parent not in CODING_KINDS:
             raise MngrError(
                 f"agents.{name}.parent is {parent!r}, which is no kind that others can be made of",
@@ -218,12 +234,12 @@ class Context:
         return str(parent)
 
     def list_kind_names(self) -> list[str]:
-        """Every kind there is."""
-        own = [key[: -len(".parent")] for key in self.settings.get_table("agents") if key.endswith(".parent")]
-        return sorted({*KIND_MODULES, *own, *(kind.name for kind in self.hooks.list_kinds())})
+        """Return the names of all agent kinds."""
+        configured = [key[: -len(".parent")] for key in self.settings.get_table("agents") if key.endswith(".parent")]
+        return sorted({*KIND_MODULES, *configured, *(kind.name for kind in self.hooks.list_kinds())})
 
     def is_ssh_config_stale(self) -> bool:
-        """Return True when the user has entries for ssh, and an agent came or went since they were written."""
+        """True when the user has ssh entries and an agent was created or removed since they were written."""
         try:
             written, changed = os.stat(self.home.ssh_config), os.stat(self.home.names)
         except OSError:
@@ -231,7 +247,7 @@ class Context:
         return written.st_mtime_ns != changed.st_mtime_ns
 
     def close(self) -> None:
-        """Give back what hosts hold open."""
+        """Close the connections to all hosts."""
         for host in self._hosts.values():
             try:
                 host.close()

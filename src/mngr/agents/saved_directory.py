@@ -12,15 +12,15 @@ META_FILE, AGENT_DIR = "meta.json", "agent"
 PARTIAL_SUFFIX = ".part"
 
 
-def write_meta(host: Host, place: str, meta: dict[str, Any]) -> None:
-    """What `load` reads."""
-    host.write(os.path.join(place, META_FILE), json.dumps(meta, indent=1).encode())
+def write_meta(host: Host, directory: str, meta: dict[str, Any]) -> None:
+    """Write the description of a saved directory, which `load_meta` reads."""
+    host.write(os.path.join(directory, META_FILE), json.dumps(meta, indent=1).encode())
 
 
-def load_meta(place: str) -> dict[str, Any]:
-    """Return the description of a saved directory; raises ValueError when it is damaged."""
+def load_meta(directory: str) -> dict[str, Any]:
+    """Return the description of a saved directory. Raise ValueError when it is damaged."""
     try:
-        with open(os.path.join(place, META_FILE), encoding="utf-8") as file:
+        with open(os.path.join(directory, META_FILE), encoding="utf-8") as file:
             meta = json.load(file)
     except OSError as error:
         raise ValueError(f"{META_FILE}: {error.strerror}") from None

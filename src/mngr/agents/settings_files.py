@@ -1,4 +1,4 @@
-"""`config`: read settings with their sources, and change the files they stand in."""
+"""Reads settings with their sources, and changes the files that hold them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.base.model import Struct
 
 SCOPES = ("user", "project", "local")
-_PROJECT_TABLES = ("project", "tutorial")  # what these tables say is true of the project, not of its user
+_PROJECT_TABLES = ("project", "tutorial")  # These tables describe the project, not its user.
 
 
 class SettingValue(Struct):
-    """A value in effect and where it came from."""
+    """A value in effect and its source."""
 
     key: str
     value: Any
@@ -25,14 +25,14 @@ class SettingValue(Struct):
 
 
 def list_settings(ctx: Context) -> list[SettingValue]:
-    """Everything that is set, by key."""
+    """Return all values in effect, sorted by key."""
     settings = ctx.settings
-    found = [(key, settings.values[key], settings.sources[key]) for key in sorted(settings.values)]
-    return [SettingValue(key=key, value=value, source=layer.source, path=layer.path) for key, value, layer in found]
+    rows = [(key, settings.values[key], settings.sources[key]) for key in sorted(settings.values)]
+    return [SettingValue(key=key, value=value, source=layer.source, path=layer.path) for key, value, layer in rows]
 
 
 def get_setting(ctx: Context, key: str) -> SettingValue:
-    """One setting; NotFound when nothing sets it."""
+    """Return one setting. Raise NotFound when no layer sets it."""
     config.check_key(key, "config get")
     for setting in list_settings(ctx):
         if setting.key == key:
@@ -41,7 +41,7 @@ def get_setting(ctx: Context, key: str) -> SettingValue:
 
 
 def list_settings_paths(ctx: Context) -> dict[str, str]:
-    """The settings file of every scope there is here."""
+    """Return the settings file of each scope that exists in the current directory."""
     files = {"user": ctx.home.settings}
     root = paths.find_project_root(ctx.cwd)
     if root is not None:
@@ -51,7 +51,7 @@ def list_settings_paths(ctx: Context) -> dict[str, str]:
 
 
 def get_settings_path(ctx: Context, scope: str) -> str:
-    """The settings file of a scope."""
+    """Return the settings file of a scope. Raise MngrError for a project's scope outside a project."""
     files = list_settings_paths(ctx)
     if scope not in files:
         raise MngrError(
@@ -61,33 +61,33 @@ def get_settings_path(ctx: Context, scope: str) -> str:
 
 
 def set_setting(ctx: Context, key: str, value: Any, scope: str | None = None) -> str:
-    """Write a setting and keep the rest of its file as it is; `key+=` extends. The path of the file."""
-    plain = key.removesuffix("+=")
-    config.check_key(plain, "config set", value)
-    path = get_settings_path(ctx, scope or ("project" if plain.split(".")[0] in _PROJECT_TABLES else "user"))
+    """Write a setting and return the path of its file, keeping the rest of the file. `key+=` extends a list."""
+    plain_key = key.removesuffix("+=")
+    config.check_key(plain_key, "config set", value)
+    path = get_settings_path(ctx, scope or ("project" if plain_key.split(".")[0] in _PROJECT_TABLES else "user"))
     config.read_settings_file(path)
 
-    def change(table: Any, last: str) -> None:
-        extends = key != plain
-        if extends and last in table:
-            table[last] = [*_check_list(plain, table[last]), *value]
-        elif extends:
-            table[last + "+="] = [*table.get(last + "+=", []), *value]
+    def change(table: Any, name: str) -> None:
+        is_extension = key != plain_key
+        if is_extension and name in table:
+            table[name] = [*_check_list(plain_key, table[name]), *value]
+        elif is_extension:
+            table[name + "+="] = [*table.get(name + "+=", []), *value]
         else:
-            table.pop(last + "+=", None)
-            table[last] = value
+            table.pop(name + "+=", None)
+            table[name] = value
 
-    _change_table(ctx, path, plain, change)
+    _change_table(ctx, path, plain_key, change)
     return path
 
 
 def unset_setting(ctx: Context, key: str, scope: str | None = None) -> str:
-    """Remove a setting from one file, the one in effect unless a scope is given. The path of the file."""
+    """Remove a setting from one file and return its path. Without a scope, use the file that is in effect."""
     files = list_settings_paths(ctx) if scope is None else {scope: get_settings_path(ctx, scope)}
-    for of, path in reversed(files.items()):
+    for file_scope, path in reversed(files.items()):
         if _has_key(path, key):
             _change_table(ctx, path, key, _delete_key)
-            if of != "project":  # by that file a project may be known
+            if file_scope != "project":  # The project's file may be what marks it as a project.
                 _remove_if_empty(path)
             return path
     config.check_key(key, "config unset")
@@ -96,10 +96,10 @@ def unset_setting(ctx: Context, key: str, scope: str | None = None) -> str:
 
 
 def _remove_if_empty(path: str) -> None:
-    """Take a file away that says nothing any more, not even in a comment; a link to one stays."""
+    """Delete a settings file that has no values and no comments left. Keep a symbolic link."""
     with open(path, encoding="utf-8") as file:
-        rows = [row.strip() for row in file]
-    if not os.path.islink(path) and all(not row or (row[0] == "[" and row[-1] == "]") for row in rows):
+        lines = [line.strip() for line in file]
+    if not os.path.islink(path) and all(not line or (line[0] == "[" and line[-1] == "]") for line in lines):
         os.remove(path)
 
 
@@ -109,9 +109,9 @@ def _check_list(key: str, value: Any) -> list[Any]:
     return value
 
 
-def _delete_key(table: Any, last: str) -> None:
-    table.pop(last, None)
-    table.pop(last + "+=", None)
+def _delete_key(table: Any, name: str) -> None:
+    table.pop(name, None)
+    table.pop(name + "+=", None)
 
 
 def _has_key(path: str, key: str) -> bool:
@@ -120,12 +120,12 @@ def _has_key(path: str, key: str) -> bool:
         document = document.get(part)
         if not isinstance(document, dict):
             return False
-    last = key.rpartition(".")[2]
-    return last in document or last + "+=" in document
+    name = key.rpartition(".")[2]
+    return name in document or name + "+=" in document
 
 
 def _read_document(path: str) -> Any:
-    """The document in a file, with its comments; an empty one when there is none."""
+    """Return the TOML document of a file with its comments, or an empty one when there is no file."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -139,24 +139,24 @@ def _read_document(path: str) -> Any:
 
 
 def _change_table(ctx: Context, path: str, key: str, change: Callable[[Any, str], None]) -> None:
-    """Change the table that holds `key` and replace the file in one step."""
+    """Apply `change` to the table that holds `key`, and replace the file in one step."""
     import tomlkit
 
     document = _read_document(path)
-    *tables, last = key.split(".")
+    *tables, name = key.split(".")
     table = document
     for part in tables:
         if not isinstance(table.get(part), dict):
             table[part] = tomlkit.table()
         table = table[part]
-    change(table, last)
+    change(table, name)
     if path == ctx.home.settings:
         ctx.home.create()
     write_settings(ctx, path, tomlkit.dumps(document))
 
 
 def write_settings(ctx: Context, path: str, text: str) -> None:
-    """Replace a settings file in one step; where it is a link, what it points to."""
+    """Replace a settings file in one step. For a symbolic link, replace its target."""
     path = os.path.realpath(path)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,4 +1,4 @@
-"""Settings in layers; every value knows where it came from."""
+"""Settings in layers. Every value knows the layer that set it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# What may stand in a settings file: `*` is a name the user chooses, the text says what the value is for.
+# The keys that a settings file may contain, each with its type and purpose. `*` is a name that the user chooses.
 SCHEMA: dict[str, tuple[type, str]] = {
     "project.setup": (str, "the command that makes a fresh copy of the project runnable"),
     "project.carry": (list, "ignored files an agent needs, as glob patterns"),
@@ -83,7 +83,7 @@ class SettingsLayer(Struct):
 
 
 class Settings:
-    """All layers merged, each leaf with the layer that set it."""
+    """All layers merged. For each value it also holds the layer that set the value."""
 
     def __init__(self, layers: list[SettingsLayer]) -> None:
         self.layers = layers
@@ -100,16 +100,16 @@ class Settings:
                     self.sources[key] = layer
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of `a.b.c`, else `default`."""
+        """Return the value of a key such as `a.b.c`, or `default` when no layer sets it."""
         return self.values.get(key, default)
 
     def get_table(self, prefix: str) -> dict[str, Any]:
-        """Everything directly or deeper under `prefix`, by the rest of its key."""
-        start = prefix + "."
-        return {key[len(start) :]: value for key, value in self.values.items() if key.startswith(start)}
+        """Return all values below `prefix`. Their keys are relative to the prefix."""
+        key_prefix = prefix + "."
+        return {key[len(key_prefix) :]: value for key, value in self.values.items() if key.startswith(key_prefix)}
 
     def get_source(self, key: str) -> str:
-        """Where a value came from: the layer and, for files, the path."""
+        """Return the layer that set a value, followed by the path of its file if it has one."""
         layer = self.sources[key]
         return f"{layer.source} ({layer.path})" if layer.path else layer.source
 
@@ -121,9 +121,10 @@ def load_settings(
     environ: dict[str, str],
     project: tuple[str, bytes] | None = None,
 ) -> Settings:
-    """Read every layer that exists; nothing is imported to parse files that are not there.
+    """Return the merged settings of all layers that exist.
 
-    `project` is the text of a project's settings that are not on this machine, and where they are.
+    `project` is for a project on another machine: the address and the text of its settings file.
+    The TOML parser is imported only when there is a file to parse.
     """
     layers = [SettingsLayer(source="default", data=DEFAULTS)]
     files = [("user", home_settings)]
@@ -147,13 +148,14 @@ def load_settings(
     return Settings(layers)
 
 
-def _make_layer(source: str, where: str, key: str, value: Any) -> SettingsLayer:
-    check_key(key.removesuffix("+="), where, value)
+def _make_layer(source: str, origin: str, key: str, value: Any) -> SettingsLayer:
+    """Return a layer with one value. Raise UsageError or MngrError if the schema rejects it."""
+    check_key(key.removesuffix("+="), origin, value)
     return SettingsLayer(source=source, data={key: value})
 
 
 def read_settings_file(path: str) -> dict[str, Any] | None:
-    """The checked contents of a settings file, None when there is none."""
+    """Return the checked contents of a settings file, or None when the file does not exist."""
     if not os.path.exists(path):
         return None
     try:
@@ -164,7 +166,7 @@ def read_settings_file(path: str) -> dict[str, Any] | None:
 
 
 def parse_settings(path: str, text: bytes) -> dict[str, Any]:
-    """The checked settings in a text."""
+    """Return the settings in a TOML text. Raise MngrError if the text or a key is invalid."""
     import tomllib
 
     try:
@@ -179,43 +181,46 @@ def parse_settings(path: str, text: bytes) -> dict[str, Any]:
 
 
 def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Leaves as `a.b.c`; an empty table vanishes."""
-    found: list[tuple[str, Any]] = []
+    """Return the leaves of nested tables as pairs of `a.b.c` and value. Empty tables are omitted."""
+    leaves: list[tuple[str, Any]] = []
     for key, value in data.items():
         if isinstance(value, dict):
-            found.extend(flatten(value, f"{prefix}{key}."))
+            leaves.extend(flatten(value, f"{prefix}{key}."))
         else:
-            found.append((f"{prefix}{key}", value))
-    return found
+            leaves.append((f"{prefix}{key}", value))
+    return leaves
 
 
 def find_setting_type(key: str) -> type | None:
-    """What the value of a setting must be; None when there is no such setting."""
+    """Return the type that a setting's value must have, or None when there is no such setting."""
     parts = key.split(".")
     for known, (kind, _) in SCHEMA.items():
-        wanted = known.split(".")
-        if len(parts) < len(wanted) or (len(parts) > len(wanted) and wanted[-1] != "*"):
+        pattern = known.split(".")
+        if len(parts) < len(pattern) or (len(parts) > len(pattern) and pattern[-1] != "*"):
             continue
-        if all(part and w in ("*", part) for w, part in zip(wanted, parts, strict=False)):
+        if all(part and pattern_part in ("*", part) for pattern_part, part in zip(pattern, parts, strict=False)):
             return kind
     return None
 
 
-def check_key(key: str, where: str, value: Any = None) -> str:
-    """`key` if the schema has it; the error names the nearest one. What was typed just now is wrong usage, a file is not."""
+def check_key(key: str, origin: str, value: Any = None) -> str:
+    """Return `key` if the schema accepts it and its value; otherwise raise an error with a hint.
+
+    The error is a UsageError if the user has just typed the key, and a plain MngrError if it comes from a file.
+    """
     kind = find_setting_type(key)
-    wrong = UsageError if where in _COMMAND_LINE_SOURCES else MngrError
+    error_class = UsageError if origin in _COMMAND_LINE_SOURCES else MngrError
     if kind is None:
         hint = suggest_closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
-        raise wrong(f"{where}: there is no setting {key!r}", hint)
+        raise error_class(f"{origin}: there is no setting {key!r}", hint)
     if value is not None and not isinstance(value, kind):
-        hint = f"give it a {_TYPE_NAMES[kind]}" if wrong is UsageError else f"mend it in {where}"
-        raise wrong(f"{where}: {key} must be a {_TYPE_NAMES[kind]}, not {value!r}", hint)
+        hint = f"give it a {_TYPE_NAMES[kind]}" if error_class is UsageError else f"mend it in {origin}"
+        raise error_class(f"{origin}: {key} must be a {_TYPE_NAMES[kind]}, not {value!r}", hint)
     if value is not None and key in _DURATION_KEYS:
         try:
             parse_duration(str(value))
         except UsageError as error:
-            raise wrong(f"{where}: {key}: {error}", error.hint) from None
+            raise error_class(f"{origin}: {key}: {error}", error.hint) from None
     return key
 
 
@@ -232,17 +237,20 @@ _TYPE_NAMES: dict[type, str] = {
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """`key=value` or `key+=value` as given to -S and `config set`."""
-    key, eq, value = text.partition("=")
-    plain = key.strip().removesuffix("+").strip()
-    if not eq or not plain:
+    """Return the key and value of `key=value` or `key+=value`, as given to -S and `config set`."""
+    key, equals, value = text.partition("=")
+    name = key.strip().removesuffix("+").strip()
+    if not equals or not name:
         raise UsageError(f"{text!r} is not KEY=VALUE", "for example: -S project.setup='uv sync'")
-    parsed = parse_value(value, find_setting_type(plain) or object)
-    return (plain + "+=", as_list(parsed)) if key.strip().endswith("+") else (plain, parsed)
+    parsed = parse_value(value, find_setting_type(name) or object)
+    return (name + "+=", as_list(parsed)) if key.strip().endswith("+") else (name, parsed)
 
 
 def parse_value(text: str, kind: type = object) -> Any:
-    """A TOML value where `text` is one of this kind, else the text itself; one item is a list of one."""
+    """Return `text` as a TOML value if it is one of this type, otherwise the text itself.
+
+    With `kind` list, a single item becomes a list of one item.
+    """
     import tomllib
 
     try:
@@ -254,7 +262,7 @@ def parse_value(text: str, kind: type = object) -> Any:
 
 
 def as_list(value: Any) -> list[Any]:
-    """A value that may stand for a list of one."""
+    """Return `value` if it is a list, an empty list for None, and otherwise a list with this one value."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

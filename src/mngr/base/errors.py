@@ -1,4 +1,4 @@
-"""Everything that can go wrong on purpose: a message, the next step, an exit code."""
+"""The errors that mngr expects. Each has a message, a hint with the next step, and an exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class MngrError(Exception):
-    """An expected failure: what happened and why, with a hint that names the next step."""
+    """An expected failure. The message says what failed and why, the hint names the next step."""
 
     exit_code = 1
 
@@ -19,42 +19,42 @@ class MngrError(Exception):
 
 
 class UsageError(MngrError):
-    """The command line or a setting cannot be understood."""
+    """mngr cannot understand the command line or a setting."""
 
     exit_code = 2
 
 
 class PartialFailure(MngrError):
-    """Some of several targets failed."""
+    """An operation on several targets failed for some of them."""
 
     exit_code = 4
 
 
 class TimedOut(MngrError):
-    """What was waited for did not come in time."""
+    """An operation took longer than its time limit."""
 
     exit_code = 5
 
 
 class Unreachable(MngrError):
-    """A host or provider could not be reached."""
+    """mngr could not reach a host or provider."""
 
     exit_code = 6
 
 
 class HostStopped(Unreachable):
-    """A host is stopped, with all that is on it; no other command than `start` starts it."""
+    """The host is stopped and its files are kept. Only `mngr start` starts it again."""
 
     def __init__(self, provider: str, host: str, why: str | None = None) -> None:
-        said = f"the host {host} is stopped" + (f": {why}" if why else "")
-        super().__init__(said, f"start it: mngr start @{host}.{provider}")
+        message = f"the host {host} is stopped" + (f": {why}" if why else "")
+        super().__init__(message, f"start it: mngr start @{host}.{provider}")
         self.provider = provider
         self.host = host
         self.why = why
 
 
 class HostGone(Unreachable):
-    """A host surely is no more, and with it its files: it can be made anew, with what is known elsewhere, or forgotten."""
+    """The host and its files no longer exist. The user can recreate it from backups or forget it."""
 
     def __init__(self, provider: str, host: str, why: str) -> None:
         super().__init__(
@@ -67,28 +67,28 @@ class HostGone(Unreachable):
 
 
 class EngineBusy(MngrError):
-    """An engine has no room or wants fewer calls, for now; nothing was made, and the same may be had later."""
+    """An engine has no capacity or limits the rate of calls. Nothing was created; a later try may succeed."""
 
     exit_code = 5
 
 
 class ServiceUnavailable(MngrError):
-    """Who was to do it could not even be asked: a program is not installed, or we are not let in. Nothing was made."""
+    """A program is not installed, or a service rejects the credentials. Nothing was created."""
 
 
 class ConnectionLost(Unreachable):
-    """The connection ended while a command of the user's ran there."""
+    """The connection ended while a command of the user was running on the host."""
 
     exit_code = 255
 
 
 class NotFound(MngrError):
-    """No agent, host, snapshot or setting has that name."""
+    """No agent, host, snapshot or setting has this name."""
 
 
 def suggest_closest(word: str, known: Sequence[str]) -> str | None:
-    """A hint that names the nearest known word, or None."""
+    """Return a hint that names the most similar known word, or None when no word is similar."""
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.65)
-    return f"did you mean {near[0]!r}?" if near else None
+    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.65)
+    return f"did you mean {matches[0]!r}?" if matches else None

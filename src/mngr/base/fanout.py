@@ -1,4 +1,4 @@
-"""A bounded parallel map that gives a result or an error per item, never the first error alone."""
+"""A parallel map with a bounded number of threads. It returns a result or an error for each item."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 
 def map_parallel(work: Callable[[T], R], items: Iterable[T], at_once: int = 8) -> list[R | Exception]:
-    """`work` of every item, in order; an exception stands where the result would."""
-    todo = list(items)
-    results: list[R | Exception] = [RuntimeError("not run")] * len(todo)
-    numbers = iter(range(len(todo)))
-    guard = threading.Lock()
+    """Apply `work` to every item and return the results in order. A call that failed yields its exception."""
+    inputs = list(items)
+    results: list[R | Exception] = [RuntimeError("not run")] * len(inputs)
+    indexes = iter(range(len(inputs)))
+    lock = threading.Lock()
     stop = threading.Event()
 
     def worker() -> None:
         while not stop.is_set():
-            with guard:
-                at = next(numbers, None)
-            if at is None:
+            with lock:
+                index = next(indexes, None)
+            if index is None:
                 return
             try:
-                results[at] = work(todo[at])
+                results[index] = work(inputs[index])
             except Exception as error:
-                results[at] = error
+                results[index] = error
 
-    if len(todo) == 1:
+    if len(inputs) == 1:
         worker()
         return results
-    threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(at_once, len(todo)))]
+    threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(at_once, len(inputs)))]
     for thread in threads:
         thread.start()
     try:

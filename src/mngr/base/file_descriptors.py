@@ -1,4 +1,4 @@
-"""Open files by the hundred, for who talks to hundreds of hosts."""
+"""Lets one process use thousands of open files, which it needs to talk to hundreds of hosts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_OPEN_FILE_LIMIT = 16384  # four for each of thousands of hosts
+_OPEN_FILE_LIMIT = 16384  # Four descriptors for each of thousands of hosts.
 
 
 def raise_open_file_limit() -> None:
-    """Have this program open as many files as it may need: a shell gives it 1024, and what it starts gets what it has."""
+    """Raise this process's limit of open files, which is often 1024. Child processes inherit the new limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -22,7 +22,10 @@ def raise_open_file_limit() -> None:
 
 
 def wait_readable(fds: Iterable[int], seconds: float) -> set[int]:
-    """Those that have something to read, or have ended, once there is one; `select` knows no number above 1023."""
+    """Return the descriptors that are readable or closed, after waiting at most `seconds` for the first one.
+
+    It uses `poll` because `select` fails for descriptors above 1023.
+    """
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)

@@ -1,4 +1,4 @@
-"""Locks between processes, by flock: they end with the process that holds them."""
+"""Locks between processes, built on flock. A lock ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mngr.base.errors import MngrError, TimedOut
 
 
 class Lock:
-    """`with Lock(path):` holds the lock; waits at most `timeout` seconds for it."""
+    """A context manager that holds a lock on a file. It raises TimedOut after waiting `timeout` seconds."""
 
     def __init__(self, path: str, timeout: float = 60.0) -> None:
         self.path = path
@@ -23,7 +23,7 @@ class Lock:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise MngrError(f"cannot lock {self.path}: {error.strerror}", "check the directory's permissions") from None
-        began = time.monotonic()
+        started = time.monotonic()
         while True:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -32,7 +32,7 @@ class Lock:
                 if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
                     self._close()
                     raise MngrError(f"cannot lock {self.path}: {error.strerror}") from None
-            waited = time.monotonic() - began
+            waited = time.monotonic() - started
             if waited > self.timeout:
                 self._close()
                 raise TimedOut(f"{self.path} was locked by another process for {self.timeout:g}s", "try again")

@@ -1,7 +1,7 @@
-"""The vocabulary: frozen data that every layer speaks.
+"""The frozen data classes that all layers exchange.
 
-`Record` behaves like a frozen keyword-only dataclass; it exists because importing `dataclasses`
-(and with it `inspect`) costs a quarter of what `mngr list` may take (docs/adr/0001).
+`Struct` behaves like a frozen keyword-only dataclass. It exists because importing `dataclasses`
+(and with it `inspect`) takes a quarter of the time that `mngr list` may take (docs/adr/0001).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Struct:
     def __init__(self, **values: Any) -> None:
         merged = {**self._defaults, **values}
         if len(merged) != len(self._fields) or any(name not in merged for name in self._fields):
-            wrong = sorted(set(self._fields) ^ set(merged))
-            raise TypeError(f"{type(self).__name__}: missing or unknown fields: {', '.join(wrong)}")
+            bad_fields = sorted(set(self._fields) ^ set(merged))
+            raise TypeError(f"{type(self).__name__}: missing or unknown fields: {', '.join(bad_fields)}")
         self.__dict__.update(merged)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -44,15 +44,15 @@ class Struct:
         return hash((type(self), repr(self)))
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
-        return f"{type(self).__name__}({inside})"
+        fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
+        return f"{type(self).__name__}({fields})"
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return type(self)(**{**self.__dict__, **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, in the order they were declared."""
+        """Return the fields in the order of their declaration."""
         return {name: self.__dict__[name] for name in self._fields}
 
 
@@ -61,37 +61,37 @@ TRANSFER_MODES = ("worktree", "mirror", "copy", "none")
 
 
 class AgentRecord(Struct):
-    """What is written down about an agent on its host: `agents/ID/agent.json`."""
+    """The facts about an agent that mngr stores on the agent's host, in `agents/ID/agent.json`."""
 
     v: int = 1
     id: str
     name: str
     kind: str
-    phase: str  # creating | ready | destroying: what `gc` may finish or undo
-    owner: dict[str, Any] | None = None  # the process that is at work in this phase
+    phase: str  # creating | ready | destroying; `gc` finishes or undoes an interrupted phase
+    owner: dict[str, Any] | None = None  # the process that carries out this phase
     host: str = "local"
     provider: str = "local"
     project: str
-    source: str | None  # the repository or directory it was made from
+    source: str | None  # the repository or directory that the work dir is a copy of
     work_dir: str
     transfer: str
     branch: str | None = None
-    base: str | None = None  # commit the work started from
-    branch_is_new: bool = False  # we made the branch, so we may take it away again
+    base: str | None = None  # the commit that the work starts from
+    branch_is_new: bool = False  # mngr created the branch, so mngr may delete it
     created_at: str
     labels: dict[str, str] = {}
     command: list[str] = []
-    options: dict[str, Any] = {}  # what its kind keeps for itself
+    options: dict[str, Any] = {}  # private data of the agent kind
     windows: dict[str, str] = {}
     idle_timeout: float | None = None
     lifetime: float | None = None
-    activity: str = "output"  # what keeps it from being idle: output, input, process, with commas
-    sandbox: bool = False  # it sees of the machine only what agents/sandbox/visible_files.py names
+    activity: str = "output"  # what counts as activity: output, input, process, or several with commas
+    sandbox: bool = False  # the agent sees only the files that agents/sandbox/visible_files.py names
     network: str = "on"  # on | off | allow=HOST[:PORT],…
 
 
 class AgentState(Struct):
-    """A state and why we believe it."""
+    """A state, its reason, and the source from which mngr derived it."""
 
     state: str
     reason: str | None = None
@@ -101,24 +101,24 @@ class AgentState(Struct):
 
 
 class Evidence(Struct):
-    """Everything a host told about one agent, as read in one go."""
+    """Everything that one look at the host shows about an agent. mngr derives the state from it."""
 
     now: float
     is_owner_alive: bool = False
     pane: dict[str, str] | None = None
     exit: dict[str, Any] | None = None
     stopped: dict[str, Any] | None = None
-    hook_status: dict[str, Any] | None = None  # the last word of the agent's own hooks
-    program_status: dict[str, Any] | None = None  # what its program says in a file of its own, in witness/
-    host_time: float | None = None  # the host's own time, where something is to be compared with it
-    screen: str | None = None  # its last lines, where its kind asks for them
+    hook_status: dict[str, Any] | None = None  # the latest status that the agent's hooks wrote
+    program_status: dict[str, Any] | None = None  # the status file that the agent's program writes, in witness/
+    host_time: float | None = None  # the host's clock, for comparison with times in program_status
+    screen: str | None = None  # the last lines of the terminal, if the agent kind asks for them
     pid: int | None = None
     has_watcher: bool = False
     is_tmux_running: bool = True
 
 
 class AgentView(Struct):
-    """An agent as everyone outside sees it; the JSON of CONTRACT."""
+    """An agent as the commands and the JSON output show it."""
 
     id: str
     name: str
@@ -146,17 +146,17 @@ class AgentView(Struct):
 
 
 class Outcome(Struct):
-    """What became of one of several targets."""
+    """The result of an operation for one of several targets."""
 
     id: str | None
     name: str
     ok: bool = True
     error: str | None = None
     hint: str | None = None
-    exit_code: int = 0  # of our table, when not ok
+    exit_code: int = 0  # one of mngr's exit codes, when not ok
     extra: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in `results`."""
+        """Return the entry for this target in the `results` of the JSON output."""
         return {"id": self.id, "name": self.name, "ok": self.ok, "error": self.error, **self.extra}

@@ -1,4 +1,4 @@
-"""Names and addresses: `[NAME][@[HOST][.PROVIDER]][:PATH]`."""
+"""Checks, parses and generates names and addresses: `[NAME][@[HOST][.PROVIDER]][:PATH]`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOUNS = (
 
 
 class Address(Struct):
-    """The parts of an address; every part may be missing."""
+    """The parts of an address. Every part may be missing."""
 
     name: str | None = None
     host: str | None = None
@@ -33,59 +33,59 @@ class Address(Struct):
     path: str | None = None
 
     def __str__(self) -> str:
-        where = ""
+        location = ""
         if self.host is not None or self.provider is not None:
-            where = "@" + (self.host or "") + (f".{self.provider}" if self.provider else "")
-        return (self.name or "") + where + (f":{self.path}" if self.path is not None else "")
+            location = "@" + (self.host or "") + (f".{self.provider}" if self.provider else "")
+        return (self.name or "") + location + (f":{self.path}" if self.path is not None else "")
 
 
 def is_agent_name(text: str) -> bool:
-    """Whether an agent can be called that: `[a-z0-9][a-z0-9_-]{0,62}`."""
+    """True when the text is a valid agent name: `[a-z0-9][a-z0-9_-]{0,62}`."""
     return 0 < len(text) < 64 and text[0] not in "_-" and _NAME_CHARS.issuperset(text)
 
 
 def is_agent_id(text: str) -> bool:
-    """Whether this is an id of ours: `a-` and 12 hex digits."""
+    """True when the text has the form of an agent id: `a-` and 12 hex digits."""
     return len(text) == 14 and text.startswith("a-") and _HEX_DIGITS.issuperset(text[2:])
 
 
 def is_number(text: str) -> bool:
-    """Whether this is a number as a host may tell one: digits, and not so many that nobody can reckon with them."""
+    """True when the text has 1 to 11 ASCII digits. Texts from a host can be anything, also huge numbers."""
     return 0 < len(text) < 12 and text.isascii() and text.isdigit()
 
 
 def is_host_name(text: str) -> bool:
-    """Whether a host can be called that."""
+    """True when the text is a valid host name."""
     return 0 < len(text) < 254 and text[0] not in "._-" and _HOST_CHARS.issuperset(text)
 
 
 def parse_address(text: str, providers: tuple[str, ...] = PROVIDER_NAMES) -> Address:
-    """The address in `text`; UsageError says what is wrong with it."""
-    front, colon, path = text.partition(":")
-    name, at, where = front.partition("@")
+    """Return the parts of an address, or raise UsageError with the reason why it is invalid."""
+    agent_and_host, colon, path = text.partition(":")
+    name, at_sign, location = agent_and_host.partition("@")
     if name and not is_agent_name(name):
         raise UsageError(*_explain_bad_name(name))
     host: str | None = None
     provider: str | None = None
-    if at:
-        head, dot, tail = where.rpartition(".")
-        if dot and tail in providers:
-            host, provider = head or None, tail
-        elif where.startswith("."):
-            raise UsageError(f"there is no provider {where[1:]!r}", "known: " + ", ".join(providers))
+    if at_sign:
+        before_dot, dot, after_dot = location.rpartition(".")
+        if dot and after_dot in providers:
+            host, provider = before_dot or None, after_dot
+        elif location.startswith("."):
+            raise UsageError(f"there is no provider {location[1:]!r}", "known: " + ", ".join(providers))
         else:
-            host = where or None
+            host = location or None
         if host is not None and not is_host_name(host):
             raise UsageError(f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER")
         if host is None and provider is None:
             raise UsageError(f"nothing follows the @ in {text!r}", "write NAME@HOST or NAME@.PROVIDER")
-    if not name and not at:
+    if not name and not at_sign:
         raise UsageError(f"{text!r} names no agent and no host", "write NAME, NAME@HOST or @HOST")
     return Address(name=name or None, host=host, provider=provider, path=path if colon else None)
 
 
 def check_name(name: str) -> str:
-    """`name` if a new agent may have it."""
+    """Return `name` if a new agent may have it, otherwise raise UsageError."""
     if is_agent_id(name):
         raise UsageError(f"{name!r} looks like an agent's id", "choose another name")
     if not is_agent_name(name):
@@ -94,6 +94,7 @@ def check_name(name: str) -> str:
 
 
 def _explain_bad_name(name: str) -> tuple[str, str]:
+    """Return an error message and a hint for an invalid name."""
     import re
 
     fixed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:63]
@@ -102,7 +103,10 @@ def _explain_bad_name(name: str) -> tuple[str, str]:
 
 
 def parse_network(text: str) -> tuple[str, list[tuple[str, int | None]]]:
-    """`on`, `off` or `allow=HOST[:PORT],…` as its first word and the places allowed; no port means every port."""
+    """Return the mode and the allowed destinations of `on`, `off` or `allow=HOST[:PORT],…`.
+
+    A destination without a port allows every port.
+    """
     mode, _, rest = text.partition("=")
     if text in ("on", "off"):
         return text, []
@@ -112,22 +116,22 @@ def parse_network(text: str) -> tuple[str, list[tuple[str, int | None]]]:
 
 
 def _parse_destination(word: str) -> tuple[str, int | None]:
-    """HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT."""
+    """Return the host and port of HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT."""
     import re
 
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:]+))(?::(\d{1,5}))?", word, re.ASCII)
-    if not found or not (found[1] or is_host_name(found[2])) or not 0 < int(found[3] or 1) < 65536:
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:]+))(?::(\d{1,5}))?", word, re.ASCII)
+    if not match or not (match[1] or is_host_name(match[2])) or not 0 < int(match[3] or 1) < 65536:
         hint = "for example: --network allow=api.example.com:443,example.org,[::1]:8080"
         raise UsageError(f"--network allow: {word!r} is not HOST or HOST:PORT", hint)
-    return (found[1] or found[2]).lower(), int(found[3]) if found[3] else None
+    return (match[1] or match[2]).lower(), int(match[3]) if match[3] else None
 
 
 def generate_id() -> str:
-    """An id that no other agent has."""
+    """Return a new random agent id."""
     return "a-" + os.urandom(6).hex()
 
 
 def generate_name() -> str:
-    """A name that is easy to say."""
-    a, b = os.urandom(2)
-    return f"{_ADJECTIVES[a % len(_ADJECTIVES)]}-{_NOUNS[b % len(_NOUNS)]}"
+    """Return a random name of an adjective and an animal, such as `swift-otter`."""
+    first_byte, second_byte = os.urandom(2)
+    return f"{_ADJECTIVES[first_byte % len(_ADJECTIVES)]}-{_NOUNS[second_byte % len(_NOUNS)]}"

@@ -1,4 +1,4 @@
-"""Every path we use, in one place."""
+"""All paths that mngr uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mngr.base.errors import MngrError
 
 HOME_VERSION = 1
 PROJECT_SETTINGS = os.path.join(".mngr", "settings.toml")
-# Of a home on a host, what is its agents' own, and so no part of a snapshot of the host.
+# Entries of a host's home that belong to its agents or to mngr itself. A snapshot of the host omits them.
 SNAPSHOT_EXCLUDES = (
     "agents",
     "names",
@@ -25,7 +25,7 @@ LOCAL_SETTINGS = os.path.join(".mngr", "settings.local.toml")
 
 
 class Home:
-    """The directory that holds everything we know: `~/.mngr` unless told otherwise."""
+    """The directory that holds everything mngr knows, `~/.mngr` by default."""
 
     def __init__(self, root: str) -> None:
         self.root = root if os.path.isabs(root) else os.path.normpath(os.path.join(get_current_dir(), root))
@@ -46,14 +46,14 @@ class Home:
         self.tmux_conf = os.path.join(self.root, "tmux.conf")
 
     def agent_dir(self, agent_id: str) -> str:
-        """The directory of an agent's own files."""
+        """Return the directory with an agent's own files."""
         return os.path.join(self.agents, agent_id)
 
     def exists(self) -> bool:
-        """Whether this home was ever used; MngrError when it is not ours to use."""
+        """True when mngr has used this home. Raise MngrError if another program or a newer mngr owns it."""
         try:
             with open(self.version_file, encoding="utf-8") as file:
-                text = file.read().split()
+                words = file.read().split()
         except FileNotFoundError:
             self._check_foreign_files()
             return False
@@ -61,17 +61,17 @@ class Home:
             raise MngrError(
                 f"cannot read {self.version_file}: {error.strerror}", "choose another home with --home"
             ) from None
-        if text[:1] != ["mngr"] or len(text) != 2 or not text[1].isdigit():
+        if words[:1] != ["mngr"] or len(words) != 2 or not words[1].isdigit():
             raise MngrError(f"{self.root} is the home of another program", "choose another home with --home")
-        if int(text[1]) > HOME_VERSION:
+        if int(words[1]) > HOME_VERSION:
             raise MngrError(
-                f"{self.root} was written by a newer mngr (layout {text[1]}, this one knows {HOME_VERSION})",
+                f"{self.root} was written by a newer mngr (layout {words[1]}, this one knows {HOME_VERSION})",
                 "update mngr, or choose another home with --home",
             )
         return True
 
     def create(self) -> None:
-        """Create what is missing; every command that writes calls this first."""
+        """Create the directories that are missing. Every command that writes calls this method first."""
         if self.exists():
             return
         try:
@@ -86,10 +86,10 @@ class Home:
                 self.lib,
             ):
                 os.makedirs(path, mode=0o700, exist_ok=True)
-            fresh = f"{self.version_file}.{os.getpid()}"
-            with open(fresh, "w", encoding="utf-8") as file:
+            temporary_path = f"{self.version_file}.{os.getpid()}"
+            with open(temporary_path, "w", encoding="utf-8") as file:
                 file.write(f"mngr {HOME_VERSION}\n")
-            os.replace(fresh, self.version_file)
+            os.replace(temporary_path, self.version_file)
         except OSError as error:
             raise MngrError(
                 f"cannot write to {self.root}: {error.strerror}",
@@ -97,16 +97,16 @@ class Home:
             ) from None
 
     def _check_foreign_files(self) -> None:
-        """A directory with contents but without our marker belongs to somebody else."""
+        """Raise MngrError if the directory has no mngr marker and contains files that mngr does not write."""
         try:
-            inside = set(os.listdir(self.root))
+            entries = set(os.listdir(self.root))
         except FileNotFoundError:
             return
         except NotADirectoryError:
             raise MngrError(f"{self.root} is not a directory", "choose another home with --home") from None
         except OSError as error:
             raise MngrError(f"cannot read {self.root}: {error.strerror}", "choose another home with --home") from None
-        ours = {
+        known_entries = {
             "agents",
             "names",
             "work",
@@ -118,29 +118,29 @@ class Home:
             "crashes",
             "settings.toml",
         }
-        ours |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh"}
-        strange = sorted(name for name in inside - ours if not name.startswith("version"))
-        if strange:
+        known_entries |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh"}
+        foreign_entries = sorted(name for name in entries - known_entries if not name.startswith("version"))
+        if foreign_entries:
             raise MngrError(
-                f"{self.root} is the home of another program (it holds {strange[0]!r} and no mngr marker)",
+                f"{self.root} is the home of another program (it holds {foreign_entries[0]!r} and no mngr marker)",
                 "choose another home with --home",
             )
 
 
 def build_socket_path(root: str, uid: int) -> str:
-    """`/tmp/mngr-UID/HASH12` of a home's real path: short enough for a socket."""
+    """Return `/tmp/mngr-UID/HASH12`, with a hash of the home's real path. It is short enough for a socket."""
     import hashlib
 
     return f"/tmp/mngr-{uid}/{hashlib.sha256(root.encode()).hexdigest()[:12]}"
 
 
 def get_default_home() -> str:
-    """`MNGR_HOME`, else `~/.mngr`."""
+    """Return `$MNGR_HOME`, or `~/.mngr` when it is not set."""
     return os.environ.get("MNGR_HOME") or os.path.join(os.path.expanduser("~"), ".mngr")
 
 
 def get_current_dir() -> str:
-    """Where we are; MngrError when that directory was deleted."""
+    """Return the current directory, or raise MngrError when it was deleted."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -148,12 +148,12 @@ def get_current_dir() -> str:
 
 
 def find_project_root(start: str) -> str | None:
-    """The nearest directory at or above `start` with a `.git` or a `.mngr/settings.toml`."""
-    here = os.path.abspath(start)
+    """Return the nearest directory at or above `start` with a `.git` or a `.mngr/settings.toml`, or None."""
+    directory = os.path.abspath(start)
     while True:
-        if os.path.exists(os.path.join(here, ".git")) or os.path.exists(os.path.join(here, PROJECT_SETTINGS)):
-            return here
-        above = os.path.dirname(here)
-        if above == here:
+        if os.path.exists(os.path.join(directory, ".git")) or os.path.exists(os.path.join(directory, PROJECT_SETTINGS)):
+            return directory
+        parent = os.path.dirname(directory)
+        if parent == directory:
             return None
-        here = above
+        directory = parent

@@ -1,4 +1,4 @@
-"""The one place that starts processes."""
+"""Starts processes. No other module of mngr starts one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     StartFunction = Callable[[Sequence[str], tuple[int, int, int], float | None], ChildProcess | None]
 
-PIPE = -1  # as in subprocess, which is imported only where a stream is needed: it costs 6 ms
+PIPE = -1  # The values of subprocess, whose import costs 6 ms and is done only where a stream is needed.
 DEVNULL = -3
-MAX_OUTPUT_BYTES = 1024 * 1024 * 1024  # bytes that a command may write to us: a host could send for ever
+MAX_OUTPUT_BYTES = 1024 * 1024 * 1024  # A command that writes more is killed: a host could send data forever.
 _UNQUOTED_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")
-_RESTORED_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores and its children must not
+_RESTORED_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, its children must not.
 
-tracer: Callable[[str], None] | None = None  # told of every process when the user wants to see them
+tracer: Callable[[str], None] | None = None  # Receives a line for every process when the user asks for a trace.
 
 INSTALL_HINTS = {
     "git": "apt-get install git (or: brew install git)",
@@ -45,7 +45,7 @@ INSTALL_HINTS = {
 
 
 class ProcessResult(Struct):
-    """How a command ended and what it wrote."""
+    """The exit code and the output of a command."""
 
     code: int
     out: bytes
@@ -53,18 +53,18 @@ class ProcessResult(Struct):
 
     @property
     def text(self) -> str:
-        """Standard output without the line end that closes it."""
+        """Return standard output as text, without the final line end."""
         return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     @property
     def error_line(self) -> str:
-        """The last thing it said about why it failed."""
-        said = (self.err or self.out).decode("utf-8", "replace").strip()
-        return said.splitlines()[-1] if said else f"exit code {self.code}"
+        """Return the last line of standard error (or output), which usually says why the command failed."""
+        text = (self.err or self.out).decode("utf-8", "replace").strip()
+        return text.splitlines()[-1] if text else f"exit code {self.code}"
 
 
 class ProgramMissing(ServiceUnavailable):
-    """A program we need is not installed."""
+    """A program that mngr needs is not installed."""
 
     def __init__(self, program: str) -> None:
         super().__init__(
@@ -75,32 +75,34 @@ class ProgramMissing(ServiceUnavailable):
 
 
 def quote(word: str) -> str:
-    """`word` as one word of a POSIX shell."""
+    """Return `word` quoted as one word of a POSIX shell command."""
     return word if word and _UNQUOTED_CHARS.issuperset(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
 def join(argv: Sequence[str]) -> str:
-    """`argv` as one shell command."""
+    """Return `argv` as one shell command."""
     return " ".join(quote(word) for word in argv)
 
 
 def get_absolute_search_path() -> str:
-    """The PATH without what depends on where one is: in an agent's directory that would be the agent's."""
-    return ":".join(place for place in os.environ.get("PATH", os.defpath).split(":") if os.path.isabs(place))
+    """Return PATH without relative entries, which would name an agent's programs in the agent's directory."""
+    return ":".join(
+        directory for directory in os.environ.get("PATH", os.defpath).split(":") if os.path.isabs(directory)
+    )
 
 
 def abbreviate(argv: Sequence[str]) -> str:
-    """`argv` on one line for people; a program text is shown by the name it is run under."""
+    """Return `argv` on one short line for people. The text of an `sh -c` program is omitted."""
     words = list(argv)
-    at = 1 if words[0].startswith("@") else 0
-    if words[at : at + 2] == ["sh", "-c"] and len(words) > at + 3:
-        words[at + 1 : at + 3] = []
+    start = 1 if words[0].startswith("@") else 0
+    if words[start : start + 2] == ["sh", "-c"] and len(words) > start + 3:
+        words[start + 1 : start + 3] = []
     line = " ".join(quote(word if len(word) <= 100 else word[:97] + "...") for word in words)
     return redact_password(line).replace("\n", "\\n")
 
 
 def redact_password(text: str) -> str:
-    """`text` with what stands before the @ of a URL taken out."""
+    """Return `text` with the user and password removed from its URLs."""
     import re
 
     return re.sub(r"(?<=://)[^/@\s]+@", "…@", text)
@@ -112,22 +114,23 @@ def run(
     stdin: bytes = b"",
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
-    shown: Sequence[str] | None = None,
-    begin: StartFunction | None = None,
-    most: int = MAX_OUTPUT_BYTES,
+    display_argv: Sequence[str] | None = None,
+    start: StartFunction | None = None,
+    max_bytes: int = MAX_OUTPUT_BYTES,
 ) -> ProcessResult:
-    """Run to the end and capture both streams; a failed command is a Result, not an exception.
+    """Run a command to its end and return its exit code and output. A failed command raises no error.
 
-    One that writes more than `most` bytes is killed, and that is a MngrError. `shown` is what people are told was run, where
-    that is one thing and how it got to its host another. `begin` may know a shorter way to the same than a process here.
+    Raise MngrError if the command writes more than `max_bytes`, and TimedOut after `timeout` seconds.
+    `display_argv` replaces `argv` in traces and messages, for a command that runs on another host.
+    `start` may start the command in a cheaper way than a new local process; it returns None if it cannot.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     in_r = _open_input(stdin)
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
     streams = in_r, out_w, err_w
     try:
-        child = begin(argv, streams, timeout) if begin else None
+        child = start(argv, streams, timeout) if start else None
         child = child or spawn(argv, streams, env, is_leader=timeout is not None)
     except BaseException as error:
         for fd in (out_r, err_r):
@@ -139,34 +142,38 @@ def run(
         for fd in streams:
             os.close(fd)
     try:
-        out, err = _read_streams(out_r, err_r, timeout, most)
+        out, err = _read_streams(out_r, err_r, timeout, max_bytes)
     except BaseException as error:
         child.kill()
         if isinstance(error, TimeoutError):
             raise _timeout_error(argv, timeout) from None
         if isinstance(error, BufferError):
             raise MngrError(
-                f"{(shown or argv)[0]} was ended: it wrote more than {most >> 20} MB", "look at what it does"
+                f"{(display_argv or argv)[0]} was ended: it wrote more than {max_bytes >> 20} MB",
+                "look at what it does",
             ) from None
         raise
     code = child.wait()
     if tracer is not None:
-        tracer(f"{abbreviate(shown or argv)} (exit {code}, {(time.monotonic() - began) * 1000:.0f} ms)")
+        tracer(f"{abbreviate(display_argv or argv)} (exit {code}, {(time.monotonic() - started) * 1000:.0f} ms)")
     return ProcessResult(code=code, out=out, err=err)
 
 
 def _open_input(data: bytes) -> int:
-    """A descriptor that has all of it before anybody reads: who is killed while he writes would leave a half behind."""
+    """Return a descriptor that holds all of `data` already.
+
+    If mngr is killed, the command still reads the complete input and not just a part of it.
+    """
     if not data:
         return os.open(os.devnull, os.O_RDONLY)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:
-        done = os.write(writer, data) == len(data)
+        is_complete = os.write(writer, data) == len(data)
     except BlockingIOError:
-        done = False
+        is_complete = False
     os.close(writer)
-    if done:
+    if is_complete:
         return reader
     os.close(reader)
     with _open_unnamed_file() as file:
@@ -176,7 +183,7 @@ def _open_input(data: bytes) -> int:
 
 
 def _open_unnamed_file() -> IO[bytes]:
-    """In memory where that can be had: a disk may be full."""
+    """Return a temporary file without a name, in memory if possible because a disk may be full."""
     if sys.platform == "linux":
         return open(os.memfd_create("input"), "w+b")
     import tempfile
@@ -185,7 +192,7 @@ def _open_unnamed_file() -> IO[bytes]:
 
 
 class _SpawnedProcess:
-    """A process of our own; its children end with it if it leads a group."""
+    """A local child process. If it leads a process group, `kill` also ends its children."""
 
     def __init__(self, pid: int, is_leader: bool) -> None:
         self._pid = pid
@@ -202,8 +209,8 @@ class _SpawnedProcess:
 def spawn(
     argv: Sequence[str], streams: tuple[int, int, int], env: Mapping[str, str] | None, *, is_leader: bool
 ) -> ChildProcess:
-    """Start a process with these streams; with `is_leader` its children end with it when it is killed."""
-    actions = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams) if fd != at]
+    """Start a process with these streams. With `is_leader`, `kill` also ends its children."""
+    actions = [(os.POSIX_SPAWN_DUP2, fd, target_fd) for target_fd, fd in enumerate(streams) if fd != target_fd]
     variables = os.environ if env is None else env
     group: dict[str, Any] = {"setpgroup": 0} if is_leader else {}
     try:
@@ -219,8 +226,11 @@ def _timeout_error(argv: Sequence[str], timeout: float | None) -> TimedOut:
     return TimedOut(f"{argv[0]} did not answer within {timeout:g}s")
 
 
-def _read_streams(out_r: int, err_r: int, timeout: float | None, most: int) -> tuple[bytes, bytes]:
-    """Drain both streams at once; closes them; TimeoutError when it takes too long, BufferError when it is too much."""
+def _read_streams(out_r: int, err_r: int, timeout: float | None, max_bytes: int) -> tuple[bytes, bytes]:
+    """Read both streams to their end and close them.
+
+    Raise TimeoutError after `timeout` seconds and BufferError after more than `max_bytes`.
+    """
     parts: dict[int, list[bytes]] = {out_r: [], err_r: []}
     poll = select.poll()
     open_fds = {out_r, err_r}
@@ -237,7 +247,7 @@ def _read_streams(out_r: int, err_r: int, timeout: float | None, most: int) -> t
             for fd, _ in ready:
                 data = os.read(fd, 65536)
                 size += len(data)
-                if size > most:
+                if size > max_bytes:
                     raise BufferError
                 parts[fd].append(data)
                 if not data:
@@ -253,51 +263,54 @@ def _read_streams(out_r: int, err_r: int, timeout: float | None, most: int) -> t
 def run_streaming(
     argv: Sequence[str],
     watch: Callable[[bytes], None],
-    shown: Sequence[str] | None = None,
-    begin: StartFunction | None = None,
+    display_argv: Sequence[str] | None = None,
+    start: StartFunction | None = None,
 ) -> int:
-    """Run with our own input and output; what it says on standard error goes to `watch`, as it comes; the exit code."""
+    """Run a command with mngr's own input and output, and return its exit code.
+
+    `watch` receives the command's standard error as it arrives. See `run` for the other parameters.
+    """
     if tracer is not None:
-        tracer(f"{abbreviate(shown or argv)} (started)")
+        tracer(f"{abbreviate(display_argv or argv)} (started)")
     err_r, err_w = os.pipe()
-    out_r, out_w = os.pipe() if os.isatty(1) else (-1, 1)  # a terminal that stalls would stall a shared connection
+    out_r, out_w = os.pipe() if os.isatty(1) else (-1, 1)  # A terminal that stalls would stall a shared connection.
     streams = 0, out_w, err_w
-    ours = {err_r: watch} if out_r < 0 else {out_r: _write_stdout, err_r: watch}
+    readers = {err_r: watch} if out_r < 0 else {out_r: _write_stdout, err_r: watch}
     try:
         try:
-            child = begin(argv, streams, None) if begin else None
+            child = start(argv, streams, None) if start else None
             child = child or spawn(argv, streams, None, is_leader=False)
         finally:
             for fd in {out_w, err_w} - {1}:
                 os.close(fd)
         try:
-            _forward_output(ours)
+            _forward_output(readers)
         except BaseException:
             child.kill()
             raise
     finally:
-        for fd in ours:
+        for fd in readers:
             os.close(fd)
     return child.wait()
 
 
 def _forward_output(sources: dict[int, Callable[[bytes], None]]) -> None:
-    """What comes, to whom it is for, until nothing more comes from any."""
+    """Pass the data of each descriptor to its function, until all descriptors have ended."""
     poll = select.poll()
     for fd in sources:
         poll.register(fd, select.POLLIN)
-    left = len(sources)
-    while left:
+    open_count = len(sources)
+    while open_count:
         for fd, _ in poll.poll():
             if data := os.read(fd, 65536):
                 sources[fd](data)
             else:
                 poll.unregister(fd)
-                left -= 1
+                open_count -= 1
 
 
 def _write_stdout(data: bytes) -> None:
-    """On our standard output."""
+    """Write all of `data` to standard output."""
     while data:
         data = data[os.write(1, data) :]
 
@@ -312,7 +325,7 @@ def start_process(
     env: Mapping[str, str] | None = None,
     new_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start and return at once."""
+    """Start a command and return its process at once."""
     import subprocess
 
     if tracer is not None:
@@ -333,12 +346,12 @@ def _start_error(program: str, error: OSError) -> MngrError:
 
 
 def wait_process(process: subprocess.Popen[bytes]) -> int:
-    """The exit code, 128+N on signal N."""
+    """Wait for the process and return its exit code, or 128+N if signal N ended it."""
     return _normalize_exit_code(process.wait())
 
 
 def wait_or_kill(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait for its end, and end it after so many seconds."""
+    """Wait for the process to end, and kill it after `seconds`."""
     import subprocess
 
     try:
@@ -349,7 +362,7 @@ def wait_or_kill(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def exec_program(argv: Sequence[str], env: Mapping[str, str] | None = None) -> NoReturn:
-    """Become this program."""
+    """Replace this process by the program."""
     try:
         os.execvpe(argv[0], list(argv), dict(env) if env is not None else os.environ)
     except FileNotFoundError:

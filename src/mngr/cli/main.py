@@ -1,4 +1,4 @@
-"""The entry point: finds the command, runs it, and is the one place where errors end."""
+"""The entry point: finds the command, runs it, and reports every error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from mngr.cli.framework.command_line import Cli
 
-# Common options may stand before the command; these take a value.
+# Common options may come before the command; these options take a value.
 _OPTIONS_WITH_VALUE = ("--format", "--home", "-S", "--set")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line; the exit code."""
+    """Run one command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     _reopen_closed_streams()
     try:
@@ -45,7 +45,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _reopen_closed_streams() -> None:
-    """A stream that the caller closed is as good as /dev/null; without this the next file opened would take its place."""
+    """Replace standard streams that the caller closed by /dev/null.
+
+    Otherwise the next file that mngr opens would get the number of the closed stream.
+    """
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             while os.open(os.devnull, os.O_RDWR) < fd:
@@ -54,7 +57,7 @@ def _reopen_closed_streams() -> None:
 
 
 def run_console_script() -> None:
-    """The console script: leaves without tearing the interpreter down, which costs 3 ms and nobody misses."""
+    """Run mngr as the console script, and exit without tearing down the interpreter, which saves 3 ms."""
     code = main()
     try:
         sys.stdout.flush()
@@ -65,12 +68,13 @@ def run_console_script() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
-    before, words = _split_common_options(words)
+    """Find the command that the words name, run it, and return its exit code."""
+    common_options, words = _split_common_options(words)
     if not words or words[0] in ("-h", "--help"):
         from mngr.cli.framework.help import print_overview
 
-        if not words and before:
-            raise UsageError(f"mngr {' '.join(before)} names no command", "see: mngr --help")
+        if not words and common_options:
+            raise UsageError(f"mngr {' '.join(common_options)} names no command", "see: mngr --help")
         if not words:
             print_overview(sys.stderr)
             return 2
@@ -78,35 +82,40 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] == "--version":
         words[0] = "version"
-    name, rest = _find_command_name(words)
+    name, command_words = _find_command_name(words)
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.run import execute_command
 
-    cli = Cli(name, [*before, *rest])
+    cli = Cli(name, [*common_options, *command_words])
     return execute_command(cli, _load_command_module(name, cli))
 
 
 def _split_common_options(words: list[str]) -> tuple[list[str], list[str]]:
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] not in ("-h", "--help", "--version", "--"):
-        at += 2 if words[at] in _OPTIONS_WITH_VALUE else 1
-    return words[:at], words[at:]
+    """Return the common options before the command, and the words from the command on."""
+    index = 0
+    while (
+        index < len(words) and words[index].startswith("-") and words[index] not in ("-h", "--help", "--version", "--")
+    ):
+        index += 2 if words[index] in _OPTIONS_WITH_VALUE else 1
+    return words[:index], words[index:]
 
 
 def _find_command_name(words: list[str]) -> tuple[str, list[str]]:
+    """Return the full name of the command and the words after it; raise UsageError for an incomplete group."""
     first = ALIASES.get(words[0], words[0])
     if first in COMMAND_GROUPS:
         if len(words) > 1 and f"{first} {words[1]}" in COMMANDS:
             return f"{first} {words[1]}", words[2:]
         if len(words) > 1 and words[1] in ("-h", "--help"):
             return "help", [first]
-        parts = [c.split()[1] for c in COMMANDS if c.startswith(first + " ")]
-        said = f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
-        raise UsageError(said, f"one of: {', '.join(parts)}")
+        subcommands = [command.split()[1] for command in COMMANDS if command.startswith(first + " ")]
+        message = f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
+        raise UsageError(message, f"one of: {', '.join(subcommands)}")
     return first, words[1:]
 
 
 def _load_command_module(name: str, cli: Cli) -> ModuleType:
+    """Return the module of a built-in command or of a plugin's command; raise UsageError if there is none."""
     if name in COMMANDS:
         import importlib
 
@@ -119,13 +128,13 @@ def _load_command_module(name: str, cli: Cli) -> ModuleType:
 
 
 def report_error(error: MngrError, words: list[str]) -> None:
-    """What and why, and the next step, on standard error."""
+    """Print the error and its hint to standard error, as JSON if the command line asks for JSON."""
     hint = error.hint or ("see: mngr help" if error.exit_code == UsageError.exit_code else "see: mngr doctor")
     if _is_json_requested(words):
         import json
 
-        code = {"message": error.message, "hint": hint, "code": error.exit_code}
-        print(json.dumps({"v": 1, "error": code}), file=sys.stderr)
+        fields = {"message": error.message, "hint": hint, "code": error.exit_code}
+        print(json.dumps({"v": 1, "error": fields}), file=sys.stderr)
         return
     from mngr.cli.framework.terminal_text import strip_controls
 
@@ -134,21 +143,22 @@ def report_error(error: MngrError, words: list[str]) -> None:
 
 
 def _is_json_requested(words: list[str]) -> bool:
-    run = sys.modules.get("mngr.cli.framework.run")
-    if run is not None and run.Cli.last_format is not None:  # settings can choose it, too
-        return run.Cli.last_format in ("json", "jsonl")
-    for at, word in enumerate(words):
+    """True when the settings or the words choose a JSON format."""
+    run_module = sys.modules.get("mngr.cli.framework.run")
+    if run_module is not None and run_module.Cli.last_format is not None:  # The settings can choose the format, too.
+        return run_module.Cli.last_format in ("json", "jsonl")
+    for index, word in enumerate(words):
         if word == "--":
             return False
         if word in ("--format=json", "--format=jsonl"):
             return True
-        if word == "--format" and words[at + 1 : at + 2] in (["json"], ["jsonl"]):
+        if word == "--format" and words[index + 1 : index + 2] in (["json"], ["jsonl"]):
             return True
     return False
 
 
 def report_crash(error: BaseException, words: list[str]) -> int:
-    """A bug of ours: two lines for the user, everything else in a file."""
+    """Report a bug in mngr: write a crash log, print two lines for the user, and return exit code 3."""
     import platform
     import tempfile
     import time
@@ -157,29 +167,31 @@ def report_crash(error: BaseException, words: list[str]) -> int:
     from mngr import __version__
     from mngr.base.paths import get_default_home
 
-    shown = [word if word.startswith("-") and "=" not in word else "…" for word in words[1:]]
+    masked_words = [word if word.startswith("-") and "=" not in word else "…" for word in words[1:]]
     lines = [
         f"mngr {__version__}, Python {platform.python_version()}, {platform.platform()}",
-        f"command: {words[:1]} {shown}",
+        f"command: {words[:1]} {masked_words}",
     ]
     text = "\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error))
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    where = "nowhere: it could not be written"
-    homes = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--home"]
-    for place in (os.path.join(homes[0] if homes else get_default_home(), "crashes"), tempfile.gettempdir()):
+    log_path = "nowhere: it could not be written"
+    homes = [words[index + 1] for index, word in enumerate(words[:-1]) if word == "--home"]
+    for directory in (os.path.join(homes[0] if homes else get_default_home(), "crashes"), tempfile.gettempdir()):
         try:
-            if place.endswith("crashes"):
-                if not os.path.isdir(os.path.dirname(place)):
+            if directory.endswith("crashes"):
+                if not os.path.isdir(os.path.dirname(directory)):
                     continue
-                os.makedirs(place, mode=0o700, exist_ok=True)
-            fd = os.open(os.path.join(place, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                os.makedirs(directory, mode=0o700, exist_ok=True)
+            fd = os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(text)
-            where = os.path.join(place, name)
+            log_path = os.path.join(directory, name)
             break
         except OSError:
             continue
-    bug = MngrError(f"this is a bug in mngr: {type(error).__name__}", f"please report it with the crash log: {where}")
+    bug = MngrError(
+        f"this is a bug in mngr: {type(error).__name__}", f"please report it with the crash log: {log_path}"
+    )
     bug.exit_code = 3
     report_error(bug, words)
     return bug.exit_code

@@ -1,6 +1,6 @@
-"""Tests of command-line programs as a person would try them, with evidence that a person can watch.
+"""Test command-line programs in a real shell or terminal, with a transcript and recordings as evidence.
 
-It stands alone: nothing else of mngr is imported here, and any project can use it.
+This package imports nothing else of mngr, so any project can use it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EXPORTS = {
 
 
 def __getattr__(name: str) -> object:
-    """What `from mngr.e2e import …` finds, imported only when asked for."""
+    """Import and return a public name of the package on first use."""
     if name not in _EXPORTS:
         raise AttributeError(f"module 'mngr.e2e' has no attribute {name!r}")
     import importlib

@@ -1,4 +1,4 @@
-"""Recordings of terminals, as asciicast v2: a line about the terminal, then a line for everything that happened."""
+"""Write terminal recordings in the asciicast v2 format: a header line, then one line per event."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 from mngr.e2e.redact import Redactor
 
-_MAX_HELD_CHARACTERS = 10_000  # characters that wait for the rest of what may be a secret
+_MAX_HELD_CHARACTERS = 10_000  # at most so many characters are held back because a secret may begin there
 
 
-def choose_unused_path(place: Path, name: str) -> Path:
-    """A file for a recording that is not there yet."""
-    plain = "".join(char if char.isalnum() or char in "-_." else "-" for char in name)
+def choose_unused_path(directory: Path, name: str) -> Path:
+    """Return the path of a recording that does not exist yet."""
+    safe_name = "".join(char if char.isalnum() or char in "-_." else "-" for char in name)
     number = 1
-    while (path := place / f"{plain}{f'-{number}' if number > 1 else ''}.cast").exists():
+    while (path := directory / f"{safe_name}{f'-{number}' if number > 1 else ''}.cast").exists():
         number += 1
     return path
 
 
 class CastRecorder:
-    """Written while it happens; what is on disk can be played at any moment."""
+    """Writes events as they happen, so the file on disk can be played at any moment."""
 
     def __init__(self, path: Path, size: tuple[int, int], title: str, redact: Redactor) -> None:
         self._redact = redact
@@ -32,30 +32,30 @@ class CastRecorder:
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._file = path.open("w", encoding="utf-8", buffering=1)
-        about = {
+        header = {
             "version": 2,
             "width": size[1],
             "height": size[0],
             "timestamp": int(time.time()),
             "title": title,
         }
-        self._file.write(json.dumps(about) + "\n")
+        self._file.write(json.dumps(header) + "\n")
 
     def record_output(self, data: bytes) -> None:
-        """Something was shown."""
+        """Record what the program printed, and hold back text that may be the beginning of a secret."""
         text = self._held + self._decoder.decode(data)
-        at = self._redact.find_open_secret(text)
-        at = len(text) if len(text) - at > _MAX_HELD_CHARACTERS else at
-        self._held = text[at:]
-        if at:
-            self._write_event("o", self._redact(text[:at]))
+        end = self._redact.find_open_secret(text)
+        end = len(text) if len(text) - end > _MAX_HELD_CHARACTERS else end
+        self._held = text[end:]
+        if end:
+            self._write_event("o", self._redact(text[:end]))
 
     def record_keys(self, text: str) -> None:
-        """Somebody pressed keys."""
+        """Record keys that were pressed."""
         self._write_event("i", self._redact(text))
 
     def record_resize(self, rows: int, columns: int) -> None:
-        """The terminal has another size."""
+        """Record a new size of the terminal."""
         self._write_event("r", f"{columns}x{rows}")
 
     def _write_event(self, kind: str, text: str) -> None:
@@ -72,29 +72,29 @@ class CastRecorder:
 
 
 def redact_file(path: Path, redact: Redactor) -> None:
-    """Take secrets out of a recording that somebody else has written; a line that is no event stays as it is."""
-    made: list[str] = []
-    held, at = "", 0.0
+    """Remove secrets from a recording that another program wrote. Lines that are not events stay as they are."""
+    lines: list[str] = []
+    pending, seconds = "", 0.0
 
-    def show(text: str) -> None:
-        made.append(json.dumps([at, "o", redact(text)]))
+    def add_output(text: str) -> None:
+        lines.append(json.dumps([seconds, "o", redact(text)]))
 
     for row in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            at, kind, text = json.loads(row)
-        except ValueError:  # the first line, or one that was cut off
-            made.append(redact(row))
+            seconds, kind, text = json.loads(row)
+        except ValueError:  # the header line, or a line that was cut off
+            lines.append(redact(row))
             continue
         if kind != "o":
-            made.append(json.dumps([at, kind, redact(text)]))
+            lines.append(json.dumps([seconds, kind, redact(text)]))
             continue
-        held += text
-        end = redact.find_open_secret(held)
+        pending += text
+        end = redact.find_open_secret(pending)
         if end:
-            show(held[:end])
-        held = held[end:]
-    if held:
-        show(held)
-    fresh = path.with_suffix(".new")
-    fresh.write_text("\n".join(made) + "\n", encoding="utf-8")
-    fresh.replace(path)
+            add_output(pending[:end])
+        pending = pending[end:]
+    if pending:
+        add_output(pending)
+    new_path = path.with_suffix(".new")
+    new_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    new_path.replace(path)

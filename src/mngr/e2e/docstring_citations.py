@@ -1,4 +1,4 @@
-"""What a docstring says that a test is about."""
+"""Reads the `Tutorial block:` sections from the docstring of a test."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 
 def list_cited_blocks(doc: str) -> list[str]:
-    """The sections `Tutorial block:` of a docstring, each up to the next label."""
-    found: list[list[str]] = []
-    inside = False
+    """Return the `Tutorial block:` sections of a docstring, each up to the next label."""
+    blocks: list[list[str]] = []
+    is_in_block = False
     for row in doc.splitlines():
         if re.fullmatch(r"\s*[A-Z][\w ]*:\s*", row):
-            inside = row.strip() == "Tutorial block:"
-            if inside:
-                found.append([])
-        elif inside:
-            found[-1].append(row)
-    return ["\n".join(rows) for rows in found]
+            is_in_block = row.strip() == "Tutorial block:"
+            if is_in_block:
+                blocks.append([])
+        elif is_in_block:
+            blocks[-1].append(row)
+    return ["\n".join(rows) for rows in blocks]

@@ -1,4 +1,4 @@
-"""`expect(…)`: what a test says about output, exit codes and directories, and what it shows when that is not so."""
+"""`expect(…)`: check output, exit codes and directories, and explain a failed check with the transcript."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _MAX_SHOWN_CHARACTERS = 4_000  # characters of a text in a failure message
 
 
 def expect(subject: E2eResult | str | Path) -> Expectation:
-    """What is said about a command's result, a text, or a directory."""
+    """Return an expectation about a command's result, a text, or a directory."""
     return Expectation(subject)
 
 
 class Expectation:
-    """Each method returns this, so that several can be said in a row."""
+    """Checks one subject. Each method returns the expectation itself, so that calls can be chained."""
 
     def __init__(self, subject: E2eResult | str | Path) -> None:
         self._subject = subject
 
-    # Of a result.
+    # Checks of a result.
 
     def to_succeed(self) -> Expectation:
-        """Its exit code is 0."""
+        """Fail unless the exit code is 0."""
         __tracebackhide__ = True
         return self.to_have_exit_code(0)
 
     def to_fail(self, code: int | None = None) -> Expectation:
-        """Its exit code is not 0, or the one given."""
+        """Fail unless the exit code is `code`, or any code but 0 when `code` is None."""
         __tracebackhide__ = True
         if code is not None:
             return self.to_have_exit_code(code)
@@ -40,17 +40,17 @@ class Expectation:
         return self
 
     def to_have_exit_code(self, code: int) -> Expectation:
-        """Its exit code is this one."""
+        """Fail unless the exit code is `code`."""
         __tracebackhide__ = True
-        found = self._get_result().exit_code
-        if found != code:
-            self._fail(f"the exit code is {found}, expected {code}")
+        actual = self._get_result().exit_code
+        if actual != code:
+            self._fail(f"the exit code is {actual}, expected {code}")
         return self
 
-    # Of a text; of a result, both streams as they came.
+    # Checks of a text. For a result, the text is both streams in the order of arrival.
 
     def to_contain(self, *texts: str) -> Expectation:
-        """It has each of these in it."""
+        """Fail unless the text contains each of `texts`."""
         __tracebackhide__ = True
         for text in texts:
             if text not in self._get_text():
@@ -58,7 +58,7 @@ class Expectation:
         return self
 
     def not_to_contain(self, *texts: str) -> Expectation:
-        """It has none of these in it."""
+        """Fail if the text contains any of `texts`."""
         __tracebackhide__ = True
         for text in texts:
             if text in self._get_text():
@@ -66,28 +66,28 @@ class Expectation:
         return self
 
     def to_match(self, pattern: str) -> Expectation:
-        """A regular expression is found in it; ^ and $ are ends of lines."""
+        """Fail unless a regular expression is found in the text; ^ and $ match at line ends."""
         __tracebackhide__ = True
         if not re.search(pattern, self._get_text(), re.MULTILINE):
             self._fail(f"does not match /{pattern}/", self._get_text())
         return self
 
     def not_to_match(self, pattern: str) -> Expectation:
-        """A regular expression is not found in it."""
+        """Fail if a regular expression is found in the text."""
         __tracebackhide__ = True
-        if found := re.search(pattern, self._get_text(), re.MULTILINE):
-            self._fail(f"matches /{pattern}/ with {found[0]!r}", self._get_text())
+        if match := re.search(pattern, self._get_text(), re.MULTILINE):
+            self._fail(f"matches /{pattern}/ with {match[0]!r}", self._get_text())
         return self
 
     def to_be_empty(self) -> Expectation:
-        """There is nothing but white space."""
+        """Fail if the text holds anything but white space."""
         __tracebackhide__ = True
         if self._get_text().strip():
             self._fail("is not empty", self._get_text())
         return self
 
     def to_equal(self, text: str) -> Expectation:
-        """It is this text, up to the line end that closes it."""
+        """Fail unless the text equals `text`, apart from one final newline."""
         __tracebackhide__ = True
         if self._get_text().removesuffix("\n") == text.removesuffix("\n"):
             return self
@@ -99,32 +99,33 @@ class Expectation:
         return self
 
     def to_match_lines(self, text: str) -> Expectation:
-        """Its lines are these, with `...`, quantities, `<name>` and `[TIME]` as mngr.e2e.line_matching has them."""
+        """Fail unless the lines match. `...`, quantities, `<name>` and `[TIME]` work as in mngr.e2e.line_matching."""
         __tracebackhide__ = True
-        scene = self._find_origin()
-        names = scene.captures if scene else {}
-        patterns = {**line_matching.PATTERNS, **(scene.redactions if scene else {})}
+        origin = self._find_origin()
+        names = origin.captures if origin else {}
+        patterns = {**line_matching.PATTERNS, **(origin.redactions if origin else {})}
         expected = line_matching.split_expected(text)
         actual = line_matching.split_output(self._get_text())
         outcome = line_matching.match_lines(expected, actual, names, patterns)
         if outcome.is_match:
             names.update(outcome.names)
             return self
-        new = expectation_updates.generalize_lines(expected, actual, names, patterns)
-        if expectation_updates.note_mismatch(text, "\n".join(new)):
-            names.update(line_matching.match_lines(new, actual, names, patterns).names)
+        new_lines = expectation_updates.generalize_lines(expected, actual, names, patterns)
+        if expectation_updates.note_mismatch(text, "\n".join(new_lines)):
+            names.update(line_matching.match_lines(new_lines, actual, names, patterns).names)
         else:
             row = expected[outcome.expected_at] if outcome.expected_at < len(expected) else "the end"
-            where = f"line {outcome.actual_at + 1} does not fit {row!r}"
-            self._fail(f"is not as expected: {where}", diff=(expected, actual))
+            reason = f"line {outcome.actual_at + 1} does not fit {row!r}"
+            self._fail(f"is not as expected: {reason}", diff=(expected, actual))
         return self
 
-    # Of a directory.
+    # Checks of a directory.
 
     def to_match_tree(self, expected: Path | dict[str, str | bytes | None]) -> Expectation:
-        """Its files are those of another directory, or of a table: path to text, or None for one that must not be there.
+        """Fail unless the files are those of another directory, or of a table.
 
-        In a table a path that ends with / is a directory; what the table does not name does not matter.
+        The table maps a path to its text, or to None for a file that must not exist. A path that ends with / is a
+        directory. Files that the table does not name are ignored.
         """
         __tracebackhide__ = True
         from mngr.e2e.tree_comparison import compare_tree
@@ -134,7 +135,7 @@ class Expectation:
             self._fail(f"{self._subject} is not as expected:\n" + "\n".join(f"  {row}" for row in differences))
         return self
 
-    # What all of them need.
+    # Helpers of all checks.
 
     def _get_result(self) -> E2eResult:
         assert isinstance(self._subject, E2eResult), f"{self._subject!r} is no result of a command"
@@ -148,18 +149,18 @@ class Expectation:
     def _find_origin(self) -> OutputOrigin | None:
         return self._subject.origin if isinstance(self._subject, E2eResult | CommandOutput) else None
 
-    def _fail(self, what: str, text: str | None = None, diff: tuple[list[str], list[str]] | None = None) -> NoReturn:
+    def _fail(self, problem: str, text: str | None = None, diff: tuple[list[str], list[str]] | None = None) -> NoReturn:
         __tracebackhide__ = True
-        scene = self._find_origin()
-        parts = [f"$ {scene.command}\n{what}" if scene else what]
+        origin = self._find_origin()
+        parts = [f"$ {origin.command}\n{problem}" if origin else problem]
         if diff is not None:
             parts.append(_format_diff(*diff))
-        if text is not None and not scene:
+        if text is not None and not origin:
             parts.append(_shorten(text))
-        if scene:
-            parts.append(f"The transcript ends with:\n{scene.read_transcript_tail()}")
+        if origin:
+            parts.append(f"The transcript ends with:\n{origin.read_transcript_tail()}")
         message = "\n\n".join(parts)
-        raise AssertionError(scene.redact(message) if scene else message)
+        raise AssertionError(origin.redact(message) if origin else message)
 
 
 def _shorten(text: str) -> str:

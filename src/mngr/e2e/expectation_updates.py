@@ -1,4 +1,4 @@
-"""`--e2e-update`: what was expected and is not so becomes a patch for somebody to look at."""
+"""`--e2e-update`: turns failed expectations into a patch that a person can review."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import Any
 
 from mngr.e2e import line_matching
 
-_notes_dir: Path | None = None  # where notes go; None when nobody wants to update
+_notes_dir: Path | None = None  # where mismatches are written; None without --e2e-update
 
 
-def start_updates(place: Path) -> None:
-    """From now on an expectation that does not hold is noted instead of failing."""
+def start_updates(directory: Path) -> None:
+    """Note failed expectations in `directory` from now on, instead of failing the test."""
     global _notes_dir
-    _notes_dir = place
+    _notes_dir = directory
 
 
 def note_mismatch(old: str, new: str, *, exact: bool = False) -> bool:
-    """Remember what the literal `old` in the calling test should be; False when nobody wants to know."""
+    """Note that the literal `old` in the calling test should be `new`. False without --e2e-update."""
     if _notes_dir is None:
         return False
-    frame = sys._getframe(2)  # of whoever called the expectation
-    row = {
+    frame = sys._getframe(2)  # the frame of the test that called the expectation
+    note = {
         "path": frame.f_code.co_filename,
         "line": frame.f_lineno,
         "old": old,
@@ -36,42 +36,42 @@ def note_mismatch(old: str, new: str, *, exact: bool = False) -> bool:
         "exact": exact,
     }
     with (_notes_dir / f"update-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+        file.write(json.dumps(note) + "\n")
     return True
 
 
 def generalize_lines(
     expected: list[str], actual: list[str], names: Mapping[str, str], patterns: Mapping[str, str]
 ) -> list[str]:
-    """The lines as they are, in the words of the old expectation where those still fit: `...`, `<name>`, `[TIME]`."""
-    made: list[str] = []
-    last = (-1, -1)
-    for here in [*_match_old_lines(expected, actual, names, patterns), (len(expected), len(actual))]:
-        old, rows = expected[last[0] + 1 : here[0]], actual[last[1] + 1 : here[1]]
-        made += _replace_lines(old, [_escape_line(row, patterns) for row in rows])
-        if here[1] < len(actual) and (rows or here[0] != last[0]):  # one that may come often stands there once
-            made.append(expected[here[0]])
-        last = here
-    fits = line_matching.match_lines(made, actual, names, patterns).is_match
-    return made if fits else [_escape_line(row, patterns) for row in actual]
+    """Return the actual lines, with `...`, `<name>` and `[TIME]` where the old expectation still matches."""
+    lines: list[str] = []
+    previous = (-1, -1)
+    for pair in [*_match_old_lines(expected, actual, names, patterns), (len(expected), len(actual))]:
+        old, rows = expected[previous[0] + 1 : pair[0]], actual[previous[1] + 1 : pair[1]]
+        lines += _replace_lines(old, [_escape_line(row, patterns) for row in rows])
+        if pair[1] < len(actual) and (rows or pair[0] != previous[0]):  # A line with a quantity is added only once.
+            lines.append(expected[pair[0]])
+        previous = pair
+    is_match = line_matching.match_lines(lines, actual, names, patterns).is_match
+    return lines if is_match else [_escape_line(row, patterns) for row in actual]
 
 
 def _match_old_lines(
     expected: list[str], actual: list[str], names: Mapping[str, str], patterns: Mapping[str, str]
 ) -> list[tuple[int, int]]:
-    """Which old line each line fits, by their places, in order; `...` aside."""
-    found: list[tuple[int, int]] = []
+    """Return pairs of line indexes (expected, actual) that match, in order. `...` lines are ignored."""
+    pairs: list[tuple[int, int]] = []
     first = 0
-    for at, row in enumerate(actual):
-        fits = (n for n in range(first, len(expected)) if _is_matching(expected[n], row, names, patterns))
-        if (old := next(fits, None)) is not None:
-            found.append((old, at))
+    for index, row in enumerate(actual):
+        matches = (n for n in range(first, len(expected)) if _is_matching(expected[n], row, names, patterns))
+        if (old := next(matches, None)) is not None:
+            pairs.append((old, index))
             first = old if line_matching.parse_line(expected[old]).max_count > 1 else old + 1
-    return found
+    return pairs
 
 
 def _replace_lines(old: list[str], rows: list[str]) -> list[str]:
-    """New lines in the place of old ones; where these left lines out, as many as they named stand there."""
+    """Return the new lines. If the old lines contained `...`, keep it, with as many lines around it as before."""
     if "..." not in old:
         return rows
     before, after = old.index("..."), old[::-1].index("...")
@@ -81,22 +81,27 @@ def _replace_lines(old: list[str], rows: list[str]) -> list[str]:
 
 
 def _is_matching(old: str, row: str, names: Mapping[str, str], patterns: Mapping[str, str]) -> bool:
-    line = line_matching.parse_line(old)
-    return line.text != "..." and line_matching.compile_line(line.text, names, patterns).fullmatch(row) is not None
+    expected_line = line_matching.parse_line(old)
+    return (
+        expected_line.text != "..."
+        and line_matching.compile_line(expected_line.text, names, patterns).fullmatch(row) is not None
+    )
 
 
 def _escape_line(row: str, patterns: Mapping[str, str]) -> str:
-    """A line that stands for itself, but for the places that are never the same."""
-    shown = line_matching.escape_text(row)
+    """Return an expected line that matches only this line, except for times, UUIDs and the test's own redactions."""
+    escaped = line_matching.escape_text(row)
     for name, pattern in patterns.items():
         if name not in line_matching.PATTERNS or name in ("TIME", "UUID"):
-            shown = re.sub(pattern, f"[{name}]", shown)
-    return line_matching.escape_quantity(shown)
+            escaped = re.sub(pattern, f"[{name}]", escaped)
+    return line_matching.escape_quantity(escaped)
 
 
-def build_patch(place: Path, root: Path) -> tuple[str, list[str]]:
-    """All notes as one unified diff, with paths from `root`; and where somebody must look, for it is no plain text."""
-    notes = [json.loads(row) for file in sorted(place.glob("update-*.jsonl")) for row in file.read_text().splitlines()]
+def build_patch(notes_dir: Path, root: Path) -> tuple[str, list[str]]:
+    """Return all notes as one unified diff relative to `root`, and the places that a person must edit by hand."""
+    notes = [
+        json.loads(row) for file in sorted(notes_dir.glob("update-*.jsonl")) for row in file.read_text().splitlines()
+    ]
     by_path: dict[str, list[dict[str, Any]]] = {}
     for row in notes:
         by_path.setdefault(row["path"], []).append(row)
@@ -115,32 +120,34 @@ def build_patch(place: Path, root: Path) -> tuple[str, list[str]]:
 
 
 def _rewrite_source(source: str, rows: list[dict[str, Any]]) -> tuple[str, list[int]]:
-    """The source with each literal replaced that a note speaks of; and the lines of those that could not be."""
+    """Return the source with each noted literal replaced, and the lines of literals that could not be replaced."""
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line.encode()))
     edits: dict[tuple[int, int], bytes] = {}
-    missed: dict[int, None] = {}
+    missed_lines: dict[int, None] = {}
     tree = ast.parse(source)
     for row in rows:
         node = _find_literal(tree, row["old"], row["line"])
         if node is None or node.end_lineno is None or node.end_col_offset is None:
-            missed[row["line"]] = None
+            missed_lines[row["line"]] = None
             continue
         text = row["new"]
         new = repr(text) if row["exact"] else _format_literal(text, row["old"], source, node.lineno)
         span = (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset)
-        if edits.setdefault(span, new.encode()) != new.encode():  # one text, and two outputs
-            missed[row["line"]] = None
+        if (
+            edits.setdefault(span, new.encode()) != new.encode()
+        ):  # The same literal was compared with two different outputs.
+            missed_lines[row["line"]] = None
     data = source.encode()
     for (start, end), piece in sorted(edits.items(), reverse=True):
         data = data[:start] + piece + data[end:]
-    return data.decode(), list(missed)
+    return data.decode(), list(missed_lines)
 
 
 def _find_literal(tree: ast.Module, text: str, line: int) -> ast.Constant | None:
-    """The literal in the call at a line; else the only one of that text, which a variable may hold."""
-    calls = [
+    """Return the literal in the call at `line`, else the only literal with this text in the file."""
+    arguments = [
         argument
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)
@@ -148,21 +155,21 @@ def _find_literal(tree: ast.Module, text: str, line: int) -> ast.Constant | None
         for argument in node.args
         if isinstance(argument, ast.Constant) and argument.value == text
     ]
-    if calls:
-        return min(calls, key=lambda found: abs(found.lineno - line))
-    every = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == text]
-    return every[0] if len(every) == 1 else None
+    if arguments:
+        return min(arguments, key=lambda found: abs(found.lineno - line))
+    literals = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == text]
+    return literals[0] if len(literals) == 1 else None
 
 
 def _format_literal(text: str, old: str, source: str, line: int) -> str:
-    """Lines as Python writes them, as far to the right as the old ones were."""
+    """Return the text as a Python literal, indented like the old one."""
     if "\n" not in text or '"""' in text:
         return repr(text)
     row = source.splitlines()[line - 1]
-    usual = row[: len(row) - len(row.lstrip())]
-    first = next((row for row in old.split("\n")[1:] if row.strip()), f"{usual}    ")
+    indentation = row[: len(row) - len(row.lstrip())]
+    first = next((row for row in old.split("\n")[1:] if row.strip()), f"{indentation}    ")
     inner = first[: len(first) - len(first.lstrip())]
     last = old.rpartition("\n")[2]
-    outer = last if "\n" in old and not last.strip() else usual
+    outer = last if "\n" in old and not last.strip() else indentation
     rows = [f"{inner}{row}".rstrip() for row in text.replace("\\", "\\\\").split("\n")]
     return '"""\n' + "\n".join(rows) + f'\n{outer}"""'

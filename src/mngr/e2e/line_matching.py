@@ -1,10 +1,10 @@
-"""Expected output, line by line.
+"""Matches output against expected lines.
 
-...              alone: any lines, also none; in a line: any text
-text (?)         perhaps; (*) any number of such lines; (+) at least one; (3) three; (2,4) two to four
-<name>           a word, kept under this name; where the name is known already, what it stands for
-[TIME]           what varies and has a name
-\\                before any of these, also before the ( of a quantity: it stands for itself
+...              alone: any number of lines; in a line: any text
+text (?)         an optional line; (*) any number of such lines; (+) at least one; (3) three; (2,4) two to four
+<name>           a word, captured under this name; if the name is already captured, its value
+[TIME]           text that varies: a name from PATTERNS or from add_redaction
+\\                before any of these, also before the ( of a quantity: match it literally
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _QUANTITY_SUFFIX = re.compile(r" \((\?|\*|\+|\d+|\d+,\d*)\)$")
 _LINE_PART = re.compile(r"\\(\[|<|\.\.\.|\\|\()|<([a-z_][a-z0-9_]*)>|\[([A-Z][A-Z0-9_]*)\]|(\.\.\.)")
 _SPECIAL_TEXT = re.compile(r"\\(?=[\[<.\\(])|<(?=[a-z_][a-z0-9_]*>)|\.\.\.|\[(?=[A-Z][A-Z0-9_]*\])")
 _ESCAPABLE_QUANTITY = re.compile(r" (?=\((?:[?*+]|\d+|\d+,\d*)\)$)")
-_MAX_REPEATS = 1_000_000  # lines: more than any output that is kept
+_MAX_REPEATS = 1_000_000  # lines: more than any output that mngr keeps
 
 
 @dataclass(frozen=True)
 class ExpectedLine:
-    """One line of an expectation: how it looks and how often it may come."""
+    """One line of an expectation: its pattern, and how often it may occur."""
 
     text: str
     min_count: int = 1
@@ -41,16 +41,16 @@ class ExpectedLine:
 
 @dataclass(frozen=True)
 class LineMatch:
-    """Whether all lines fit, what was captured on the way, and otherwise how far it went."""
+    """True with the captured names when all lines match, otherwise the first lines that do not."""
 
     is_match: bool
     names: dict[str, str] = field(default_factory=dict)
-    expected_at: int = 0  # the first lines that do not fit, counted from 0
+    expected_at: int = 0  # the index of the first line that does not match
     actual_at: int = 0
 
 
 def split_expected(text: str) -> list[str]:
-    """The lines of an expectation as it stands in a test: without its indentation and its empty ends."""
+    """Return the lines of an expectation without its indentation and without empty lines at both ends."""
     import textwrap
 
     rows = textwrap.dedent(text.replace("\r\n", "\n")).split("\n")
@@ -62,106 +62,109 @@ def split_expected(text: str) -> list[str]:
 
 
 def split_output(text: str) -> list[str]:
-    """The lines of what was printed. How far all of them are indented does not count, for an expectation cannot tell."""
+    """Return the lines of a program's output, without the indentation that all of them share.
+
+    Expectations are dedented, too, so they cannot express a common indentation.
+    """
     import textwrap
 
-    plain = textwrap.dedent(text.replace("\r\n", "\n")).removesuffix("\n")
-    return [row.rstrip() for row in plain.split("\n")] if plain else []
+    dedented = textwrap.dedent(text.replace("\r\n", "\n")).removesuffix("\n")
+    return [row.rstrip() for row in dedented.split("\n")] if dedented else []
 
 
 def escape_text(text: str) -> str:
-    """A part of a line that stands for itself."""
+    """Escape a part of a line, so that it matches only itself."""
     return _SPECIAL_TEXT.sub(lambda found: "\\" + found[0], text)
 
 
 def escape_quantity(row: str) -> str:
-    """A whole line whose end is no quantity."""
+    """Escape the end of a line that looks like a quantity."""
     return _ESCAPABLE_QUANTITY.sub(r" \\", row)
 
 
 def parse_line(row: str) -> ExpectedLine:
-    """A line with its number of times."""
+    """Split an expected line into its text and how often it may occur."""
     if row == "...":
         return ExpectedLine("...", 0, _MAX_REPEATS)
-    found = _QUANTITY_SUFFIX.search(row)
-    if found is None:
+    match = _QUANTITY_SUFFIX.search(row)
+    if match is None:
         return ExpectedLine(row)
-    word, text = found[1], row[: found.start()]
-    if word in "?*+":
-        least, most = {"?": (0, 1), "*": (0, _MAX_REPEATS), "+": (1, _MAX_REPEATS)}[word]
+    quantity, text = match[1], row[: match.start()]
+    if quantity in "?*+":
+        least, most = {"?": (0, 1), "*": (0, _MAX_REPEATS), "+": (1, _MAX_REPEATS)}[quantity]
     else:
-        low, comma, high = word.partition(",")
+        low, comma, high = quantity.partition(",")
         least = int(low)
         most = int(high) if high else _MAX_REPEATS if comma else least
     return ExpectedLine(text, least, most)
 
 
 def compile_line(text: str, names: Mapping[str, str], patterns: Mapping[str, str]) -> re.Pattern[str]:
-    """What a line must look like."""
-    made, at, seen = "", 0, set()
+    """Return the regular expression for one expected line."""
+    regex, position, captured = "", 0, set()
     for part in _LINE_PART.finditer(text):
-        made += re.escape(text[at : part.start()])
-        at = part.end()
+        regex += re.escape(text[position : part.start()])
+        position = part.end()
         escaped, name, pattern, _ = part.groups()
         if escaped:
-            made += re.escape(escaped)
+            regex += re.escape(escaped)
         elif name and name in names:
-            made += re.escape(names[name])
+            regex += re.escape(names[name])
         elif name:
-            made += f"(?P={name})" if name in seen else rf"(?P<{name}>\S+?)"
-            seen.add(name)
+            regex += f"(?P={name})" if name in captured else rf"(?P<{name}>\S+?)"
+            captured.add(name)
         elif pattern and pattern in patterns:
-            made += f"(?:{patterns[pattern]})"
+            regex += f"(?:{patterns[pattern]})"
         elif pattern:
-            made += re.escape(part[0])
+            regex += re.escape(part[0])
         else:
-            made += ".*?"
-    return re.compile(made + re.escape(text[at:]), re.DOTALL)
+            regex += ".*?"
+    return re.compile(regex + re.escape(text[position:]), re.DOTALL)
 
 
 def match_lines(
     expected: list[str], actual: list[str], names: Mapping[str, str], patterns: Mapping[str, str]
 ) -> LineMatch:
-    """Whether the lines are as expected. Lines that may come any number of times take as few as will do.
+    """Compare the lines. A line with a quantity takes as few actual lines as possible.
 
-    It looks at most at every pair of an expected and an actual line once for each way the names were filled: a line that
-    captures is taken where it first fits.
+    Each pair of an expected and an actual line is tried at most once for each number of repeats. A line that captures a
+    name is therefore taken where it first matches.
     """
-    wanted = [parse_line(row) for row in expected]
-    far = (0, 0)
-    dead: set[tuple[int, int, int]] = set()
+    expected_lines = [parse_line(row) for row in expected]
+    furthest = (0, 0)
+    visited: set[tuple[int, int, int]] = set()
 
-    # What is still to be tried: (line of the expectation, how often it fit already, line of the output, names).
-    todo: list[tuple[int, int, int, dict[str, str]]] = [(0, 0, 0, dict(names))]
-    while todo:
-        e, times, a, known = todo.pop()
-        if (e, min(times, 1_000), a) in dead:
+    # Each entry is (expected line, how often it matched so far, actual line, captured names).
+    pending: list[tuple[int, int, int, dict[str, str]]] = [(0, 0, 0, dict(names))]
+    while pending:
+        expected_index, repeats, actual_index, captures = pending.pop()
+        if (expected_index, min(repeats, 1_000), actual_index) in visited:
             continue
-        dead.add((e, min(times, 1_000), a))
-        far = max(far, (a, e))
-        if e == len(wanted):
-            if a == len(actual):
-                return LineMatch(True, known)
+        visited.add((expected_index, min(repeats, 1_000), actual_index))
+        furthest = max(furthest, (actual_index, expected_index))
+        if expected_index == len(expected_lines):
+            if actual_index == len(actual):
+                return LineMatch(True, captures)
             continue
-        line = wanted[e]
-        if a < len(actual) and times < line.max_count:
-            grown = _match_line(line.text, actual[a], known, patterns)
-            if grown is not None:
-                # With no upper limit the count matters only until the least is reached.
-                count = times + 1 if line.max_count < _MAX_REPEATS else min(times + 1, line.min_count)
-                todo.append((e, count, a + 1, grown))
-        if times >= line.min_count:
-            todo.append((e + 1, 0, a, known))  # is tried first
-    return LineMatch(False, {}, far[1], far[0])
+        line = expected_lines[expected_index]
+        if actual_index < len(actual) and repeats < line.max_count:
+            new_captures = _match_line(line.text, actual[actual_index], captures, patterns)
+            if new_captures is not None:
+                # Without an upper limit the count matters only until the minimum is reached.
+                count = repeats + 1 if line.max_count < _MAX_REPEATS else min(repeats + 1, line.min_count)
+                pending.append((expected_index, count, actual_index + 1, new_captures))
+        if repeats >= line.min_count:
+            pending.append((expected_index + 1, 0, actual_index, captures))  # tried first, because it is popped first
+    return LineMatch(False, {}, furthest[1], furthest[0])
 
 
 def _match_line(text: str, row: str, names: dict[str, str], patterns: Mapping[str, str]) -> dict[str, str] | None:
-    """The names after this line; None when it does not fit."""
+    """Return the captured names after this line, or None when it does not match."""
     if text == "...":
         return names
     if text == row:
         return names
     if not _LINE_PART.search(text):
         return None
-    found = compile_line(text, names, patterns).fullmatch(row)
-    return None if found is None else {**names, **found.groupdict()}
+    match = compile_line(text, names, patterns).fullmatch(row)
+    return None if match is None else {**names, **match.groupdict()}

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `e2e`, where its artifacts go, and what becomes of them."""
+"""The pytest plugin: provides the fixture `e2e` and manages the artifacts of its tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mngr.e2e.session import E2eSession
 
 ARTIFACTS_DIR = os.path.join(".mngr", "e2e")
-KEPT_RUNS = 20  # runs whose artifacts stay
+KEPT_RUNS = 20  # the number of runs whose artifacts are kept
 _RUN_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 _run_dir_key = pytest.StashKey[Path]()
 _is_begun_key = pytest.StashKey[bool]()
@@ -47,87 +47,87 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def get_run_dir(config: pytest.Config) -> Path:
-    """Where this run's artifacts are; made when the first test needs it, and the same for all of xdist's workers."""
+    """Return the directory of this run's artifacts. All xdist workers share it."""
     if _run_dir_key not in config.stash:
-        given = getattr(config, "workerinput", {}).get("mngr_e2e_run")
-        config.stash[_run_dir_key] = Path(given) if given else _new_run_dir(_get_artifacts_dir(config))
+        inherited = getattr(config, "workerinput", {}).get("mngr_e2e_run")
+        config.stash[_run_dir_key] = Path(inherited) if inherited else _new_run_dir(_get_artifacts_dir(config))
     return config.stash[_run_dir_key]
 
 
 def _get_artifacts_dir(config: pytest.Config) -> Path:
-    given = config.getoption("--e2e-dir")
-    return Path(given).absolute() if given else config.rootpath / ARTIFACTS_DIR
+    option = config.getoption("--e2e-dir")
+    return Path(option).absolute() if option else config.rootpath / ARTIFACTS_DIR
 
 
-def _new_run_dir(place: Path) -> Path:
-    return place / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+def _new_run_dir(artifacts_dir: Path) -> Path:
+    return artifacts_dir / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
-def _begin_run(run: Path, config: pytest.Config) -> None:
-    """Make the directory of the run, once, and put away what a run that was killed has left."""
+def _begin_run(run_dir: Path, config: pytest.Config) -> None:
+    """Create the directory of the run once, and remove session directories that a killed run left behind."""
     if config.stash.get(_is_begun_key, False):
         return
     config.stash[_is_begun_key] = True
     from mngr.e2e import session_dirs
 
     session_dirs.remove_abandoned_dirs()
-    run.mkdir(parents=True, exist_ok=True)
-    ignore = run.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
+    run_dir.mkdir(parents=True, exist_ok=True)
+    gitignore = run_dir.parent / ".gitignore"
+    if not gitignore.exists():
+        gitignore.write_text("*\n")
     if config.getoption("--e2e-update"):
         from mngr.e2e import expectation_updates
 
-        expectation_updates.start_updates(run)
+        expectation_updates.start_updates(run_dir)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Older runs than the latest few go, unless another process is about to say so."""
-    run = session.config.stash.get(_run_dir_key, None)
-    if run is None or not run.is_dir() or hasattr(session.config, "workerinput"):
+    """Delete all but the latest runs. Only the main process does this, not an xdist worker."""
+    run_dir = session.config.stash.get(_run_dir_key, None)
+    if run_dir is None or not run_dir.is_dir() or hasattr(session.config, "workerinput"):
         return
     import shutil
 
-    for old in sorted(path for path in run.parent.iterdir() if _RUN_NAME.fullmatch(path.name))[:-KEPT_RUNS]:
-        shutil.rmtree(old, ignore_errors=True)
+    for old_run in sorted(path for path in run_dir.parent.iterdir() if _RUN_NAME.fullmatch(path.name))[:-KEPT_RUNS]:
+        shutil.rmtree(old_run, ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist's workers write into one run."""
+    """Give each xdist worker the directory of this run."""
     node.workerinput["mngr_e2e_run"] = str(get_run_dir(node.config))
 
 
 @pytest.fixture
 def e2e(request: pytest.FixtureRequest) -> Iterator[E2eSession]:
-    """A terminal session in a place of its own; see mngr.e2e."""
+    """An isolated terminal session; see mngr.e2e."""
     from mngr.e2e.docstring_citations import list_cited_blocks
     from mngr.e2e.session import E2eSession
 
-    run = get_run_dir(request.config)
-    _begin_run(run, request.config)
-    session = E2eSession(run / build_test_dir_name(request.node.nodeid), _describe_test(request))
+    run_dir = get_run_dir(request.config)
+    _begin_run(run_dir, request.config)
+    session = E2eSession(run_dir / build_test_dir_name(request.node.nodeid), _describe_test(request))
     for block in list_cited_blocks(session.doc):
         session.write_tutorial_block(block)
     request.node.stash[_session_key] = session
     yield session
-    why = request.node.stash.get(_failure_key, None)
-    if why is not None and request.config.getoption("--e2e-shell-on-fail"):
+    failure = request.node.stash.get(_failure_key, None)
+    if failure is not None and request.config.getoption("--e2e-shell-on-fail"):
         _open_shell(session, request.config)
     session.close()
     session.save_status(
-        "failed" if why is not None else "passed", failure=session.transcript.redact(why) if why else None
+        "failed" if failure is not None else "passed", failure=session.transcript.redact(failure) if failure else None
     )
 
 
-_DIRECTORY_PART = re.compile(r"^[^\[:]*/")  # the directories of the file, not what is between brackets
+_DIRECTORY_PART = re.compile(r"^[^\[:]*/")  # the directories of the file, but no slash in a parameter id
 
 
 def build_test_dir_name(nodeid: str) -> str:
-    """A test's name as a directory; short, and of its own."""
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", _DIRECTORY_PART.sub("", nodeid)).strip("-.")
-    mark = f"{zlib.crc32(nodeid.encode()):08x}"
-    return f"{plain[:80]}-{mark}"
+    """Return a short, unique directory name for a test."""
+    safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "-", _DIRECTORY_PART.sub("", nodeid)).strip("-.")
+    checksum = f"{zlib.crc32(nodeid.encode()):08x}"
+    return f"{safe_name[:80]}-{checksum}"
 
 
 def _describe_test(request: pytest.FixtureRequest) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _open_shell(session: E2eSession, config: pytest.Config) -> None:
-    """A shell for the person where the test stopped, with its variables."""
+    """Open a shell for the user in the directory of the failed test, with its variables."""
     import subprocess
 
     capture = config.pluginmanager.getplugin("capturemanager")
@@ -179,7 +179,7 @@ def _open_shell(session: E2eSession, config: pytest.Config) -> None:
 
 
 def _has_terminal() -> bool:
-    """Whether a person is there."""
+    """True when a user can be asked at a terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
     except OSError:
@@ -190,16 +190,16 @@ def _has_terminal() -> bool:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if _run_dir_key not in config.stash or not config.stash[_run_dir_key].is_dir():
         return
-    run = config.stash[_run_dir_key]
+    run_dir = config.stash[_run_dir_key]
     if config.getoption("--e2e-update") and not hasattr(config, "workerinput"):
         from mngr.e2e import expectation_updates
 
-        text, missed = expectation_updates.build_patch(run, config.rootpath)
+        text, by_hand = expectation_updates.build_patch(run_dir, config.rootpath)
         if text:
-            (run / "update.patch").write_text(text, encoding="utf-8")
-            shown = os.path.relpath(run / "update.patch", config.rootpath)
-            terminalreporter.write_line(f"e2e: expectations that changed: git apply {shown}")
-        for where in missed:
+            (run_dir / "update.patch").write_text(text, encoding="utf-8")
+            patch_path = os.path.relpath(run_dir / "update.patch", config.rootpath)
+            terminalreporter.write_line(f"e2e: expectations that changed: git apply {patch_path}")
+        for where in by_hand:
             terminalreporter.write_line(f"e2e: change it by hand, there is no one text for it: {where}")
     if any(stats for name, stats in terminalreporter.stats.items() if name in ("failed", "error")):
-        terminalreporter.write_line(f"e2e: transcripts and recordings: {os.path.relpath(run, config.rootpath)}")
+        terminalreporter.write_line(f"e2e: transcripts and recordings: {os.path.relpath(run_dir, config.rootpath)}")

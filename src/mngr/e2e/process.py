@@ -1,4 +1,4 @@
-"""Runs one command: both streams as they arrive, in bounded memory, with a limit on time."""
+"""Runs one command with a timeout, and reads both streams in order of arrival in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-MAX_KEPT_BYTES = 4_000_000  # bytes of each stream that are kept in memory from its beginning, and as many from its end
-ORDERED_BYTES = 100_000  # bytes of a stream after which speed counts for more than the order
-_SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", 1031)  # Python has it from 3.10 on
-QUIET_SECONDS = 0.05  # seconds without a word after which a line without an end is shown
+MAX_KEPT_BYTES = 4_000_000  # bytes kept in memory of each stream's beginning, and as many of its end
+ORDERED_BYTES = 100_000  # bytes of a stream after which speed matters more than the order
+_SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", 1031)  # Python defines it since 3.10.
+QUIET_SECONDS = 0.05  # seconds without output after which an unfinished line is shown
 LINGER, LONGEST = (
     0.3,
     2.0,
-)  # seconds that children of a command which has ended may be silent, and may still write
+)  # seconds after the command's end: children may be silent for LINGER and may write for LONGEST
 
 
 class BoundedStream:
-    """A stream in bounded memory: its beginning and its end."""
+    """Keeps the beginning and the end of a stream in bounded memory."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -31,34 +31,34 @@ class BoundedStream:
 
     def add(self, data: bytes) -> None:
         self.size += len(data)
-        room = MAX_KEPT_BYTES - len(self._head)
-        self._head += data[:room]
-        self._tail += data[max(room, 0) :]
+        free = MAX_KEPT_BYTES - len(self._head)
+        self._head += data[:free]
+        self._tail += data[max(free, 0) :]
         if len(self._tail) > 2 * MAX_KEPT_BYTES:
             del self._tail[:-MAX_KEPT_BYTES]
 
     def get_text(self) -> str:
-        """All of it, or both ends and how much is missing between them."""
+        """Return the whole text, or both ends with the number of missing bytes between them."""
         head, tail = self._head.decode("utf-8", "backslashreplace"), self._tail[-MAX_KEPT_BYTES:]
         if not tail:
             return head
         missing = self.size - len(self._head) - len(tail)
-        gap = f"\n[{missing} bytes left out here]\n" if missing else ""
-        return head + gap + tail.decode("utf-8", "backslashreplace")
+        marker = f"\n[{missing} bytes left out here]\n" if missing else ""
+        return head + marker + tail.decode("utf-8", "backslashreplace")
 
 
 class OutputPipe:
-    """One stream of a command: a pipe with room for one write.
+    """One output stream of a command: a pipe that holds a single write.
 
-    Who writes to two of them in turn waits until he is heard, so that the order in which they have something is the order in
-    which he wrote, however late we come.
+    A program that writes to two such pipes in turn blocks until each write is read. The order in which the pipes become
+    readable is therefore the order of the writes, however late mngr reads them.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         try:
-            self.fd, self.writer = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)  # each write is a packet of its own
-        except OSError:  # not on every kernel; writes may then come together
+            self.fd, self.writer = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)  # each write is its own packet
+        except OSError:  # Not every kernel has it. Several writes may then arrive as one.
             self.fd, self.writer = os.pipe()
         self._resize(4096)
         os.set_blocking(self.fd, False)
@@ -66,12 +66,12 @@ class OutputPipe:
         self._size = 0
 
     def close_write_end(self) -> None:
-        """The other end is now the command's alone."""
+        """Close mngr's copy of the write end, so that only the command holds it."""
         os.close(self.writer)
 
     def read_output(self, *, to_the_end: bool) -> bytes:
-        """One packet; of much output, and of what is left when all writers are gone, many."""
-        many = to_the_end or self._size > ORDERED_BYTES
+        """Return one packet, or many packets when the output is long or all writers are gone."""
+        read_many = to_the_end or self._size > ORDERED_BYTES
         parts, size = [], 0
         self.has_more = False
         while size < 65536:
@@ -84,7 +84,7 @@ class OutputPipe:
                 break
             parts.append(data)
             size += len(data)
-            if not many:
+            if not read_many:
                 break
         else:
             self.has_more = True
@@ -97,7 +97,7 @@ class OutputPipe:
         try:
             fcntl.fcntl(self.fd, _SET_PIPE_SIZE, size)
         except OSError:
-            pass  # not on every kernel, and not for somebody with too many pipes
+            pass  # Not every kernel allows it, nor does a user's pipe limit.
 
     def close(self) -> None:
         os.close(self.fd)
@@ -110,7 +110,7 @@ class ProcessEnd:
     code: int  # 128+N on signal N
     seconds: float
     timed_out: bool
-    streams: dict[str, BoundedStream]  # out, err, and both as they came
+    streams: dict[str, BoundedStream]  # "out", "err", and "both" in the order of arrival
 
 
 def run_process(
@@ -120,10 +120,10 @@ def run_process(
     env: Mapping[str, str],
     stdin: bytes,
     timeout: float,
-    hear: Callable[[str, bytes], None],
-    pause: Callable[[], None],
+    on_output: Callable[[str, bytes], None],
+    on_pause: Callable[[], None],
 ) -> ProcessEnd:
-    """Run to the end, or to its limit: then its whole process group is killed. What it left running goes on."""
+    """Run a command to its end, or kill its process group at the timeout. Background processes keep running."""
     began = time.monotonic()
     out, err = OutputPipe("out"), OutputPipe("err")
     try:
@@ -140,91 +140,94 @@ def run_process(
     finally:
         out.close_write_end()
         err.close_write_end()
-    kept = {"out": BoundedStream(), "err": BoundedStream(), "both": BoundedStream()}
+    streams = {"out": BoundedStream(), "err": BoundedStream(), "both": BoundedStream()}
 
-    def take(stream: str, data: bytes) -> None:
-        kept[stream].add(data)
-        kept["both"].add(data)
-        hear(stream, data)
+    def take_output(stream: str, data: bytes) -> None:
+        streams[stream].add(data)
+        streams["both"].add(data)
+        on_output(stream, data)
 
     timed_out = True
     try:
-        timed_out = _read_until_end(process, [out, err], stdin, began + timeout, take, pause)
+        timed_out = _read_until_end(process, [out, err], stdin, began + timeout, take_output, on_pause)
     finally:
-        if timed_out:  # or we were interrupted
+        if timed_out:  # or an exception interrupted the reading
             os.killpg(process.pid, signal.SIGKILL)
         for pipe in (process.stdin, out, err):
             if pipe is not None:
                 pipe.close()
         code = process.wait()
-    return ProcessEnd(code if code >= 0 else 128 - code, time.monotonic() - began, timed_out, kept)
+    return ProcessEnd(code if code >= 0 else 128 - code, time.monotonic() - began, timed_out, streams)
 
 
 def _read_until_end(
     process: subprocess.Popen[bytes],
-    ears: list[OutputPipe],
+    pipes: list[OutputPipe],
     stdin: bytes,
     deadline: float,
-    take: Callable[[str, bytes], None],
-    pause: Callable[[], None],
+    take_output: Callable[[str, bytes], None],
+    on_pause: Callable[[], None],
 ) -> bool:
-    """Read until both streams end, or the process has ended and its children are silent; whether time ran out."""
-    left = memoryview(stdin)
-    feed = process.stdin.fileno() if process.stdin is not None else -1
-    open_ = {ear.fd: ear for ear in ears}
+    """Read until both streams end, or the process has ended and its children are silent. True on a timeout."""
+    unsent = memoryview(stdin)
+    stdin_fd = process.stdin.fileno() if process.stdin is not None else -1
+    open_pipes = {pipe.fd: pipe for pipe in pipes}
     ended_at: float | None = None
     with select.epoll() as poll:
-        for fd in open_:
+        for fd in open_pipes:
             poll.register(fd, select.EPOLLIN | select.EPOLLET)
-        if feed >= 0:
-            os.set_blocking(feed, False)
-            poll.register(feed, select.EPOLLOUT)
-        while open_:
+        if stdin_fd >= 0:
+            os.set_blocking(stdin_fd, False)
+            poll.register(stdin_fd, select.EPOLLOUT)
+        while open_pipes:
             now = time.monotonic()
             if now >= deadline:
                 return True
-            ready = poll.poll(min(deadline - now, QUIET_SECONDS))  # in the order in which they became so
+            ready = poll.poll(min(deadline - now, QUIET_SECONDS))  # in the order in which they became readable
             for fd, event in ready:
-                if fd == feed:
-                    left = _write_input(feed, left)
-                    if not left:
-                        poll.unregister(feed)
+                if fd == stdin_fd:
+                    unsent = _write_input(stdin_fd, unsent)
+                    if not unsent:
+                        poll.unregister(stdin_fd)
                         assert process.stdin is not None
                         process.stdin.close()
-                        feed = -1
+                        stdin_fd = -1
                     continue
-                ear = open_[fd]
-                if data := ear.read_output(to_the_end=bool(event & select.EPOLLHUP)):
-                    take(ear.name, data)
-                if ear.has_ended:
+                pipe = open_pipes[fd]
+                if data := pipe.read_output(to_the_end=bool(event & select.EPOLLHUP)):
+                    take_output(pipe.name, data)
+                if pipe.has_ended:
                     poll.unregister(fd)
-                    del open_[fd]
-                elif ear.has_more:
+                    del open_pipes[fd]
+                elif pipe.has_more:
                     poll.modify(fd, select.EPOLLIN | select.EPOLLET)
             if not ready:
-                pause()
+                on_pause()
             if ended_at is None and has_ended(process):
                 ended_at = time.monotonic()
             if ended_at is not None and time.monotonic() - ended_at > (LONGEST if ready else LINGER):
                 return False
-    while not has_ended(process):  # it closed its streams and goes on
+    while not has_ended(process):  # It closed its streams but still runs.
         if time.monotonic() >= deadline:
             return True
         time.sleep(0.005)
     return False
 
 
-def _write_input(fd: int, left: memoryview) -> memoryview:
+def _write_input(fd: int, unsent: memoryview) -> memoryview:
     try:
-        return left[os.write(fd, left[:65536]) :]
+        return unsent[os.write(fd, unsent[:65536]) :]
     except BlockingIOError:
-        return left
+        return unsent
     except BrokenPipeError:
-        return left[:0]
+        return unsent[:0]
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has; it is not waited for here, so that its number stays its own until its group is killed."""
+    """True when the process has ended.
+
+    This does not reap the process, so the kernel cannot reuse its pid before mngr kills its process group.
+    """
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

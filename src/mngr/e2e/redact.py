@@ -1,4 +1,4 @@
-"""Secrets do not belong into what people look at: transcripts, recordings, failure messages."""
+"""Removes secrets from transcripts, recordings and failure messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-_MIN_SECRET_LENGTH = 8  # characters: what is shorter stands in too many places that have nothing to do with it
+_MIN_SECRET_LENGTH = 8  # characters: shorter values occur in too many unrelated places
 _SECRET_PATTERNS = (
     ("an API key", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}"),
     ("a GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
@@ -19,42 +19,46 @@ _SECRET_PATTERNS = (
     ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.|\n)*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     ("a password", r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),
 )
-# How they begin, up to the end of what has come so far.
+# The beginning of a secret at the end of the text received so far.
 _SECRET_START = re.compile(
     r"\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza|hf_|eyJ)[A-Za-z0-9_.-]*\Z"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END)(?:.|\n))*(?:-----END[A-Z -]*)?\Z|://[^\s/@]+\Z"
 )
-_MIN_PREFIX_LENGTH = 4  # characters of a value that may be its beginning
+_MIN_PREFIX_LENGTH = 4  # characters of a value that count as its possible beginning
 
 
 class Redactor:
-    """Knows the secrets of an environment and the shapes that secrets have."""
+    """Replaces the secrets of an environment, and everything that looks like a secret."""
 
     def __init__(self, *environments: Mapping[str, str]) -> None:
-        found = {value: name for variables in environments for value, name in collect_secrets(variables).items()}
-        longest = sorted(found, key=len, reverse=True)
-        self._names = {value: found[value] for value in longest}
-        self._values = re.compile("|".join(map(re.escape, longest))) if longest else None
-        self._shapes = re.compile("|".join(f"(?P<s{at}>{shape})" for at, (_, shape) in enumerate(_SECRET_PATTERNS)))
+        names = {value: name for variables in environments for value, name in collect_secrets(variables).items()}
+        longest_first = sorted(names, key=len, reverse=True)
+        self._names = {value: names[value] for value in longest_first}
+        self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._shapes = re.compile(
+            "|".join(f"(?P<s{index}>{shape})" for index, (_, shape) in enumerate(_SECRET_PATTERNS))
+        )
 
     def __call__(self, text: str) -> str:
-        """`text` with a word in the place of each secret."""
+        """Return `text` with a marker in place of each secret."""
         if self._values is not None:
-            text = self._values.sub(lambda found: f"[redacted: {self._names[found[0]]}]", text)
+            text = self._values.sub(lambda match: f"[redacted: {self._names[match[0]]}]", text)
         return self._shapes.sub(_replace_secret, text)
 
     def find_open_secret(self, text: str) -> int:
-        """Where something begins that may be a secret once more has come; the end of the text when nothing does."""
-        begun = _SECRET_START.search(text)
-        at = [begun.start()] if begun else []
+        """Return where a secret may begin that is not complete yet, or the length of the text."""
+        match = _SECRET_START.search(text)
+        starts = [match.start()] if match else []
         for value in self._names:
             longest = min(len(value) - 1, len(text))
-            at += [len(text) - n for n in range(longest, _MIN_PREFIX_LENGTH - 1, -1) if text.endswith(value[:n])][:1]
-        return min(at, default=len(text))
+            starts += [len(text) - n for n in range(longest, _MIN_PREFIX_LENGTH - 1, -1) if text.endswith(value[:n])][
+                :1
+            ]
+        return min(starts, default=len(text))
 
 
 def collect_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """The values that must not be shown, each with the name of its variable."""
+    """Return the values that must not be shown, each with the name of its variable."""
     return {
         value: name
         for name, value in variables.items()
@@ -62,6 +66,6 @@ def collect_secrets(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _replace_secret(found: re.Match[str]) -> str:
-    assert found.lastgroup is not None
-    return f"[redacted: {_SECRET_PATTERNS[int(found.lastgroup[1:])][0]}]"
+def _replace_secret(match: re.Match[str]) -> str:
+    assert match.lastgroup is not None
+    return f"[redacted: {_SECRET_PATTERNS[int(match.lastgroup[1:])][0]}]"

@@ -1,4 +1,4 @@
-"""What a command left: its exit code and what it wrote, with enough around it to explain a failure."""
+"""The result of a command: its exit code and output, with the context that explains a failure."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from mngr.e2e.redact import Redactor
 
 
 class CommandTimeout(AssertionError):
-    """A command took longer than it may; says what it had printed so far."""
+    """A command exceeded its timeout. The message shows its output so far."""
 
 
 @dataclass(frozen=True)
 class OutputOrigin:
-    """Where something was seen: what a failure message shows besides the thing itself."""
+    """The context of an output, which a failure message shows."""
 
     command: str
-    read_transcript_tail: Callable[[], str]  # how the transcript ends
+    read_transcript_tail: Callable[[], str]  # returns the end of the transcript
     redact: Redactor
-    captures: dict[str, str]  # what was captured so far, by name
-    redactions: dict[str, str]  # named redactions: what stands in [BRACKETS] and the expression it is
+    captures: dict[str, str]  # values captured so far, by name
+    redactions: dict[str, str]  # the name in [BRACKETS] and its regular expression
 
 
 class CommandOutput(str):
-    """Output of a command; knows where it came from."""
+    """Output of a command that knows its origin."""
 
     origin: OutputOrigin
 
-    def __new__(cls, text: str, scene: OutputOrigin) -> CommandOutput:
-        made = super().__new__(cls, text)
-        made.origin = scene
-        return made
+    def __new__(cls, text: str, origin: OutputOrigin) -> CommandOutput:
+        output = super().__new__(cls, text)
+        output.origin = origin
+        return output
 
 
 @dataclass(frozen=True)
 class E2eResult:
-    """How a command ended and what it wrote; `output` is both streams as they came."""
+    """The exit code and output of a command; `output` holds both streams in the order of arrival."""
 
     command: str
     exit_code: int

@@ -1,4 +1,4 @@
-"""One test's stay at a terminal: a place of its own, commands, terminals, and a transcript of it all."""
+"""The session of one test: an isolated directory, commands, terminals, and a transcript of everything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mngr.e2e.tty import Tty
 
-COMMAND_TIMEOUT = 60.0  # seconds for a command that says nothing else
+COMMAND_TIMEOUT = 60.0  # seconds, unless the call passes another timeout
 COLUMNS, LINES = 80, 24
 _GITCONFIG = "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
 _FIXED_VARIABLES = {
@@ -38,13 +38,13 @@ _FIXED_VARIABLES = {
 
 
 class E2eSession:
-    """What the fixture `e2e` gives. Nothing of the user's is seen inside: not his HOME, not his variables."""
+    """The value of the fixture `e2e`. Commands see neither the user's HOME nor the user's variables."""
 
     def __init__(self, artifacts: Path, about: dict[str, Any] | None = None) -> None:
         self.artifacts = artifacts
         artifacts.mkdir(parents=True, exist_ok=True)
         self.root = session_dirs.make_session_dir()
-        self.home = self.root / "home dir"  # a space, for there are such homes
+        self.home = self.root / "home dir"  # with a space, because some users have one in their home
         self.cwd = self.root / "place"
         self.shell = "sh"
         self.timeout = COMMAND_TIMEOUT
@@ -66,14 +66,14 @@ class E2eSession:
         self.save_status("running")
 
     def _make_env(self) -> dict[str, str]:
-        for place in (self.home, self.cwd, self.root / "tmp", self.root / "run"):
-            place.mkdir(mode=0o700)
+        for directory in (self.home, self.cwd, self.root / "tmp", self.root / "run"):
+            directory.mkdir(mode=0o700)
         (self.home / ".gitconfig").write_text(_GITCONFIG)
-        own = Path(sys.executable).parent  # where the project's programs are installed
+        bin_dir = Path(sys.executable).parent  # the directory of the project's programs
         path = os.environ.get("PATH", os.defpath)
         return {
             **_FIXED_VARIABLES,
-            "PATH": path if str(own) in path.split(":") else f"{own}:{path}",
+            "PATH": path if str(bin_dir) in path.split(":") else f"{bin_dir}:{path}",
             "HOME": str(self.home),
             "USER": "test",
             "LOGNAME": "test",
@@ -87,27 +87,27 @@ class E2eSession:
             "XDG_STATE_HOME": str(self.home / ".local" / "state"),
             "GIT_CONFIG_GLOBAL": str(self.home / ".gitconfig"),
             "MNGR_E2E_ARTIFACTS": str(self.artifacts),
-            "MNGR_E2E_ROOT": str(self.root),  # by which everything that a test started is known
+            "MNGR_E2E_ROOT": str(self.root),  # marks every process that the test started
         }
 
     @property
     def doc(self) -> str:
-        """What the test says it is about."""
+        """The docstring of the test."""
         return str(self._about.get("doc") or "")
 
-    # What a test says.
+    # Comments and settings.
 
     def write_tutorial_block(self, text: str) -> None:
-        """The block of the tutorial that this test is about, word for word."""
+        """Record the text of the tutorial block that this test covers."""
         self._blocks.append(_dedent_text(text))
         self.save_status("running")
 
     def comment(self, text: str) -> None:
-        """A line for whoever reads the transcript."""
+        """Write a comment line into the transcript."""
         self.transcript.write_line("# ", text)
 
     def allow_env(self, *names: str) -> None:
-        """Let variables of the user's in."""
+        """Pass variables of the user on to the commands of this test."""
         for name in names:
             if name in os.environ:
                 self.env[name] = os.environ[name]
@@ -115,29 +115,29 @@ class E2eSession:
         self.save_status("running")
 
     def allow_path(self, *paths: str) -> None:
-        """Let files of the user's HOME in, under the same name: `~/.cache/uv`."""
+        """Link files from the user's HOME into the test's HOME, under the same name: `~/.cache/uv`."""
         for text in paths:
             real = Path(text).expanduser()
-            inside = self.home / real.relative_to(Path.home())
-            inside.parent.mkdir(parents=True, exist_ok=True)
-            inside.symlink_to(real)
+            link = self.home / real.relative_to(Path.home())
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(real)
         self._allowed["paths"] += paths
         self.save_status("running")
 
     def cd(self, path: str | Path) -> None:
-        """Go to a directory: later commands run there, and [CWD] stands for it."""
+        """Change the directory of later commands; [CWD] stands for it."""
         self.transcript.write_line("$ ", f"cd {path}")
-        place = self._resolve_cwd(path).resolve()
-        assert place.is_dir(), f"cd: there is no directory {place}"
+        directory = self._resolve_cwd(path).resolve()
+        assert directory.is_dir(), f"cd: there is no directory {directory}"
         self.transcript.write_line("? ", "0")
-        self.cwd = place
-        self.patterns["CWD"] = _escape_path(place)
+        self.cwd = directory
+        self.patterns["CWD"] = _escape_path(directory)
 
     def add_redaction(self, name: str, pattern: str) -> None:
-        """From now on [NAME] in an expected line stands for this regular expression."""
+        """Let [NAME] in expected lines match this regular expression from now on."""
         self.patterns[name] = pattern
 
-    # What a test does.
+    # Commands and terminals.
 
     def run(
         self,
@@ -149,7 +149,7 @@ class E2eSession:
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
     ) -> E2eResult:
-        """Run a command line and wait for it; CommandTimeout when it takes too long. `<name>`s are filled in."""
+        """Run a command line to its end, with `<name>`s filled in. Raise CommandTimeout when it takes too long."""
         __tracebackhide__ = True
         command = _dedent_text(self.fill_captures(command))
         variables = self._build_variables(env)
@@ -157,26 +157,24 @@ class E2eSession:
             self.comment(comment)
         self.transcript.write_line("$ ", command)
         output = self.transcript.open_output()
-        limit = self.timeout if timeout is None else timeout
+        time_limit = self.timeout if timeout is None else timeout
         try:
             ended = process.run_process(
                 [self.shell, "-c", command],
                 cwd=str(self._resolve_cwd(cwd)),
                 env=variables,
                 stdin=stdin.encode() if isinstance(stdin, str) else stdin,
-                timeout=limit,
-                hear=output.add_output,
-                pause=output.flush_partial_line,
+                timeout=time_limit,
+                on_output=output.add_output,
+                on_pause=output.flush_partial_line,
             )
         finally:
             output.finish()
-        scene = self._build_origin(command)
-        texts = {name: CommandOutput(kept.get_text(), scene) for name, kept in ended.streams.items()}
+        origin = self._build_origin(command)
+        texts = {name: CommandOutput(stream.get_text(), origin) for name, stream in ended.streams.items()}
         if ended.timed_out:
-            self.transcript.write_line("? ", f"timed out after {limit:g}s; it was killed")
-            message = (
-                f"$ {command}\ndid not end within {limit:g}s. The transcript ends with:\n{self.transcript.read_tail()}"
-            )
+            self.transcript.write_line("? ", f"timed out after {time_limit:g}s; it was killed")
+            message = f"$ {command}\ndid not end within {time_limit:g}s. The transcript ends with:\n{self.transcript.read_tail()}"
             raise CommandTimeout(self._redact(message))
         self.transcript.write_line("? ", str(ended.code))
         return E2eResult(
@@ -186,7 +184,7 @@ class E2eSession:
             stderr=texts["err"],
             output=texts["both"],
             seconds=ended.seconds,
-            origin=scene,
+            origin=origin,
         )
 
     def tty(
@@ -200,7 +198,7 @@ class E2eSession:
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
     ) -> Tty:
-        """Start an interactive program in a terminal of its own; what it shows is recorded as NAME.cast."""
+        """Start an interactive program in its own terminal and record it as NAME.cast."""
         from mngr.e2e.tty import Tty
 
         command = _dedent_text(self.fill_captures(command))
@@ -214,8 +212,8 @@ class E2eSession:
             env=variables,
             size=(rows, columns),
             cast=self.choose_cast_path(name or "terminal"),
-            scene=self._build_origin(command),
-            say=self.transcript.write_line,
+            origin=self._build_origin(command),
+            write_line=self.transcript.write_line,
             timeout=self.timeout,
         )
         self._terminals.append(terminal)
@@ -224,11 +222,11 @@ class E2eSession:
     spawn = tty
 
     def record(self, name: str) -> None:
-        """What is connected to from now on with `mngr-e2e-connect` is recorded as NAME.cast."""
+        """Record the next `mngr-e2e-connect` as NAME.cast."""
         self.env["MNGR_E2E_CAST"] = str(self.choose_cast_path(name))
 
     def choose_cast_path(self, name: str) -> Path:
-        """A file for a recording that is not there yet."""
+        """Create an empty file for a new recording and return its path."""
         from mngr.e2e.cast import choose_unused_path
 
         path = choose_unused_path(self.artifacts, name)
@@ -236,17 +234,17 @@ class E2eSession:
         return path
 
     def fill_captures(self, text: str) -> str:
-        """The text with what was captured in the place of each `<name>`."""
+        """Return the text with each `<name>` replaced by its captured value."""
         for name, value in self.names.items():
             text = text.replace(f"<{name}>", value)
         return text
 
-    # What becomes of it.
+    # Status and cleanup.
 
     def save_status(self, status: str, **more: Any) -> None:
-        """Write down how things stand, in one step."""
+        """Write `meta.json` atomically, with the status and everything known about the test."""
         self._about.update(more)
-        about = {
+        meta = {
             "v": 1,
             **self._about,
             "status": status,
@@ -256,23 +254,23 @@ class E2eSession:
             "recordings": sorted(path.name for path in self.artifacts.glob("*.cast")),
             "allowed": self._allowed,
         }
-        fresh = self.artifacts / "meta.json.new"
-        fresh.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(fresh, self.artifacts / "meta.json")
+        new_path = self.artifacts / "meta.json.new"
+        new_path.write_text(json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(new_path, self.artifacts / "meta.json")
 
     def close(self) -> None:
-        """End everything that the test started, and take its place away."""
+        """End everything that the test started and remove its directory."""
         from mngr.e2e.cast import redact_file
 
         for terminal in self._terminals:
             terminal.close()
-        own = {terminal.name for terminal in self._terminals}
+        own_casts = {terminal.name for terminal in self._terminals}
         self.env.pop("MNGR_E2E_CAST", None)
         session_dirs.remove_session_dir(self.root)
         for path in self.artifacts.glob("*.cast"):
             if not path.stat().st_size:  # nobody connected
                 path.unlink()
-            elif path.stem not in own:  # asciinema does not know what is secret
+            elif path.stem not in own_casts:  # asciinema does not redact secrets
                 redact_file(path, self._redact)
         self.transcript.close()
 
@@ -280,10 +278,10 @@ class E2eSession:
         return self.cwd if cwd is None else self.cwd / self.fill_captures(str(cwd))
 
     def _build_variables(self, more: Mapping[str, str] | None) -> dict[str, str]:
-        """All that a command sees; from now on the secrets among them are known."""
+        """Return all variables of a command, and redact the secrets among them from now on."""
         variables = {**self.env, **(more or {})}
-        if (found := collect_secrets(variables)).keys() - self._secrets:
-            self._secrets |= found
+        if (secrets := collect_secrets(variables)).keys() - self._secrets:
+            self._secrets |= secrets
             self._redact = Redactor(os.environ, *({name: value} for value, name in self._secrets.items()))
             self.transcript.redact = self._redact
         return variables
@@ -299,7 +297,7 @@ class E2eSession:
 
 
 def _dedent_text(text: str) -> str:
-    """A text as it stands in a test, without the indentation and the line ends that it has only there."""
+    """Remove the indentation and the outer newlines that a text has only in the test's source."""
     import textwrap
 
     return textwrap.dedent(text).strip("\n") if "\n" in text else text
@@ -311,5 +309,5 @@ def _escape_path(path: Path) -> str:
     return re.escape(str(path))
 
 
-def _format_time(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+def _format_time(timestamp: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(timestamp))

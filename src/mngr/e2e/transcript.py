@@ -1,4 +1,4 @@
-"""What a test did and saw, line by line, written while it happens."""
+"""Writes the transcript of a test, line by line, while it runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ STREAM_MARKS = {"out": "  ", "err": "! "}
 HEAD, TAIL = (
     1_000_000,
     64_000,
-)  # characters of one command's output that are written: its beginning and its end
+)  # characters of a command's output that are written, from its beginning and its end
 _VISIBLE_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) not in "\t\n"}
 
 
 class Transcript:
-    """`# ` comment, `$ ` command, two spaces output, `! ` errors, `? ` exit code."""
+    """Marks each line: `# ` comment, `$ ` command, two spaces output, `! ` errors, `? ` exit code."""
 
     def __init__(self, path: Path, redact: Redactor) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class Transcript:
         self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
 
     def write_line(self, mark: str, text: str) -> None:
-        """A text of ours, each of its lines behind the mark."""
+        """Write a text with `mark` before each of its lines."""
         rows = self.redact(text).translate(_VISIBLE_CONTROLS).split("\n")
         self._write("".join(f"{mark}{row}".rstrip() + "\n" for row in rows))
 
@@ -38,11 +38,11 @@ class Transcript:
             self._file.flush()
 
     def open_output(self) -> TranscriptOutput:
-        """Where the output of one command goes."""
+        """Return a writer for the output of one command."""
         return TranscriptOutput(self.redact, self._write)
 
     def read_tail(self, lines: int = 30) -> str:
-        """How it ends."""
+        """Return the last lines."""
         with self.path.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - 16_000))
@@ -53,22 +53,22 @@ class Transcript:
 
 
 class TranscriptOutput:
-    """The two streams of one command, in the order in which they arrive; what is too much is left out in the middle."""
+    """Writes both streams of one command in the order of arrival, and leaves out the middle of a long output."""
 
     def __init__(self, redact: Redactor, write: Callable[[str], None]) -> None:
         self._redact = redact
         self._put = write
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("backslashreplace") for name in STREAM_MARKS}
-        self._held = ""  # of a line whose end has not come
-        self._stream: str | None = None  # whose line that is
-        self._begun = False  # whether a part of that line is written already
+        self._held = ""  # the unfinished line
+        self._stream: str | None = None  # the stream of that line
+        self._begun = False  # True when a part of that line is already written
         self._left = HEAD
-        self._rest: deque[tuple[str, str]] = deque()  # what came after that: its end, as it came
-        self._size = 0  # of these
+        self._rest: deque[tuple[str, str]] = deque()  # the latest output after HEAD characters
+        self._size = 0  # characters in _rest
         self._dropped = 0
 
     def add_output(self, stream: str, data: bytes) -> None:
-        """Something came; whole lines are written at once, the rest by `pause`."""
+        """Add output. Whole lines are written at once; `flush_partial_line` writes the rest."""
         text = self._decoders[stream].decode(data)
         if text and self._left > 0:
             self._add_text(stream, text)
@@ -84,17 +84,17 @@ class TranscriptOutput:
             self._stream = stream
         self._held += text
         end = self._held.rfind("\n") + 1
-        if end:  # a key may have more lines
+        if end:  # A private key may span several lines.
             end = self._held.rfind("\n", 0, self._redact.find_open_secret(self._held[:end])) + 1
         if end:
             self._write(self._format_text(self._held[: end - 1]) + "\n")
             self._begun = False
             self._held = self._held[end:]
         if len(self._held) > TAIL:
-            self._write_pending(len(self._held))  # it may never end
+            self._write_pending(len(self._held))  # The line may never end.
 
     def _drop_characters(self, count: int) -> None:
-        """Forget the first so many characters of the rest, all of the first piece or a part of it."""
+        """Drop the first `count` characters of the rest. They must not exceed its first piece."""
         stream, text = self._rest.popleft()
         if count < len(text):
             self._rest.appendleft((stream, text[count:]))
@@ -102,7 +102,7 @@ class TranscriptOutput:
         self._dropped += count
 
     def flush_partial_line(self) -> None:
-        """Nothing comes for now: show also a line that is not at its end, such as a question, but no half secret."""
+        """Write also an unfinished line, such as a question, but never a part of a secret."""
         if self._held:
             self._write_pending(self._redact.find_open_secret(self._held))
 
@@ -113,14 +113,14 @@ class TranscriptOutput:
             self._held = self._held[end:]
 
     def finish(self) -> None:
-        """No more will come."""
+        """Write the remaining output. No more will follow."""
         for stream, decoder in self._decoders.items():
             if rest := decoder.decode(b"", final=True):
                 self.add_output(stream, rest.encode())
         self._end_line()
         if self._dropped:
             self._drop_characters(max(0, self._size - TAIL))
-            self._drop_characters(self._rest[0][1].find("\n") + 1)  # to where a line begins
+            self._drop_characters(self._rest[0][1].find("\n") + 1)  # up to the beginning of a line
             self._put(f"  [{self._dropped} characters left out here]\n")
         for stream, text in self._rest:
             self._add_text(stream, text)

@@ -1,15 +1,15 @@
-"""Compares a directory with what it should hold."""
+"""Compares a directory with the expected files."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-_MAX_DIFF_LINES = 20  # lines of a difference that are shown
+_MAX_DIFF_LINES = 20  # lines of a diff that are shown
 
 
 def compare_tree(actual: Path, expected: Path | dict[str, str | bytes | None]) -> list[str]:
-    """What differs, a line each; nothing when all is as it should be."""
+    """Return one line for each difference, or an empty list."""
     if not actual.is_dir():
         return [f"{actual} is no directory"]
     if isinstance(expected, Path):
@@ -31,33 +31,33 @@ def _compare_entry(root: Path, name: str, content: str | bytes | None) -> list[s
 
 
 def _compare_directories(actual: Path, expected: Path) -> list[str]:
-    mine, theirs = _list_entries(actual), _list_entries(expected)
-    rows = [f"{name} is missing" for name in theirs if name not in mine]
-    rows += [f"{name} is there, and should not be" for name in mine if name not in theirs]
-    for name in sorted(set(mine) & set(theirs)):
-        if mine[name] != theirs[name]:
-            rows.append(f"{name} is {mine[name]}, expected {theirs[name]}")
-        elif mine[name].startswith("a file"):
+    actual_entries, expected_entries = _list_entries(actual), _list_entries(expected)
+    rows = [f"{name} is missing" for name in expected_entries if name not in actual_entries]
+    rows += [f"{name} is there, and should not be" for name in actual_entries if name not in expected_entries]
+    for name in sorted(set(actual_entries) & set(expected_entries)):
+        if actual_entries[name] != expected_entries[name]:
+            rows.append(f"{name} is {actual_entries[name]}, expected {expected_entries[name]}")
+        elif actual_entries[name].startswith("a file"):
             rows += _diff_contents(name, (actual / name).read_bytes(), (expected / name).read_bytes())
     return rows
 
 
 def _list_entries(root: Path) -> dict[str, str]:
-    """Path to what it is, of everything below; a link is what it says, not what it leads to."""
-    found: dict[str, str] = {}
+    """Return each path below `root` with its type. Symbolic links are not followed."""
+    entries: dict[str, str] = {}
     for top, directories, files in os.walk(root):
         for name in sorted(directories + files):
             path = Path(top, name)
             key = str(path.relative_to(root))
             if path.is_symlink():
-                found[key] = f"a link to {os.readlink(path)}"
+                entries[key] = f"a link to {os.readlink(path)}"
             elif path.is_dir():
-                found[key] = "a directory"
+                entries[key] = "a directory"
             elif path.is_file():
-                found[key] = "a file that can be run" if os.access(path, os.X_OK) else "a file"
+                entries[key] = "a file that can be run" if os.access(path, os.X_OK) else "a file"
             else:
-                found[key] = "something else"
-    return found
+                entries[key] = "something else"
+    return entries
 
 
 def _diff_contents(name: str, actual: bytes, expected: bytes) -> list[str]:

@@ -1,4 +1,4 @@
-"""A program in a terminal of its own: keys go in, the screen can be read, all of it is recorded."""
+"""Runs a program in its own terminal: a test sends keys, reads the screen, and gets a recording."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY_SEQUENCES = {
 
 
 class Tty:
-    """`with e2e.tty("program") as terminal:`; closing it ends the program."""
+    """Use it as `with e2e.tty("program") as terminal:`. Closing the terminal ends the program."""
 
     def __init__(
         self,
@@ -39,28 +39,28 @@ class Tty:
         env: Mapping[str, str],
         size: tuple[int, int],
         cast: Path,
-        scene: OutputOrigin,
-        say: Callable[[str, str], None],
+        origin: OutputOrigin,
+        write_line: Callable[[str, str], None],
         timeout: float,
     ) -> None:
         import pyte
 
         self.name = cast.stem
-        self._scene = scene
-        self._say = say
+        self._scene = origin
+        self._say = write_line
         self._timeout = timeout
         self._code: int | None = None
         self._changed = threading.Condition()
         self._screen = pyte.Screen(size[1], size[0])
         self._stream = pyte.ByteStream(self._screen)
-        self._cast = CastRecorder(cast, size, scene.redact(scene.command), scene.redact)
-        self._fd, end = os.openpty()
+        self._cast = CastRecorder(cast, size, origin.redact(origin.command), origin.redact)
+        self._fd, program_fd = os.openpty()
         self._set_size(*size)
         variables = {key: value for key, value in env.items() if key not in ("COLUMNS", "LINES")}
         self._process = subprocess.Popen(
-            ["setsid", "--ctty", *argv], cwd=cwd, env=variables, stdin=end, stdout=end, stderr=end
+            ["setsid", "--ctty", *argv], cwd=cwd, env=variables, stdin=program_fd, stdout=program_fd, stderr=program_fd
         )
-        os.close(end)
+        os.close(program_fd)
         self._reader = threading.Thread(target=self._read_output, daemon=True)
         self._reader.start()
 
@@ -70,67 +70,67 @@ class Tty:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What a person does.
+    # Input.
 
     def type(self, text: str) -> None:
-        """Type a text as it is."""
+        """Type a text."""
         self._say("# ", f"[{self.name}] typed {text!r}")
         self._send_keys(text)
 
     def press(self, *keys: str) -> None:
-        """Press keys by name: Enter, Up, C-c, M-x, F1; each by itself."""
+        """Press keys one after the other, by name: Enter, Up, C-c, M-x, F1."""
         self._say("# ", f"[{self.name}] pressed {' '.join(keys)}")
         for number, key in enumerate(keys):
             if number:
-                time.sleep(0.01)  # some programs take keys that come together for a paste
+                time.sleep(0.01)  # Some programs treat keys that arrive together as a paste.
             self._send_keys(_encode_key(key))
 
     def resize(self, rows: int, columns: int) -> None:
-        """Make the terminal larger or smaller."""
+        """Change the size of the terminal."""
         self._say("# ", f"[{self.name}] resized to {columns}x{rows}")
         with self._changed:
             self._screen.resize(rows, columns)
         self._set_size(rows, columns)
         self._cast.record_resize(rows, columns)
 
-    # What a person sees.
+    # Output.
 
     def screen(self) -> CommandOutput:
-        """What the terminal shows now, without white space at the ends of lines and of the screen."""
+        """Return the text on the screen, without trailing white space and empty lines."""
         with self._changed:
             rows = [row.rstrip() for row in self._screen.display]
         return CommandOutput("\n".join(rows).rstrip("\n"), self._scene)
 
     def wait_for(self, pattern: str, timeout: float | None = None) -> CommandOutput:
-        """The screen, once a text or a regular expression is on it; CommandTimeout shows the screen as it is."""
+        """Return the screen once it shows a text or regular expression. Raise CommandTimeout otherwise."""
         __tracebackhide__ = True
-        limit = self._timeout if timeout is None else timeout
-        deadline = time.monotonic() + limit
+        time_limit = self._timeout if timeout is None else timeout
+        deadline = time.monotonic() + time_limit
         while True:
-            has_ended = not self._reader.is_alive()  # before the look: what is shown last counts
-            shown = self.screen()
-            if pattern in shown or _is_match(pattern, shown):
-                return shown
+            has_ended = (
+                not self._reader.is_alive()
+            )  # Checked before reading the screen, so that the last output counts.
+            screen = self.screen()
+            if pattern in screen or _is_match(pattern, screen):
+                return screen
             with self._changed:
-                left = deadline - time.monotonic()
-                if left > 0 and not has_ended:
-                    self._changed.wait(min(left, 0.1))
+                remaining = deadline - time.monotonic()
+                if remaining > 0 and not has_ended:
+                    self._changed.wait(min(remaining, 0.1))
                     continue
-            why = "the program has ended" if has_ended else f"it was not shown within {limit:g}s"
+            reason = "the program has ended" if has_ended else f"it was not shown within {time_limit:g}s"
             self._say("# ", f"[{self.name}] waited for {pattern!r} in vain")
-            message = f"$ {self._scene.command}\n{pattern!r}: {why}. The screen:\n{_draw_frame(shown)}"
+            message = f"$ {self._scene.command}\n{pattern!r}: {reason}. The screen:\n{_draw_frame(screen)}"
             raise CommandTimeout(self._scene.redact(message))
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once the program has ended; CommandTimeout when it does not."""
+        """Return the exit code once the program has ended. Raise CommandTimeout otherwise."""
         __tracebackhide__ = True
-        limit = self._timeout if timeout is None else timeout
+        time_limit = self._timeout if timeout is None else timeout
         try:
-            code = self._process.wait(limit)
+            code = self._process.wait(time_limit)
         except subprocess.TimeoutExpired:
-            message = (
-                f"$ {self._scene.command}\ndid not end within {limit:g}s. The screen:\n{_draw_frame(self.screen())}"
-            )
+            message = f"$ {self._scene.command}\ndid not end within {time_limit:g}s. The screen:\n{_draw_frame(self.screen())}"
             raise CommandTimeout(self._scene.redact(message)) from None
         self._reader.join(2)
         self._record_exit(code if code >= 0 else 128 - code)
@@ -140,7 +140,7 @@ class Tty:
     def close(self) -> None:
         """End the program and everything in its terminal."""
         if self._code is None:
-            if self._process.returncode is None:  # its number is its own until it is waited for
+            if self._process.returncode is None:  # Its pid is not reused until it is reaped.
                 os.killpg(self._process.pid, signal.SIGHUP)
                 deadline = time.monotonic() + 1
                 while not has_ended(self._process) and time.monotonic() < deadline:
@@ -154,7 +154,7 @@ class Tty:
             self._fd = -1
         self._cast.close()
 
-    # How it works.
+    # Internals.
 
     def _record_exit(self, code: int) -> None:
         if self._code is None:
@@ -165,9 +165,9 @@ class Tty:
 
     def _send_keys(self, text: str) -> None:
         self._cast.record_keys(text)
-        left = text.encode()
-        while left:
-            left = left[os.write(self._fd, left) :]
+        unsent = text.encode()
+        while unsent:
+            unsent = unsent[os.write(self._fd, unsent) :]
 
     def _set_size(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

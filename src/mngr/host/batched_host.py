@@ -1,4 +1,7 @@
-"""Commands whose results nobody waits for travel with the next one: on a host far away a call costs more than what it does."""
+"""A host that collects commands and sends them together with the next one that must return a result.
+
+On a distant host a round trip takes longer than most commands.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ if TYPE_CHECKING:
 
     ResultCheck = Callable[[ProcessResult], object]
 
-MAX_BATCH_BYTES = 200_000  # bytes that travel together, and are in a shell's memory then
-MAX_ARGUMENT_BYTES = 50_000  # bytes of one of them: what goes as one word has its limits everywhere
-# [PATH MODE TEXT]…: writes files where nothing is.
+MAX_BATCH_BYTES = 200_000  # A batch is in the memory of a shell, so its size is limited.
+MAX_ARGUMENT_BYTES = 50_000  # Every system limits the length of one argument.
+# [PATH MODE TEXT]…: writes new files.
 _WRITE_NEW_FILES = """
 umask 077
 while [ $# -ge 3 ]; do
@@ -26,7 +29,7 @@ while [ $# -ge 3 ]; do
     shift 3
 done
 """
-# ALSO [PATH MODE TEXT]…: replaces each file in one step; they are safe then, and so are those of ALSO, a line each.
+# ALSO [PATH MODE TEXT]…: replaces each file in one step and syncs it. It also syncs the files in ALSO, one per line.
 _REPLACE_FILES = """
 umask 077
 also=$1
@@ -49,7 +52,10 @@ for new; do mv -f -- "$new" "${new%.$$.new}" || exit 1; done
 def run_deferred(
     host: Host, argv: Sequence[str], check: ResultCheck, *, stdin: bytes = b"", timeout: float | None = None
 ) -> None:
-    """Run a command that is all right or makes `check` raise: at once, or on a GatheredHost with what comes next."""
+    """Run a command and pass its result to `check`, which raises an error if the command failed.
+
+    A BatchedHost delays the command until its next call. Any other host runs it at once.
+    """
     if isinstance(host, BatchedHost):
         host.run_later(argv, check, stdin=stdin)
     else:
@@ -57,23 +63,23 @@ def run_deferred(
 
 
 def unwrap_host(host: Host) -> Host:
-    """The host itself, for those who tell hosts apart."""
+    """Return the host behind a BatchedHost, or the host itself."""
     return host.inner if isinstance(host, BatchedHost) else host
 
 
 class BatchedHost(RemoteHost):
-    """A host for one operation of one thread; in order, and nothing is run after what failed."""
+    """A host for one operation in one thread. It runs commands in order and stops at the first failure."""
 
     def __init__(self, inner: RemoteHost) -> None:
         super().__init__(inner.name, inner.provider, inner.transport, inner.home.root, inner._uid)
         self.inner = inner
-        self.new_dir: str | None = None  # a directory in which there is nothing but what `write` puts there
+        self.new_dir: str | None = None  # A directory that contains only the files that `write` creates.
         self._written: set[str] = set()
-        self._unsynced: list[str] = []  # what a loss of power could take
+        self._unsynced: list[str] = []  # Files that a loss of power could destroy.
         self._pending: list[tuple[list[str], bytes, ResultCheck]] = []
 
     def run_later(self, argv: Sequence[str], check: ResultCheck, *, stdin: bytes = b"") -> None:
-        """Run it before whatever is asked for next, and have its result checked then."""
+        """Queue a command. It runs before the next command that returns a result; `check` then gets its result."""
         step = (list(argv), stdin, check)
         if b"\0" in stdin or sum(map(_count_step_bytes, [*self._pending, step])) > MAX_BATCH_BYTES:
             self.flush()
@@ -83,10 +89,10 @@ class BatchedHost(RemoteHost):
             self._pending.append(step)
 
     def flush(self) -> None:
-        """Run what waits; raises what its checks do."""
-        waiting, self._pending = self._pending, []
-        if waiting:
-            self._run(waiting)
+        """Run the queued commands. Raise the error of the first check that fails."""
+        steps, self._pending = self._pending, []
+        if steps:
+            self._run(steps)
 
     def _run(self, steps: list[tuple[list[str], bytes, ResultCheck]]) -> list[ProcessResult]:
         results = remote_host.run_until_failure(self.transport, [step[:2] for step in steps], name=self.name)
@@ -100,8 +106,8 @@ class BatchedHost(RemoteHost):
         if stdin or not self._pending:
             self.flush()
             return super().run(argv, stdin=stdin, timeout=timeout)
-        waiting, self._pending = self._pending, []
-        return self._run([*waiting, (list(argv), b"", lambda result: None)])[-1]
+        steps, self._pending = self._pending, []
+        return self._run([*steps, (list(argv), b"", lambda result: None)])[-1]
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
         self._written.add(path)
@@ -110,18 +116,18 @@ class BatchedHost(RemoteHost):
             super().write(path, data, mode)
             return
         words = [path, f"{mode:o}", data.decode("utf-8", "surrogateescape")]
-        is_fresh = self.new_dir is not None and path.startswith(self.new_dir + "/")
-        program = _WRITE_NEW_FILES if is_fresh else _REPLACE_FILES
+        is_in_new_dir = self.new_dir is not None and path.startswith(self.new_dir + "/")
+        program = _WRITE_NEW_FILES if is_in_new_dir else _REPLACE_FILES
         last = self._pending[-1][0] if self._pending else []
         if (
             program in last
             and path not in last
             and sum(map(_count_step_bytes, self._pending)) + len(data) < MAX_BATCH_BYTES
         ):
-            last += words  # those that follow each other are one
-            self._unsynced += [path] if is_fresh else []
+            last += words  # Consecutive writes are merged into one command.
+            self._unsynced += [path] if is_in_new_dir else []
             return
-        if is_fresh:
+        if is_in_new_dir:
             self._unsynced.append(path)
         else:
             words.insert(0, "\n".join(self._unsynced))
@@ -148,9 +154,9 @@ class BatchedHost(RemoteHost):
         self.flush()
         return super().lock(path, timeout)
 
-    def build_git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
         self.flush()
-        return super().build_git_url(path, by)
+        return super().build_git_url(path, git_command)
 
 
 def _count_step_bytes(step: tuple[list[str], bytes, ResultCheck]) -> int:

@@ -1,4 +1,4 @@
-"""The Host protocol: anything that can run a command with stdin, stdout, stderr and an exit code."""
+"""The Host protocol (a host can run a command with streams and an exit code) and the Provider protocols."""
 
 from __future__ import annotations
 
@@ -17,63 +17,69 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """A place where agents live. A command that failed is a Result; a host out of reach raises Unreachable."""
+    """A machine on which agents run. A failed command is a result; an unreachable host raises Unreachable."""
 
     name: str
     provider: str
     home: Home
-    is_local: bool  # whether its files are this process's own
+    is_local: bool  # True when this process can open the host's files directly.
 
     @property
     def tmux_socket(self) -> str:
-        """Where our tmux server listens: `/tmp/mngr-UID/HASH12`, the same for everyone who uses that home."""
+        """Return the socket of mngr's tmux server: `/tmp/mngr-UID/HASH12`, the same for all users of the home."""
         ...
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:
-        """Run to the end; raises TimedOut, Unreachable."""
+        """Run a command to its end and return its result. Raise TimedOut or Unreachable."""
         ...
 
     def stream(
         self, argv: Sequence[str], *, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
     ) -> Process[bytes]:
-        """Start with the caller's streams; raises Unreachable."""
+        """Start a command with the caller's streams and return its process. Raise Unreachable."""
         ...
 
     def run_attached(self, argv: Sequence[str]) -> int:
-        """Run with this process's own streams; the exit code; raises Unreachable when the connection ends first."""
+        """Run a command with this process's own streams and return its exit code.
+
+        Raise Unreachable when the connection ends before the command does.
+        """
         ...
 
     def read(self, path: str) -> bytes:
-        """The contents of a file; raises NotFound, Unreachable."""
+        """Return the contents of a file. Raise NotFound or Unreachable."""
         ...
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
-        """Replace a file in one step and sync it; raises MngrError, Unreachable."""
+        """Replace a file in one step and sync it. Raise MngrError or Unreachable."""
         ...
 
     def has_path(self, path: str) -> bool:
-        """Whether there is something of that name, be it a link to nowhere; raises Unreachable."""
+        """True when the path exists, even as a dangling link. Raise Unreachable."""
         ...
 
     def lock(self, path: str, timeout: float = 60.0) -> AbstractContextManager[object]:
-        """Hold a lock between all processes of that host and all its clients; raises TimedOut, Unreachable."""
+        """Return a lock between all processes and clients of the host. Entering it raises TimedOut, Unreachable."""
         ...
 
-    def build_git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
-        """How git here reaches a repository there; `by` is what to run there as git."""
+    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
+        """Return the URL with which a local git reaches a repository on the host.
+
+        `git_command` is the command that runs as git on the host.
+        """
         ...
 
     def build_attach_argv(self, argv: Sequence[str]) -> list[str]:
-        """What to run here so that `argv` has this terminal there."""
+        """Return the local command that runs `argv` on the host with this terminal."""
         ...
 
     def close(self) -> None:
-        """Give back what the host holds open."""
+        """Close the connections that the host holds open."""
         ...
 
 
 class Provider(Protocol):
-    """Where hosts come from. What it can do is data."""
+    """A source of hosts. The `can_` attributes say which operations it supports."""
 
     name: str
     can_create_hosts: bool
@@ -81,80 +87,95 @@ class Provider(Protocol):
     can_stop_hosts: bool
 
     def list(self) -> list[str]:
-        """The names of its hosts; raises Unreachable."""
+        """Return the names of the provider's hosts. Raise Unreachable."""
         ...
 
     def open(self, host: str) -> Host:
-        """A host by name; raises NotFound, Unreachable."""
+        """Return the host of this name. Raise NotFound or Unreachable."""
         ...
 
     def create(self, host: str | None, options: dict[str, Any]) -> Host:
-        """A new host, or the one of that name; `options` are settings for this one. MngrError when it cannot be had."""
+        """Return a new host, or the existing host of this name. `options` are settings for this host.
+
+        Raise MngrError when the provider cannot create the host.
+        """
         ...
 
     def start(self, host: str) -> None:
-        """Bring a stopped host back."""
+        """Start a stopped host again."""
         ...
 
     def stop(self, host: str) -> None:
-        """Stop a host and keep what is on it."""
+        """Stop a host and keep its files."""
         ...
 
     def destroy(self, host: str) -> None:
-        """Take a host away for good."""
+        """Delete a host permanently."""
         ...
 
 
 class SnapshotProvider(Protocol):
-    """What a provider with `can_snapshot_hosts` can do too; the option `snapshot=NAME` of `create` makes a host from one."""
+    """The methods that a provider with `can_snapshot_hosts` also has.
 
-    def save_snapshot(self, host: str, place: str) -> dict[str, Any]:
-        """Keep a running host's files, without its agents: what fits in `place`; what to remember of the rest."""
+    The option `snapshot=NAME` of `create` creates a host from a snapshot.
+    """
+
+    def save_snapshot(self, host: str, directory: str) -> dict[str, Any]:
+        """Save the files of a running host, without its agents, and return facts for `delete_snapshot`.
+
+        The method may store files in `directory`, and keep others in the provider's own storage.
+        """
         ...
 
     def delete_snapshot(self, facts: dict[str, Any]) -> None:
-        """Delete what is not in the place, by what was remembered of it."""
+        """Delete the parts of a snapshot that are in the provider's own storage."""
         ...
 
 
 @runtime_checkable
 class BackupProvider(Protocol):
-    """What a provider may also be able to do: keep what agents do, outside of their hosts; for `start` of one that is gone."""
+    """An optional capability of a provider: back up agents outside their hosts, to restore them on a new host."""
 
     def list_backups(self, host: str) -> dict[str, dict[str, Any]]:
-        """What is kept of each agent of a host, by its id: `at` (time), perhaps `head` and `form` of its commits. Unreachable."""
+        """Return the backup of each agent of a host, by agent id. Raise Unreachable.
+
+        A backup has `at` (a time) and, if it holds commits, `head` and `form`.
+        """
         ...
 
-    def fetch_backup(self, host: str, agent: str, place: str) -> None:
-        """Its commits since its base as `work.bundle`, its own files as `agent.tar`, in a directory; what there is of them."""
+    def fetch_backup(self, host: str, agent: str, directory: str) -> None:
+        """Write an agent's backup into `directory`.
+
+        `work.bundle` holds the commits since the base and `agent.tar` the agent's own files. Either may be missing.
+        """
         ...
 
 
 @runtime_checkable
 class PartialSnapshotProvider(Protocol):
-    """What a provider with snapshots may also be able to do: know beforehand what one that is cut off leaves."""
+    """An optional capability of a provider with snapshots: clean up an interrupted snapshot."""
 
-    def find_partial_snapshot(self, host: str, place: str) -> dict[str, Any] | None:
-        """What `drop_snapshot` needs to take away what a snapshot to this place has made so far."""
+    def find_partial_snapshot(self, host: str, directory: str) -> dict[str, Any] | None:
+        """Return the facts with which `delete_snapshot` deletes an interrupted snapshot, or None."""
         ...
 
 
 class Leftover(Struct):
-    """Something of a provider's that no command knows of; without `act` it is only named."""
+    """A resource of a provider that no command uses any more. Without `remove`, mngr only reports it."""
 
     description: str
     name: str
     remove: Callable[[], None] | None = None
     note: str | None = None
-    is_incomplete: bool = False  # it never came to be
+    is_incomplete: bool = False  # the resource was never complete
 
 
 @runtime_checkable
 class LeftoverProvider(Protocol):
-    """What a provider may also be able to do: find what interrupted commands left behind."""
+    """An optional capability of a provider: find resources that interrupted commands left behind."""
 
     def list_leftovers(self) -> list[Leftover]:
-        """What is surely ours and nobody's any more, with a way to take it away; the rest by name only. Raises Unreachable."""
+        """Return the leftovers, with a `remove` function where mngr surely owns them. Raise Unreachable."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A host at the other end of a pipe: everything we do there, once for all providers, on one ability: start a command."""
+"""A host that mngr reaches through a pipe. A provider only has to supply a way to start a command."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # typing would cost 10 ms
 
-MAX_CALL_SECONDS = 900.0  # seconds that a call may take where its caller sets no limit
-MAX_READ_BYTES = 64 * 1024 * 1024  # bytes of a file that `read` takes
-_MAX_PID_DIGITS = 10  # of the number of a process
-_MAX_LINE_BYTES = 4096  # bytes of what a lock says
-_CONNECT_SECONDS = 30.0  # seconds that a host may take for the way
-_MAX_HELD_BYTES = 1024 * 1024  # bytes of what a host says before a command begins
+MAX_CALL_SECONDS = 900.0  # the time limit of a call whose caller sets none
+MAX_READ_BYTES = 64 * 1024 * 1024  # the largest file that `read` accepts
+_MAX_PID_DIGITS = 10
+_MAX_LINE_BYTES = 4096  # of the answer of lock.sh
+_CONNECT_SECONDS = 30.0  # the time that a round trip to the host may take
+_MAX_HELD_BYTES = 1024 * 1024  # of the messages before a command begins
 
-# We read what git and tar say; a git in there asks nobody.
+# mngr parses messages of git and tar, so they must be in English. git must not prompt for a password.
 _ENVIRONMENT = (
     "LC_ALL=C GIT_TERMINAL_PROMPT=0; export LC_ALL GIT_TERMINAL_PROMPT; unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; "
 )
-# All of the input or nothing: a connection that ends must not look like the end of the text.
+# The command gets all of the input or does not run: a lost connection must not look like the end of the input.
 _READ_ALL_INPUT = (
     't=$(mktemp) && cat >"$t" && [ "$(($(wc -c <"$t")))" -eq {size} ] || {{ rm -f "$t"; exit 1; }}; '
     'exec 9<"$t"; rm -f "$t"; {command} <&9 9<&-'
 )
-# The same for a program: what it says may be secret, so it is no word of a command.
+# The same for a program. Its text may be secret, so it must not be visible as a command-line argument.
 _EVAL_INPUT = 'p=$(cat; echo x); [ "${{#p}}" -eq $(({size} + 1)) ] || exit 1; p=${{p%x}}; exec </dev/null; eval "$p"'
 _SEND_SIGNAL = """
 send() { kill "-$1" "-$2" 2>/dev/null || kill "-$1" "$2"; }
@@ -53,33 +53,33 @@ _WRITE_FILE = (
 
 
 class Transport(Protocol):
-    """How to start a command on a host: all that a provider has to bring."""
+    """Starts commands on a host. This is all that a provider must implement for a remote host."""
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        """What to run here so that the sh program runs there, with these streams; raises Unreachable.
+        """Return the local command that runs an sh program on the host with the same streams. Raise Unreachable.
 
-        `only`: K=V, all that the program shall find in its environment; None for what there is.
+        `only` lists K=V pairs that become the program's whole environment; None keeps the host's environment.
         """
         ...
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        """The error for a connection that ended before its command did, after it said this."""
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        """Return the error for a connection that ended before its command, given its standard error."""
         ...
 
     def close(self) -> None:
-        """Give back what it holds open."""
+        """Close the connections that the transport holds open."""
         ...
 
 
 class RemoteHost:
-    """Not this machine; its files are reached by commands."""
+    """A host other than this machine. mngr reads and writes its files by running commands."""
 
     is_local = False
 
-    def __init__(self, name: str, provider: str, wire: Transport, home: str, uid: int) -> None:
+    def __init__(self, name: str, provider: str, transport: Transport, home: str, uid: int) -> None:
         self.name = name
         self.provider = provider
-        self.transport = wire
+        self.transport = transport
         self.home = Home(home)
         self._uid = uid
 
@@ -88,7 +88,7 @@ class RemoteHost:
         return build_socket_path(self.home.root, self._uid)
 
     def adopt_home(self, other: RemoteHost) -> None:
-        """It was made anew as that other one; whoever has it in use goes on with it."""
+        """Use the home of `other`, the recreated host, so that existing references to this object stay valid."""
         self.home, self._uid = other.home, other._uid
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:
@@ -103,38 +103,39 @@ class RemoteHost:
     def run_attached(self, argv: Sequence[str]) -> int:
         mark = _generate_mark()
         only, program = _split_env_command(argv)
-        # The shell's own remarks, on how its child ended, are not the command's; and it outlives the child, to say so.
-        before = f"trap : INT; printf '{mark}%s;' $$ >&2; exec 3>&2 2>/dev/null"
-        program = f"{before}; {program} 2>&3 3>&-; printf '{mark}%s;' $? >&3"
-        said = _StderrFilter(mark.encode())
+        # The shell's own messages about its child are hidden. The shell outlives the child to report the exit code.
+        prologue = f"trap : INT; printf '{mark}%s;' $$ >&2; exec 3>&2 2>/dev/null"
+        program = f"{prologue}; {program} 2>&3 3>&-; printf '{mark}%s;' $? >&3"
+        stderr_filter = _StderrFilter(mark.encode())
         try:
-            ended = shell.run_streaming(
+            local_code = shell.run_streaming(
                 self.transport.build_argv(program, only=only),
-                said.feed,
-                shown=[f"@{self.name}", *argv],
-                begin=_find_fast_start(self.transport),
+                stderr_filter.feed,
+                display_argv=[f"@{self.name}", *argv],
+                start=_find_fast_start(self.transport),
             )
         except BaseException:
-            self._signal("INT", mark, said)  # whoever interrupts us means the command
+            self._signal("INT", mark, stderr_filter)  # An interrupt of mngr is meant for the command.
             raise
-        # Nobody reads what it writes: not every wire tells it so, and what it wrote can be faster than its number.
-        if ended == 141 and len(said.numbers) < 2:
-            self._signal("PIPE", mark, said)
-            return ended
-        if len(said.numbers) == 2:
-            return said.numbers[1]
-        held = said.get_held()
-        if said.numbers:
-            _write_stderr(held)
+        # The reader of the output is gone. Not every transport tells the command so, and its pid may not have arrived.
+        if local_code == 141 and len(stderr_filter.numbers) < 2:
+            self._signal("PIPE", mark, stderr_filter)
+            return local_code
+        if len(stderr_filter.numbers) == 2:
+            return stderr_filter.numbers[1]
+        message = stderr_filter.get_held()
+        if stderr_filter.numbers:
+            _write_stderr(message)
             raise ConnectionLost(f"the connection to {self.name} ended while the command ran", "it may run on there")
-        raise self.transport.make_lost_error(held.decode("utf-8", "replace").strip())
+        raise self.transport.make_lost_error(message.decode("utf-8", "replace").strip())
 
-    def _signal(self, name: str, mark: str, said: _StderrFilter) -> None:
-        """Send a signal to a command that was started by `run_here`, and to its children."""
-        # Its number may still be on the way; the words of its shell have the mark, and ours must not.
-        pid, half = str(said.numbers[0]) if said.numbers else "", len(mark) // 2
-        words = ["sh", "-c", _SEND_SIGNAL, "signal", name, pid, mark[:half], mark[half:]]
-        self.run(words, timeout=30.0)
+    def _signal(self, name: str, mark: str, stderr_filter: _StderrFilter) -> None:
+        """Send a signal to a command that `run_attached` started, and to its children."""
+        # Its pid may not have arrived, so the script can also find it by the mark in its arguments.
+        # The mark is passed in two halves, so that the script does not find itself.
+        pid, half = str(stderr_filter.numbers[0]) if stderr_filter.numbers else "", len(mark) // 2
+        argv = ["sh", "-c", _SEND_SIGNAL, "signal", name, pid, mark[:half], mark[half:]]
+        self.run(argv, timeout=30.0)
 
     def read(self, path: str) -> bytes:
         result = self.run(["sh", "-c", _READ_FILE, "read", path, str(MAX_READ_BYTES + 1)])
@@ -158,9 +159,9 @@ class RemoteHost:
     def lock(self, path: str, timeout: float = 60.0) -> RemoteLock:
         return RemoteLock(self, path, timeout)
 
-    def build_git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
-        # git names the service that it wants (upload-pack, receive-pack) where %s stands.
-        program = f"{_ENVIRONMENT}exec {shell.join(by)} \1 {shell.quote(path)}"
+    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
+        # git replaces %s by the service that it wants, upload-pack or receive-pack.
+        program = f"{_ENVIRONMENT}exec {shell.join(git_command)} \1 {shell.quote(path)}"
         words = self.transport.build_argv(program)
         escaped = (word.replace("%", "%%").replace(" ", "% ").replace("\1", "%s") for word in words)
         return "ext::" + " ".join(escaped)
@@ -173,7 +174,7 @@ class RemoteHost:
 
 
 class RemoteLock:
-    """Held by a process there until its input ends, be it because the connection is lost."""
+    """A lock that a process on the host holds until its input ends, also when the connection is lost."""
 
     def __init__(self, host: RemoteHost, path: str, timeout: float) -> None:
         self._host = host
@@ -187,45 +188,48 @@ class RemoteLock:
         answer = self._read_answer(time.monotonic() + self._timeout + _CONNECT_SECONDS)
         if answer == b"locked":
             return self
-        self._holder.kill()  # it may never end by itself
+        self._holder.kill()  # It may never end by itself.
         self.__exit__()
         if answer == b"busy":
-            where = f"{self._path} on {self._host.name}"
-            raise TimedOut(f"{where} was locked by another process for {self._timeout:g}s", "try again")
+            lock = f"{self._path} on {self._host.name}"
+            raise TimedOut(f"{lock} was locked by another process for {self._timeout:g}s", "try again")
         if answer.startswith(b"failed "):
-            said = answer[7:].decode("utf-8", "replace")
-            raise MngrError(f"{said} on {self._host.name}", "check the directory's permissions there")
+            reason = answer[7:].decode("utf-8", "replace")
+            raise MngrError(f"{reason} on {self._host.name}", "check the directory's permissions there")
         raise self._host.transport.make_lost_error("")
 
     def _read_answer(self, deadline: float) -> bytes:
-        """The first line of what it says; less when no more comes in time."""
+        """Return the first line of the lock process's output, or a part of it when the deadline passes."""
         assert self._holder is not None and self._holder.stdout is not None
-        fd, said = self._holder.stdout.fileno(), b""
-        while b"\n" not in said and len(said) < _MAX_LINE_BYTES:
-            left = deadline - time.monotonic()
-            data = os.read(fd, _MAX_LINE_BYTES) if file_descriptors.wait_readable([fd], left) else b""
+        fd, output = self._holder.stdout.fileno(), b""
+        while b"\n" not in output and len(output) < _MAX_LINE_BYTES:
+            remaining = deadline - time.monotonic()
+            data = os.read(fd, _MAX_LINE_BYTES) if file_descriptors.wait_readable([fd], remaining) else b""
             if not data:
                 break
-            said += data
-        return said.partition(b"\n")[0].strip()
+            output += data
+        return output.partition(b"\n")[0].strip()
 
     def __exit__(self, *_: object) -> None:
         holder = self._holder
         assert holder is not None and holder.stdin is not None and holder.stdout is not None
         holder.stdin.close()
         holder.stdout.close()
-        shell.wait_or_kill(holder, _CONNECT_SECONDS)  # it is released at the latest when the connection goes
+        shell.wait_or_kill(holder, _CONNECT_SECONDS)  # The end of the connection releases the lock, too.
 
 
 def run(
-    wire: Transport,
+    transport: Transport,
     argv: Sequence[str],
     *,
     stdin: bytes = b"",
     timeout: float | None = None,
     name: str = "host",
 ) -> ProcessResult:
-    """Run to the end; the exit code comes back in a form of ours, so that none means the connection was lost."""
+    """Run a command to its end and return its result. Raise Unreachable if the connection is lost.
+
+    The host reports the exit code on standard error behind a random mark. Without the mark the connection was lost.
+    """
     mark = _generate_mark()
     command = _format_subshell(argv)
     if stdin:
@@ -234,77 +238,86 @@ def run(
     limit = MAX_CALL_SECONDS if timeout is None else timeout
     try:
         result = shell.run(
-            wire.build_argv(program),
+            transport.build_argv(program),
             stdin=stdin,
             timeout=limit,
-            shown=[f"@{name}", *argv],
-            begin=_find_fast_start(wire),
+            display_argv=[f"@{name}", *argv],
+            start=_find_fast_start(transport),
         )
     except TimedOut:
         raise Unreachable(f"{name} did not answer within {limit:g}s", "see: mngr list --hosts") from None
-    said, found, code = result.err.rpartition(mark.encode())
-    if not found or not code.endswith(b";") or not is_exit_code(code[:-1]):
-        raise wire.make_lost_error(result.err.decode("utf-8", "replace").strip())
-    return result.replace(code=int(code[:-1]), err=said)
+    stderr, separator, code = result.err.rpartition(mark.encode())
+    if not separator or not code.endswith(b";") or not is_exit_code(code[:-1]):
+        raise transport.make_lost_error(result.err.decode("utf-8", "replace").strip())
+    return result.replace(code=int(code[:-1]), err=stderr)
 
 
 def run_until_failure(
-    wire: Transport, steps: Sequence[tuple[Sequence[str], bytes]], *, name: str = "host"
+    transport: Transport, steps: Sequence[tuple[Sequence[str], bytes]], *, name: str = "host"
 ) -> list[ProcessResult]:
-    """Run commands, each with its input, in one call until one fails; the results of those that were run."""
+    """Run commands, each with its input, in one call until one fails. Return the results of those that ran."""
     mark = _generate_mark()
     program = ""
     for argv, stdin in steps:
-        told = f"printf %s {shell.quote(stdin.decode('utf-8', 'surrogateescape'))} | " if stdin else ""
-        program += f"{told}{_format_subshell(argv)}\ncode=$?; printf '{mark}%s;' $code; printf '{mark}%s;' $code >&2\n"
+        input_pipe = f"printf %s {shell.quote(stdin.decode('utf-8', 'surrogateescape'))} | " if stdin else ""
+        program += (
+            f"{input_pipe}{_format_subshell(argv)}\ncode=$?; printf '{mark}%s;' $code; printf '{mark}%s;' $code >&2\n"
+        )
         program += "[ $code = 0 ] || exit 0\n"
     text = scripts.escape_non_ascii(program)
     try:
-        done = shell.run(
-            wire.build_argv(_ENVIRONMENT + _EVAL_INPUT.format(size=len(text))), stdin=text.encode(), timeout=MAX_CALL_SECONDS,
-            shown=[f"@{name}", *steps[-1][0]], begin=_find_fast_start(wire),
+        batch = shell.run(
+            transport.build_argv(_ENVIRONMENT + _EVAL_INPUT.format(size=len(text))), stdin=text.encode(),
+            timeout=MAX_CALL_SECONDS,
+            display_argv=[f"@{name}", *steps[-1][0]], start=_find_fast_start(transport),
         )  # fmt: skip
     except TimedOut:
         raise Unreachable(f"{name} did not answer within {MAX_CALL_SECONDS:g}s", "see: mngr list --hosts") from None
-    outs, errs = done.out.split(mark.encode()), done.err.split(mark.encode())
+    outs, errs = batch.out.split(mark.encode()), batch.err.split(mark.encode())
     results: list[ProcessResult] = []
-    for at in range(1, min(len(outs), len(errs), len(steps) + 1)):
-        code, closed, rest = errs[at].partition(b";")
+    for index in range(1, min(len(outs), len(errs), len(steps) + 1)):
+        code, closed, rest = errs[index].partition(b";")
         if not closed or not is_exit_code(code):
             break
-        results.append(shell.ProcessResult(code=int(code), out=outs[at - 1], err=errs[at - 1]))
-        outs[at], errs[at] = outs[at].partition(b";")[2], rest
+        results.append(shell.ProcessResult(code=int(code), out=outs[index - 1], err=errs[index - 1]))
+        outs[index], errs[index] = outs[index].partition(b";")[2], rest
     if len(results) < len(steps) and not (results and results[-1].code):
-        raise wire.make_lost_error(errs[-1].decode("utf-8", "replace").strip())
+        raise transport.make_lost_error(errs[-1].decode("utf-8", "replace").strip())
     return results
 
 
 def _format_subshell(argv: Sequence[str]) -> str:
-    """A command as a subshell; a program of sh needs none of its own, where everybody could read its words."""
+    """Return a command as a subshell.
+
+    The program of `sh -c` runs in the subshell itself, so that its text is not visible in the process list.
+    """
     if list(argv[:2]) == ["sh", "-c"] and len(argv) > 3 and "$0" not in argv[2]:
         return f"(set -- {shell.join(argv[4:])}\n{argv[2]}\n)"
     return f"({shell.join(argv)})"
 
 
 def check_write(host: str, path: str, result: ProcessResult) -> None:
-    """MngrError when a file could not be written."""
+    """Raise MngrError if a file could not be written."""
     if result.code:
-        full = "No space left" in result.error_line
-        hint = "make room there and try again" if full else "check the directory's permissions there"
+        is_disk_full = "No space left" in result.error_line
+        hint = "make room there and try again" if is_disk_full else "check the directory's permissions there"
         raise MngrError(f"cannot write {path} on {host}: {result.error_line}", hint)
 
 
-def _find_fast_start(wire: Transport) -> StartFunction | None:
-    """A wire's own way to start what its `argv` gave without a process here, if it has one."""
-    return getattr(wire, "begin", None)
+def _find_fast_start(transport: Transport) -> StartFunction | None:
+    """Return the transport's function that starts a command without a local process, or None."""
+    return getattr(transport, "begin", None)
 
 
 def _split_env_command(argv: Sequence[str]) -> tuple[list[str] | None, str]:
-    """The variables and the program of `env -i K=V… sh -c PROGRAM NAME ARGS…`, which then needs no shell of its own."""
+    """Return the variables and the program of `env -i K=V… sh -c PROGRAM NAME ARGS…`.
+
+    For any other command the variables are None. The program then needs no additional shell.
+    """
     if list(argv[:2]) != ["env", "-i"]:
         return None, shell.join(argv)
-    at = next(at for at in range(2, len(argv)) if "=" not in argv[at])
-    only, rest = list(argv[2:at]), argv[at:]
+    index = next(index for index in range(2, len(argv)) if "=" not in argv[index])
+    only, rest = list(argv[2:index]), argv[index:]
     if list(rest[:2]) != ["sh", "-c"]:
         return only, shell.join(rest)
     return only, f"(set -- {shell.join(rest[4:])}\n{rest[2]}\n)"
@@ -314,13 +327,13 @@ def _generate_mark() -> str:
     return f"mngr-{os.urandom(8).hex()}:"
 
 
-def is_exit_code(text: bytes, most: int = 3) -> bool:
-    """Whether this is an exit code, or a number with so many digits at most: a host can send anything."""
-    return 0 < len(text) <= most and text.isdigit()
+def is_exit_code(text: bytes, max_digits: int = 3) -> bool:
+    """True when the text is a number with at most `max_digits` digits. A host can send anything."""
+    return 0 < len(text) <= max_digits and text.isdigit()
 
 
 class _StderrFilter:
-    """Standard error on its way to ours, without the numbers of ours in it: `MARK pid;` first, `MARK code;` last."""
+    """Forwards a command's standard error and removes `MARK pid;` at its begin and `MARK code;` at its end."""
 
     def __init__(self, mark: bytes) -> None:
         self.numbers: list[int] = []
@@ -328,37 +341,40 @@ class _StderrFilter:
         self._held = b""
 
     def feed(self, data: bytes) -> None:
-        """Pass on what cannot be part of a mark."""
+        """Forward the data that cannot be part of a mark, and hold back the rest."""
         self._held += data
-        while (at := self._held.find(self._mark)) >= 0:
-            number, closed, rest = self._held[at + len(self._mark) :].partition(b";")
+        while (position := self._held.find(self._mark)) >= 0:
+            number, closed, rest = self._held[position + len(self._mark) :].partition(b";")
             if not closed and len(number) <= _MAX_PID_DIGITS:
                 break
-            _write_stderr(self._held[:at])
+            _write_stderr(self._held[:position])
             self._held = number + closed + rest
             if closed and is_exit_code(number, 3 if self.numbers else _MAX_PID_DIGITS):
                 self.numbers.append(int(number))
                 self._held = rest
-        # Nothing of the command's: if it never begins, this says why.
+        # The command has not begun. If it never does, the held text explains why.
         if not self.numbers and len(self._held) < _MAX_HELD_BYTES:
             return
         size = len(self._held)
-        if at < 0:
-            most = min(len(self._mark) - 1, size)
-            at = next((size - n for n in range(most, 0, -1) if self._mark.startswith(self._held[-n:])), size)
-        _write_stderr(self._held[:at])
-        self._held = self._held[at:]
+        if position < 0:
+            max_length = min(len(self._mark) - 1, size)
+            position = next(
+                (size - length for length in range(max_length, 0, -1) if self._mark.startswith(self._held[-length:])),
+                size,
+            )
+        _write_stderr(self._held[:position])
+        self._held = self._held[position:]
 
     def get_held(self) -> bytes:
-        """What was held back, for no mark will come any more."""
+        """Return the data that was held back, when no mark can follow any more."""
         return self._held
 
 
 def _write_stderr(data: bytes) -> None:
-    """To standard error, all of it. ssh may share it and set it so that it does not wait, so we wait ourselves."""
-    left = memoryview(data)
-    while left:
+    """Write all of `data` to standard error, also when another process such as ssh has made it non-blocking."""
+    remaining = memoryview(data)
+    while remaining:
         try:
-            left = left[os.write(2, left) :]
+            remaining = remaining[os.write(2, remaining) :]
         except BlockingIOError:
             select.select([], [2], [])

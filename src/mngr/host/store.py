@@ -1,4 +1,4 @@
-"""Agent records, events and names in a home. The record is the commit point of every operation."""
+"""Stores agent records, events and names in a home. Writing the record completes every operation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-FOREIGN_OWNER_SECONDS = 3600  # seconds that another machine's command may take
+FOREIGN_OWNER_SECONDS = 3600  # the time that a command on another machine may take
 
 
 class NameTaken(MngrError):
-    """Another agent of this home has that name."""
+    """Another agent of this home has this name."""
 
     def __init__(self, name: str) -> None:
         hint = f"choose another name, or: mngr destroy {name}"
@@ -34,14 +34,14 @@ class NameTaken(MngrError):
 
 
 class AgentExists(MngrError):
-    """That very agent is there already, or another command is just making it."""
+    """An agent with this id exists, or another command is creating it."""
 
     def __init__(self, agent_id: str) -> None:
         super().__init__(f"the agent {agent_id} is there already", f"see: mngr explain {agent_id}")
 
 
 def encode_record(record: AgentRecord) -> bytes:
-    """One line, so that a whole home can be read by one grep."""
+    """Return the record as one line of JSON, so that one grep can read all records of a home."""
     return json.dumps(record.to_dict(), ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
@@ -59,7 +59,7 @@ _TYPE_CHECKS: dict[str, Callable[[Any], bool]] = {
 
 
 def decode_record(text: str | bytes) -> AgentRecord:
-    """The record in `text`; ValueError says what is wrong with it."""
+    """Return the record in `text`, or raise ValueError with the reason why it is invalid."""
     try:
         data = json.loads(text)
     except RecursionError:
@@ -84,13 +84,13 @@ def decode_record(text: str | bytes) -> AgentRecord:
 
 
 def save_record(host: Host, record: AgentRecord) -> AgentRecord:
-    """Write the record in one step."""
+    """Replace the agent's record in one step, and return it."""
     host.write(os.path.join(host.home.agent_dir(record.id), "agent.json"), encode_record(record))
     return record
 
 
 def get_record(host: Host, agent_id: str) -> AgentRecord:
-    """The record of an agent; NotFound, or MngrError when it is damaged."""
+    """Return the record of an agent. Raise NotFound, or MngrError when the record is damaged."""
     try:
         data = host.read(os.path.join(host.home.agent_dir(agent_id), "agent.json"))
     except NotFound:
@@ -116,14 +116,14 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
     }
     path = os.path.join(host.home.agent_dir(agent_id), "events.jsonl")
     if not host.is_local:
-        line = '[ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; } || printf "%s\\n" "$2" >>"$1" || :'
-        argv = ["sh", "-c", line, "event", path, json.dumps(row, separators=(",", ":"))]
+        script = '[ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; } || printf "%s\\n" "$2" >>"$1" || :'
+        argv = ["sh", "-c", script, "event", path, json.dumps(row, separators=(",", ":"))]
         run_deferred(host, argv, lambda result: None)
         return
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
         fd = os.open(path, flags, 0o600)
-    except OSError:  # gone with its agent, or a pipe or link that the agent put there
+    except OSError:  # The agent is gone, or it has replaced the file by a pipe or link.
         return
     try:
         os.write(fd, json.dumps(row, separators=(",", ":")).encode() + b"\n")
@@ -131,7 +131,7 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
         os.close(fd)
 
 
-# A name there that points to nobody is left from a command that was interrupted.
+# A name on the host without its agent is a leftover of an interrupted command, so the script replaces it.
 _RESERVE_AGENT = """
 umask 077
 [ -d "$1/agents" ] && [ -d "$1/names" ] || exit 7
@@ -145,14 +145,15 @@ ln -s "$3" "$2" 2>/dev/null && exit 0
 rm -rf "../agents/$3"
 exit 9
 """
-INCOMPLETE_PREFIX = ".new-"  # what the directory of an agent is called before it is one
+INCOMPLETE_PREFIX = ".new-"  # An agent's directory has this prefix until it is complete.
 _RELEASE_NAME = '[ "$(readlink "$1")" != "$2" ] || rm -f "$1"'
 
 
 def reserve_agent(home: Home, host: Host, record: AgentRecord, *, mark: str = "", named: bool = True) -> None:
-    """The agent's directory with its record, and its name here and there; NameTaken, Taken.
+    """Create the agent's directory with its record, and reserve its name in this home and on the host.
 
-    `mark` is a file that is there before the record. Without `named` the name here stays as it is.
+    The file `mark` is created before the record. Without `named`, this home's names stay as they are.
+    Raise NameTaken or AgentExists.
     """
     if host.is_local:
         directory = host.home.agent_dir(record.id)
@@ -168,6 +169,7 @@ def reserve_agent(home: Home, host: Host, record: AgentRecord, *, mark: str = ""
     argv = ["sh", "-c", _RESERVE_AGENT, "reserve", host.home.root, record.name, record.id, mark, text]
 
     def check(result: ProcessResult) -> None:
+        """Raise the error that the exit code of the script stands for."""
         if result.code == 5:
             raise AgentExists(record.id)
         if result.code == 9:
@@ -183,17 +185,17 @@ def reserve_agent(home: Home, host: Host, record: AgentRecord, *, mark: str = ""
 
 
 def _make_directory(host: Host, directory: str, record: AgentRecord, mark: str) -> None:
-    """An agent's directory with its record, as a whole or not at all, whoever else makes the same; Taken."""
-    fresh = os.path.join(os.path.dirname(directory), f"{INCOMPLETE_PREFIX}{record.id}-{os.getpid()}")
+    """Create an agent's directory with its record in one step. Raise AgentExists if the directory exists."""
+    temporary_dir = os.path.join(os.path.dirname(directory), f"{INCOMPLETE_PREFIX}{record.id}-{os.getpid()}")
     try:
-        os.makedirs(os.path.join(fresh, "outputs"), mode=0o700, exist_ok=True)
-        os.chmod(fresh, 0o700)
+        os.makedirs(os.path.join(temporary_dir, "outputs"), mode=0o700, exist_ok=True)
+        os.chmod(temporary_dir, 0o700)
         if mark:
-            host.write(os.path.join(fresh, mark), b"[]")
-        host.write(os.path.join(fresh, "agent.json"), encode_record(record))
-        os.rename(fresh, directory)
+            host.write(os.path.join(temporary_dir, mark), b"[]")
+        host.write(os.path.join(temporary_dir, "agent.json"), encode_record(record))
+        os.rename(temporary_dir, directory)
     except BaseException as error:
-        host.run(["rm", "-rf", "--", fresh])
+        host.run(["rm", "-rf", "--", temporary_dir])
         if not isinstance(error, OSError):
             raise
         if os.path.isdir(directory):
@@ -203,7 +205,7 @@ def _make_directory(host: Host, directory: str, record: AgentRecord, mark: str) 
 
 
 def add_name(home: Home, host: Host, name: str, agent_id: str) -> None:
-    """A name for an agent that is there already, here and on its host; NameTaken."""
+    """Reserve a name for an existing agent in this home and on its host. Raise NameTaken."""
     reserve_name(home, name, agent_id, host)
     if host.is_local:
         return
@@ -213,14 +215,14 @@ def add_name(home: Home, host: Host, name: str, agent_id: str) -> None:
 
 
 def release_name_everywhere(home: Home, host: Host, name: str, agent_id: str) -> None:
-    """Give a name back here and there if it is this agent's, as it is on that host."""
+    """Release the name in this home and on the host, if it belongs to this agent on this host."""
     if not host.is_local:
         host.run(["sh", "-c", _RELEASE_NAME, "release", os.path.join(host.home.names, name), agent_id])
     release_name(home, name, agent_id, host)
 
 
 def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
-    """Take a name for this home; NameTaken when somebody has it. Atomic between processes."""
+    """Reserve a name in this home, or raise NameTaken. Only one of several processes succeeds."""
     link, target = os.path.join(home.names, name), agent_id + _format_host_suffix(home, host)
     for _ in range(2):
         try:
@@ -228,23 +230,26 @@ def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None)
             return
         except FileExistsError:
             if _find_link(home, name) == target:
-                return  # left from a command that was interrupted, and of this very agent
+                return  # An interrupted command has reserved it for this agent.
             holder = find_id(home, name)
             if holder is not None and (os.path.isdir(home.agent_dir(holder)) or is_on_other_host(home, name)):
                 break
-            release_name(home, name, holder or "")  # its agent is gone: a command was interrupted
+            release_name(home, name, holder or "")  # Its agent is gone because a command was interrupted.
     raise NameTaken(name)
 
 
 def save_branch(home: Home, record: AgentRecord) -> None:
-    """Write down here on which branch an agent elsewhere was made: what its host says of that later is only its word."""
+    """Record in this home the branch of an agent on another host, because that host's later claims are not trusted."""
     if record.provider != "local" and record.branch is not None:
         with open(_branch_path(home, record.id), "w", encoding="utf-8") as file:
             file.write(record.branch)
 
 
 def is_agent_branch(home: Home, record: AgentRecord) -> bool:
-    """Whether a branch of the user's may follow the agent's: it was made on it, or it is one of those we make."""
+    """True when a local branch may follow the agent's branch.
+
+    That is the branch on which the agent was created or, if it is not recorded, any branch below `mngr/`.
+    """
     try:
         with open(_branch_path(home, record.id), encoding="utf-8") as file:
             return file.read() == record.branch
@@ -253,12 +258,12 @@ def is_agent_branch(home: Home, record: AgentRecord) -> bool:
 
 
 def forget_branch(home: Home, record: AgentRecord) -> None:
-    """The agent is gone, unless its name says that it is somewhere else now."""
+    """Delete the recorded branch of an agent, unless its name shows that the agent now is on another host."""
     if find_id(home, record.name) != record.id:
         try:
             os.unlink(_branch_path(home, record.id))
         except OSError:
-            pass  # of an agent of this machine, or another client's
+            pass  # It is an agent of this machine or of another client.
 
 
 def _branch_path(home: Home, agent_id: str) -> str:
@@ -266,35 +271,38 @@ def _branch_path(home: Home, agent_id: str) -> str:
 
 
 def move_name(home: Home, name: str, agent_id: str, host: Host) -> None:
-    """The agent of that name is on another host from now on; in one step."""
+    """Point a name to the same agent on another host, in one step."""
     link = os.path.join(home.names, name)
-    fresh = f"{home.names}/.{agent_id}-{os.urandom(3).hex()}"
+    temporary_link = f"{home.names}/.{agent_id}-{os.urandom(3).hex()}"
     with Lock(home.names + ".lock"):
-        os.symlink(agent_id + _format_host_suffix(home, host), fresh)
-        os.replace(fresh, link)
+        os.symlink(agent_id + _format_host_suffix(home, host), temporary_link)
+        os.replace(temporary_link, link)
 
 
 def release_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
-    """Give a name back if it is this agent's; with `host` only if it is the one on that host."""
+    """Release a name if it belongs to this agent; with `host`, only if it belongs to the agent on that host."""
 
-    def is_mine() -> bool:
+    def is_own_name() -> bool:
         if host is not None:
             return _find_link(home, name) == agent_id + _format_host_suffix(home, host)
         return find_id(home, name) == agent_id
 
-    if not is_mine():
+    if not is_own_name():
         return
-    with Lock(home.names + ".lock"):  # or two could give it back, one of them after a third has taken it
-        if is_mine():
+    with Lock(
+        home.names + ".lock"
+    ):  # Without the lock, a second release could remove a name that another agent has just reserved.
+        if is_own_name():
             os.unlink(os.path.join(home.names, name))
 
 
 def _format_host_suffix(home: Home, host: Host | None) -> str:
-    """What follows the id in a name's link."""
+    """Return the suffix of a name's link that names the agent's host, or nothing for a host with this home."""
     return f"@{host.name}.{host.provider}" if host is not None and host.home.root != home.root else ""
 
 
 def _find_link(home: Home, name: str) -> str | None:
+    """Return the target of a name's link, or None."""
     try:
         return os.readlink(os.path.join(home.names, name))
     except OSError:
@@ -302,25 +310,25 @@ def _find_link(home: Home, name: str) -> str | None:
 
 
 def find_id(home: Home, name: str) -> str | None:
-    """The id behind a name."""
+    """Return the id of the agent with this name, or None."""
     link = _find_link(home, name)
     return None if link is None else link.partition("@")[0]
 
 
 def is_on_other_host(home: Home, name: str) -> bool:
-    """Whether a name belongs to an agent on a host with a home of its own, whom only that host can tell about."""
+    """True when the name belongs to an agent on a host with its own home."""
     return find_host_of_name(home, name) is not None
 
 
 def find_host_of_name(home: Home, name: str) -> tuple[str, str] | None:
-    """(provider, host) of an agent on a host with a home of its own; None when it is in this home."""
-    where = (_find_link(home, name) or "").partition("@")[2]
-    host, dot, provider = where.rpartition(".")
+    """Return the (provider, host) of an agent on a host with its own home, or None for an agent in this home."""
+    suffix = (_find_link(home, name) or "").partition("@")[2]
+    host, dot, provider = suffix.rpartition(".")
     return (provider, host) if dot else None
 
 
 def list_names(home: Home) -> list[str]:
-    """All names of this home."""
+    """Return all names of this home."""
     try:
         return sorted(name for name in os.listdir(home.names) if names.is_agent_name(name))
     except OSError:
@@ -328,7 +336,7 @@ def list_names(home: Home) -> list[str]:
 
 
 def describe_this_process() -> dict[str, Any]:
-    """Who is at work: enough to tell later whether that process still lives."""
+    """Return facts that identify this process, to check later whether it still runs."""
     return {
         "pid": os.getpid(),
         "start": _start_time(os.getpid()),
@@ -338,32 +346,33 @@ def describe_this_process() -> dict[str, Any]:
 
 
 def is_this_process(owner: dict[str, Any] | None) -> bool:
-    """Whether that is us."""
-    mine = describe_this_process()
-    return owner is not None and all(owner.get(key) == mine[key] for key in ("pid", "start", "boot"))
+    """True when the facts describe this process."""
+    this_process = describe_this_process()
+    return owner is not None and all(owner.get(key) == this_process[key] for key in ("pid", "start", "boot"))
 
 
 def is_owner_alive(owner: dict[str, Any] | None, elsewhere: bool = False) -> bool:
-    """Whether the process that `this_process` described still runs.
+    """True when the process that `describe_this_process` described still runs.
 
-    `elsewhere`: on a host that others use too. Of another machine's process nobody knows here, so it is given an hour.
+    `elsewhere` means that the agent's host has other clients, too. mngr cannot see a process of another machine,
+    so it assumes that the process runs for an hour.
     """
     pid = owner.get("pid") if owner else None
     if not owner or not isinstance(pid, int):
         return False
     if owner.get("boot") != read_boot_id():
-        at = owner.get("at")
+        started_at = owner.get("at")
         return (
             elsewhere
-            and isinstance(at, int)
-            and clock.parse_timestamp(clock.format_timestamp()) - at < FOREIGN_OWNER_SECONDS
+            and isinstance(started_at, int)
+            and clock.parse_timestamp(clock.format_timestamp()) - started_at < FOREIGN_OWNER_SECONDS
         )
-    started = _start_time(pid)
-    return started is not None and started == owner.get("start")
+    start_time = _start_time(pid)
+    return start_time is not None and start_time == owner.get("start")
 
 
 def read_boot_id() -> str:
-    """Changes with every boot; empty where the system does not tell."""
+    """Return an id that changes with every boot, or an empty text where the system has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -372,6 +381,7 @@ def read_boot_id() -> str:
 
 
 def _start_time(pid: int) -> str | None:
+    """Return the start time of a process, or None when it does not run."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[19]

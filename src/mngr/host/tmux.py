@@ -1,4 +1,4 @@
-"""Our own tmux server: one per home, never the user's."""
+"""mngr's own tmux server. Each home has one, separate from the user's server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
 
-WATCHER_SESSION = "_watcher"  # the hidden session; no agent can have this name
+WATCHER_SESSION = "_watcher"  # A hidden session. No agent can have this name.
 
 _CONFIGURATION = """\
 # Written by mngr; changes here are lost. Your own keys: mngr config set tmux.source FILE
@@ -45,7 +45,7 @@ bind -n MouseDown2Pane select-pane -t = \\; if -F "#{||:#{pane_in_mode},#{mouse_
 
 
 def get_socket_path(home: Home) -> str:
-    """`/tmp/mngr-UID/HASH12`: short enough for a socket, the same for everyone who uses this home."""
+    """Return the server's socket, `/tmp/mngr-UID/HASH12`: short, and the same for all users of this home."""
     try:
         return os.readlink(home.socket_link)
     except OSError:
@@ -53,29 +53,29 @@ def get_socket_path(home: Home) -> str:
 
 
 def build_configuration(source: str | None) -> str:
-    """The server's configuration; `source` is a file of the user's own."""
+    """Return the text of the server's configuration. `source` is a file of the user that it includes."""
     return _CONFIGURATION + (f"source-file -q {_tmux_quote(source)}\n" if source else "")
 
 
 def write_configuration(home: Home, source: str | None) -> str:
-    """Write the server's configuration and the link to its socket; the socket's path."""
+    """Write the server's configuration and the link to its socket, and return the socket's path."""
     socket = get_socket_path(home)
     conf = build_configuration(os.path.expanduser(source) if source else None)
     try:
         try:
             with open(home.tmux_conf, encoding="utf-8") as file:
-                same = file.read() == conf
+                is_unchanged = file.read() == conf
         except FileNotFoundError:
-            same = False
-        if not same:
-            fresh = f"{home.tmux_conf}.{os.getpid()}-{os.urandom(3).hex()}"
-            with open(fresh, "w", encoding="utf-8") as file:
+            is_unchanged = False
+        if not is_unchanged:
+            temporary_path = f"{home.tmux_conf}.{os.getpid()}-{os.urandom(3).hex()}"
+            with open(temporary_path, "w", encoding="utf-8") as file:
                 file.write(conf)
-            os.replace(fresh, home.tmux_conf)
+            os.replace(temporary_path, home.tmux_conf)
         if not os.path.islink(home.socket_link):
-            fresh = f"{home.socket_link}.{os.getpid()}-{os.urandom(3).hex()}"
-            os.symlink(socket, fresh)
-            os.replace(fresh, home.socket_link)
+            temporary_path = f"{home.socket_link}.{os.getpid()}-{os.urandom(3).hex()}"
+            os.symlink(socket, temporary_path)
+            os.replace(temporary_path, home.socket_link)
     except OSError as error:
         raise MngrError(
             f"cannot write to {home.root}: {error.strerror}", "choose a writable home with --home"
@@ -84,21 +84,25 @@ def write_configuration(home: Home, source: str | None) -> str:
 
 
 def get_safe_socket(host: Host) -> str:
-    """The path of our server's socket; MngrError when the directory it is in is somebody else's."""
+    """Return the socket of the host's server. Raise MngrError if another user owns its directory."""
     socket = host.tmux_socket
-    place = os.path.dirname(socket)
-    if host.is_local and os.path.lexists(place) and (os.path.islink(place) or os.stat(place).st_uid != os.getuid()):
-        raise MngrError(f"{place} is not a directory of yours", "have its owner remove it; mngr makes it anew")
+    directory = os.path.dirname(socket)
+    if (
+        host.is_local
+        and os.path.lexists(directory)
+        and (os.path.islink(directory) or os.stat(directory).st_uid != os.getuid())
+    ):
+        raise MngrError(f"{directory} is not a directory of yours", "have its owner remove it; mngr makes it anew")
     return socket
 
 
 def build_argv(host: Host, *words: str) -> list[str]:
-    """A call of tmux on our server; MngrError as in `check_place`."""
+    """Return a tmux command for the host's server. Raise MngrError as `get_safe_socket` does."""
     return ["tmux", "-u", "-S", get_safe_socket(host), *words]
 
 
 def quote_word(text: str, *, is_format: bool = False) -> str:
-    """`text` as one word of a tmux command line: a `;` at its end is a separator there, and # starts a format."""
+    """Return `text` as one word of a tmux command: a final `;` would end the command, and `#` starts a format."""
     text = text.replace("#", "##") if is_format else text
     return text[:-1] + "\\;" if text.endswith(";") else text
 

@@ -1,4 +1,4 @@
-"""From evidence to a state: witnesses in the order of what can be trusted most; the first that knows decides."""
+"""Derives an agent's state from evidence: the most reliable rule runs first, and the first result counts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_REPORTABLE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")  # what a program may say of itself
-_MAX_REASON_LENGTH = 100  # of a reason an agent gives
-_MAX_TIMESTAMP = 1e11  # seconds: past the year 5000, so no time of ours
+_REPORTABLE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")  # the states that a program may report itself
+_MAX_REASON_LENGTH = 100  # characters of a reason that an agent reports
+_MAX_TIMESTAMP = 1e11  # seconds: a later time is after the year 5000, so it is not a real time
 
 
 def derive_state(record: AgentRecord, evidence: Evidence) -> AgentState:
-    """The state of any agent whose program says nothing of its own, or says it through `status`."""
-    for _, hear in EVIDENCE_RULES:
-        state = hear(record, evidence)
+    """Return the agent's state by the first rule that applies. This serves programs that report only by `status`."""
+    for _, derive in EVIDENCE_RULES:
+        state = derive(record, evidence)
         if state is not None:
             return state
     return AgentState(state="UNKNOWN", reason="no evidence", source="record")
@@ -71,8 +71,10 @@ def _state_from_process(record: AgentRecord, evidence: Evidence) -> AgentState |
     if not evidence.is_tmux_running:
         return AgentState(state="UNKNOWN", reason="tmux does not answer", source="process")
     if is_running(evidence):
-        made = float(str((evidence.pane or {}).get("created") or 0))  # its terminal, at its last start
-        return AgentState(state="RUNNING", source="process", since=max(clock.format_timestamp(made), record.created_at))
+        created = float(str((evidence.pane or {}).get("created") or 0))  # each start creates a new terminal
+        return AgentState(
+            state="RUNNING", source="process", since=max(clock.format_timestamp(created), record.created_at)
+        )
     return AgentState(state="FAILED", reason="lost", source="process")
 
 
@@ -86,20 +88,20 @@ EVIDENCE_RULES: tuple[tuple[str, Callable[[AgentRecord, Evidence], AgentState | 
 
 
 def is_running(evidence: Evidence) -> bool:
-    """Whether the agent's terminal is there and its program has not ended."""
+    """True when the agent's terminal exists and its program has not ended."""
     return evidence.is_tmux_running and evidence.pane is not None and evidence.pane.get("dead") != "1"
 
 
 def parse_row_time(row: dict[str, object]) -> str | None:
-    """The time a row names, written as a stamp or as seconds."""
-    at = row.get("at")
-    if isinstance(at, int | float):
-        return clock.format_timestamp(float(at)) if 0 < at < _MAX_TIMESTAMP else None
-    return _parse_timestamp(at)
+    """Return the time in a row's `at`, given as a timestamp or in seconds, or None when it is not valid."""
+    value = row.get("at")
+    if isinstance(value, int | float):
+        return clock.format_timestamp(float(value)) if 0 < value < _MAX_TIMESTAMP else None
+    return _parse_timestamp(value)
 
 
 def _parse_timestamp(value: object) -> str | None:
-    """A stamp of ours, or nothing: agents can write anything here."""
+    """Return the value if it is a timestamp in mngr's format, else None: agents can write anything here."""
     if not isinstance(value, str) or len(value) != 24:
         return None
     shape = "".join("0" if c.isdigit() and c.isascii() else c for c in value)

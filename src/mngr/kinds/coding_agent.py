@@ -1,4 +1,4 @@
-"""What all coding agents have in common: a program with a directory, hooks and a conversation of its own."""
+"""Holds what all coding agents share: a program with its own directory, hooks and conversation."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 HOOK_FILE = "hook.sh"
-_MARKER_LENGTH = 400  # characters of a message that are looked for in a hook's words: no two senders are at it at once
-_TAIL_LENGTH = 20  # characters: enough to know the end of a text by, and on one line of any screen
+_MARKER_LENGTH = 400  # characters of a message to look for in a hook's JSON; only one sender is active at a time
+_TAIL_LENGTH = 20  # characters: enough to recognize the end of a text, and short enough for one line of any screen
 LOGIN_MODES = ("shared", "none")
 _LIVE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")
 FEATURES = ("hooks", "permissions", "questions", "tools", "resume", "usage", "cost", "limits")
 
 
 class CodingAgentKind:
-    """A coding agent. A kind says what differs; `[agents.NAME]` in the settings makes more of one, by `parent`."""
+    """The common part of all coding agents. `[agents.NAME]` in the settings defines more kinds, derived by `parent`."""
 
-    parent = ""  # the kind this is, under whatever name
+    parent = ""  # the built-in kind, whatever name the settings give it
     summary = ""
     program = ""
-    install = ""  # how to get it
+    install = ""  # the command that installs it
     answer_keys: dict[str, str] = {}
-    features: tuple[str, ...] = FEATURES  # of FEATURES, what the program has
-    user_variables: tuple[str, ...] = ()  # variables of the user's by which the program finds its model and its login
-    model_url_variables: dict[str, str] = {}  # the variable that says where its model is, and where it is otherwise
-    yolo_arguments: tuple[str, ...] = ()  # its words for: ask nobody
-    ask_arguments: tuple[str, ...] = ()  # its words for: ask before you do something
-    paste_patterns: tuple[str, ...] = ()  # how it shows a long text that waits for Enter
-    ready = "status"  # files in the agent's directory that are there once it takes messages
-    asking = ""  # what is on the screen when it asks for a permission, one way a line
-    clear = ""  # the key that takes away a piece of what stands in its input box, and the one to its end
-    empty = ""  # how the line of the cursor looks when nothing does
-    obeyed = ""  # first characters that are orders to the program
+    features: tuple[str, ...] = FEATURES  # the subset of FEATURES that the program has
+    user_variables: tuple[str, ...] = ()  # the user's variables that select its model and login
+    model_url_variables: dict[str, str] = {}  # the variable with the model's URL: the default URL
+    yolo_arguments: tuple[str, ...] = ()  # its arguments for working without permission prompts
+    ask_arguments: tuple[str, ...] = ()  # its arguments for asking before each action
+    paste_patterns: tuple[str, ...] = ()  # what it shows in place of a long pasted text
+    ready = "status"  # files in the agent's directory that exist once it accepts messages
+    asking = ""  # what the screen shows when it asks for permission, one variant per line
+    clear = ""  # the key that deletes a part of its input box, and the key that moves to its end
+    empty = ""  # how the cursor's line looks when the input box is empty
+    obeyed = ""  # first characters that make a text a command to the program
     blocking_reasons: tuple[str, ...] = (
         "permission",
         "question",
-    )  # while it waits for these, text would choose an answer
-    transcript_paths: tuple[str, ...] = ()  # where it keeps it, from the agent's directory; * as in a shell
+    )  # while it waits for these, a text would choose an answer
+    transcript_paths: tuple[str, ...] = ()  # shell globs, relative to the agent's directory
     writes: tuple[str, ...] = ()  # names in the agent's directory that the program changes
     renewal_key: tuple[str, str | None] = (
         "",
         None,
-    )  # in a login, the key of what renews it; and what stands in its place
-    keys = frozenset({"parent", "program", "args", "env", "carry", "login"})  # of its settings
+    )  # the key in a login file that renews the login, and its replacement in copies
+    keys = frozenset({"parent", "program", "args", "env", "carry", "login"})  # valid in [agents.NAME]
 
     def __init__(self, name: str, options: Callable[[], dict[str, Any]]) -> None:
         self.name = name
@@ -66,7 +66,7 @@ class CodingAgentKind:
 
     @property
     def options(self) -> dict[str, Any]:
-        """`[agents.NAME]`; UsageError for a key that means nothing."""
+        """Return the settings of `[agents.NAME]`; raise UsageError for an unknown key."""
         if self._options is None:
             self._options = dict(self._load())
             for key in self._options:
@@ -83,7 +83,7 @@ class CodingAgentKind:
 
     @property
     def executable(self) -> str:
-        """What is run: a name to be found in the agent's PATH, or a path."""
+        """Return the program to run: a path, or a name to look up in the agent's PATH."""
         return os.path.expanduser(self._configured_executable)
 
     @property
@@ -91,7 +91,7 @@ class CodingAgentKind:
         return str(self.options.get("program") or self.program)
 
     def resolve_executable(self, host: Host) -> str:
-        """What is run there; ~ is the home that the user has there."""
+        """Return the program to run on the host, with ~ expanded to the user's home there."""
         if host.is_local or not self._configured_executable.startswith("~/"):
             return self.executable
         return host.run(["sh", "-c", "cd && pwd"]).text + self._configured_executable[1:]
@@ -108,42 +108,47 @@ class CodingAgentKind:
             )
 
     def get_user_conversation(self, name: str) -> str:
-        """The file of a conversation that the user began without us; raises MngrError."""
+        """Return the file of a conversation that the user began outside mngr; raise MngrError if there is none."""
         raise UsageError(f"{self.parent} cannot go on with a conversation that was begun outside", "leave out --resume")
 
-    def adopt_conversation(self, host: Host, record: AgentRecord, place: str, root: str | None = None) -> None:
-        """Take up the conversation that the user named, once: from then on it is the agent's own, in `place`.
+    def adopt_conversation(self, host: Host, record: AgentRecord, target_dir: str, root: str | None = None) -> None:
+        """Copy the conversation that the user named into `target_dir` when the agent is created.
 
-        With `root`, a directory of the user's, as deep below `place` as it lay below that.
+        With `root`, the copy keeps its path relative to that directory of the user.
         """
         name = record.options.get("resume")
         if name and record.phase == "creating":
             path = self.get_user_conversation(str(name))
             name = os.path.relpath(path, root) if root else os.path.basename(path)
-            copy_to_agent(host, record, path, os.path.join(place, name))
+            copy_to_agent(host, record, path, os.path.join(target_dir, name))
 
     def get_user_variables(self) -> dict[str, str]:
-        """Variables that the user did not name for this agent: his own that the program goes by, and those of its settings."""
+        """Return the variables that the agent gets without being named: the user's own and those in `[agents.NAME]`."""
         own = {name: os.environ[name] for name in self.user_variables if os.environ.get(name)}
         return {**own, **{k[4:]: str(v) for k, v in self.options.items() if k.startswith("env.")}}
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
-        """What the program must find in its environment."""
+        """Return the environment variables that the program needs."""
         return {}
 
     def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
-        """HOST:PORT of the models it talks to, with these variables: what it may reach from a sandbox."""
-        return parse_addresses(variables.get(name) or usual for name, usual in self.model_url_variables.items())
+        """Return HOST:PORT of the models it uses with these variables; a sandbox allows only these."""
+        return parse_addresses(
+            variables.get(name) or default_url for name, default_url in self.model_url_variables.items()
+        )
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         write_file(host, record, HOOK_FILE, scripts.read_program_beside(__file__, "hook.sh").encode())
 
     def logins(self) -> dict[str, str]:
-        """The user's own files by which the program is logged in, and where it looks for each in the agent's directory."""
+        """Return the user's login files, each with its place in the agent's directory."""
         return {}
 
     def install_login(self, host: Host, record: AgentRecord) -> None:
-        """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
+        """Give the agent the user's login.
+
+        Local agents without a sandbox share one file, so that a renewal logs nobody out. Other agents get a copy.
+        """
         if self.options.get("login") == "none":
             return
         for path, name in self.logins().items():
@@ -152,19 +157,24 @@ class CodingAgentKind:
             if host.is_local and not record.sandbox:
                 host.run(["ln", "-sf", path, os.path.join(host.home.agent_dir(record.id), name)])
                 continue
-            copy_login(host, record, path, name, self.renewal_key)  # whoever renews it ends the login of all others
+            copy_login(host, record, path, name, self.renewal_key)  # Renewing a copy would log out everyone else.
 
     def refresh_login(self, host: Host, record: AgentRecord) -> None:
-        """The login that the user has by now, in place of a copy; one that the agent was given there stays."""
-        found = [name for path, name in self.logins().items() if os.path.isfile(path)]
-        if found and not any(can_renew(read_json(host, record, name), *self.renewal_key) for name in found):
+        """Replace a copied login by the user's current one; a login made on the host itself stays."""
+        names = [name for path, name in self.logins().items() if os.path.isfile(path)]
+        if names and not any(can_renew(read_json(host, record, name), *self.renewal_key) for name in names):
             self.install_login(host, record)
 
     def build_base_command(self, host: Host, record: AgentRecord) -> list[str]:
-        """The program with what is asked of it in every case."""
-        mode = self.yolo_arguments if record.options.get("yolo") else self.ask_arguments
-        more = self.options.get("args") or []
-        return [self.resolve_executable(host), *mode, *(str(word) for word in more), *record.command]
+        """Return the program with the arguments that every start needs."""
+        mode_arguments = self.yolo_arguments if record.options.get("yolo") else self.ask_arguments
+        configured_arguments = self.options.get("args") or []
+        return [
+            self.resolve_executable(host),
+            *mode_arguments,
+            *(str(word) for word in configured_arguments),
+            *record.command,
+        ]
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         return self.build_base_command(host, record)
@@ -174,27 +184,27 @@ class CodingAgentKind:
         if state.state not in _LIVE_STATES or state.source == "record":
             return state
         if state.source == "process":
-            state = state.replace(state="STARTING")  # it has not said a word yet
+            state = state.replace(state="STARTING")  # no hook has reported yet
         return self.refine_state(evidence, state)
 
     def refine_state(self, evidence: Evidence, state: AgentState) -> AgentState:
-        """The state of a program that runs, when `state` is what its hooks said last."""
+        """Return the state of a running program, given the `state` that its hooks reported last."""
         return park_if_limited(evidence, state)
 
     def read_own_status(self, evidence: Evidence) -> tuple[str, str | None] | None:
-        """What its own file says, for people, and since when; None when there is none."""
+        """Return the program's own status as text with its time, or None when it has written none."""
         if evidence.program_status is None:
             return None
         status, why = evidence.program_status.get("status"), evidence.program_status.get("waitingFor")
-        said = f"the program's own file says {status}" + (f" ({why})" if why else "")
-        return said, format_milliseconds(evidence.program_status.get("statusUpdatedAt"))
+        text = f"the program's own file says {status}" + (f" ({why})" if why else "")
+        return text, format_milliseconds(evidence.program_status.get("statusUpdatedAt"))
 
     def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
-        """Whether only the screen could tell more than `state` says; asked for every agent, so mostly not."""
+        """True when the screen could refine `state`. mngr asks this for every agent, so it is rarely True."""
         return False
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
-        shown = "\n".join(
+        pending_text = "\n".join(
             [line[-_TAIL_LENGTH:] for line in [text.rstrip().rpartition("\n")[2]] if line] + list(self.paste_patterns)
         )
         return Delivery(
@@ -202,7 +212,7 @@ class CodingAgentKind:
             ready=self.ready,
             proof="hook",
             arrival_marker=encode_message_marker(text),
-            pending_text=shown,
+            pending_text=pending_text,
             clear_keys=self.clear,
             empty_line_patterns=self.empty,
             command_prefixes=self.obeyed,
@@ -210,7 +220,7 @@ class CodingAgentKind:
         )
 
     def build_answer(self, key: str) -> Delivery:
-        """A permission, by the key that gives or refuses it."""
+        """Return the key press that allows or denies a permission."""
         return Delivery(
             text=key,
             ready=self.ready,
@@ -222,37 +232,37 @@ class CodingAgentKind:
         )
 
     def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """The rows of its conversation in our schema."""
+        """Yield the rows of the conversation in mngr's schema."""
         raise NotImplementedError
 
 
 def reject_coding_options(kind: str, options: dict[str, Any]) -> None:
-    """UsageError when what only coding agents have is asked of another kind."""
+    """Raise UsageError when a kind that is not a coding agent gets an option that only coding agents have."""
     reject_yolo(kind, options)
     if options.get("resume"):
         raise UsageError(f"{kind} has no conversations that were begun outside", "leave out --resume")
 
 
 def reject_yolo(kind: str, options: dict[str, Any]) -> None:
-    """UsageError when that is asked of a kind that has no such thing."""
+    """Raise UsageError when --yolo is given to a kind that never asks for permission."""
     if options.get("yolo"):
         raise UsageError(f"{kind} never asks for permission, so --yolo changes nothing", "leave it out")
 
 
 def parse_addresses(urls: Iterable[str]) -> tuple[str, ...]:
-    """HOST:PORT of each, once."""
+    """Return HOST:PORT of each URL, without duplicates."""
     from urllib.parse import urlsplit
 
-    found: list[str] = []
+    addresses: list[str] = []
     for text in urls:
         url = urlsplit(text)
         if url.hostname:
-            found.append(f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}")
-    return tuple(dict.fromkeys(found))
+            addresses.append(f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}")
+    return tuple(dict.fromkeys(addresses))
 
 
 def parse_rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Of lines that are in our schema already, those that are JSON."""
+    """Yield the JSON objects among the lines and skip everything else."""
     import json
 
     for line in lines:
@@ -265,21 +275,21 @@ def parse_rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def encode_message_marker(text: str) -> str:
-    """How a message looks in the JSON of a hook, or the beginning of a long one, as every JSON writer encodes it."""
+    """Return the text that proves a message's arrival: its beginning, encoded as in a hook's JSON."""
     import json
 
-    plain = text.strip().partition("\t")[0][:_MARKER_LENGTH]  # a tab may become spaces
+    plain = text.strip().partition("\t")[0][:_MARKER_LENGTH]  # a program may turn a tab into spaces
     start = json.dumps(plain, ensure_ascii=False)[1:-1].rstrip("\\")
     end = '"' if plain == text and not text.endswith("\\") else ""
     return start if text[:1].isspace() else f'"prompt":"{start}{end}'
 
 
 def build_hook_command(kind: str, state: str, reason: str = "") -> str:
-    """The command line by which a program tells of itself."""
+    """Return the command line by which a program's hook reports its state."""
     return f'sh "$MNGR_AGENT_DIR/{HOOK_FILE}" {kind} {state} {reason}'.rstrip()
 
 
-# What programs call the trouble that ended a turn, and the state that follows.
+# Maps a program's name for the error that ended a turn to the reason for PARKED.
 _PARK_REASONS = {
     "rate_limit": "rate_limit",
     "overloaded": "rate_limit",
@@ -295,16 +305,16 @@ _PARK_REASONS = {
 
 
 def park_if_limited(evidence: Evidence, state: AgentState) -> AgentState:
-    """`state`, or PARKED when the last turn ended with a limit or a login that is dead."""
+    """Return PARKED when the last turn ended with a limit or an invalid login, else `state`."""
     error = (evidence.hook_status or {}).get("error")
     if state.state != "WAITING" or not isinstance(error, str):
         return state
     reason, until = _PARK_REASONS.get(error), None
-    said = (evidence.hook_status or {}).get("message")
-    if isinstance(said, str):
+    message = (evidence.hook_status or {}).get("message")
+    if isinstance(message, str):
         from mngr.kinds import limit_resets
 
-        if reset := limit_resets.find_reset(said):
+        if reset := limit_resets.find_reset(message):
             reason, until = "quota", limit_resets.parse_reset(reset, state.since, evidence.now)
     if reason is None:
         return state.replace(reason="end_of_turn")
@@ -312,13 +322,13 @@ def park_if_limited(evidence: Evidence, state: AgentState) -> AgentState:
 
 
 def format_milliseconds(milliseconds: object) -> str | None:
-    """A time that a program counts in milliseconds, as a stamp."""
+    """Return a time in milliseconds as a timestamp, or None when it is not a valid time."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
     return clock.format_timestamp(milliseconds / 1000) if 0 < milliseconds < 1e14 else None
 
 
-# Asked once for each build of a program: asking costs a quarter of a second.
+# Caches the version for each build of a program, because asking the program takes a quarter of a second.
 _VERSION_SCRIPT = """
 . "$1/env"
 path=$(command -v "$2") || exit 0
@@ -334,13 +344,13 @@ printf '%s\\n' "$version"
 
 
 def read_version(host: Host, record: AgentRecord, program: str) -> tuple[int, ...]:
-    """The version of the program that the agent will run; empty when it cannot be told."""
+    """Return the version of the program that the agent will run, or () when it is unknown."""
     import re
     import zlib
 
     cache = os.path.join(host.home.cache, "versions", f"{zlib.crc32(program.encode()):08x}")
-    said = host.run(
+    output = host.run(
         ["sh", "-c", _VERSION_SCRIPT, "version", host.home.agent_dir(record.id), program, cache], timeout=30.0
     ).text
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
-    return tuple(int(part) for part in found.groups()) if found else ()
+    match = re.search(r"(\d+)\.(\d+)\.(\d+)", output)
+    return tuple(int(part) for part in match.groups()) if match else ()

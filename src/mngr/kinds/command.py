@@ -1,4 +1,4 @@
-"""Kind `command`: any program, as it is."""
+"""Kind `command`: runs any program unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CommandKind:
-    """Runs what follows `--`; a single word with spaces in it is a line for the shell."""
+    """Runs the words after `--`. A single word that contains spaces runs as a shell command line."""
 
     name = "command"
     summary = "any program: what follows --"

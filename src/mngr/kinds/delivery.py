@@ -1,4 +1,4 @@
-"""How messages reach a program in a terminal."""
+"""Describes how a message reaches a program in a terminal, and checks the text of messages."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from mngr.base.model import Struct
 
 
 class Delivery(Struct):
-    """What to type and what to wait for."""
+    """What to type into the terminal, and what to wait for before and after."""
 
     text: str
-    ready: str | None = None  # files in the agent's directory, with * as in a shell: all there once it takes messages
-    pause: float = 0.0  # between the paste and Enter: some programs need a moment to take a paste in
+    ready: str | None = None  # files in the agent's directory (shell globs) that all exist once it accepts messages
+    pause: float = 0.0  # seconds between the paste and Enter: some programs need time to process a paste
     proof: str = "sent"  # hook | transcript | api | screen | sent
     arrival_marker: str | None = None  # a fixed string that appears in events.jsonl when the message has arrived
-    pending_text: str = ""  # what stands where the cursor is while the text still waits for Enter
-    command_prefixes: str = ""  # first characters that the program would take for an order of its own
-    blocking_reasons: tuple[str, ...] = ()  # what it may wait for while a text would do something else than arrive
-    clear_keys: str = ""  # the key that takes away what stands in its input box, a piece a time, and the one to its end: an interrupted message comes back
-    empty_line_patterns: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
-    is_key: bool = False  # the text is the name of a key, pressed once, and no Enter follows
-    dialog_pattern: str = ""  # for sed: a line of a question that stands in the way, marking the key that closes it
-    prompt: str = ""  # for awk: how the line begins where a text waits for Enter, when the cursor does not stand there
-    inbox_dir: str = ""  # a directory of the agent from which the program takes messages and answers as files
+    pending_text: str = ""  # what the screen shows at the cursor while the text still waits for Enter
+    command_prefixes: str = ""  # first characters by which the program recognizes its own commands
+    blocking_reasons: tuple[str, ...] = ()  # wait reasons for which a text would not arrive as a message
+    # The key that deletes a part of the input box, and the key to its end: together they clear an interrupted message.
+    clear_keys: str = ""
+    empty_line_patterns: str = ""  # how the cursor's line looks when the input box is empty, one variant per line
+    is_key: bool = False  # the text is the name of a key: press it once, without Enter
+    dialog_pattern: str = ""  # for sed: matches a line of a blocking dialog and captures the key that closes it
+    prompt: str = ""  # for awk: how the input line begins, for programs that keep the cursor elsewhere
+    inbox_dir: str = ""  # the agent's directory from which the program reads messages and answers as files
 
 
 def check_text(text: str) -> str:
-    """`text` if a terminal can carry it: a hidden end of paste would turn the rest into keys."""
+    """Return `text` if a terminal can carry it; raise MngrError otherwise.
+
+    A hidden end-of-paste sequence would turn the rest of the text into key presses.
+    """
     for char in sorted(set(text)):
         if (ord(char) < 32 and char not in "\n\t") or ord(char) == 127 or 0x80 <= ord(char) < 0xA0:
             raise MngrError(
@@ -41,7 +45,7 @@ def check_text(text: str) -> str:
 
 
 def reject_slash_command(delivery: Delivery) -> Delivery:
-    """`delivery` if the program will read its text as a message and not as an order."""
+    """Return `delivery`; raise MngrError if the program would read its text as a command instead of a message."""
     first = delivery.text.lstrip()[:1]
     if first and first in delivery.command_prefixes:
         raise MngrError(

@@ -1,11 +1,11 @@
-# hook.sh TYPE STATE [REASON] <JSON: what a program tells of itself, as its status and as a row of the agent's events.
-# STATE - leaves the status alone. It says nothing and never fails, for the program listens and waits. Of a `message` all is
-# kept, for that proves a delivery; of the rest what is small.
+# hook.sh TYPE STATE [REASON] <JSON: write what a program reports to its status file and to the agent's events.jsonl.
+# A STATE of - keeps the status. The hook prints nothing and never fails, because the program reads its output and waits for it.
+# A `message` is stored completely, because it proves a delivery. Other JSON is stored only when it is small.
 umask 077
 said=$(cat)
 case $said in '{'*'}') ;; *) said={} ;; esac
 cd "$MNGR_AGENT_DIR" 2>/dev/null || exit 0
-value_of() { # KEY: the beginning of its text in what was said, up to what JSON writes in a way of its own
+value_of() { # KEY: set `value` to its text in the JSON, up to the first escaped character
     value=
     case $said in *"\"$1\":\""*)
         value=${said#*"\"$1\":\""}
@@ -15,11 +15,11 @@ value_of() { # KEY: the beginning of its text in what was said, up to what JSON 
 }
 value_of transcript_path
 path=$value
-# Who waits has the whole conversation: what ended the turn or asks something, and even the message that began it, may still be on
-# their way into the program's record of it.
+# Wait until Claude's record holds the last rows of the turn. Claude may write the end of a turn, a request and even the first
+# message of the turn into its record after the hook has started. A client that sees WAITING can then read the whole turn.
 see_record() {
     case $path in */claude/projects/*) ;; *) return ;; esac
-    case $said in *'"agent_id":"'*) return ;; esac # a sub-agent has a record of its own
+    case $said in *'"agent_id":"'*) return ;; esac # a sub-agent has its own record
     value_of prompt_id
     prompt=$value
     if [ "$1" = permission ]; then
@@ -42,19 +42,19 @@ is_written() {
         !/"type":"user"/ { next }
         prompt != "" && index($0, "\"promptId\":\"" prompt "\"") {
             if (!asked) asked = at
-            if (!/"type":"tool_result"/) next # the message itself, which may come late
+            if (!/"type":"tool_result"/) next # the message itself, which Claude may write late
         }
         { is_told = 0 }
         END { exit !(is_told && (prompt == "" || asked) && told >= asked) }'
 }
 case $1 in turn_end | turn_failed | permission) see_record "$1" ;; esac
-# A question to the user passes some programs' gate for permissions; nobody may allow it, for that would be an answer.
-# (Not by ${said#…}: for what is not in a long text, some shells take minutes.)
+# Some programs report a question to the user as a permission. Nobody may allow it, because that would answer the question.
+# (This avoids ${said#…}: in a long text without a match, some shells take minutes.)
 case $1$said in
 permission*'"tool_name":"AskUserQuestion"'* | permission*'"details":{"type":"ask_user"'*) set -- question WAITING question ;;
 esac
 #include stamp.sh
-# Messages that came while it was busy and begin the next turn at once, if its record of the conversation tells of them.
+# Print the number of messages that came during the turn and begin the next one at once, if the program's record has them.
 count_waiting() {
     [ -f "$path" ] || return
     awk '/"type":"queue-operation"/ {
@@ -63,17 +63,17 @@ count_waiting() {
 }
 if [ -L events.jsonl ] || { [ -e events.jsonl ] && ! [ -f events.jsonl ]; }; then exit 0; fi
 exec 9>>events.jsonl || exit 0
-if command -v flock >/dev/null 2>&1; then flock 9; fi # a status and its row belong together
+if command -v flock >/dev/null 2>&1; then flock 9; fi # the status and its row in events.jsonl must have the same order
 more= alone= was=
 if [ -f status ]; then read -r was <status; fi
-# A message that found nothing under way, and after which none came: when its turn ends, none can begin the next.
+# "alone" marks the only message since the agent was idle: when its turn ends, no other message can begin the next turn.
 case $1$was in
 message*'"message_at":'* | message*'"error":'*) ;;
 message*'"state":"WAITING","reason":"end_of_turn",'*) alone=',"alone":true' ;;
 message*) ;;
 *'"alone":true'*) alone=',"alone":true' ;;
 esac
-is_near() { # whether two stamps are
+is_near() { # TIMESTAMP TIMESTAMP: true when the second is at most one second after the first
     awk -v a="$1" -v b="$2" 'BEGIN {
         split(a, x, /[T:Z]/)
         split(b, y, /[T:Z]/)
@@ -101,7 +101,7 @@ if [ "$2" != - ]; then
     row="{\"state\":\"$2\",\"reason\":\"$3\",\"at\":\"$at\"$more$alone}"
     if [ -w . ]; then
         printf '%s\n' "$row" >"status.$$" && mv -f "status.$$" status
-    elif [ -f status ]; then # in a sandbox only its contents can be changed; what a longer one leaves is behind the line's end
+    elif [ -f status ]; then # a sandbox allows only changes to the content; the rest of a longer status stays after the line's end
         printf '%s\n' "$row" 1<>status
     fi
 fi
@@ -111,7 +111,7 @@ row() {
 }
 if [ ${#said} -le 4000 ]; then
     row "$1" >&9
-else # in one piece, for others write here too
+else # in one write, because other processes append to this file too
     long=$(mktemp) && row "$1" >"$long" && cat "$long" >&9
     rm -f "$long"
 fi

@@ -1,4 +1,4 @@
-"""When a limit ends, as programs tell people: `resets 5:48am (UTC)`, `try again at Nov 20th, 2026 5:00 AM`."""
+"""Parses when a limit ends from a program's message: `resets 5:48am (UTC)`, `try again at Nov 20th, 2026 5:00 AM`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ _RESET_PATTERN = re.compile(
 
 
 def find_reset(text: str) -> re.Match[str] | None:
-    """The part of a text that says when a limit ends."""
+    """Return the part of a text that says when a limit ends, or None."""
     return _RESET_PATTERN.search(text)
 
 
-def parse_reset(found: re.Match[str], since: str | None, now: float, zone: str | None = None) -> str | None:
-    """The stamp of it: the first such time after `since`, in `zone` if it names none itself; None when it is no time."""
+def parse_reset(match: re.Match[str], since: str | None, now: float, zone: str | None = None) -> str | None:
+    """Return the timestamp of the first matching time after `since`, or None when the match is not a valid time.
+
+    `zone` applies when the text names no time zone.
+    """
     import datetime
 
-    part = found.groupdict()
+    part = match.groupdict()
     hour, minute = (
         int(part["hour"]) % 12 + (12 if part["half"].lower() == "pm" else 0),
         int(part["minute"] or 0),
@@ -59,7 +62,7 @@ def _get_zone(name: str | None) -> datetime.tzinfo:
     if name in (None, "UTC"):
         return datetime.UTC
     try:
-        if str(name)[:1] in "+-":  # as date writes it: +0130
+        if str(name)[:1] in "+-":  # the format of `date +%z`, such as +0130
             return datetime.datetime.strptime(str(name), "%z").tzinfo or datetime.UTC
         return zoneinfo.ZoneInfo(str(name))
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""What a kind writes for its program into an agent's directory, and what it takes of the user's own."""
+"""Writes a program's files into an agent's directory, and copies files of the user's own configuration."""
 
 from __future__ import annotations
 
@@ -17,44 +17,46 @@ if TYPE_CHECKING:
 
 
 def make_dirs(host: Host, record: AgentRecord, *names: str) -> None:
-    """Directories in the agent's own; MngrError when they cannot be had."""
+    """Create directories inside the agent's directory; raise MngrError if that fails."""
     argv = ["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", host.home.agent_dir(record.id), *names]
-    made = host.run(argv)
-    if made.code:
-        raise MngrError(f"cannot make the directory of {record.name}: {made.error_line}", "see: mngr doctor")
+    result = host.run(argv)
+    if result.code:
+        raise MngrError(f"cannot make the directory of {record.name}: {result.error_line}", "see: mngr doctor")
 
 
 def write_file(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
-    """A file of the agent's own directory."""
+    """Write a file in the agent's directory."""
     host.write(os.path.join(host.home.agent_dir(record.id), name), data)
 
 
 def read_json(host: Host, record: AgentRecord, name: str) -> dict[str, Any]:
-    """What such a file holds; nothing when it is not there or no JSON object."""
+    """Return the JSON object in a file of the agent's directory, or {} when it is missing or is not a JSON object."""
     try:
-        found = json.loads(host.read(os.path.join(host.home.agent_dir(record.id), name)))
+        content = json.loads(host.read(os.path.join(host.home.agent_dir(record.id), name)))
     except (NotFound, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def read_user_json(path: str) -> dict[str, Any]:
-    """A JSON file of the user's own configuration; nothing when there is none that can be read."""
+    """Return a JSON file of the user's own configuration, or {} when it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            content = json.load(file)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def copy_to_agent(host: Host, record: AgentRecord, source: str, name: str) -> None:
-    """A file of the user's, or all in a directory of his, under a name in the agent's own directory."""
-    found = [(source, name)] if os.path.isfile(source) else []
-    for top, _, names in os.walk(source):
-        below = os.path.normpath(os.path.join(name, os.path.relpath(top, source)))
-        found += [(os.path.join(top, each), os.path.join(below, each)) for each in sorted(names)]
-    for path, target in found:
+    """Copy a file or a whole directory of the user to `name` in the agent's directory."""
+    copies = [(source, name)] if os.path.isfile(source) else []
+    for parent, _, names in os.walk(source):
+        target_dir = os.path.normpath(os.path.join(name, os.path.relpath(parent, source)))
+        copies += [
+            (os.path.join(parent, file_name), os.path.join(target_dir, file_name)) for file_name in sorted(names)
+        ]
+    for path, target in copies:
         if os.path.isfile(path):
             make_dirs(host, record, os.path.dirname(target) or ".")
             with open(path, "rb") as file:
@@ -62,38 +64,43 @@ def copy_to_agent(host: Host, record: AgentRecord, source: str, name: str) -> No
 
 
 def copy_login(host: Host, record: AgentRecord, path: str, name: str, renewal: tuple[str, str | None]) -> None:
-    """A file of the user's by which a program is logged in, without the part that renews the login."""
-    found = read_user_json(path)
-    if not found:
-        copy_to_agent(host, record, path, name)  # of another form; it has no such part
+    """Copy a login file of the user without the part that renews the login."""
+    login = read_user_json(path)
+    if not login:
+        copy_to_agent(host, record, path, name)  # A file in another format has no renewal part.
         return
-    _remove_renewal_key(found, *renewal)
-    write_file(host, record, name, json.dumps(found).encode())
+    _remove_renewal_key(login, *renewal)
+    write_file(host, record, name, json.dumps(login).encode())
 
 
-def _remove_renewal_key(table: dict[str, Any], key: str, instead: str | None) -> None:
-    if key in table and instead is None:
+def _remove_renewal_key(table: dict[str, Any], key: str, replacement: str | None) -> None:
+    if key in table and replacement is None:
         del table[key]
     elif key in table:
-        table[key] = instead
+        table[key] = replacement
     for value in table.values():
         if isinstance(value, dict):
-            _remove_renewal_key(value, key, instead)
+            _remove_renewal_key(value, key, replacement)
 
 
-def can_renew(login: dict[str, Any], key: str, instead: str | None) -> bool:
-    """Whether a login has the part that renews it, so that it is none of our copies."""
+def can_renew(login: dict[str, Any], key: str, replacement: str | None) -> bool:
+    """True when a login contains the part that renews it, so it is not a copy that mngr made."""
     tables = [login, *(value for value in login.values() if isinstance(value, dict))]
-    return any(table.get(key, instead) != instead for table in tables)
+    return any(table.get(key, replacement) != replacement for table in tables)
 
 
-def get_conversation(program: str, place: str, name: str, name_of: Callable[[str], str]) -> str:
-    """The file below `place` whose conversation has this name; `name_of` a file is empty when it is none. NotFound."""
-    files = [os.path.join(top, each) for top, _, names in os.walk(place) for each in names]
-    found = {path: called for path in files if path.endswith(".jsonl") and (called := name_of(path))}
-    for path, called in found.items():
-        if called == name:
+def get_conversation(program: str, root: str, name: str, get_name: Callable[[str], str]) -> str:
+    """Return the file below `root` whose conversation is called `name`; raise NotFound if there is none.
+
+    `get_name` returns the conversation's name for a file, or an empty text when the file holds no conversation.
+    """
+    files = [os.path.join(parent, file_name) for parent, _, names in os.walk(root) for file_name in names]
+    names_by_path = {
+        path: conversation for path in files if path.endswith(".jsonl") and (conversation := get_name(path))
+    }
+    for path, conversation in names_by_path.items():
+        if conversation == name:
             return path
-    recent = ", ".join(found[path] for path in sorted(found, key=os.path.getmtime)[-3:])
-    hint = f"the latest there: {recent}" if recent else f"there is none in {place}"
+    recent = ", ".join(names_by_path[path] for path in sorted(names_by_path, key=os.path.getmtime)[-3:])
+    hint = f"the latest there: {recent}" if recent else f"there is none in {root}"
     raise NotFound(f"{program} has no conversation {name!r} here", hint)

@@ -1,4 +1,4 @@
-"""What an agent kind is."""
+"""Defines what mngr needs from an agent kind."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ if TYPE_CHECKING:
 
 
 class AgentKind(Protocol):
-    """A program that can be an agent. `state` is pure; `prepare` writes only into the agent's own directory.
+    """A program that can be an agent. `state` has no side effects; `prepare` writes only into the agent's directory.
 
-    A coding agent is best made of `mngr.kinds.coding_agent.CodingAgentKind`. For a sandbox a kind may also have `writes`, names in
-    the agent's directory that the program itself changes (beside events.jsonl, status and transcript.jsonl), and
-    `addresses`, HOST:PORT of the model it talks to.
+    A coding agent usually derives from `mngr.kinds.coding_agent.CodingAgentKind`. For a sandbox, a kind may also have
+    `writes` and `addresses`. `writes` lists the names in the agent's directory that the program itself changes, besides
+    events.jsonl, status and transcript.jsonl. `addresses` returns HOST:PORT of the models that the program uses.
     """
 
     name: str
     summary: str
-    answer_keys: dict[str, str]  # what to type to `allow` and `deny` a permission; empty when it never asks for one
-    transcript_paths: tuple[str, ...]  # files in the agent's directory, with * as in a shell; none when it keeps none
+    answer_keys: dict[str, str]  # the keys that `allow` and `deny` a permission; empty if it never asks
+    transcript_paths: tuple[str, ...]  # files in the agent's directory (shell globs); empty if it keeps none
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be installed where it runs."""
+        """Return the programs that must be installed on the host."""
         ...
 
     def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
-        """UsageError or MngrError when an agent cannot be made of this; options: yolo."""
+        """Raise UsageError or MngrError when these arguments and options cannot make an agent."""
         ...
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
-        """Write what the program needs into the agent's directory; raises MngrError."""
+        """Write the files that the program needs into the agent's directory; may raise MngrError."""
         ...
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        """What to run in the agent's terminal, the first time or again."""
+        """Return the command for the agent's terminal; `resume` is False for the first start."""
         ...
 
     def state(self, record: AgentRecord, evidence: Evidence) -> AgentState:
-        """What the evidence says."""
+        """Return the state that the evidence shows."""
         ...
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
-        """How a message reaches it and what proves that it did; raises MngrError for text it cannot take."""
+        """Return how to deliver a message and how to prove its arrival; raise MngrError for an unusable text."""
         ...
 
     def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """The rows of its conversation in our schema: at, role, text, tool, input, output, model, usage."""
+        """Yield the conversation in mngr's schema: at, role, text, tool, input, output, model, usage."""
         ...

@@ -1,6 +1,6 @@
-"""Derives a state from a screen when there is no better evidence. The rules are in `screen.json` of each kind's folder.
+"""Derives a state from the screen when there is no better evidence. Each kind's folder has its rules in `screen.json`.
 
-A rule is `{"line": REGEX, "state": STATE, "reason": REASON}`: the last line that fits one decides.
+A rule is `{"line": REGEX, "state": STATE, "reason": REASON}`. The last line on the screen that matches a rule decides.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 import re
 
 _HERE = os.path.dirname(__file__)
-_LINE_COUNT = 15  # lines that count: what is above may be anything
+_LINE_COUNT = 15  # only the last lines count: any text may be above them
 _rules_by_kind: dict[str, list[tuple[re.Pattern[str], str, str]]] = {}
 
 
 def find_state(kind: str, screen: str) -> tuple[str, str] | None:
-    """(state, reason) that a screen of this kind shows, None when it shows nothing we know."""
+    """Return the (state, reason) that a screen of this kind shows, or None when no rule matches."""
     lines = [line for line in screen.splitlines() if line.strip()][-_LINE_COUNT:]
     for line in reversed(lines):
         for pattern, state, reason in _load_rules(kind):

@@ -1,4 +1,4 @@
-"""One agent per task, governed and journaled. Knows tasks and agents, nothing of tests; built on `Fleet` alone.
+"""Runs one agent per task, within limits, and journals every step. Knows tasks and agents, but no tests.
 
-Start with `scheduler.py`, the loop, and `recipe.py`, what a pipeline brings.
+It uses only `Fleet`. Start with `scheduler.py`, the loop, and `recipe.py`, the part that a pipeline brings.
 """

@@ -1,4 +1,7 @@
-"""What the engine does to one agent: make, tell, bring home, stop. Each can be done again after a crash and then does no more."""
+"""Creates, prompts, collects and stops the agents of a run.
+
+Every action can be repeated after a crash: a step that is already done is not done twice.
+"""
 
 from __future__ import annotations
 
@@ -24,91 +27,96 @@ from mngr.mapreduce.recipe import AgentOptions, Judgement, Recipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import TOKEN_FIELDS, Task, TaskState
 
-_READY_TIMEOUT = 300.0  # seconds for the first one: a program may take its time to start beside a hundred others
+# Seconds until the agent must accept its prompt: a program starts slowly beside a hundred others.
+_READY_TIMEOUT = 300.0
 _ENDED_STATES = ("DONE", "FAILED", "STOPPED")
-_INTERRUPTED_REASONS = ("create_interrupted", "destroy_interrupted")  # whoever made it, or took it away, died
+# the process that created or destroyed the agent died
+_INTERRUPTED_REASONS = ("create_interrupted", "destroy_interrupted")
 
 
 class CollectedWork(Struct):
-    """What came home of a task."""
+    """What mngr pulled from a task's agent, and how the recipe judged it."""
 
     commit: str | None = None
     commits: int = 0
     judgement: Judgement
     usage: dict[str, Any] | None = None
     is_dirty: bool = False
-    is_final: bool  # the agent was stopped
-    error: str | None = None  # why nothing, or not all, came
-    before_edit: int | None = None  # tokens that it used before it changed a file
+    is_final: bool  # the agent was stopped: no more work will come
+    error: str | None = None  # why the pull failed
+    before_edit: int | None = None  # tokens that the agent used before it first changed a file
 
 
 class AgentActions:
-    """Acts on agents of a run."""
+    """Acts on the agents of a run."""
 
-    def __init__(self, fleet: Fleet, run: RunDir, recipe: Recipe, wish: AgentOptions, purse: Budget) -> None:
+    def __init__(self, fleet: Fleet, run: RunDir, recipe: Recipe, options: AgentOptions, budget: Budget) -> None:
         self._fleet = fleet
         self._run = run
         self._recipe = recipe
-        self._options = wish
-        self._budget = purse
+        self._options = options
+        self._budget = budget
         self.host_recovery = HostRecovery()
-        self._provider = find_host_provider(fleet.context, wish.on)
-        self.source = run.root if wish.transfer == "worktree" else run.repo
+        self._provider = find_host_provider(fleet.context, options.on)
+        self.source = run.root if options.transfer == "worktree" else run.repo
 
     def choose_agent_name(self, task: Task, attempt: int) -> str:
-        """The agent of a task at an attempt: somebody who is there, if the task is for them."""
-        own = f"{self._options.prefix}-{self._run.name}-{task.slug}" + (f"-{attempt}" if attempt > 1 else "")
-        return str(task.data.get("who") or own)
+        """Return the agent's name for this attempt, or the existing agent's name if the task is for that agent."""
+        new_name = f"{self._options.prefix}-{self._run.name}-{task.slug}" + (f"-{attempt}" if attempt > 1 else "")
+        return str(task.data.get("who") or new_name)
 
-    def ensure_agent(self, one: TaskState, mooring: PooledHost | None = None) -> AgentView:
-        """The agent of a task: the one that is there already, else a new one, at the mooring if there is one."""
-        assert one.agent is not None
-        task = one.task
-        found = self._find_ready_agent(one.agent)
-        if found is None and "who" not in task.data:
-            before = self.choose_agent_name(task, one.attempt - 1)
-            if one.attempt > 1 and self._is_name_taken(before):
-                self._fleet.stop([before])  # it may still work, though nobody could tell it so
-            return self._run_on_host(mooring, lambda on, options: self._create_agent(one, on, options))
-        if found is None:
-            grave = list_saved_agents(self._fleet, self._run, self._options.on).get(one.agent)
-            if grave is None:
-                raise NotFound(f"{one.agent} is not there any more", "see: mngr undestroy --list")
-            found = self._run_on_host(mooring, lambda on, options: self._restore_agent(grave.id, on))
-        if "branch" in task.data and one.base is not None:
-            self._fleet.send_commit(one.agent, self._run.repo, one.base)
-        return found
+    def ensure_agent(self, task: TaskState, pooled_host: PooledHost | None = None) -> AgentView:
+        """Return the task's agent: the existing one, a restored one, or a new one on the pooled host."""
+        assert task.agent is not None
+        spec = task.task
+        agent = self._find_ready_agent(task.agent)
+        if agent is None and "who" not in spec.data:
+            previous_name = self.choose_agent_name(spec, task.attempt - 1)
+            if task.attempt > 1 and self._is_name_taken(previous_name):
+                self._fleet.stop([previous_name])  # the earlier agent may still be working
+            return self._run_on_host(pooled_host, lambda on, options: self._create_agent(task, on, options))
+        if agent is None:
+            saved = list_saved_agents(self._fleet, self._run, self._options.on).get(task.agent)
+            if saved is None:
+                raise NotFound(f"{task.agent} is not there any more", "see: mngr undestroy --list")
+            agent = self._run_on_host(pooled_host, lambda on, options: self._restore_agent(saved.id, on))
+        if "branch" in spec.data and task.base is not None:
+            self._fleet.send_commit(task.agent, self._run.repo, task.base)
+        return agent
 
-    def _run_on_host(self, mooring: PooledHost | None, act: Callable[[str, dict[str, str]], AgentView]) -> AgentView:
-        """What is made at an address; the first at a mooring makes its host."""
-        if mooring is None:
-            return act(self._options.on, {})
-        with mooring.creation_lock:
-            if mooring.name is None:
-                mooring.creation_began_at = clock.format_timestamp()
-                made = act(self._options.on, mooring.build_options)
-                mooring.name = made.host
-                return made
-        return act(f"@{mooring.name}{self._options.on[1:]}", {})
+    def _run_on_host(
+        self, pooled_host: PooledHost | None, action: Callable[[str, dict[str, str]], AgentView]
+    ) -> AgentView:
+        """Call the action with an address and build options. The first call for a pooled host creates that host."""
+        if pooled_host is None:
+            return action(self._options.on, {})
+        with pooled_host.creation_lock:
+            if pooled_host.name is None:
+                pooled_host.creation_began_at = clock.format_timestamp()
+                agent = action(self._options.on, pooled_host.build_options)
+                pooled_host.name = agent.host
+                return agent
+        return action(f"@{pooled_host.name}{self._options.on[1:]}", {})
 
-    def _create_agent(self, one: TaskState, on: str, options: dict[str, str]) -> AgentView:
-        wish, task = self._options, one.task
-        branch = None if one.base is None else f"{one.base}:mngr/{self._run.name}/{task.slug}"
+    def _create_agent(self, task: TaskState, on: str, build_options: dict[str, str]) -> AgentView:
+        """Create the agent of a task at the address."""
+        run_options, spec = self._options, task.task
+        branch = None if task.base is None else f"{task.base}:mngr/{self._run.name}/{spec.slug}"
         return self._fleet.create(
-            f"{one.agent}{on}", task.data.get("agent", wish.agent), task.data.get("args", wish.args),
-            source=self.source, branch=branch, transfer=wish.transfer, dirty="ignore", env=wish.env, build_args=options,
-            sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, labels={"run": self._run.name, "task": task.slug},
+            f"{task.agent}{on}", spec.data.get("agent", run_options.agent), spec.data.get("args", run_options.args),
+            source=self.source, branch=branch, transfer=run_options.transfer, dirty="ignore", env=run_options.env, build_args=build_options,
+            sandbox=run_options.sandbox, network=run_options.network, yolo=run_options.yolo, labels={"run": self._run.name, "task": spec.slug},
         )  # fmt: skip
 
-    def _restore_agent(self, grave: str, on: str) -> AgentView:
-        """An agent as it was when its host was given back, on another."""
-        outcome = self._fleet.undestroy([grave], on=on, set_up=True)[0]
+    def _restore_agent(self, trash_id: str, on: str) -> AgentView:
+        """Restore an agent from the trash onto another host, after its first host was released."""
+        outcome = self._fleet.undestroy([trash_id], on=on, set_up=True)[0]
         if not outcome.ok:
             raise MngrError(outcome.error or "it could not be brought back", outcome.hint)
         return self._fleet.get(outcome.name)
 
     def _find_ready_agent(self, name: str) -> AgentView | None:
-        """The agent if it is whole; what a crash left half made is taken away."""
+        """Return the agent, started if it had ended. Destroy an incomplete agent and return None."""
         if self._options.on and not self._is_name_taken(name):
             return None
         try:
@@ -123,52 +131,55 @@ class AgentActions:
         return self._fleet.get(name)
 
     def _is_name_taken(self, name: str) -> bool:
-        """Whether somebody has that name: one elsewhere has it here first, so no host has to be asked."""
+        """True when an agent has the name. No host is asked: every agent is also recorded in the local home."""
         return store.find_id(self._fleet.context.home, name) is not None
 
-    def send_prompt(self, one: TaskState, text: str) -> str:
-        """Give it its task, and keep what it was told."""
-        folder = self._run.task_path(one.task.slug)
+    def send_prompt(self, task: TaskState, text: str) -> str:
+        """Save the prompt in the task's folder, send it, and return the proof of delivery."""
+        folder = self._run.task_path(task.task.slug)
         os.makedirs(folder, exist_ok=True)
-        how = "a" if "who" in one.task.data else "w"  # it was told something before
-        with open(os.path.join(folder, "prompt.md"), how, encoding="utf-8") as file:
+        mode = "a" if "who" in task.task.data else "w"  # keep the agent's earlier prompts
+        with open(os.path.join(folder, "prompt.md"), mode, encoding="utf-8") as file:
             file.write(text)
-        return self.send_message(one, text, _READY_TIMEOUT)
+        return self.send_message(task, text, _READY_TIMEOUT)
 
-    def send_message(self, one: TaskState, text: str, patience: float) -> str:
-        """Send a message that the agent does not have yet; the proof that it arrived. Raises MngrError."""
-        return self.host_recovery.run_when_settled(one.host or "", lambda: self._send_message(one, text, patience))
+    def send_message(self, task: TaskState, text: str, timeout: float) -> str:
+        """Send a message unless the agent already has it. Return the proof of delivery, or raise MngrError."""
+        return self.host_recovery.run_when_settled(task.host or "", lambda: self._send_message(task, text, timeout))
 
-    def _send_message(self, one: TaskState, text: str, patience: float) -> str:
-        assert one.agent is not None
-        if self._has_message(one.agent, text):
+    def _send_message(self, task: TaskState, text: str, timeout: float) -> str:
+        assert task.agent is not None
+        if self._has_message(task.agent, text):
             return "transcript"
-        outcome = self._fleet.message([one.agent], text, start=True, timeout=patience)[0]
+        outcome = self._fleet.message([task.agent], text, start=True, timeout=timeout)[0]
         if not outcome.ok:
-            why = outcome.error or "it could not be told"
+            error = outcome.error or "it could not be told"
             if outcome.exit_code == Unreachable.exit_code:
-                raise Unreachable(why, outcome.hint)
-            raise MngrError(why + self._describe_exit(one.agent), outcome.hint)
+                raise Unreachable(error, outcome.hint)
+            raise MngrError(error + self._describe_exit(task.agent), outcome.hint)
         return str(outcome.extra.get("proof"))
 
-    def restart_on_new_host(self, one: TaskState, prompt: str) -> str:
-        """Start an agent whose host is gone, which makes that anew; it goes on, or begins again if it knows of nothing."""
-        assert one.agent is not None
-        with self.host_recovery.rebuilding(one.host or ""):
+    def restart_on_new_host(self, task: TaskState, prompt: str) -> str:
+        """Start an agent whose host is gone on a rebuilt host.
+
+        Tell it to continue, or send the prompt if it has none.
+        """
+        assert task.agent is not None
+        with self.host_recovery.rebuilding(task.host or ""):
             for pause in (1.0, 4.0, 16.0, None):
-                outcome = self._fleet.start([one.agent])[0]
+                outcome = self._fleet.start([task.agent])[0]
                 if outcome.ok:
                     break
                 if pause is None:
                     raise MngrError(outcome.error or "it could not be started", outcome.hint)
                 time.sleep(pause)
-            if not prompt:  # a program that needs no word
+            if not prompt:  # the program needs no prompt
                 return "none"
-            moved = f"{reminders.HOST_LOST_MESSAGE} ({clock.format_timestamp()})"
-            return self._send_message(one, moved if self._has_message(one.agent, prompt) else prompt, _READY_TIMEOUT)
+            notice = f"{reminders.HOST_LOST_MESSAGE} ({clock.format_timestamp()})"
+            return self._send_message(task, notice if self._has_message(task.agent, prompt) else prompt, _READY_TIMEOUT)
 
     def _describe_exit(self, name: str) -> str:
-        """How one that could not be told anything has ended, if it has."""
+        """Return how an agent's program ended, as a suffix for an error message, or an empty string."""
         try:
             code = self._fleet.get(name).exit_code
         except MngrError:
@@ -176,6 +187,7 @@ class AgentActions:
         return ": its program is not installed" if code == 127 else f": exit code {code}" if code else ""
 
     def _has_message(self, name: str, text: str) -> bool:
+        """True when the agent's transcript contains the text as a user message."""
         try:
             rows = list(self._fleet.transcript(name))
         except MngrError:
@@ -183,46 +195,46 @@ class AgentActions:
         return any(row["role"] == "user" and row["text"].strip() == text.strip() for row in rows)
 
     def find_host_tag(self, host: str | None) -> str | None:
-        """What tells a host that was made for the run from one that is made anew with the same name."""
+        """Return the tag that tells a host of the run from a rebuilt host with the same name."""
         facts = registry.find_facts(self._fleet.context.home, self._provider, host) if self._provider and host else None
         return None if facts is None else facts["engine"].get("tag")
 
-    def collect_work(self, one: TaskState, *, final: bool, tag: str | None) -> CollectedWork:
-        """Bring its work home and judge it; stop the agent if that is all that can be had of it, or if this is to be the end.
+    def collect_work(self, task: TaskState, *, final: bool, tag: str | None) -> CollectedWork:
+        """Pull and judge the agent's work. Stop the agent if the work is complete or `final` is set.
 
-        HostGone when its host has another `tag` by now: what is on the new one is not what it had done.
+        Raise HostGone when the host no longer has this `tag`: a rebuilt host does not hold the agent's work.
         """
-        host = one.host or ""
+        host = task.host or ""
 
-        def act() -> CollectedWork:
+        def collect() -> CollectedWork:
             if self.find_host_tag(host) != tag:
                 raise HostGone(self._provider or "", host, "it was made anew meanwhile")
-            return self._collect_work(one, final=final)
+            return self._collect_work(task, final=final)
 
-        return self.host_recovery.run_when_settled(host, act)
+        return self.host_recovery.run_when_settled(host, collect)
 
-    def _collect_work(self, one: TaskState, *, final: bool) -> CollectedWork:
-        assert one.agent is not None
-        name, folder = one.agent, self._run.task_path(one.task.slug)
+    def _collect_work(self, task: TaskState, *, final: bool) -> CollectedWork:
+        assert task.agent is not None
+        name, folder = task.agent, self._run.task_path(task.task.slug)
         os.makedirs(folder, exist_ok=True)
         agent = self._fleet.get(name)
         error = None
         commit, commits = None, 0
         try:
-            into = PullTarget(
-                repo=self._run.repo, ref=self._run.ref_name(one.task.slug), outputs_dir=os.path.join(folder, "outputs"),
-                branch=one.task.data.get("branch"),
+            target = PullTarget(
+                repo=self._run.repo, ref=self._run.ref_name(task.task.slug), outputs_dir=os.path.join(folder, "outputs"),
+                branch=task.task.data.get("branch"),
             )  # fmt: skip
-            pulled = self._fleet.pull(name, into=into)
+            pulled = self._fleet.pull(name, into=target)
             commit, commits = pulled.commit, pulled.commits
         except Unreachable:
-            raise  # that is its host's trouble
+            raise  # the host failed, not the agent
         except MngrError as problem:
             error = problem.message
-            commit = git.find_commit(self._fleet.context.local_host, self._run.repo, self._run.ref_name(one.task.slug))
+            commit = git.find_commit(self._fleet.context.local_host, self._run.repo, self._run.ref_name(task.task.slug))
         dirty = bool(self._fleet.add_git_state([agent])[0].dirty)
         alive = agent.state not in _ENDED_STATES
-        judgement = self._recipe.judge(one, folder, alive=alive)
+        judgement = self._recipe.judge(task, folder, alive=alive)
         if error is not None:
             judgement = judgement.replace(problem=f"Your work could not be fetched: {error}")
         if judgement.problem is None and dirty:
@@ -243,7 +255,7 @@ class AgentActions:
         )  # fmt: skip
 
     def _save_conversation(self, name: str, folder: str, dirty: bool) -> list[dict[str, Any]]:
-        """Its conversation, and what it never committed; the conversation."""
+        """Save the agent's transcript and its uncommitted changes in the folder. Return the transcript."""
         try:
             rows = list(self._fleet.transcript(name))
         except MngrError:
@@ -252,22 +264,22 @@ class AgentActions:
             file.writelines(json.dumps(row) + "\n" for row in rows)
         if dirty:
             try:
-                left = self._fleet.diff(name)
+                patch = self._fleet.diff(name)
             except MngrError as error:
-                left = error.message.encode()
+                patch = error.message.encode()
             with open(os.path.join(folder, "uncommitted.diff"), "wb") as diff:
-                diff.write(left)
+                diff.write(patch)
         return rows
 
-    def stop_agents(self, some: list[TaskState]) -> list[str]:
-        """End them and keep everything; one that is gone is stopped. Who could not be stopped, and why."""
-        outcomes = self._fleet.stop([one.agent for one in some if one.agent is not None])
-        silent = [done for done in outcomes if not done.ok and done.exit_code == Unreachable.exit_code]
-        return [f"{done.name}: {done.error}" for done in silent]
+    def stop_agents(self, tasks: list[TaskState]) -> list[str]:
+        """Stop the agents and keep everything. Return "NAME: ERROR" for each agent whose host did not answer."""
+        outcomes = self._fleet.stop([task.agent for task in tasks if task.agent is not None])
+        unreachable = [outcome for outcome in outcomes if not outcome.ok and outcome.exit_code == Unreachable.exit_code]
+        return [f"{outcome.name}: {outcome.error}" for outcome in unreachable]
 
 
 def count_tokens_before_edit(rows: list[dict[str, Any]]) -> int | None:
-    """What an agent read and wrote until it first changed a file, by the names of its tools; None when it never did."""
+    """Return the tokens an agent used until its first editing tool call, or None if it changed no file."""
     total = 0
     for row in rows:
         used = row.get("usage")

@@ -1,4 +1,4 @@
-"""The hosts that were made for a run: since when, until when, and what that costs."""
+"""Tracks the hosts of a run: how long each one was billed and what that costs."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ ROW_TYPES = ("host", "release", "released", "release_failed", "rested", "woken")
 
 
 class RunHost(Struct):
-    """A host: `running`, `resting` (stopped with all that is on it), `leaving` or `gone`."""
+    """A host of a run: `running`, `resting` (stopped, with its files kept), `leaving` or `gone`."""
 
     provider: str
     state: str = "running"
-    hourly_rate: float | None = None  # US dollars an hour
-    billed_since: str | None = None  # it costs; None: not now
-    billed_hours: float = 0.0  # before
+    hourly_rate: float | None = None  # US dollars per hour
+    billed_since: str | None = None  # None while the host costs nothing
+    billed_hours: float = 0.0  # hours billed before `billed_since`
 
-    def count_hours(self, at: str | None = None) -> float:
-        """Hours that it cost, up to now or another time."""
+    def count_hours(self, until: str | None = None) -> float:
+        """Return the hours that the host was billed, until now or until the given time."""
         if self.billed_since is None:
             return self.billed_hours
-        end = clock.parse_timestamp(at) if at else time.time()
+        end = clock.parse_timestamp(until) if until else time.time()
         return self.billed_hours + max(0.0, end - clock.parse_timestamp(self.billed_since)) / 3600
 
-    def stop_billing(self, at: str, state: str) -> RunHost:
-        """The same, from some time on at no cost."""
-        return self.replace(state=state, billed_hours=self.count_hours(at), billed_since=None)
+    def stop_billing(self, stopped_at: str, state: str) -> RunHost:
+        """Return the host in a new state in which it costs nothing."""
+        return self.replace(state=state, billed_hours=self.count_hours(stopped_at), billed_since=None)
 
 
 def apply_host_row(hosts: dict[str, RunHost], row: dict[str, Any]) -> None:
-    """What a row of the journal says of a host."""
+    """Update the hosts with a row of the journal."""
     kind, name = row["type"], str(row["host"])
     if kind == "host":
         hosts[name] = RunHost(
             provider=row["provider"], hourly_rate=row.get("rate"), billed_since=row.get("since") or row["at"]
         )
-        if row.get("until"):  # it has gone already
+        if row.get("until"):  # the host is already gone
             hosts[name] = hosts[name].stop_billing(row["until"], "gone")
     elif name not in hosts:
         return
@@ -60,12 +60,12 @@ def apply_host_row(hosts: dict[str, RunHost], row: dict[str, Any]) -> None:
 
 
 def sum_costs(hosts: Iterable[RunHost]) -> float:
-    """US dollars, as far as a price is set."""
+    """Return the cost in US dollars of the hosts that have a price."""
     return sum(host.count_hours() * (host.hourly_rate or 0.0) for host in hosts)
 
 
 def summarize_costs(hosts: list[RunHost]) -> dict[str, Any]:
-    """For who looks at a run: how many there were and are, their hours, and what they cost; None when no price is set."""
+    """Return the number of hosts, their hours and their cost, which is None when no host has a price."""
     rated = [host for host in hosts if host.hourly_rate is not None]
     return {
         "made": len(hosts),

@@ -1,4 +1,4 @@
-"""`mngr map`: a recipe for anything, one agent for each item of a list."""
+"""The recipe of `mngr map`: one agent for each item of a list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mngr.mapreduce.run_state import RunState, Task, TaskState
 
 
 class ItemRecipe:
-    """Each item is told to an agent by a template; what it leaves in its output directory is its result."""
+    """Sends each item to an agent in a prompt template. The agent's output directory holds its result."""
 
     def __init__(
         self, items: list[str], prompt: str | None, args: list[str], base: str | None, output: str | None
@@ -20,10 +20,10 @@ class ItemRecipe:
         self._prompt = prompt
         self._args = args
         self._base = base
-        self._output = output  # a file that must be there in the end
+        self._output = output  # the output file that every agent must write
 
     def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
-        """All of them, once."""
+        """Return a task for each item that has none yet."""
         rows = []
         for number, item in enumerate(self._items, 1):
             args = [fill_placeholders(word, item, number) for word in self._args]
@@ -32,42 +32,42 @@ class ItemRecipe:
                 rows.append({"type": "task", "task": task.to_dict()})
         return rows
 
-    def choose_base(self, one: TaskState) -> str | None:
-        """The same for all."""
+    def choose_base(self, task: TaskState) -> str | None:
+        """Return the run's base, which is the same for all tasks."""
         return self._base
 
-    def build_prompt(self, one: TaskState) -> str:
-        """The template with the item in its place."""
+    def build_prompt(self, task: TaskState) -> str:
+        """Return the template with the item filled in, and name the required output file."""
         if self._prompt is None:
             return ""
-        text = fill_placeholders(self._prompt, one.task.title, one.task.data["number"])
+        text = fill_placeholders(self._prompt, task.task.title, task.task.data["number"])
         if self._output is not None:
             text += f"\n\nWrite the result to the file $MNGR_OUTPUT_DIR/{self._output} when you are done.\n"
         return text
 
-    def judge(self, one: TaskState, folder: str, *, alive: bool) -> Judgement:
-        """Whether the file that was asked for is there."""
-        place = os.path.join(folder, "outputs")
-        found = sorted(os.listdir(place)) if os.path.isdir(place) else []
+    def judge(self, task: TaskState, folder: str, *, alive: bool) -> Judgement:
+        """Return the names of the outputs, and a problem if the required file is missing."""
+        outputs_dir = os.path.join(folder, "outputs")
+        names = sorted(os.listdir(outputs_dir)) if os.path.isdir(outputs_dir) else []
         problem = None
-        if self._output is not None and self._output not in found:
+        if self._output is not None and self._output not in names:
             problem = f"The file $MNGR_OUTPUT_DIR/{self._output} is missing. Write it: it is your result."
-        return Judgement(claim={"outputs": found}, problem=problem)
+        return Judgement(claim={"outputs": names}, problem=problem)
 
-    def can_check_without_run(self, one: TaskState) -> bool:
-        """Always: nothing is run."""
+    def can_check_without_run(self, task: TaskState) -> bool:
+        """Return True: this recipe has nothing to run."""
         return True
 
-    def check(self, one: TaskState) -> None:
-        """There is nothing that we could see ourselves."""
+    def check(self, task: TaskState) -> None:
+        """Return None: mngr cannot verify the result of an arbitrary item."""
         return None
 
-    def decide_outcome(self, one: TaskState) -> tuple[str, str | None]:
-        """Done, unless it ended badly or left nothing."""
-        why = one.claim.get("closed") or one.claim.get("problem")
-        return ("failed", why) if why else ("done", None)
+    def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
+        """Return "done", or "failed" with the reason if the agent ended badly or left no result."""
+        reason = task.claim.get("closed") or task.claim.get("problem")
+        return ("failed", reason) if reason else ("done", None)
 
 
 def fill_placeholders(template: str, item: str, number: int) -> str:
-    """`{item}` and `{number}` in their places; any other brace is what it is."""
+    """Replace `{item}` and `{number}` in the template; other braces stay as they are."""
     return template.replace("{number}", str(number)).replace("{item}", item)

@@ -1,4 +1,4 @@
-"""The truth about a run: rows that are only ever added, by one writer; what is to be done is written before it is done."""
+"""The append-only journal of a run. It has one writer, which writes each intent before it acts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mngr.base.errors import MngrError
 
 
 class Journal:
-    """`with Journal(path) as journal:` the one writer; MngrError when another process is."""
+    """The one writer of a journal: `with Journal(path) as journal:`. Raises MngrError when another process writes it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._fd = -1
         self._lock = -1
-        self._length = 0  # of what is whole
+        self._length = 0  # bytes of complete rows
         self.rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> Journal:
@@ -37,7 +37,7 @@ class Journal:
         os.write(self._lock, f"{os.getpid()}\n".encode())
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.rows, self._length = _read_rows(self._path)
-        os.ftruncate(self._fd, self._length)  # what a crash left of a row was never true
+        os.ftruncate(self._fd, self._length)  # a crash left an incomplete row
         os.lseek(self._fd, self._length, os.SEEK_SET)
         return self
 
@@ -46,7 +46,10 @@ class Journal:
         os.close(self._lock)
 
     def write(self, kind: str, *, sync: bool = True, **data: Any) -> dict[str, Any]:
-        """Add a row; without `sync` it may be lost with the machine, which is right for what can be seen again."""
+        """Append a row.
+
+        Without `sync`, a machine crash may lose the row: use that for facts that can be observed again.
+        """
         row = {"v": 1, "at": clock.format_timestamp(), "type": kind, **data}
         line = json.dumps(row).encode() + b"\n"
         try:
@@ -68,12 +71,12 @@ class Journal:
 
 
 def read_journal(path: str) -> list[dict[str, Any]]:
-    """Every row that is whole; none when there is no journal."""
+    """Return all complete rows, or an empty list when there is no journal."""
     return _read_rows(path)[0]
 
 
 def find_writer(path: str) -> int | None:
-    """The process that writes it now."""
+    """Return the id of the process that writes the journal now, 0 when its id is unreadable, or None."""
     try:
         fd = os.open(path + ".lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -89,7 +92,7 @@ def find_writer(path: str) -> int | None:
 
 
 def _read_rows(path: str) -> tuple[list[dict[str, Any]], int]:
-    """The rows, and how many bytes they are; the last line counts only when it is whole."""
+    """Return the rows and their length in bytes. An incomplete last line is ignored."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -104,7 +107,7 @@ def _read_rows(path: str) -> tuple[list[dict[str, Any]], int]:
             if not isinstance(row, dict) or not isinstance(row.get("type"), str):
                 raise ValueError("not a row")
         except ValueError:
-            if number == len(lines) - 1:  # torn, with an end that came before its middle
+            if number == len(lines) - 1:  # the end of the last line was written, but not its middle
                 break
             raise MngrError(
                 f"{path}:{number} is damaged",

@@ -1,4 +1,4 @@
-"""Words to agents at work: reminders, and that they may go on; and who waits until a limit of his model ends."""
+"""Sends reminders to working agents, and parks and resumes agents whose model reached a limit."""
 
 from __future__ import annotations
 
@@ -17,83 +17,83 @@ from mngr.mapreduce.worker_threads import WorkerThreads
 
 
 class Messenger:
-    """Writes down what is to be said, and has it said."""
+    """Journals each message to an agent, then lets a worker thread send it."""
 
     def __init__(
-        self, governor: Governor, hands: AgentActions, crew: WorkerThreads, state: Callable[[], RunState], write: Callable[..., None]
+        self, governor: Governor, actions: AgentActions, workers: WorkerThreads, state: Callable[[], RunState], write: Callable[..., None]
     ) -> None:  # fmt: skip
-        self._governor, self._actions, self._workers = governor, hands, crew
+        self._governor, self._actions, self._workers = governor, actions, workers
         self._state, self._write = state, write
-        self.message_reasons: dict[str, str] = {}  # why a task's agent was told something
-        self.pending_stops = 0  # under way
+        self.message_reasons: dict[str, str] = {}  # task slug -> why its agent got the last message
+        self.pending_stops = 0  # stop jobs that have not ended yet
         self._restarts: dict[str, int] = {}
 
-    def remind(self, one: TaskState, why: str, text: str, *, counts: bool = True) -> bool:
-        """Tell it once more what is wanted; False when it was told often enough."""
-        if counts and one.reminders >= reminders.MAX_REMINDERS:
+    def remind(self, task: TaskState, reason: str, text: str, *, counts: bool = True) -> bool:
+        """Send a reminder to the agent. Return False if it already got the maximum number of reminders."""
+        if counts and task.reminders >= reminders.MAX_REMINDERS:
             return False
-        number = one.reminders + counts
-        said = f"{text}\n\n(Reminder {number} of {reminders.MAX_REMINDERS}.)" if counts else text
-        self._write("remind", slug=one.task.slug, number=number, why=why)
-        self._send_message(one.task.slug, why, said)
+        number = task.reminders + counts
+        message = f"{text}\n\n(Reminder {number} of {reminders.MAX_REMINDERS}.)" if counts else text
+        self._write("remind", slug=task.task.slug, number=number, why=reason)
+        self._send_message(task.task.slug, reason, message)
         return True
 
-    def restart_agent(self, one: TaskState, why: str, most: int) -> bool:
-        """Have an agent go on that was cut off; False when that was so too often."""
-        times = self._restarts.get(one.task.slug, 0)
-        if times < most:
-            self._restarts[one.task.slug] = times + 1
-            self.remind(one, why, reminders.CONTINUE_MESSAGE, counts=False)
-        return times < most
+    def restart_agent(self, task: TaskState, reason: str, max_restarts: int) -> bool:
+        """Tell an interrupted agent to continue. Return False if that has happened `max_restarts` times."""
+        count = self._restarts.get(task.task.slug, 0)
+        if count < max_restarts:
+            self._restarts[task.task.slug] = count + 1
+            self.remind(task, reason, reminders.CONTINUE_MESSAGE, counts=False)
+        return count < max_restarts
 
-    def restart_on_new_host(self, one: TaskState, prompt: str) -> None:
-        """Its host is gone: have both made anew from what was kept; no failure of its own, so nothing is counted."""
-        slug, why = one.task.slug, "its host is gone"
-        self.message_reasons[slug] = why
-        self._write("remind", slug=slug, number=one.reminders, why=why)
-        one = self._state().tasks[slug]
-        self._workers.submit("remind", slug, lambda: self._actions.restart_on_new_host(one, prompt), one.host)
+    def restart_on_new_host(self, task: TaskState, prompt: str) -> None:
+        """Rebuild a lost host with its agent. This counts as no reminder, because the agent did not fail."""
+        slug, reason = task.task.slug, "its host is gone"
+        self.message_reasons[slug] = reason
+        self._write("remind", slug=slug, number=task.reminders, why=reason)
+        task = self._state().tasks[slug]
+        self._workers.submit("remind", slug, lambda: self._actions.restart_on_new_host(task, prompt), task.host)
 
-    def _send_message(self, slug: str, why: str, text: str) -> None:
-        """One that hangs shall not keep others waiting for a word."""
-        self.message_reasons[slug] = why
-        one, patience = self._state().tasks[slug], min(self._governor.limits.stall, 30.0)
-        self._workers.submit("remind", slug, lambda: self._actions.send_message(one, text, patience), one.host)
+    def _send_message(self, slug: str, reason: str, text: str) -> None:
+        """Send the text from a worker thread, so that one hung agent does not delay the others."""
+        self.message_reasons[slug] = reason
+        task, timeout = self._state().tasks[slug], min(self._governor.limits.stall, 30.0)
+        self._workers.submit("remind", slug, lambda: self._actions.send_message(task, text, timeout), task.host)
 
-    def park_task(self, one: TaskState, view: AgentView, now: float) -> None:
-        """Its model wants nothing of it for a while; of others then neither."""
-        until = clock.parse_timestamp(view.parked_until) - time.time() if view.parked_until else None
-        self._write("parked", slug=one.task.slug, reason=view.state_reason, until=view.parked_until)
+    def park_task(self, task: TaskState, view: AgentView, now: float) -> None:
+        """Record that the agent's model reached a limit. A rate limit also reduces the number of parallel agents."""
+        seconds_left = clock.parse_timestamp(view.parked_until) - time.time() if view.parked_until else None
+        self._write("parked", slug=task.task.slug, reason=view.state_reason, until=view.parked_until)
         if view.state_reason != "login" and self._governor.record_rate_limit(
-            now, None if until is None else now + until
+            now, None if seconds_left is None else now + seconds_left
         ):
             self._write("window", size=int(self._governor.max_parallel), why=view.state_reason)
 
-    def stop_agents(self, some: list[TaskState], why: str | None, until: str | None = None) -> None:
-        """They wait with all they have, and their programs end: of each host at once, whoever else does not answer."""
+    def stop_agents(self, tasks: list[TaskState], reason: str | None, until: str | None = None) -> None:
+        """Park the tasks and stop their agents, one job per host, so that a silent host does not delay the others."""
         groups: dict[str | None, list[TaskState]] = {}
-        for one in some:
-            self._write("parked", slug=one.task.slug, reason=why, until=until, stopped=True)
-            groups.setdefault(one.host, []).append(one)
+        for task in tasks:
+            self._write("parked", slug=task.task.slug, reason=reason, until=until, stopped=True)
+            groups.setdefault(task.host, []).append(task)
         for host, group in groups.items():
             self.pending_stops += 1
             self._workers.submit("stop", host or "", partial(self._actions.stop_agents, group), host)
 
     def handle_stopped(self, host: str, result: list[str] | MngrError) -> None:
-        """Who could not be stopped is named: it may work on."""
+        """Write an alert for each agent that could not be stopped and may still be working."""
         self.pending_stops -= 1
         for text in [f"{host}: {result.message}"] if isinstance(result, MngrError) else result:
             self._write("alert", text=f"could not be stopped and may work on: {text}")
 
-    def can_resume(self, one: TaskState) -> bool:
-        """Whether what it was parked for is over."""
-        if one.reason == "login":
+    def can_resume(self, task: TaskState) -> bool:
+        """True when the limit for which the task was parked is over."""
+        if task.reason == "login":
             return self._governor.alarm_reason is None or self._governor.limits.on_alarm == "probe"
-        return one.parked_until is None or clock.parse_timestamp(one.parked_until) <= time.time()
+        return task.parked_until is None or clock.parse_timestamp(task.parked_until) <= time.time()
 
-    def resume_task(self, one: TaskState) -> None:
-        """It is told to go on, not told its task again."""
-        self._write("remind", slug=one.task.slug, number=one.reminders, why="the limit is over")
+    def resume_task(self, task: TaskState) -> None:
+        """Tell a parked agent to continue, without repeating its prompt."""
+        self._write("remind", slug=task.task.slug, number=task.reminders, why="the limit is over")
         self._send_message(
-            one.task.slug, "the limit is over", f"{reminders.CONTINUE_MESSAGE} ({clock.format_timestamp()})"
+            task.task.slug, "the limit is over", f"{reminders.CONTINUE_MESSAGE} ({clock.format_timestamp()})"
         )

@@ -1,4 +1,4 @@
-"""What a pipeline brings: what to do, how to tell it, and how to know that it was done. The engine does the rest."""
+"""The protocol of a pipeline: it brings the tasks, the prompts and the checks, and the scheduler does the rest."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from mngr.mapreduce.run_state import RunState, TaskState
 
 
 class AgentOptions(Struct):
-    """Who shall do it, and where."""
+    """How and where the agents of a run are created."""
 
     agent: str = "mechanic"
-    args: list[str] = []  # for the agent's program
+    args: list[str] = []  # arguments for the agent's program
     on: str = ""  # an address without a name: @HOST, @.PROVIDER
     transfer: str | None = None
     sandbox: bool = False
     network: str | None = None
     yolo: bool = False
     env: dict[str, str] = {}
-    per_host: int = 0  # agents that share a host which a provider makes; 0: each has its own
-    keep_hosts: bool = False  # they stay until the run is cleaned
-    prefix: str = "map"  # of the agents' names
+    per_host: int = 0  # agents that share a created host; 0: each agent has its own
+    keep_hosts: bool = False  # hosts stay until the run is cleaned
+    prefix: str = "map"  # prefix of the agents' names
 
 
 class Judgement(Struct):
-    """What came home, as the recipe sees it."""
+    """The recipe's reading of an agent's work."""
 
     claim: dict[str, Any] = {}
-    problem: str | None = None  # what the agent has to be told; None when there is nothing more to ask of it
+    problem: str | None = None  # message for the agent; None when the result is complete
 
 
 class Recipe(Protocol):
-    """A pipeline. Everything but `check` and `judge` is quick and called by one thread; those run beside each other."""
+    """A pipeline. `check` and `judge` run in parallel. One thread calls the other methods, which must be quick."""
 
     def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
-        """Rows for the journal that follow from the state and are not in it: tasks (`type: task`), and facts of its own."""
+        """Return new journal rows that follow from the state: tasks (`type: task`) and the recipe's own facts."""
         ...
 
-    def choose_base(self, one: TaskState) -> str | None:
-        """The commit that a task starts from, if it is launched now."""
+    def choose_base(self, task: TaskState) -> str | None:
+        """Return the commit that the task starts from if it is launched now."""
         ...
 
-    def build_prompt(self, one: TaskState) -> str:
-        """What the agent is told."""
+    def build_prompt(self, task: TaskState) -> str:
+        """Return the prompt for the task's agent."""
         ...
 
-    def judge(self, one: TaskState, folder: str, *, alive: bool) -> Judgement:
-        """Look at what came home: `folder` has `outputs`."""
+    def judge(self, task: TaskState, folder: str, *, alive: bool) -> Judgement:
+        """Read the pulled work, which is in `folder`/outputs."""
         ...
 
-    def can_check_without_run(self, one: TaskState) -> bool:
-        """Whether `check` has nothing to run, so that it waits for no other."""
+    def can_check_without_run(self, task: TaskState) -> bool:
+        """True when `check` has nothing to run, so that it need not wait for other checks."""
         ...
 
-    def check(self, one: TaskState) -> dict[str, Any] | None:
-        """See for ourselves; None when there is nothing to see. Raises MngrError when that cannot be done now."""
+    def check(self, task: TaskState) -> dict[str, Any] | None:
+        """Verify the claim; return None when there is nothing to verify. Raise MngrError when that is impossible now."""
         ...
 
-    def decide_outcome(self, one: TaskState) -> tuple[str, str | None]:
-        """Outcome and reason of a task that was checked."""
+    def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
+        """Return the outcome and the reason of a checked task."""
         ...

@@ -1,4 +1,4 @@
-"""What agents are told beside their task, and how their end is told."""
+"""Decides what a task's agent needs next: to be left alone, reminded, or collected."""
 
 from __future__ import annotations
 
@@ -21,26 +21,30 @@ HOST_LOST_MESSAGE = (
 STALLED_MESSAGE = "There was no sign of life from you. Finish, and write your result."
 
 
-def is_stalled(view: AgentView, stall: float) -> bool:
-    """Whether there was no sign of life for too long."""
-    if view.activity_at is None or view.state_reason == "retrying":
+def is_stalled(agent: AgentView, stall_timeout: float) -> bool:
+    """True when the agent showed no activity for longer than the timeout."""
+    if agent.activity_at is None or agent.state_reason == "retrying":
         return False
-    return time.time() - clock.parse_timestamp(view.activity_at) > stall
+    return time.time() - clock.parse_timestamp(agent.activity_at) > stall_timeout
 
 
-def describe_exit(view: AgentView) -> str:
-    """The end of a program that should have waited."""
-    return f"it ended: {view.state}" + (f" with exit code {view.exit_code}" if view.exit_code else "")
+def describe_exit(agent: AgentView) -> str:
+    """Return how a program ended that should have waited."""
+    return f"it ended: {agent.state}" + (f" with exit code {agent.exit_code}" if agent.exit_code else "")
 
 
-def next_action(view: AgentView, stall: float) -> tuple[str | None, tuple[str, str] | None]:
-    """What is asked for by how an agent is: its work is to be brought home, closed as what (empty: as done), or a word why, and it."""
-    if view.state == "WAITING" and view.state_reason in ANSWERS:
-        return None, (view.state_reason, ANSWERS[view.state_reason])
-    if view.state in ("WAITING", "DONE"):
+def next_action(agent: AgentView, stall_timeout: float) -> tuple[str | None, tuple[str, str] | None]:
+    """Return (closed, reminder): what the agent needs now, or (None, None) while it is working.
+
+    `closed` set means: pull its work; an empty string means that the agent is done, other text says why it ended.
+    `reminder` is the reason and the text of a message.
+    """
+    if agent.state == "WAITING" and agent.state_reason in ANSWERS:
+        return None, (agent.state_reason, ANSWERS[agent.state_reason])
+    if agent.state in ("WAITING", "DONE"):
         return "", None
-    if view.state in ("FAILED", "STOPPED"):
-        return describe_exit(view), None
-    if view.state == "RUNNING" and is_stalled(view, stall):
+    if agent.state in ("FAILED", "STOPPED"):
+        return describe_exit(agent), None
+    if agent.state == "RUNNING" and is_stalled(agent, stall_timeout):
         return None, ("no sign of life", STALLED_MESSAGE)
     return None, None

@@ -1,4 +1,4 @@
-"""The folder of a run, `.mngr/runs/RUN/`: all of its state is in there."""
+"""The folder of a run, `.mngr/runs/RUN/`, which holds all of its state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import time
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
 from mngr.base.names import is_agent_name
 
-_MAX_SLUG_WORD = 31  # characters of a task's name in its slug, so that `tmr-RUN-SLUG-2` is an agent's name
+_MAX_SLUG_WORD = 31  # characters of a task's title in its slug, so that `tmr-RUN-SLUG-2` is a valid agent name
 
 
 class RunDir:
-    """Every path of one run."""
+    """The paths of one run."""
 
     def __init__(self, root: str, name: str) -> None:
-        self.root = root  # of the project
+        self.root = root  # the project's directory
         self.name = name
         self.path = os.path.join(root, ".mngr", "runs", name)
         self.plan = os.path.join(self.path, "run.json")
@@ -26,17 +26,17 @@ class RunDir:
         self.repo = os.path.join(self.path, "repo.git")
         self.tasks = os.path.join(self.path, "tasks")
 
-    def task_path(self, slug: str, *more: str) -> str:
-        """A path in the folder of a task."""
-        return os.path.join(self.tasks, slug, *more)
+    def task_path(self, slug: str, *parts: str) -> str:
+        """Return a path in the folder of a task."""
+        return os.path.join(self.tasks, slug, *parts)
 
     def ref_name(self, slug: str) -> str:
-        """Where the work of a task is kept."""
+        """Return the git ref that holds the work of a task."""
         return f"refs/mngr/runs/{self.name}/{slug}"
 
 
 def create_run_dir(root: str, name: str | None = None) -> RunDir:
-    """A folder for a new run; MngrError when there is one of that name."""
+    """Create the folder of a new run. Raise MngrError when a run of that name exists."""
     if name is None:
         name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + os.urandom(2).hex()
     elif not is_agent_name(name) or len(name) > 20:
@@ -45,54 +45,56 @@ def create_run_dir(root: str, name: str | None = None) -> RunDir:
             "at most 20 of a-z, 0-9, _ and -, as for an agent",
         )
     run = RunDir(root, name)
-    above = os.path.dirname(run.path)
-    os.makedirs(above, exist_ok=True)
-    ignore = os.path.join(above, ".gitignore")
+    runs_dir = os.path.dirname(run.path)
+    os.makedirs(runs_dir, exist_ok=True)
+    ignore = os.path.join(runs_dir, ".gitignore")
     if not os.path.exists(ignore):
         with open(ignore, "w", encoding="utf-8") as file:
             file.write("*\n")
     try:
         os.mkdir(run.path, 0o700)
     except FileExistsError:
-        go_on = f"mngr map --resume {name}" if _read_kind(run) == "map" else f"mngr tmr resume {name}"
-        raise MngrError(f"there is a run {name!r} already", f"go on with it: {go_on}, or choose another name") from None
+        resume_command = f"mngr map --resume {name}" if _read_kind(run) == "map" else f"mngr tmr resume {name}"
+        raise MngrError(
+            f"there is a run {name!r} already", f"go on with it: {resume_command}, or choose another name"
+        ) from None
     os.mkdir(run.tasks)
     return run
 
 
 def list_runs(root: str) -> list[str]:
-    """The runs of a project, the latest last."""
-    place = os.path.join(root, ".mngr", "runs")
+    """Return the names of a project's runs, the latest last."""
+    runs_dir = os.path.join(root, ".mngr", "runs")
     try:
-        names = [name for name in os.listdir(place) if is_agent_name(name)]
+        names = [name for name in os.listdir(runs_dir) if is_agent_name(name)]
     except FileNotFoundError:
         return []
 
-    def begun(name: str) -> tuple[float, str]:
+    def creation_key(name: str) -> tuple[float, str]:
         try:
-            return os.stat(os.path.join(place, name, "run.json")).st_mtime, name
+            return os.stat(os.path.join(runs_dir, name, "run.json")).st_mtime, name
         except OSError:
             return 0.0, name
 
-    return sorted(names, key=begun)
+    return sorted(names, key=creation_key)
 
 
 def get_run(root: str, name: str | None = None, kind: str | None = None) -> RunDir:
-    """A run by name, without one the latest, or the latest of a kind; raises NotFound."""
-    known = list_runs(root)
-    if name is None and kind is not None and known:
-        known = [one for one in known if _read_kind(RunDir(root, one)) in (kind, None)]
-        if not known:
+    """Return a run by name, or the latest one, or the latest one of a kind. Raise NotFound when there is none."""
+    names = list_runs(root)
+    if name is None and kind is not None and names:
+        names = [run_name for run_name in names if _read_kind(RunDir(root, run_name)) in (kind, None)]
+        if not names:
             raise NotFound(f"there is no run of {kind} in {root}", "see: mngr tmr list")
-    if not known:
+    if not names:
         raise NotFound(f"there is no run in {root}", "make one: mngr tmr run, or mngr map")
-    if name is not None and name not in known:
-        raise NotFound(f"there is no run {name!r}", suggest_closest(name, known) or "see: mngr tmr list")
-    return RunDir(root, name or known[-1])
+    if name is not None and name not in names:
+        raise NotFound(f"there is no run {name!r}", suggest_closest(name, names) or "see: mngr tmr list")
+    return RunDir(root, name or names[-1])
 
 
 def _read_kind(run: RunDir) -> str | None:
-    """What the run is of; None when its plan cannot be read."""
+    """Return the run's kind, or None when its plan cannot be read."""
     try:
         with open(run.plan, encoding="utf-8") as file:
             return str(json.load(file)["kind"])
@@ -101,7 +103,10 @@ def _read_kind(run: RunDir) -> str | None:
 
 
 def make_slug(title: str, more: str = "") -> str:
-    """What a task is called in paths, refs and agents: the last part of its title, and six digits of all of it and `more`."""
-    last = re.split(r"::|/", title)[-1] or title
-    word = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:_MAX_SLUG_WORD].strip("-") or "task"
+    """Return a task's name for paths, refs and agents: the end of its title and six hex digits of a hash.
+
+    The hash covers the title and `more`.
+    """
+    last_part = re.split(r"::|/", title)[-1] or title
+    word = re.sub(r"[^a-z0-9]+", "-", last_part.lower()).strip("-")[:_MAX_SLUG_WORD].strip("-") or "task"
     return f"{word}-{hashlib.sha256((title + more).encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"

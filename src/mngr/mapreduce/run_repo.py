@@ -1,4 +1,4 @@
-"""The run's own repository: what agents claim is fetched into it, and everything after that reads only it."""
+"""The run's own repository. The agents' commits are fetched into it, and every later step reads only this repository."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FETCH_ARGS = (
 
 
 def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
-    """The folder of a new run and the commit it starts from; nothing is made where there is none."""
+    """Create a run and return its folder and base commit. Create nothing when the project has no commit."""
     local = fleet.context.local_host
     repo = git.find_repo(local, root)
     if repo is None or repo.head is None:
@@ -43,11 +43,11 @@ def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
 
 
 def _claim_name(fleet: Fleet, run: RunDir) -> None:
-    """Have a name for this run alone, for agents are called by it and found by it; MngrError when another has it."""
-    place = os.path.join(fleet.context.home.cache, "runs")
+    """Reserve the run's name, because agents are named after it. Raise MngrError when another run has it."""
+    links_dir = os.path.join(fleet.context.home.cache, "runs")
     fleet.context.home.create()
-    os.makedirs(place, exist_ok=True)
-    link = os.path.join(place, run.name)
+    os.makedirs(links_dir, exist_ok=True)
+    link = os.path.join(links_dir, run.name)
     while True:
         try:
             os.symlink(run.path, link)
@@ -57,27 +57,27 @@ def _claim_name(fleet: Fleet, run: RunDir) -> None:
             if os.path.isdir(other) and other != os.path.realpath(run.path):
                 raise MngrError(f"a run {run.name!r} is in {other} already", "choose another name") from None
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(link)  # its folder is gone
-    left = [agent.name for agent in fleet.list().agents if agent.labels.get("run") == run.name]
-    if left:
+                os.unlink(link)  # the other run's folder is gone
+    old_agents = [agent.name for agent in fleet.list().agents if agent.labels.get("run") == run.name]
+    if old_agents:
         hint = f"choose another name, or: mngr list --label run={run.name} --ids | mngr destroy - --force"
-        raise MngrError(f"{left[0]} is there still, of an earlier run {run.name!r}", hint)
+        raise MngrError(f"{old_agents[0]} is there still, of an earlier run {run.name!r}", hint)
 
 
 def _make_repo(local: Host, run: RunDir, repo: Repo) -> None:
-    """A bare repository with all branches and tags of the user's, in one pack, from which agents are made."""
-    form = git.run_checked(local, repo.root, "rev-parse", "--show-object-format")
-    git.run_checked(local, run.path, "init", "--quiet", "--bare", f"--object-format={form}", "--template=", run.repo)
-    for key in (
-        "user.name",
-        "user.email",
-    ):  # so that agents can commit where only this project says who one is
-        if who := git.run(local, repo.root, "config", "--local", key).text:
-            git.run_checked(local, run.repo, "config", key, who)
+    """Create a bare repository with all branches and tags of the user's repository, in one pack."""
+    object_format = git.run_checked(local, repo.root, "rev-parse", "--show-object-format")
+    git.run_checked(
+        local, run.path, "init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", run.repo
+    )
+    # Agents must be able to commit when only the project's configuration names an author.
+    for key in ("user.name", "user.email"):
+        if value := git.run(local, repo.root, "config", "--local", key).text:
+            git.run_checked(local, run.repo, "config", key, value)
     specs = [f"+{name}/*:{name}/*" for name in ("refs/heads", "refs/tags")]
     git.run_checked(local, run.repo, *_FETCH_ARGS, repo.root, *specs, f"+HEAD:{run.ref_name('base')}")
 
 
 def pin_commit(local: Host, run: RunDir, name: str, commit: str) -> None:
-    """A name for a commit, so that no `git gc` takes it."""
+    """Point a ref at a commit, so that `git gc` keeps it."""
     git.run_checked(local, run.repo, "update-ref", run.ref_name(name), commit)

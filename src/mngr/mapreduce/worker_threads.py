@@ -1,4 +1,4 @@
-"""Threads that do what takes time, each kind of work with a bound of its own; what came of it is read by one thread."""
+"""Worker threads for slow jobs. Each kind of job has its own limit, and one thread reads the results."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 
 from mngr.base.errors import MngrError
 
-QueuedJob = tuple[str, str, Callable[[], Any]]  # its place, its slug and what to do
+QueuedJob = tuple[str, str, Callable[[], Any]]  # the host, the task's slug and the function to call
 
 
-_MAX_EXTRA_THREADS = 16  # threads of one kind beyond those that are always there
+_MAX_EXTRA_THREADS = 16  # additional threads of one kind, beyond those that always run
 
 
 class JobQueue:
-    """Jobs of one kind. Next is the one at whose place the fewest are under way, and a place where none is gets a thread more.
+    """Jobs of one kind. The next job is the one whose host has the fewest running jobs.
 
-    So who does not answer keeps nobody waiting but its own.
+    A host without a running job can get an additional thread, so that a silent host delays only its own jobs.
     """
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, thread_count: int) -> None:
         self._changed = threading.Condition()
         self._waiting: list[QueuedJob] = []
         self._running_by_host: dict[str, int] = {}
-        self._thread_count = at_once
-        self._extra_threads = 0  # threads
+        self._thread_count = thread_count
+        self._extra_threads = 0  # additional threads that run now
 
     def put(self, job: QueuedJob) -> bool:
-        """Whether a thread more is needed for it, which then asks for `more`."""
+        """Add a job. Return True if the caller must start an additional thread for it, which calls `take(more=True)`."""
         with self._changed:
             self._waiting.append(job)
             self._changed.notify()
@@ -41,26 +41,26 @@ class JobQueue:
             return is_needed
 
     def take(self, *, more: bool = False) -> QueuedJob | None:
-        """The next, once there is one; for `more` None when nobody waits who needs it."""
+        """Wait for the next job and return it. An additional thread gets None when no job needs it."""
         with self._changed:
             if not more:
                 self._changed.wait_for(lambda: self._waiting)
-            found = min(self._waiting, key=lambda job: self._running_by_host.get(job[0], 0), default=None)
-            if found is None or (more and self._running_by_host.get(found[0])):
+            next_job = min(self._waiting, key=lambda job: self._running_by_host.get(job[0], 0), default=None)
+            if next_job is None or (more and self._running_by_host.get(next_job[0])):
                 self._extra_threads -= 1
                 return None
-            self._waiting.remove(found)
-            self._running_by_host[found[0]] = self._running_by_host.get(found[0], 0) + 1
-            return found
+            self._waiting.remove(next_job)
+            self._running_by_host[next_job[0]] = self._running_by_host.get(next_job[0], 0) + 1
+            return next_job
 
-    def finish(self, place: str) -> None:
-        """A job there is done."""
+    def finish(self, host: str) -> None:
+        """Record that a job on this host has ended."""
         with self._changed:
-            self._running_by_host[place] -= 1
+            self._running_by_host[host] -= 1
 
 
 class WorkerThreads:
-    """Does jobs in the background. They are abandoned when the program ends: the journal knows what was begun."""
+    """Runs jobs in the background. They are abandoned when the program ends; the journal knows which had begun."""
 
     def __init__(self, **at_once: int) -> None:
         self._queues: dict[str, JobQueue] = {}
@@ -68,40 +68,44 @@ class WorkerThreads:
         self.wake_fd, self._wake_write_fd = os.pipe()
         for fd in (self.wake_fd, self._wake_write_fd):
             os.set_blocking(fd, False)
-        for kind, number in at_once.items():
-            self._queues[kind] = JobQueue(number)
-            for _ in range(number):
+        for kind, thread_count in at_once.items():
+            self._queues[kind] = JobQueue(thread_count)
+            for _ in range(thread_count):
                 threading.Thread(target=self._run_jobs, args=(kind,), daemon=True).start()
 
-    def submit(self, kind: str, slug: str, job: Callable[[], Any], place: str | None = None) -> None:
-        """Have a job done when its turn comes; `place` is the host that it needs an answer of."""
-        if self._queues[kind].put((place or "", slug, job)):
+    def submit(self, kind: str, slug: str, job: Callable[[], Any], host: str | None = None) -> None:
+        """Queue a job. `host` is the host whose answer the job needs."""
+        if self._queues[kind].put((host or "", slug, job)):
             threading.Thread(target=self._run_jobs, args=(kind, True), daemon=True).start()
 
     def take_results(self) -> list[tuple[str, str, Any]]:
-        """(kind, slug, result or MngrError) of what was finished since; a bug of ours is raised here."""
-        found: list[tuple[str, str, Any]] = []
+        """Return (kind, slug, result or MngrError) of each job that ended since the last call.
+
+        Raise any other exception.
+        """
+        results: list[tuple[str, str, Any]] = []
         try:
-            os.read(self.wake_fd, 65536)  # first: what is done after that says so once more
+            os.read(self.wake_fd, 65536)  # Read before the queue, so that a job that ends later wakes the reader again.
         except BlockingIOError:
             pass
         while not self._done.empty():
-            found.append(self._done.get())
-        for _, _, result in found:
+            results.append(self._done.get())
+        for _, _, result in results:
             if isinstance(result, BaseException) and not isinstance(result, MngrError):
                 raise result
-        return found
+        return results
 
     def _run_jobs(self, kind: str, more: bool = False) -> None:
-        lane = self._queues[kind]
-        while (taken := lane.take(more=more)) is not None:
-            place, slug, job = taken
+        """Run jobs of one kind until the queue has none for this thread."""
+        jobs = self._queues[kind]
+        while (queued := jobs.take(more=more)) is not None:
+            host, slug, job = queued
             try:
                 result: Any = job()
-            except OSError as error:  # a full disk, say
+            except OSError as error:  # for example a full disk
                 result = MngrError(str(error))
             except BaseException as error:
                 result = error
-            lane.finish(place)
+            jobs.finish(host)
             self._done.put((kind, slug, result))
             os.write(self._wake_write_fd, b".")

@@ -1,6 +1,6 @@
-"""What a plugin can add. A plugin is a package with an entry point in the group `mngr`.
+"""The hooks that a plugin can implement. A plugin is a package with an entry point in the group `mngr`.
 
-An implementation takes the arguments it needs, by name, and may leave out the others.
+An implementation takes the arguments it needs, by name, and may omit the others.
 """
 
 from __future__ import annotations
@@ -18,52 +18,52 @@ if TYPE_CHECKING:
     from mngr.kinds.protocol import AgentKind
 
 hookspec = pluggy.HookspecMarker("mngr")
-hookimpl = pluggy.HookimplMarker("mngr")  # what a plugin marks its functions with
+hookimpl = pluggy.HookimplMarker("mngr")  # the decorator for a plugin's functions
 
 
 @hookspec
 def mngr_providers(home: Home, settings: Settings) -> list[Provider]:
-    """Providers, each usable as NAME@HOST.PROVIDER; their settings are under `providers.NAME`."""
+    """Return providers, each usable as NAME@HOST.PROVIDER. Their settings are below `providers.NAME`."""
     return []
 
 
 @hookspec
 def mngr_kinds() -> list[AgentKind]:
-    """Agent kinds, each usable as `mngr create NAME KIND`."""
+    """Return agent kinds, each usable as `mngr create NAME KIND`."""
     return []
 
 
 @hookspec
 def mngr_commands() -> list[ModuleType]:
-    """Command modules: each has `COMMAND` (a `mngr.cli.framework.spec.CommandSpec`) and `run(cli, args)`."""
+    """Return command modules with `COMMAND` (a `mngr.cli.framework.spec.CommandSpec`) and `run(cli, args)`."""
     return []
 
 
 @hookspec
 def mngr_step(home: Home, operation: str, step: str, agent: AgentRecord) -> None:
-    """Called before each step of making or destroying an agent; an exception fails it, and what was made is undone."""
+    """Called before each step of creating or destroying an agent. An exception fails and undoes the operation."""
 
 
 @hookspec
 def mngr_created(home: Home, agent: AgentRecord) -> None:
-    """An agent was created and runs."""
+    """Called after an agent was created and runs."""
 
 
 @hookspec
 def mngr_started(home: Home, agent: AgentRecord) -> None:
-    """A stopped agent runs again."""
+    """Called after a stopped agent was started again."""
 
 
 @hookspec
 def mngr_stopped(home: Home, agent: AgentRecord) -> None:
-    """An agent was stopped."""
+    """Called after an agent was stopped."""
 
 
 @hookspec
 def mngr_destroyed(home: Home, agent: AgentRecord) -> None:
-    """An agent was destroyed and lies in the graveyard."""
+    """Called after an agent was destroyed and is in the trash."""
 
 
 @hookspec
 def mngr_listed(home: Home, agents: list[AgentView]) -> None:
-    """The agents as `list` is about to show them."""
+    """Called with the agents that `list` is about to show."""

@@ -1,4 +1,4 @@
-"""Finds plugins without paying for it: no plugin installed, no pluggy imported."""
+"""Finds and loads plugins. Without an installed plugin, pluggy is not imported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from mngr.kinds.protocol import AgentKind
 
 ENTRY_POINT_SECTION = "[mngr]"
-CODING_KINDS = ("claude", "codex", "opencode", "gemini", "pi", "aider")  # kinds that others can be made of
+CODING_KINDS = (
+    "claude",
+    "codex",
+    "opencode",
+    "gemini",
+    "pi",
+    "aider",
+)  # the kinds that a custom kind can have as its parent
 KIND_MODULES = {
     "command": "mngr.kinds.command",
     **{name: f"mngr.kinds.{name}.kind" for name in ("player", "mechanic", *CODING_KINDS)},
@@ -40,16 +47,16 @@ class Plugin(Struct):
 
     name: str
     target: str  # module or module:object
-    package: str  # name and version as its folder has them
+    package: str  # name and version, from the name of its metadata folder
 
 
 def list_plugins(path: list[str] | None = None) -> list[Plugin]:
-    """Every plugin on the import path. importlib.metadata would take 35 ms for the same."""
-    found: dict[str, Plugin] = {}
-    for place in sys.path if path is None else path:
+    """Return every plugin on the import path. `importlib.metadata` would take 35 ms for the same."""
+    plugins: dict[str, Plugin] = {}
+    for directory in sys.path if path is None else path:
         try:
             folders = [
-                entry.path for entry in os.scandir(place or ".") if entry.name.endswith((".dist-info", ".egg-info"))
+                entry.path for entry in os.scandir(directory or ".") if entry.name.endswith((".dist-info", ".egg-info"))
             ]
         except OSError:
             continue
@@ -63,25 +70,26 @@ def list_plugins(path: list[str] | None = None) -> list[Plugin]:
                 continue
             package = os.path.basename(folder).rsplit(".", 1)[0].replace("-", " ")
             for name, value in _parse_entry_points(text):
-                found.setdefault(name, Plugin(name=name, target=value, package=package))
-    return [found[name] for name in sorted(found)]
+                plugins.setdefault(name, Plugin(name=name, target=value, package=package))
+    return [plugins[name] for name in sorted(plugins)]
 
 
 def _parse_entry_points(text: str) -> list[tuple[str, str]]:
+    """Return the name and target of each entry point in the section `[mngr]`."""
     rows: list[tuple[str, str]] = []
-    inside = False
-    for raw in text.splitlines():
-        line = raw.strip()
+    in_section = False
+    for raw_line in text.splitlines():
+        line = raw_line.strip()
         if line.startswith("["):
-            inside = line == ENTRY_POINT_SECTION
-        elif inside and "=" in line and not line.startswith("#"):
+            in_section = line == ENTRY_POINT_SECTION
+        elif in_section and "=" in line and not line.startswith("#"):
             name, _, value = line.partition("=")
-            rows.append((name.strip(), value.partition("[")[0].strip()))  # what stands in [] are extras
+            rows.append((name.strip(), value.partition("[")[0].strip()))  # The text in [] names extras.
     return rows
 
 
 class LoadedPlugins:
-    """The loaded plugins; every question has an answer without any."""
+    """The installed plugins. Without plugins, every method returns an empty result."""
 
     def __init__(self, plugins: list[Plugin], home: Home, note: Callable[[str], None]) -> None:
         self.plugins = plugins
@@ -90,7 +98,7 @@ class LoadedPlugins:
         self._manager: Any = None
 
     def find_plugin_manager(self) -> Any:
-        """pluggy's manager with all plugins registered; None when there are none."""
+        """Return pluggy's manager with all plugins registered, or None when there are no plugins."""
         if self._manager is None and self.plugins:
             import pluggy
 
@@ -101,7 +109,7 @@ class LoadedPlugins:
             for plugin in self.plugins:
                 try:
                     manager.register(_import_target(plugin.target), plugin.name)
-                    manager.check_pending()  # a hook with a misspelt name would never be called
+                    manager.check_pending()  # A hook with a misspelt name would never be called.
                 except Exception as error:
                     raise MngrError(
                         f"the plugin {plugin.name!r} ({plugin.package}) cannot be loaded: {error}",
@@ -111,7 +119,7 @@ class LoadedPlugins:
         return self._manager
 
     def _call_hook(self, hook: str, **values: Any) -> list[Any]:
-        """Every plugin's answer; what a plugin raises becomes a MngrError that says whose fault it is."""
+        """Return the answer of every plugin. An exception of a plugin becomes a MngrError that names the hook."""
         try:
             return list(getattr(self.find_plugin_manager().hook, hook)(**values))
         except MngrError:
@@ -122,10 +130,11 @@ class LoadedPlugins:
             ) from error
 
     def _collect_results(self, hook: str, **values: Any) -> list[Any]:
+        """Return the items of all plugins' answers in one list."""
         return [item for answer in self._call_hook(hook, **values) for item in answer] if self.plugins else []
 
     def notify(self, hook: str, **values: Any) -> None:
-        """Let every plugin know of something that has happened; one that fails is named and undoes nothing."""
+        """Tell every plugin about a finished operation. A plugin's failure is only reported."""
         if self.plugins:
             try:
                 self._call_hook(hook, home=self._home, **values)
@@ -133,7 +142,7 @@ class LoadedPlugins:
                 self._note(error.message)
 
     def make_step_announcer(self, operation: str, agent: Any) -> Callable[[str], None]:
-        """A function that announces each step of an operation; raises what a plugin objects with."""
+        """Return a function that announces each step of an operation. It raises the error of a plugin that objects."""
 
         def announce(step: str) -> None:
             if self.plugins:
@@ -142,24 +151,24 @@ class LoadedPlugins:
         return announce
 
     def list_providers(self, settings: Callable[[], Settings]) -> list[Provider]:
-        """What plugins add to the built-in providers; settings are read only if somebody asks."""
+        """Return the providers that plugins add. The settings are read only if there is a plugin."""
         return self._collect_results("mngr_providers", home=self._home, settings=settings()) if self.plugins else []
 
     def list_kinds(self) -> list[AgentKind]:
-        """What plugins add to the built-in kinds."""
+        """Return the agent kinds that plugins add."""
         return self._collect_results("mngr_kinds")
 
     def list_commands(self) -> list[ModuleType]:
-        """What plugins add to the built-in commands."""
+        """Return the commands that plugins add."""
         return self._collect_results("mngr_commands")
 
 
-def _import_target(value: str) -> Any:
-    """The object that an entry point names: `module` or `module:name.name`."""
+def _import_target(path: str) -> Any:
+    """Return the object that an entry point names: `module` or `module:name.name`."""
     import importlib
 
-    module, _, names = value.partition(":")
-    loaded: Any = importlib.import_module(module)
+    module, _, names = path.partition(":")
+    target: Any = importlib.import_module(module)
     for name in names.split(".") if names else []:
-        loaded = getattr(loaded, name)
-    return loaded
+        target = getattr(target, name)
+    return target

@@ -1,4 +1,4 @@
-"""This machine."""
+"""The provider for this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mngr.base.shell import Process, ProcessResult, Stream
     from mngr.host.protocol import Host
 
-# A git that is run from a hook would otherwise act on the repository of that hook.
+# When a git hook runs mngr, these variables would make git act on the repository of the hook.
 _GIT_LOCAL = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -30,7 +30,7 @@ _GIT_LOCAL = (
 
 
 class LocalHost:
-    """The machine mngr runs on."""
+    """The machine that mngr runs on."""
 
     name = "local"
     provider = "local"
@@ -38,8 +38,8 @@ class LocalHost:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._env = {k: v for k, v in os.environ.items() if k not in _GIT_LOCAL}
-        self._env["LC_ALL"] = "C"  # we read what git and tar say
+        self._env = {name: value for name, value in os.environ.items() if name not in _GIT_LOCAL}
+        self._env["LC_ALL"] = "C"  # mngr parses messages of git and tar
         self._env["GIT_TERMINAL_PROMPT"] = "0"
         self._env["PATH"] = shell.get_absolute_search_path()
 
@@ -59,7 +59,7 @@ class LocalHost:
         return shell.wait_process(self.stream(argv))
 
     def read(self, path: str) -> bytes:
-        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would never end
+        if os.path.exists(path) and not os.path.isfile(path):  # Reading a pipe would never end.
             raise MngrError(f"{path} is not a file", "look at it, and take it away")
         try:
             with open(path, "rb") as file:
@@ -70,20 +70,20 @@ class LocalHost:
             raise MngrError(f"cannot read {path}: {error.strerror}") from None
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
-        fresh = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.new"
+        temporary_path = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.new"
         try:
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            fd = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             try:
-                left = memoryview(data)
-                while left:  # a disk that fills up takes a part
-                    left = left[os.write(fd, left) :]
+                remaining = memoryview(data)
+                while remaining:  # A disk that fills up accepts only a part.
+                    remaining = remaining[os.write(fd, remaining) :]
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            os.replace(fresh, path)
+            os.replace(temporary_path, path)
         except OSError as error:
             try:
-                os.unlink(fresh)
+                os.unlink(temporary_path)
             except OSError:
                 pass
             hint = "make room and try again" if error.errno in (27, 28, 122) else "check the directory's permissions"
@@ -95,7 +95,7 @@ class LocalHost:
     def lock(self, path: str, timeout: float = 60.0) -> Lock:
         return Lock(path, timeout)
 
-    def build_git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, git_command: Sequence[str] = ("git",)) -> str:
         return path
 
     def build_attach_argv(self, argv: Sequence[str]) -> list[str]:
@@ -106,7 +106,7 @@ class LocalHost:
 
 
 class LocalProvider:
-    """Has one host, which is always there."""
+    """A provider with one host, this machine."""
 
     name = "local"
     can_create_hosts = False

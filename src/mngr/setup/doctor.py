@@ -1,4 +1,4 @@
-"""`doctor`: what a machine has, what it lacks, and how each lack is mended."""
+"""Checks a machine: what it has, what it lacks, and how to repair that."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MIN_FREE_INODES = 10_000
 
 
 class DoctorCheck(Struct):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: str = OK
@@ -51,7 +51,7 @@ class DoctorCheck(Struct):
 def run_checks(
     ctx: Context, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
 ) -> list[DoctorCheck]:
-    """Look at this machine, at `@HOST`, at what makes hosts (`@.PROVIDER`), or at what agents of a kind need."""
+    """Check this machine, `@HOST`, a provider (`@.PROVIDER`), or the programs that an agent kind needs."""
     if target is not None and not target.startswith("@"):
         kind = ctx.get_kind(target, f"; a host has an @ before it: mngr doctor @{target}")
         checks = check_programs(
@@ -60,33 +60,35 @@ def run_checks(
         )
         install = getattr(kind, "install", "")
         return [
-            c.replace(hint=f"get it: {install}") if c.status == ERROR and install and c.name in kind.programs else c
-            for c in checks
+            check.replace(hint=f"get it: {install}")
+            if check.status == ERROR and install and check.name in kind.programs
+            else check
+            for check in checks
         ]
-    where = None if target is None else find.parse_address(ctx, target)
+    address = None if target is None else find.parse_address(ctx, target)
     if (
-        where is not None
-        and where.host is None
-        and where.provider
-        and ctx.get_provider(where.provider).can_create_hosts
+        address is not None
+        and address.host is None
+        and address.provider
+        and ctx.get_provider(address.provider).can_create_hosts
     ):
-        return [_check_provider(ctx, where.provider)]
-    host = ctx.local_host if where is None else find.get_host(ctx, where)
-    before = time.time()
+        return [_check_provider(ctx, address.provider)]
+    host = ctx.local_host if address is None else find.get_host(ctx, address)
+    started_at = time.time()
     facts = _collect_facts(host, (*_REQUIRED_PROGRAMS, *_OPTIONAL_PROGRAMS))
     checks = [*check_programs(facts, _REQUIRED_PROGRAMS), *check_host(facts, host.home.root)]
     if target is None:
         return [*checks, _check_home(ctx), _check_settings(ctx, check_setting), *_check_plugins(ctx)]
     return [
         *checks,
-        check_clock(facts, before, time.time()),
+        check_clock(facts, started_at, time.time()),
         _check_locks(facts),
         DoctorCheck(name="home", found=host.home.root),
     ]
 
 
 def _check_provider(ctx: Context, name: str) -> DoctorCheck:
-    """Whether hosts can be had of a provider: its settings make sense, and it answers."""
+    """Check that a provider's settings are valid and that the provider answers."""
     try:
         provider = ctx.get_provider(name)
         if isinstance(provider, OptionChecker):
@@ -99,6 +101,7 @@ def _check_provider(ctx: Context, name: str) -> DoctorCheck:
 
 
 def _collect_facts(host: Host, programs: tuple[str, ...]) -> dict[str, str]:
+    """Return the facts that doctor.sh prints about a host and these programs."""
     argv = [
         "sh",
         "-c",
@@ -112,9 +115,9 @@ def _collect_facts(host: Host, programs: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
 
-def check_programs(facts: dict[str, str], needed: tuple[str, ...]) -> list[DoctorCheck]:
-    """Whether every program is there and new enough."""
-    return [_check_program(facts, name) for name in needed]
+def check_programs(facts: dict[str, str], programs: tuple[str, ...]) -> list[DoctorCheck]:
+    """Check that every program is installed and new enough."""
+    return [_check_program(facts, name) for name in programs]
 
 
 def _check_program(facts: dict[str, str], name: str) -> DoctorCheck:
@@ -122,19 +125,23 @@ def _check_program(facts: dict[str, str], name: str) -> DoctorCheck:
     hint = _format_install_hint(facts, name)
     if path is None:
         return DoctorCheck(name=name, status=ERROR, problem=f"{name} is not installed", hint=hint)
-    said = facts.get(f"version.{name}", path)
-    version = re.search(r"(\d+)\.(\d+)", said)
-    wanted = _MIN_VERSIONS.get(name)
-    if wanted and version and (int(version[1]), int(version[2])) < wanted:
-        oldest = ".".join(str(n) for n in wanted)
+    version_text = facts.get(f"version.{name}", path)
+    version = re.search(r"(\d+)\.(\d+)", version_text)
+    min_version = _MIN_VERSIONS.get(name)
+    if min_version and version and (int(version[1]), int(version[2])) < min_version:
+        min_text = ".".join(str(n) for n in min_version)
         return DoctorCheck(
-            name=name, status=ERROR, found=said, problem=f"{said} is too old: {oldest} is needed", hint=hint
+            name=name,
+            status=ERROR,
+            found=version_text,
+            problem=f"{version_text} is too old: {min_text} is needed",
+            hint=hint,
         )
-    return DoctorCheck(name=name, found=said)
+    return DoctorCheck(name=name, found=version_text)
 
 
 def check_host(facts: dict[str, str], home: str) -> list[DoctorCheck]:
-    """Room, terminal description and tmux server, from the facts of a host."""
+    """Check free space, the terminal description and the tmux server, from the facts of a host."""
     checks = [_check_optional_program(facts, name, problem) for name, problem in _OPTIONAL_PROGRAMS.items()]
     if "terminfo" in facts:
         checks.append(DoctorCheck(name="terminfo", found="tmux-256color"))
@@ -156,23 +163,23 @@ def check_host(facts: dict[str, str], home: str) -> list[DoctorCheck]:
 
 def _check_optional_program(facts: dict[str, str], name: str, problem: str) -> DoctorCheck:
     if f"program.{name}" in facts:
-        found = _check_program(facts, name)
-        return found if found.status == OK else found.replace(status=WARNING)
+        check = _check_program(facts, name)
+        return check if check.status == OK else check.replace(status=WARNING)
     return DoctorCheck(name=name, status=WARNING, problem=problem, hint=_format_install_hint(facts, name))
 
 
-def _check_free_space(name: str, free: str | None, low: int, show: Callable[[int], str]) -> DoctorCheck:
+def _check_free_space(name: str, free: str | None, minimum: int, format_amount: Callable[[int], str]) -> DoctorCheck:
     if free is None:
         return DoctorCheck(name=name, found="not told by this file system")
-    if int(free) < low:
-        status = ERROR if int(free) < low // 20 else WARNING
+    if int(free) < minimum:
+        status = ERROR if int(free) < minimum // 20 else WARNING
         return DoctorCheck(
             name=name,
             status=status,
-            problem=f"only {show(int(free))}",
+            problem=f"only {format_amount(int(free))}",
             hint="make room: mngr gc, mngr destroy",
         )
-    return DoctorCheck(name=name, found=show(int(free)))
+    return DoctorCheck(name=name, found=format_amount(int(free)))
 
 
 def _check_tmux_server(facts: dict[str, str]) -> DoctorCheck:
@@ -184,13 +191,13 @@ def _check_tmux_server(facts: dict[str, str]) -> DoctorCheck:
             problem=problem,
             hint=f"have its owner remove {facts['stranger']}",
         )
-    # A server ends with its last session, and leaves its socket behind.
+    # The tmux server ends with its last session and leaves its socket behind.
     if "sessions" not in facts and "running" not in facts:
         return DoctorCheck(name="tmux server", found="not running; the first agent starts it")
     if "sessions" not in facts:
-        said = facts.get("server", "there is none")
+        answer = facts.get("server", "there is none")
         problem, hint = (
-            f"agents should run, and it does not answer: {said}",
+            f"agents should run, and it does not answer: {answer}",
             "bring the agents back: mngr start NAME",
         )
         return DoctorCheck(name="tmux server", status=WARNING, problem=problem, hint=hint)
@@ -198,11 +205,11 @@ def _check_tmux_server(facts: dict[str, str]) -> DoctorCheck:
 
 
 def check_clock(facts: dict[str, str], before: float, after: float) -> DoctorCheck:
-    """Whether a host that told its time between these two moments agrees with us."""
-    told = facts.get("clock", "")
-    if not names.is_number(told):
+    """Check that a host's clock, read between these two moments, agrees with this machine's."""
+    host_time = facts.get("clock", "")
+    if not names.is_number(host_time):
         return DoctorCheck(name="clock", status=WARNING, problem="it does not tell its time")
-    ahead = max(0.0, int(told) - after) or min(0.0, int(told) + 1 - before)
+    ahead = max(0.0, int(host_time) - after) or min(0.0, int(host_time) + 1 - before)
     if abs(ahead) <= _MAX_CLOCK_SKEW:
         return DoctorCheck(name="clock", found="in step with ours")
     problem = f"it is {clock.format_age(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} ours; ages and limits are off by that"
@@ -214,6 +221,7 @@ def _check_locks(facts: dict[str, str]) -> DoctorCheck:
 
 
 def _format_install_hint(facts: dict[str, str], program: str) -> str:
+    """Return the command that installs a program on this system."""
     installer = facts.get("installer") or ("brew" if facts.get("system") == "Darwin" else "")
     packages = _PACKAGE_NAMES.get(program, {})
     package = packages.get(installer) or packages.get("", program)
@@ -224,18 +232,18 @@ def _format_install_hint(facts: dict[str, str], program: str) -> str:
 
 def _check_home(ctx: Context) -> DoctorCheck:
     try:
-        used = ctx.home.exists()
+        exists = ctx.home.exists()
     except MngrError as error:
         return DoctorCheck(name="home", status=ERROR, problem=error.message, hint=error.hint)
-    return DoctorCheck(name="home", found=ctx.home.root if used else f"{ctx.home.root}, not used yet")
+    return DoctorCheck(name="home", found=ctx.home.root if exists else f"{ctx.home.root}, not used yet")
 
 
-def _check_settings(ctx: Context, check: Callable[[str, Any], None] | None) -> DoctorCheck:
+def _check_settings(ctx: Context, check_setting: Callable[[str, Any], None] | None) -> DoctorCheck:
     try:
         settings = ctx.settings
         for key, value in settings.values.items():
-            if check is not None:
-                check(key, value)
+            if check_setting is not None:
+                check_setting(key, value)
     except MngrError as error:
         return DoctorCheck(
             name="settings", status=ERROR, problem=error.message, hint=error.hint or "see: mngr config list"

@@ -1,4 +1,4 @@
-"""`plugin list`: every installed plugin and what it adds."""
+"""Lists every installed plugin and what it adds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mngr.plugins.loader import LoadedPlugins, Plugin
 
 
 class PluginView(Struct):
-    """A plugin and what it adds; `error` when it cannot be used."""
+    """A plugin and what it adds. `error` says why it cannot be used."""
 
     name: str
     package: str
@@ -23,19 +23,19 @@ class PluginView(Struct):
 
 
 def list_plugins(ctx: Context) -> list[PluginView]:
-    """Look at each alone, so that a broken one does not hide the others."""
+    """Return a view of each plugin. mngr loads each one separately, so a broken one does not hide the others."""
     return [_inspect_plugin(ctx, plugin) for plugin in ctx.hooks.plugins]
 
 
 def _inspect_plugin(ctx: Context, plugin: Plugin) -> PluginView:
     view = PluginView(name=plugin.name, package=plugin.package, module=plugin.target)
-    alone = LoadedPlugins([plugin], ctx.home, ctx.note)
+    loaded = LoadedPlugins([plugin], ctx.home, ctx.note)
     try:
-        manager = alone.find_plugin_manager()
+        manager = loaded.find_plugin_manager()
         return view.replace(
-            providers=[provider.name for provider in alone.list_providers(lambda: ctx.settings)],
-            kinds=[kind.name for kind in alone.list_kinds()],
-            commands=[module.COMMAND.name for module in alone.list_commands()],
+            providers=[provider.name for provider in loaded.list_providers(lambda: ctx.settings)],
+            kinds=[kind.name for kind in loaded.list_kinds()],
+            commands=[module.COMMAND.name for module in loaded.list_commands()],
             hooks=sorted(caller.name for caller in manager.get_hookcallers(manager.get_plugin(plugin.name)) or []),
         )
     except MngrError as error:

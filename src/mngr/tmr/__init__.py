@@ -1,4 +1,5 @@
-"""The recipe for tests: one agent per test, every claim re-run, one branch. Built on `mngr.mapreduce` and `Fleet`.
+"""Runs one agent per test, verifies every claim and integrates the changes into one branch.
 
-Start with `run.py`, a run from plan to end, and `recipe.py`, what it brings to the scheduler.
+Built on `mngr.mapreduce` and `Fleet`. Start with `run.py`, a run from plan to end, and `recipe.py`, its part for the
+scheduler.
 """

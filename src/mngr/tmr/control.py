@@ -1,4 +1,4 @@
-"""What can be done to a run from outside: stop it, try again, clean it up."""
+"""Stops a run, retries its tasks and cleans it up."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import replay_rows
 from mngr.tmr.plan import load_plan
 
-_STOP_TIMEOUT = 10.0  # seconds for an orchestrator to end
+_STOP_TIMEOUT = 10.0  # seconds that the run's process has to end
 _LIVE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")
 RETRYABLE_OUTCOMES = ("blocked", "failed", "refuted", "flaky", "unverified")
 
 
 class CleanResult(Struct):
-    """What a run had beside its folder."""
+    """What `tmr clean` removed, or would remove."""
 
     agents: list[str]
-    hosts: list[str] = []  # that a provider made for it, and that were still there
-    bytes: int  # of its folder, which stays
+    hosts: list[str] = []  # hosts that a provider created for the run and that still existed
+    bytes: int  # size of the run's folder, which stays
     problems: list[str] = []
 
 
 def list_agents(fleet: Fleet, run: RunDir) -> list[AgentView]:
-    """Every agent of a run, rooms too."""
+    """Return all agents of a run, including its clean rooms."""
     return [agent for agent in fleet.list().agents if agent.labels.get("run") == run.name]
 
 
 def stop_run(fleet: Fleet, run: RunDir, *, destroy: bool = False) -> list[Outcome]:
-    """End the process that runs it, then all its agents; an outcome each."""
+    """End the process of a run, then stop or destroy its agents. Return an outcome for each agent."""
     writer = find_writer(run.journal)
     if writer:
         os.kill(writer, signal.SIGINT)
@@ -57,36 +57,36 @@ def stop_run(fleet: Fleet, run: RunDir, *, destroy: bool = False) -> list[Outcom
 
 
 def list_journals(run: RunDir) -> list[str]:
-    """That of the run, and that of the questions of its integration."""
-    found = (run.journal, os.path.join(run.path, "integrate", "journal.jsonl"))
-    return [path for path in found if os.path.exists(path)]
+    """Return the existing journals: the run's own and that of its integration's questions."""
+    paths = (run.journal, os.path.join(run.path, "integrate", "journal.jsonl"))
+    return [path for path in paths if os.path.exists(path)]
 
 
 def _stop_hosts(fleet: Fleet, path: str) -> None:
-    """Stop the hosts of a run where that can be done, so that they cost nothing until it goes on."""
+    """Stop the hosts of a run where the provider can do that, so that they cost nothing meanwhile."""
     with Journal(path) as journal:
-        for name, rented in replay_rows(journal.rows).hosts.items():
-            can = rented.state == "running" and fleet.context.get_provider(rented.provider).can_stop_hosts
-            if can and fleet.stop([f"@{name}.{rented.provider}"])[0].ok:
+        for name, run_host in replay_rows(journal.rows).hosts.items():
+            can_stop = run_host.state == "running" and fleet.context.get_provider(run_host.provider).can_stop_hosts
+            if can_stop and fleet.stop([f"@{name}.{run_host.provider}"])[0].ok:
                 journal.write("rested", host=name)
 
 
 def _release_hosts(fleet: Fleet, run: RunDir, path: str) -> tuple[list[str], list[str]]:
-    """Take away what hosts a run still has, and what they were made from; the hosts, and what went wrong."""
+    """Release the remaining hosts of a run and delete its snapshot. Return the released hosts and the problems."""
     hosts, problems = [], []
     with Journal(path) as journal:
         state = replay_rows(journal.rows)
-        for name, rented in state.hosts.items():
-            if rented.state == "gone":
+        for name, run_host in state.hosts.items():
+            if run_host.state == "gone":
                 continue
             try:
-                agents = fleet.release_host(rented.provider, name, ("run", run.name))
+                agents = fleet.release_host(run_host.provider, name, ("run", run.name))
                 journal.write("released", host=name, agents=agents)
                 hosts.append(name)
-            except MngrError as error:
-                problems.append(f"{name}: {error.message}")
-        if state.snapshot is not None and (why := delete_snapshot(fleet, state.snapshot, journal.write)):
-            problems.append(f"the snapshot {state.snapshot}: {why}")
+            except MngrError as failure:
+                problems.append(f"{name}: {failure.message}")
+        if state.snapshot is not None and (error := delete_snapshot(fleet, state.snapshot, journal.write)):
+            problems.append(f"the snapshot {state.snapshot}: {error}")
     return hosts, problems
 
 
@@ -99,18 +99,20 @@ def retry_tasks(
     agent: str | None = None,
     args: Sequence[str] = (),
 ) -> list[str]:
-    """Put settled tasks back: those named by slug or test, or all with such an outcome; their slugs."""
+    """Queue settled tasks again: those given by slug or test, or all with such an outcome. Return their slugs."""
     with Journal(run.journal) as journal:
         state = replay_rows(journal.rows)
-        known = {slug: slug for slug in state.tasks} | {one.task.title: slug for slug, one in state.tasks.items()}
+        slug_by_name = {slug: slug for slug in state.tasks} | {
+            task_state.task.title: slug for slug, task_state in state.tasks.items()
+        }
         slugs = []
         for task in tasks:
-            if task not in known:
+            if task not in slug_by_name:
                 raise NotFound(
                     f"the run {run.name} has no task {task!r}",
-                    suggest_closest(task, list(known)) or "see: mngr tmr status",
+                    suggest_closest(task, list(slug_by_name)) or "see: mngr tmr status",
                 )
-            slugs.append(known[task])
+            slugs.append(slug_by_name[task])
         for slug in slugs:
             if state.tasks[slug].state != "settled":
                 raise MngrError(
@@ -118,9 +120,11 @@ def retry_tasks(
                     f"go on: mngr tmr resume {run.name}",
                 )
         if not tasks:
-            slugs = [one.task.slug for one in state.list_in_state("settled") if one.outcome in outcomes]
+            slugs = [
+                task_state.task.slug for task_state in state.list_in_state("settled") if task_state.outcome in outcomes
+            ]
         data: dict[str, Any] = {key: value for key, value in (("hint", hint), ("agent", agent)) if value}
-        if agent or args:  # what one program understands, another need not
+        if agent or args:  # another program may not understand the first one's arguments
             data["args"] = list(args)
         for slug in slugs:
             journal.write("again", slug=slug, data=data)
@@ -128,40 +132,41 @@ def retry_tasks(
 
 
 def clean_run(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> CleanResult:
-    """Put the agents of a run in the graveyard; its folder stays."""
+    """Move the agents of a run to the trash and release its hosts. The run's folder stays."""
     writer = find_writer(run.journal)
     if writer is not None:
         raise MngrError(f"the run {run.name} goes on in process {writer}", f"stop it first: mngr tmr stop {run.name}")
     agents = list_agents(fleet, run)
     names = [agent.name for agent in agents]
     size = sum(_measure_size(os.path.join(top, name)) for top, _, files in os.walk(run.path) for name in files)
-    rooms = [agent.name for agent in agents if agent.labels.get("role") == "room"]
-    judges = _list_clean_room_hosts(run, [agent for agent in agents if agent.name in rooms])
+    clean_rooms = [agent.name for agent in agents if agent.labels.get("role") == "room"]
+    room_hosts = _list_clean_room_hosts(run, [agent for agent in agents if agent.name in clean_rooms])
     if dry_run:
-        rented = [replay_rows(read_journal(path)).hosts for path in list_journals(run)]
-        hosts = [name for table in rented for name, host in table.items() if host.state != "gone"]
-        return CleanResult(agents=names, hosts=[*hosts, *judges], bytes=size)
-    outcomes = fleet.discard_clean_rooms(rooms) + fleet.destroy(
-        [name for name in names if name not in rooms], force=True
+        host_tables = [replay_rows(read_journal(path)).hosts for path in list_journals(run)]
+        hosts = [name for table in host_tables for name, host in table.items() if host.state != "gone"]
+        return CleanResult(agents=names, hosts=[*hosts, *room_hosts], bytes=size)
+    outcomes = fleet.discard_clean_rooms(clean_rooms) + fleet.destroy(
+        [name for name in names if name not in clean_rooms], force=True
     )
-    outcomes += fleet.destroy(list(judges.values()), force=True)
+    outcomes += fleet.destroy(list(room_hosts.values()), force=True)
     problems = [f"{outcome.name}: {outcome.error}" for outcome in outcomes if not outcome.ok]
-    hosts = list(judges)
+    hosts = list(room_hosts)
     for path in list_journals(run):
-        gone, wrong = _release_hosts(fleet, run, path)
-        hosts += gone
-        problems += wrong
+        released, release_problems = _release_hosts(fleet, run, path)
+        hosts += released
+        problems += release_problems
     return CleanResult(agents=names, hosts=hosts, bytes=size, problems=problems)
 
 
-def _list_clean_room_hosts(run: RunDir, rooms: Sequence[AgentView]) -> dict[str, str]:
-    """The hosts that were made for rooms that a killed process left, and their addresses."""
-    on = load_plan(run).verify_on if rooms else ""
-    made = [room.host for room in rooms if on.startswith("@.") and room.provider == on[2:]]
-    return {host: f"@{host}{on[1:]}" for host in sorted(set(made))}
+def _list_clean_room_hosts(run: RunDir, clean_rooms: Sequence[AgentView]) -> dict[str, str]:
+    """Return the hosts, with their addresses, of clean rooms that a killed process left behind."""
+    on = load_plan(run).verify_on if clean_rooms else ""
+    hosts = [clean_room.host for clean_room in clean_rooms if on.startswith("@.") and clean_room.provider == on[2:]]
+    return {host: f"@{host}{on[1:]}" for host in sorted(set(hosts))}
 
 
 def _measure_size(path: str) -> int:
+    """Return the size of a file, or 0 when it is gone."""
     try:
         return os.lstat(path).st_size
     except OSError:

@@ -1,4 +1,4 @@
-"""A finding: one thing about a change that a person should know, with its place."""
+"""A finding: one thing about a change that a person should know, with its location."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ LEVELS = ("refuse", "note", "justified")
 
 
 class Finding(Struct):
-    """What was found, where, and how much it matters."""
+    """What a check found, where, and how much it matters."""
 
-    rule: str  # its short, stable name
-    level: str  # refuse: the claim does not count | note: a person should look | justified: harmless, and said
+    rule: str  # the rule's short, stable name
+    level: str  # refuse: the claim does not count | note: a person should look | justified: harmless and explained
     path: str
-    line: int = 0  # in the new file, or in the old one where it is only there; 0: the file as a whole
+    line: int = 0  # line in the new file, or in the old file if only that has it; 0: the whole file
     what: str  # one sentence
     old: str = ""
     new: str = ""

@@ -1,4 +1,4 @@
-"""What a run was asked for: `run.json`, written once and read again by whoever goes on with it."""
+"""The plan of a run, `run.json`: what the user asked for. It is written once and read again on resume."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mngr.mapreduce.run_dir import RunDir
 
 
 class RunPlan(Struct):
-    """The wishes of one run, apart from its limits, which may change when it goes on."""
+    """The options of one run, apart from its limits, which may change on resume."""
 
     base: str
     pytest: list[str]
     paths: list[str] = []
-    args: list[str] = []  # for pytest
-    program: str | None = None  # that the project is about
+    args: list[str] = []  # arguments for pytest
+    program: str | None = None  # the program that the project tests
     agent: str = "mechanic"
     agent_args: list[str] = []
     on: str = ""
@@ -33,27 +33,27 @@ class RunPlan(Struct):
     k: int = 2  # runs of the baseline
     verify_k: int = 3  # runs of a receipt
     verify: str = "quick"  # | full
-    verify_on: str = ""  # where, as in an address
-    walls: str = "on"  # | network | off: around the tests that we run
-    policy: dict[str, Any] = {}  # what the project adds to the rules for files
+    verify_on: str = ""  # the host for verification, as in an address
+    walls: str = "on"  # | network | off: the isolation of the tests that mngr runs
+    policy: dict[str, Any] = {}  # the project's additions to the rules for files
     test_timeout: float = 600.0
-    tutorial: str | None = None  # the script, from the root of the project
-    tries: int = 3  # agents for one shared cause
-    integrate: bool = True  # at the end
-    integrator: str | None = None  # a kind of agent, for what no code can know of that
+    tutorial: str | None = None  # the tutorial script, relative to the project's root
+    tries: int = 3  # agents to try for one root cause
+    integrate: bool = True  # integrate the changes at the end
+    integrator: str | None = None  # the agent kind that answers questions during the integration
     limits: dict[str, Any] = {}
 
 
 def save_plan(run: RunDir, plan: RunPlan) -> None:
-    """Write it down."""
-    fresh = run.plan + ".new"
-    with open(fresh, "w", encoding="utf-8") as file:
+    """Write the plan to the run's folder."""
+    new_path = run.plan + ".new"
+    with open(new_path, "w", encoding="utf-8") as file:
         json.dump({"v": 1, "kind": "tmr", **plan.to_dict()}, file, indent=2)
-    os.replace(fresh, run.plan)
+    os.replace(new_path, run.plan)
 
 
 def load_plan(run: RunDir) -> RunPlan:
-    """Read it; MngrError when the run is of another kind."""
+    """Read the plan. Raise MngrError when the run is of another kind."""
     try:
         with open(run.plan, encoding="utf-8") as file:
             data = json.load(file)

@@ -1,4 +1,7 @@
-"""The recipe for tests: a task for each, one for a cause that several share; what is claimed counts when we have seen it."""
+"""The recipe for tests: a task for each test and one for each root cause.
+
+A claim counts only after mngr verified it.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 from mngr.tmr.verify.verify import verify
 
 _UNSUCCESSFUL_OUTCOMES = ("blocked", "refuted", "flaky", "failed")
-_PASSING_CLAIMS = ("fixed", "improved", "unchanged")  # say that the test passes
+_PASSING_CLAIMS = ("fixed", "improved", "unchanged")  # claims that say that the test passes
 
 
 class TmrRecipe:
-    """One run on a project's tests."""
+    """The recipe of one run on a project's tests."""
 
     def __init__(
         self,
@@ -40,245 +43,257 @@ class TmrRecipe:
         run: RunDir,
         plan: RunPlan,
         prepared: PreparedTests,
-        judges: CleanRoomPool,
+        clean_rooms: CleanRoomPool,
         blocks: dict[str, str],
     ) -> None:
-        self._local, self._run, self._plan, self._judges = local, run, plan, judges
+        self._local, self._run, self._plan, self._judges = local, run, plan, clean_rooms
         self._cache = ResultCache(run.root, "verify")
-        self.receipt_runs: dict[tuple[str, str], list[TestRun]] = {}  # runs of receipts, by commit and test
+        self.receipt_runs: dict[tuple[str, str], list[TestRun]] = {}  # the runs behind the receipts, by commit and test
         self._tests = prepared.tests
         self._selected_tests = prepared.selected_tests
         self._root_causes = prepared.root_causes
-        self._blocks = blocks  # what each test cites
+        self._blocks = blocks  # test -> the tutorial blocks that it cites
         self._template = brief.load_template(run.root)
-        self._history = RunHistory(run.root).tests  # what earlier runs left
+        self._history = RunHistory(run.root).tests  # test -> how an earlier run ended
         self._rejections = list(RejectionFile(run.root).read().values())
         self._base = plan.base
-        self._root_cause_ids = {test: cause["id"] for cause in prepared.root_causes for test in cause["tests"]}
+        self._root_cause_ids = {
+            test: root_cause["id"] for root_cause in prepared.root_causes for test in root_cause["tests"]
+        }
 
-    # What is to be done
+    # Planning
 
     def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
-        """Causes and single tests at once; the witnesses of a cause when it is settled."""
+        """Return tasks for root causes and single tests. Affected tests get tasks when their root cause is settled."""
         self._base = (state.recipe_rows.get("base") or [{"commit": self._plan.base}])[-1]["commit"]
-        rows = [row for cause in self._root_causes for row in self._plan_root_cause(state, cause)]
-        held = {test for cause in self._root_causes for test in self._list_affected_tests(cause)}
-        for one in self._selected_tests:
-            if one.test.id not in held:
-                rows += self._plan_test(state, one)
+        rows = [row for root_cause in self._root_causes for row in self._plan_root_cause(state, root_cause)]
+        affected = {test for root_cause in self._root_causes for test in self._list_affected_tests(root_cause)}
+        for baseline in self._selected_tests:
+            if baseline.test.id not in affected:
+                rows += self._plan_test(state, baseline)
         return rows
 
-    def _plan_test(self, state: RunState, one: BaselineResult) -> list[dict[str, Any]]:
-        slug = make_slug(one.test.id)
+    def _plan_test(self, state: RunState, baseline: BaselineResult) -> list[dict[str, Any]]:
+        """Return a new task for a test that has none."""
+        slug = make_slug(baseline.test.id)
         if slug in state.tasks:
             return []
-        first = {"fail": 2, "flaky": 1}.get(one.verdict, 0)
-        task = Task(slug=slug, title=one.test.id, seconds=one.seconds, first=first, data={"kind": "test"})
+        priority = {"fail": 2, "flaky": 1}.get(baseline.verdict, 0)
+        task = Task(slug=slug, title=baseline.test.id, seconds=baseline.seconds, first=priority, data={"kind": "test"})
         return [{"type": "task", "task": task.to_dict()}]
 
-    def _list_affected_tests(self, cause: dict[str, Any]) -> list[str]:
-        return [test for test in cause["tests"] if test in self._tests]
+    def _list_affected_tests(self, root_cause: dict[str, Any]) -> list[str]:
+        """Return the affected tests that this run knows."""
+        return [test for test in root_cause["tests"] if test in self._tests]
 
-    def _plan_root_cause(self, state: RunState, cause: dict[str, Any]) -> list[dict[str, Any]]:
-        """The next try at a cause; once it is settled, what follows for its witnesses."""
-        tries = [one for one in state.tasks.values() if one.task.data.get("cause") == cause["id"]]
-        done = next((one for one in tries if _is_confirmed(one)), None)
-        if done is not None:
-            return self._plan_affected_tests(state, cause, done)
-        if any(one.state != "settled" for one in tries):
+    def _plan_root_cause(self, state: RunState, root_cause: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the next task for a root cause or, once it is settled, the rows for its affected tests."""
+        attempts = [attempt for attempt in state.tasks.values() if attempt.task.data.get("cause") == root_cause["id"]]
+        confirmed = next((attempt for attempt in attempts if _is_confirmed(attempt)), None)
+        if confirmed is not None:
+            return self._plan_affected_tests(state, root_cause, confirmed)
+        if any(attempt.state != "settled" for attempt in attempts):
             return []
-        if len(tries) < self._plan.tries:
-            name = f"cause-{cause['id']}-{len(tries) + 1}"
+        if len(attempts) < self._plan.tries:
+            name = f"cause-{root_cause['id']}-{len(attempts) + 1}"
             data = {
                 "kind": "cause",
-                "cause": cause["id"],
-                "about": cause["title"],
-                "test": self._list_affected_tests(cause)[0],
+                "cause": root_cause["id"],
+                "about": root_cause["title"],
+                "test": self._list_affected_tests(root_cause)[0],
             }
-            seconds = max(self._tests[test].seconds for test in self._list_affected_tests(cause))
+            seconds = max(self._tests[test].seconds for test in self._list_affected_tests(root_cause))
             task = Task(slug=name, title=name, seconds=seconds, first=3, data=data)
             return [{"type": "task", "task": task.to_dict()}]
-        if any(row["cause"] == cause["id"] for row in state.recipe_rows.get("held", [])):
+        if any(row["cause"] == root_cause["id"] for row in state.recipe_rows.get("held", [])):
             return []
-        why = tries[-1].reason or tries[-1].outcome
-        return [{"type": "held", "cause": cause["id"], "tests": self._list_affected_tests(cause), "why": why}]
+        reason = attempts[-1].reason or attempts[-1].outcome
+        return [
+            {"type": "held", "cause": root_cause["id"], "tests": self._list_affected_tests(root_cause), "why": reason}
+        ]
 
-    def _plan_affected_tests(self, state: RunState, cause: dict[str, Any], done: TaskState) -> list[dict[str, Any]]:
-        """The base moves on; witnesses that are still wrong, and those that can be made better, get agents of their own."""
+    def _plan_affected_tests(
+        self, state: RunState, root_cause: dict[str, Any], fixed: TaskState
+    ) -> list[dict[str, Any]]:
+        """Add the confirmed fix to the base, and return tasks for the other affected tests that were selected."""
         rows: list[dict[str, Any]] = []
-        if not any(row["by"] == done.task.slug for row in state.recipe_rows.get("base", [])):
-            moved = add_fix(self._local, self._run, self._base, done)
-            self._base = moved or self._base
+        if not any(row["by"] == fixed.task.slug for row in state.recipe_rows.get("base", [])):
+            new_base = add_fix(self._local, self._run, self._base, fixed)
+            self._base = new_base or self._base
             rows.append(
                 {
                     "type": "base",
-                    "by": done.task.slug,
+                    "by": fixed.task.slug,
                     "commit": self._base,
-                    "added": moved is not None,
+                    "added": new_base is not None,
                 }
             )
-        wanted = {one.test.id: one for one in self._selected_tests}
-        for test in self._list_affected_tests(cause):
-            if test in wanted and test != done.task.data["test"]:
-                rows += self._plan_test(state, wanted[test].replace(verdict="pass"))
+        selected = {baseline.test.id: baseline for baseline in self._selected_tests}
+        for test in self._list_affected_tests(root_cause):
+            if test in selected and test != fixed.task.data["test"]:
+                rows += self._plan_test(state, selected[test].replace(verdict="pass"))
         return rows
 
-    # What agents are told
+    # Prompts
 
-    def choose_base(self, one: TaskState) -> str | None:
-        """With the fixes that are confirmed so far; who is told to go on has a base."""
-        return one.base if "who" in one.task.data else self._base
+    def choose_base(self, task: TaskState) -> str | None:
+        """Return the base with all fixes confirmed so far. An existing agent keeps its own base."""
+        return task.base if "who" in task.task.data else self._base
 
-    def build_prompt(self, one: TaskState) -> str:
-        """The brief, or what somebody wants of its work."""
-        data = one.task.data
+    def build_prompt(self, task: TaskState) -> str:
+        """Return the prompt for a test or root cause, or a person's message about earlier work."""
+        data = task.task.data
         if "tell" in data:
             return str(data["tell"])
-        cause = None
+        root_cause = None
         if data["kind"] == "cause":
-            cause = next(cause for cause in self._root_causes if cause["id"] == data["cause"])
+            root_cause = next(root_cause for root_cause in self._root_causes if root_cause["id"] == data["cause"])
         return self.build_test_prompt(
-            self._tests[self._get_test_id(one)],
-            one.task.title,
-            cause,
-            data.get("hint") or self._describe_earlier_run(one),
+            self._tests[self._get_test_id(task)],
+            task.task.title,
+            root_cause,
+            data.get("hint") or self._describe_earlier_run(task),
         ).text
 
-    def _describe_earlier_run(self, one: TaskState) -> str:
-        """How an earlier run ended with a test, if not well."""
-        known = self._history.get(one.task.title)
-        if known is None or known.outcome not in _UNSUCCESSFUL_OUTCOMES or not known.reason:
+    def _describe_earlier_run(self, task: TaskState) -> str:
+        """Return how an earlier run ended for the test, if it ended without success."""
+        entry = self._history.get(task.task.title)
+        if entry is None or entry.outcome not in _UNSUCCESSFUL_OUTCOMES or not entry.reason:
             return ""
-        return f"An earlier run, {known.run}, ended here as {known.outcome}: {known.reason}"
+        return f"An earlier run, {entry.run}, ended here as {entry.outcome}: {entry.reason}"
 
     def build_test_prompt(
-        self, standing: BaselineResult, task: str = "", cause: dict[str, Any] | None = None, hint: str = ""
+        self, baseline: BaselineResult, task: str = "", root_cause: dict[str, Any] | None = None, hint: str = ""
     ) -> brief.Prompt:
-        """What an agent is told of a test."""
-        test, evidence = standing.test.id, standing.failing_run
-        said = ""
-        if evidence is not None:
-            said = evidence.failures[0].text if evidence.failures else evidence.output
+        """Return the prompt for a test, with its baseline as evidence."""
+        test, failing_run = baseline.test.id, baseline.failing_run
+        failure_text = ""
+        if failing_run is not None:
+            failure_text = failing_run.failures[0].text if failing_run.failures else failing_run.output
         return brief.build_prompt(
             self._template, task=task or test, test=test, command=build_command(self._plan.pytest, self._plan.args, test),
-            verdict=standing.verdict, block=self._blocks.get(test, ""), evidence=said,
-            cause=cause["title"] if cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.k,
-            witnesses=[name for name in self._list_affected_tests(cause) if name != test] if cause else (),
-            refused=list_relevant_rejections(self._rejections, test, said),
+            verdict=baseline.verdict, block=self._blocks.get(test, ""), evidence=failure_text,
+            root_cause=root_cause["title"] if root_cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.k,
+            affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test] if root_cause else (),
+            rejections=list_relevant_rejections(self._rejections, test, failure_text),
         )  # fmt: skip
 
-    def _get_test_id(self, one: TaskState) -> str:
-        return str(one.task.data["test"]) if one.task.data["kind"] == "cause" else one.task.title
+    def _get_test_id(self, task: TaskState) -> str:
+        """Return the test that the task's agent works on."""
+        return str(task.task.data["test"]) if task.task.data["kind"] == "cause" else task.task.title
 
-    # What came of it
+    # Results
 
-    def judge(self, one: TaskState, folder: str, *, alive: bool) -> Judgement:
-        """Whether the result is one."""
-        found = read_claim(os.path.join(folder, "outputs", "result.json"), one.task.title)
-        if isinstance(found, list):
-            return Judgement(problem=brief.build_reminder(found))
+    def judge(self, task: TaskState, folder: str, *, alive: bool) -> Judgement:
+        """Read the agent's result file. Return its claim, or the problem that the agent must correct."""
+        claim = read_claim(os.path.join(folder, "outputs", "result.json"), task.task.title)
+        if isinstance(claim, list):
+            return Judgement(problem=brief.build_reminder(claim))
         with open(os.path.join(folder, "result.json"), "w", encoding="utf-8") as file:
-            json.dump(found.to_dict(), file, indent=1)
-        if one.task.data.get("answered") == fingerprint_claim(found.to_dict()):
+            json.dump(claim.to_dict(), file, indent=1)
+        if task.task.data.get("answered") == fingerprint_claim(claim.to_dict()):
             return Judgement(
-                claim=found.to_dict(),
+                claim=claim.to_dict(),
                 problem=brief.build_reminder(["result.json is still the one from before."]),
             )
-        return Judgement(claim=found.to_dict())
+        return Judgement(claim=claim.to_dict())
 
-    def can_check_without_run(self, one: TaskState) -> bool:
-        """Whether nothing was claimed, or nothing was changed since we saw it ourselves."""
-        return not _is_claimed_passing(one) or self._is_untouched(one)
+    def can_check_without_run(self, task: TaskState) -> bool:
+        """True when the agent claims no passing test, or changed nothing since the baseline."""
+        return not _is_claimed_passing(task) or self._is_untouched(task)
 
-    def check(self, one: TaskState) -> dict[str, Any] | None:
-        """The receipt: we run what was claimed. What nobody claims to pass is not run."""
-        if not _is_claimed_passing(one) or one.commit is None:
+    def check(self, task: TaskState) -> dict[str, Any] | None:
+        """Re-run a claimed test and return the receipt. Return None when the agent does not claim that it passes."""
+        if not _is_claimed_passing(task) or task.commit is None:
             return None
-        test = self._get_test_id(one)
-        standing = self._tests[test]
-        if self._is_untouched(one):
-            receipt = self._make_baseline_receipt(standing, one.commit)
+        test = self._get_test_id(task)
+        baseline = self._tests[test]
+        if self._is_untouched(task):
+            receipt = self._make_baseline_receipt(baseline, task.commit)
         else:
-            others: list[BaselineResult] = []
-            if one.task.data["kind"] == "cause":
-                cause = next(cause for cause in self._root_causes if cause["id"] == one.task.data["cause"])
-                others = [self._tests[name] for name in self._list_affected_tests(cause) if name != test]
-            claim = VerifyRequest(
-                test=standing.test, commit=one.commit, base=one.base or self._plan.base, affected_tests=[other.test for other in others],
-                claim=one.claim, is_shared=bool(others), base_run=standing.failing_run if one.base == self._plan.base else None,
+            affected: list[BaselineResult] = []
+            if task.task.data["kind"] == "cause":
+                root_cause = next(
+                    root_cause for root_cause in self._root_causes if root_cause["id"] == task.task.data["cause"]
+                )
+                affected = [self._tests[name] for name in self._list_affected_tests(root_cause) if name != test]
+            request = VerifyRequest(
+                test=baseline.test, commit=task.commit, base=task.base or self._plan.base, affected_tests=[other.test for other in affected],
+                claim=task.claim, is_shared=bool(affected), base_run=baseline.failing_run if task.base == self._plan.base else None,
             )  # fmt: skip
-            keep = self._run.task_path(one.task.slug, "receipt")
+            receipt_dir = self._run.task_path(task.task.slug, "receipt")
             receipt = verify(
                 self._judges,
-                claim,
-                self._build_verify_options(one),
+                request,
+                self._build_verify_options(task),
                 source=self._run.repo,
-                shelf=self._cache,
-                keep=keep,
-                done=functools.partial(self._record_run, one.commit),
+                cache=self._cache,
+                artifacts_dir=receipt_dir,
+                on_run=functools.partial(self._record_run, task.commit),
             )
         row = receipt.to_dict()
-        with open(self._run.task_path(one.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
+        with open(self._run.task_path(task.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
             json.dump(row, file, indent=1)
         return row
 
-    def _is_untouched(self, one: TaskState) -> bool:
-        return one.commit == one.base == self._plan.base
+    def _is_untouched(self, task: TaskState) -> bool:
+        """True when the agent made no commit on the run's base."""
+        return task.commit == task.base == self._plan.base
 
-    def _build_verify_options(self, one: TaskState) -> VerifyOptions:
+    def _build_verify_options(self, task: TaskState) -> VerifyOptions:
         plan = self._plan
-        seed = int(one.task.slug[-6:], 16) if one.task.data["kind"] == "test" else 0
+        seed = int(task.task.slug[-6:], 16) if task.task.data["kind"] == "test" else 0
         return VerifyOptions(
             pytest=plan.pytest, args=plan.args, runs=plan.verify_k, timeout=plan.test_timeout, program=plan.program, level=plan.verify,
             seed=seed, policy=merged(DEFAULT, plan.policy),
         )  # fmt: skip
 
-    def _make_baseline_receipt(self, standing: BaselineResult, commit: str) -> Receipt:
-        """The receipt of a test that nobody changed: its baseline."""
-        verdict = {"pass": "confirmed", "flaky": "flaky"}.get(standing.verdict, "refuted")
-        reason = f"nothing was changed, and untouched it was: {standing.verdict}"
-        words = build_command(self._plan.pytest, self._plan.args, standing.test.id)
+    def _make_baseline_receipt(self, baseline: BaselineResult, commit: str) -> Receipt:
+        """Return the receipt of an unchanged test, which follows from its baseline."""
+        verdict = {"pass": "confirmed", "flaky": "flaky"}.get(baseline.verdict, "refuted")
+        reason = f"nothing was changed, and untouched it was: {baseline.verdict}"
+        command = build_command(self._plan.pytest, self._plan.args, baseline.test.id)
         return Receipt(
-            test=standing.test.id,
+            test=baseline.test.id,
             verdict=verdict,
             reason=reason,
             commit=commit,
-            command=words,
+            command=command,
             k=self._plan.k,
         )
 
-    def _record_run(self, commit: str, test: TestFunction, ran: TestRun) -> None:
-        self.receipt_runs.setdefault((commit, test.id), []).append(ran)
+    def _record_run(self, commit: str, test: TestFunction, test_run: TestRun) -> None:
+        self.receipt_runs.setdefault((commit, test.id), []).append(test_run)
 
-    def decide_outcome(self, one: TaskState) -> tuple[str, str | None]:
-        """What was claimed, if it was seen; else what it is instead."""
-        claimed = one.claim.get("outcome")
+    def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
+        """Return the claimed outcome if its receipt confirms it, else the receipt's verdict and reason."""
+        claimed = task.claim.get("outcome")
         if claimed is None:
-            return "failed", one.claim.get("closed") or _find_problem(one) or "it left no result"
+            return "failed", task.claim.get("closed") or _find_problem(task) or "it left no result"
         if claimed not in _PASSING_CLAIMS:
-            return str(claimed), _first_line(one.claim.get("summary"))
-        receipt = one.check or {"verdict": "unverified", "reason": "there is no commit"}
+            return str(claimed), _first_line(task.claim.get("summary"))
+        receipt = task.check or {"verdict": "unverified", "reason": "there is no commit"}
         if receipt["verdict"] == "confirmed":
-            return str(claimed), _find_problem(one)
+            return str(claimed), _find_problem(task)
         return str(receipt["verdict"]), str(receipt["reason"])
 
 
 def fingerprint_claim(claim: dict[str, Any]) -> str:
-    """What a result is known by."""
+    """Return a hash that identifies a claim."""
     return hashlib.sha256(json.dumps(claim, sort_keys=True).encode()).hexdigest()
 
 
-def _is_claimed_passing(one: TaskState) -> bool:
-    return one.claim.get("outcome") in _PASSING_CLAIMS and one.commit is not None
+def _is_claimed_passing(task: TaskState) -> bool:
+    return task.claim.get("outcome") in _PASSING_CLAIMS and task.commit is not None
 
 
-def _is_confirmed(one: TaskState) -> bool:
-    return one.state == "settled" and (one.check or {}).get("verdict") == "confirmed"
+def _is_confirmed(task: TaskState) -> bool:
+    return task.state == "settled" and (task.check or {}).get("verdict") == "confirmed"
 
 
-def _find_problem(one: TaskState) -> str | None:
-    """What was wrong with what came home, without what its agent was told to do about it."""
-    text = str(one.claim.get("problem") or "")
+def _find_problem(task: TaskState) -> str | None:
+    """Return what was wrong with the agent's work, without the instructions that the agent got about it."""
+    text = str(task.claim.get("problem") or "")
     listed = [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
     return " ".join(listed)[:300] or _first_line(text)
 

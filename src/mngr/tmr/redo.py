@@ -1,4 +1,4 @@
-"""A change that a person wants otherwise: the agent that made it is told so, in the same conversation, and its task is done again."""
+"""Asks the author of a change to revise it: sends the message into the same conversation and repeats the task."""
 
 from __future__ import annotations
 
@@ -33,61 +33,64 @@ Your commits are on the branch {branch}; go on there (`git switch {branch}` if y
 
 
 class RedoRequest(Struct):
-    """Who was told, and what it is about."""
+    """The agent that gets the message, and its task."""
 
     agent: str
-    other_agents: list[str]  # who made the same and were not told
+    other_agents: list[str]  # other agents that made the same change and get no message
     slug: str
 
 
 def request_redo(fleet: Fleet, run: RunDir, changes: Sequence[Change], message: str) -> RedoRequest:
-    """Put the task behind a change back, for the agent that did it; raises NotFound, MngrError."""
-    makers = {maker.agent: maker.task for change in changes for maker in change.made_by}
-    agent = _get_author(fleet, run, makers, message)
-    slug = makers[agent.name]
+    """Queue the task behind a change again, for the agent that did it. Raise NotFound or MngrError."""
+    task_by_agent = {author.agent: author.task for change in changes for author in change.made_by}
+    agent = _get_author(fleet, run, task_by_agent, message)
+    slug = task_by_agent[agent.name]
     with Journal(run.journal) as journal:
-        one = replay_rows(journal.rows).tasks[slug]
-        if one.state != "settled":
-            raise MngrError(f"{slug} is not settled yet: it is {one.state}", f"go on: mngr tmr resume {run.name}")
-        told = [row for row in journal.rows if _is_redo_row(row)]
+        task = replay_rows(journal.rows).tasks[slug]
+        if task.state != "settled":
+            raise MngrError(f"{slug} is not settled yet: it is {task.state}", f"go on: mngr tmr resume {run.name}")
+        redo_rows = [row for row in journal.rows if _is_redo_row(row)]
         text = _REDO_MESSAGE.format(
-            task=clean_line(one.task.title), message=message.strip(), branch=agent.branch,
-            number=1 + sum(row["slug"] == slug for row in told),
+            task=clean_line(task.task.title), message=message.strip(), branch=agent.branch,
+            number=1 + sum(row["slug"] == slug for row in redo_rows),
         )  # fmt: skip
-        data = {"who": agent.name, "tell": text, "answered": _fingerprint_claim(one), "spend": "redo"}
+        data = {"who": agent.name, "tell": text, "answered": _fingerprint_claim(task), "spend": "redo"}
         journal.write("again", slug=slug, data=data)
-    return RedoRequest(agent=agent.name, other_agents=[name for name in makers if name != agent.name], slug=slug)
+    return RedoRequest(agent=agent.name, other_agents=[name for name in task_by_agent if name != agent.name], slug=slug)
 
 
 def _get_author(fleet: Fleet, run: RunDir, tasks: dict[str, str], message: str) -> AgentView | TrashedAgent:
-    """The first of those who made it that is there, or can be brought back, and understands words."""
+    """Return the first author that exists or can be restored, and that understands messages."""
     names = list(tasks)
-    there: dict[str, AgentView | TrashedAgent] = dict(list_saved_agents(fleet, run, load_plan(run).on))
-    there |= {agent.name: agent for agent in fleet.list().agents}
-    found = [there[name] for name in names if name in there]
-    able = [agent for agent in found if agent.kind not in KINDS_WITHOUT_ANSWERS]
-    if able:
-        return able[0]
+    agents: dict[str, AgentView | TrashedAgent] = dict(list_saved_agents(fleet, run, load_plan(run).on))
+    agents |= {agent.name: agent for agent in fleet.list().agents}
+    authors = [agents[name] for name in names if name in agents]
+    answering = [agent for agent in authors if agent.kind not in KINDS_WITHOUT_ANSWERS]
+    if answering:
+        return answering[0]
     task = tasks[names[0]]
-    again = f"have another do it: mngr tmr retry {task} -m {clean_line(message, 60)!r} --agent KIND"
-    if found:
-        raise MngrError(f"{names[0]} is of kind {found[0].kind}, which understands no words", again)
-    raise NotFound(f"{' and '.join(names)} is not there any more", f"mngr undestroy --list; or {again}")
+    hint = f"have another do it: mngr tmr retry {task} -m {clean_line(message, 60)!r} --agent KIND"
+    if authors:
+        raise MngrError(f"{names[0]} is of kind {authors[0].kind}, which understands no words", hint)
+    raise NotFound(f"{' and '.join(names)} is not there any more", f"mngr undestroy --list; or {hint}")
 
 
 def restore_unanswered(local: Host, run: RunDir) -> dict[str, str]:
-    """Leave all as it was where nothing came of what was asked, be it by a command that was killed; why nothing came, by task."""
-    found = {}
+    """Restore each task whose agent did not answer the redo message. Return the reasons, by task.
+
+    This includes tasks of an earlier command that was killed.
+    """
+    reasons = {}
     with Journal(run.journal) as journal:
         rows = list(journal.rows)
-        now = replay_rows(rows).tasks
-        for slug, at in {row["slug"]: at for at, row in enumerate(rows) if _is_redo_row(row)}.items():
-            one, before = now[slug], replay_rows(rows[:at]).tasks[slug]
-            is_done = any(row["type"] == "restored" and row["slug"] == slug for row in rows[at:])
+        tasks = replay_rows(rows).tasks
+        for slug, index in {row["slug"]: index for index, row in enumerate(rows) if _is_redo_row(row)}.items():
+            task, before = tasks[slug], replay_rows(rows[:index]).tasks[slug]
+            is_done = any(row["type"] == "restored" and row["slug"] == slug for row in rows[index:])
             if (
                 is_done
-                or one.state != "settled"
-                or (one.outcome != "failed" and _fingerprint_claim(one) != _fingerprint_claim(before))
+                or task.state != "settled"
+                or (task.outcome != "failed" and _fingerprint_claim(task) != _fingerprint_claim(before))
             ):
                 continue
             if before.commit is not None and git.find_commit(local, run.repo, before.commit):
@@ -96,15 +99,15 @@ def restore_unanswered(local: Host, run: RunDir) -> dict[str, str]:
                 "restored", slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
                 reason=before.reason,
             )  # fmt: skip
-            found[slug] = one.reason or "it did not answer"
-    return found
+            reasons[slug] = task.reason or "it did not answer"
+    return reasons
 
 
 def _is_redo_row(row: dict[str, Any]) -> bool:
-    """Whether it puts a task back for who did it."""
+    """True when the row queues a task again for the agent that did it."""
     return row["type"] == "again" and "tell" in (row.get("data") or {})
 
 
-def _fingerprint_claim(one: TaskState) -> str:
-    """What an agent said, without what we said of it."""
-    return fingerprint_claim({key: value for key, value in one.claim.items() if key not in ("closed", "problem")})
+def _fingerprint_claim(task: TaskState) -> str:
+    """Return a hash of the agent's claim, without the keys that mngr added."""
+    return fingerprint_claim({key: value for key, value in task.claim.items() if key not in ("closed", "problem")})

@@ -1,4 +1,4 @@
-"""What was found out once and need not be found out again: small JSON files under names that say what they depend on."""
+"""A cache of results as small JSON files. The name of a file is a hash of everything that its result depends on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import time
 from typing import Any
 
 _CACHE_DIR = os.path.join(".mngr", "cache")
-_MAX_AGE_DAYS = 30  # that an entry is kept without being asked for
+_MAX_AGE_DAYS = 30  # days that an unused entry is kept
 
 
 class ResultCache:
-    """One kind of entries of a project. What cannot be read is not there; it only saves time."""
+    """The entries of one kind in a project. The cache only saves time: an unreadable entry counts as missing."""
 
     def __init__(self, root: str, kind: str) -> None:
         self._root, self._kind = root, kind
@@ -22,18 +22,18 @@ class ResultCache:
         self._delete_old_entries()
 
     def find(self, key: object) -> Any:
-        """What was put there under the key, or None."""
+        """Return the value of the key, or None."""
         path = self._path(key)
         try:
             with open(path, encoding="utf-8") as file:
-                found = json.load(file)
+                value = json.load(file)
             os.utime(path)
         except (OSError, ValueError):
             return None
-        return found
+        return value
 
     def put(self, key: object, value: Any) -> None:
-        """Keep it; a full disk is no reason to stop."""
+        """Save the value. A full disk is ignored."""
         path = self._path(key)
         try:
             make_cache_dir(self._root, self._kind)
@@ -44,11 +44,12 @@ class ResultCache:
             return
 
     def _path(self, key: object) -> str:
+        """Return the file of a key."""
         text = json.dumps(key, sort_keys=True)
         return os.path.join(self._dir, hashlib.sha256(text.encode()).hexdigest()[:32] + ".json")
 
     def _delete_old_entries(self) -> None:
-        """Take away what nobody has asked for in a month."""
+        """Delete the entries that were not used for a month."""
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._dir):
                 if time.time() - entry.stat().st_mtime > _MAX_AGE_DAYS * 86400:
@@ -56,11 +57,11 @@ class ResultCache:
 
 
 def make_cache_dir(root: str, kind: str) -> str:
-    """The directory of a kind, which git never sees."""
-    place = os.path.join(root, _CACHE_DIR, kind)
-    os.makedirs(place, exist_ok=True)
+    """Create the cache directory of a kind, ignored by git, and return it."""
+    cache_dir = os.path.join(root, _CACHE_DIR, kind)
+    os.makedirs(cache_dir, exist_ok=True)
     ignore = os.path.join(root, _CACHE_DIR, ".gitignore")
     if not os.path.exists(ignore):
         with open(ignore, "w", encoding="utf-8") as file:
             file.write("*\n")
-    return place
+    return cache_dir

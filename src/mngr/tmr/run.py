@@ -1,4 +1,4 @@
-"""A run from its plan to its end: prepare, then the engine with the recipe for tests; the same when it goes on."""
+"""Executes a run from its plan to its end: prepares it, then runs the scheduler. Resuming a run takes the same path."""
 
 from __future__ import annotations
 
@@ -35,41 +35,46 @@ def execute_run(
     fleet: Fleet,
     run: RunDir,
     limits: RunLimits,
-    say: RowListener,
-    agree: Callable[[Estimate], bool] | None = None,
+    on_row: RowListener,
+    confirm: Callable[[Estimate], bool] | None = None,
 ) -> RunState:
-    """Take a run as far as it gets; raises MngrError when its tests cannot be run, or when another process has it.
+    """Run as far as possible and return the state. `confirm` is asked before the first agent is created.
 
-    `agree` is asked before the first agent is made.
+    Raise MngrError when the tests cannot be run, or when another process executes the run.
     """
     plan = load_plan(run)
     local = fleet.context.local_host
     with Journal(run.journal) as journal:
-        rooms = CleanRoomPool(fleet, run.name, run.repo, walls=choose_sandbox(fleet, plan))
-        judges = open_clean_rooms(fleet, run, plan) if plan.verify_on else rooms
-        judges.remove_leftovers("room", "judge")  # not the jury: an integration may go on beside
-        prepared = prepare_run(local, run, plan, rooms, journal, say)
+        clean_rooms = CleanRoomPool(fleet, run.name, run.repo, walls=choose_sandbox(fleet, plan))
+        verify_rooms = open_clean_rooms(fleet, run, plan) if plan.verify_on else clean_rooms
+        # not those of an integration, which may be running at the same time
+        verify_rooms.remove_leftovers("room", "judge")
+        prepared = prepare_run(local, run, plan, clean_rooms, journal, on_row)
         _write_json(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.root_causes})
-        found = list_cited_blocks(local, run.repo, plan.base, prepared.tests)
-        blocks = {test: "\n\n".join(texts) for test, texts in found.items()}
-        recipe = TmrRecipe(local, run, plan, prepared, judges, blocks)
-        if agree is not None and not replay_rows(journal.rows).tasks:
-            briefs = [recipe.build_test_prompt(one) for one in prepared.selected_tests]
-            expected = estimate_run(plan, prepared, RunHistory(run.root), briefs, limits.max_agents, rooms.max_rooms)
-            say(journal.write("estimate", **expected.to_dict()))
-            if not agree(expected):
+        cited = list_cited_blocks(local, run.repo, plan.base, prepared.tests)
+        blocks = {test: "\n\n".join(texts) for test, texts in cited.items()}
+        recipe = TmrRecipe(local, run, plan, prepared, verify_rooms, blocks)
+        if confirm is not None and not replay_rows(journal.rows).tasks:
+            prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
+            estimate = estimate_run(
+                plan, prepared, RunHistory(run.root), prompts, limits.max_agents, clean_rooms.max_rooms
+            )
+            on_row(journal.write("estimate", **estimate.to_dict()))
+            if not confirm(estimate):
                 return replay_rows(journal.rows)
-        engine = Scheduler(fleet, run, journal, recipe, build_agent_options(plan), limits, say, checks=rooms.max_rooms)
+        scheduler = Scheduler(
+            fleet, run, journal, recipe, build_agent_options(plan), limits, on_row, checks=clean_rooms.max_rooms
+        )
         try:
-            return engine.run()
+            return scheduler.run()
         finally:
             save_history(local, run, plan, replay_rows(journal.rows), prepared)
             record_flaky_tests(local, run, plan, replay_rows(journal.rows), list(recipe.receipt_runs.values()))
-            judges.release_hosts()
+            verify_rooms.release_hosts()
 
 
 def choose_sandbox(fleet: Fleet, plan: RunPlan) -> CleanRoomSandbox | None:
-    """What is around the tests that we run."""
+    """Return the sandbox for the tests that mngr runs, or None without isolation."""
     show = fleet.context.load_project_settings(None).get("sandbox.show") or []
     return parse_isolation(plan.walls, plan.pytest[0], show)
 
@@ -77,13 +82,15 @@ def choose_sandbox(fleet: Fleet, plan: RunPlan) -> CleanRoomSandbox | None:
 def open_clean_rooms(
     fleet: Fleet, run: RunDir, plan: RunPlan, called: str = "judge", at_once: int | None = None
 ) -> CleanRoomPool:
-    """Rooms in which claims are checked."""
-    walls = choose_sandbox(fleet, plan)
-    return CleanRoomPool(fleet, run.name, run.repo, walls=walls, on=plan.verify_on, called=called, at_once=at_once)
+    """Return the pool of clean rooms in which claims are verified."""
+    sandbox = choose_sandbox(fleet, plan)
+    return CleanRoomPool(
+        fleet, run.name, run.repo, walls=sandbox, on=plan.verify_on, name_prefix=called, at_once=at_once
+    )
 
 
 def build_agent_options(plan: RunPlan) -> AgentOptions:
-    """Who does it, and where."""
+    """Return the agents' options from the plan."""
     return AgentOptions(
         agent=plan.agent, args=plan.agent_args, on=plan.on, per_host=plan.per_host, keep_hosts=plan.keep_hosts, transfer=plan.transfer, sandbox=plan.sandbox,
         network=plan.network, yolo=plan.yolo, prefix="tmr",
@@ -91,34 +98,34 @@ def build_agent_options(plan: RunPlan) -> AgentOptions:
 
 
 def save_history(local: Host, run: RunDir, plan: RunPlan, state: RunState, prepared: PreparedTests) -> None:
-    """What the next run should know of this one."""
-    prints: dict[str, Fingerprinter] = {}
-    found = []
-    for one in state.list_in_state("settled"):
-        if one.task.data.get("kind") != "test" or one.task.title not in prepared.tests:
+    """Save how each test ended, for the next run."""
+    fingerprinters: dict[str, Fingerprinter] = {}
+    entries = []
+    for task in state.list_in_state("settled"):
+        if task.task.data.get("kind") != "test" or task.task.title not in prepared.tests:
             continue
-        standing = prepared.tests[one.task.title]
-        commit = one.commit or one.base or plan.base
-        if commit not in prints:
-            prints[commit] = Fingerprinter(local, run.repo, commit, plan.tutorial)
-        used = one.usage
-        found.append(
+        baseline = prepared.tests[task.task.title]
+        commit = task.commit or task.base or plan.base
+        if commit not in fingerprinters:
+            fingerprinters[commit] = Fingerprinter(local, run.repo, commit, plan.tutorial)
+        usage = task.usage
+        entries.append(
             HistoryEntry(
-                test=one.task.title, outcome=str(one.outcome), verdict=(one.check or {}).get("verdict"), run=run.name,
-                at=one.ended_at or clock.format_timestamp(), print=prints[commit].fingerprint_test(standing.test.path), seconds=standing.seconds,
-                tokens=int(used.get("input_tokens") or 0) + int(used.get("output_tokens") or 0),
-                cost=used.get("cost_usd"), reason=one.reason,
+                test=task.task.title, outcome=str(task.outcome), verdict=(task.check or {}).get("verdict"), run=run.name,
+                at=task.ended_at or clock.format_timestamp(), print=fingerprinters[commit].fingerprint_test(baseline.test.path), seconds=baseline.seconds,
+                tokens=int(usage.get("input_tokens") or 0) + int(usage.get("output_tokens") or 0),
+                cost=usage.get("cost_usd"), reason=task.reason,
             )
         )  # fmt: skip
-    if found:
-        RunHistory(run.root).add(found)
+    if entries:
+        RunHistory(run.root).add(entries)
 
 
 def record_flaky_tests(
-    local: Host, run: RunDir, plan: RunPlan, state: RunState, seen: Sequence[list[TestRun]]
+    local: Host, run: RunDir, plan: RunPlan, state: RunState, receipt_runs: Sequence[list[TestRun]]
 ) -> list[FlakyTest]:
-    """Keep which tests passed and failed without a change, and what may be behind it."""
-    groups = [*list_baseline_runs(state.recipe_rows).values(), *seen]
+    """Record the tests that both passed and failed without a change. Return them with possible causes."""
+    groups = [*list_baseline_runs(state.recipe_rows).values(), *receipt_runs]
     flaky = FlakyTestFile(run.root)
     sources: dict[str, str] = {}
     for test in {group[0].test for group in groups if has_mixed_outcomes(group)}:
@@ -128,6 +135,7 @@ def record_flaky_tests(
 
 
 def _write_json(path: str, data: dict[str, Any]) -> None:
+    """Replace a JSON file in one step."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(data, file, indent=1)
     os.replace(path + ".new", path)

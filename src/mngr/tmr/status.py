@@ -1,4 +1,4 @@
-"""How a run stands, from its journal alone: for `tmr status`, and for whoever watches."""
+"""The status of a run, read from its journal, for `tmr status` and the dashboard."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ from mngr.tmr.changes.excluded import list_unrepaired_causes
 from mngr.tmr.commits.untrusted import clean_line, is_commit_id
 from mngr.tmr.plan import load_plan
 
-_MAX_HEADS = 500  # commits that are compared
+_MAX_HEADS = 500  # commits that are compared at most
 _PREPARING_TEXT = "a host is being prepared, which all others are made from"
 
 
 def build_status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
-    """`tasks`, `clusters`, `alerts`, `budget`, `counts` and how the run goes; with a host also who is `converging`."""
+    """Return the status as a dict: `tasks`, `clusters`, `alerts`, `budget`, `counts` and others.
+
+    With a host, it includes the tasks that are `converging` on the same lines.
+    """
     rows = read_journal(run.journal)
     state = replay_rows(rows)
-    tasks = [_summarize_task(one) for one in state.tasks.values()]
+    tasks = [_summarize_task(task_state) for task_state in state.tasks.values()]
     counts: dict[str, int] = {}
     for task in tasks:
-        word = task["outcome"] or task["state"]
-        counts[word] = counts.get(word, 0) + 1
-    skipped, asked = state.recipe_rows.get("skip", []), _load_question_state(run)
+        label = task["outcome"] or task["state"]
+        counts[label] = counts.get(label, 0) + 1
+    skipped, question_state = state.recipe_rows.get("skip", []), _load_question_state(run)
     return {
         "run": run.name,
         "state": _decide_state(run, rows, state.is_finished),
@@ -46,8 +49,11 @@ def build_status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
         "waits": state.wait_reason or (_PREPARING_TEXT if state.pending_snapshot else None),
         "budget": _summarize_budget(
             tasks,
-            [_refresh_host(local, *one) for one in (*state.hosts.items(), *asked.hosts.items())],
-            list(asked.tasks.values()),
+            [
+                _refresh_host(local, *name_and_host)
+                for name_and_host in (*state.hosts.items(), *question_state.hosts.items())
+            ],
+            list(question_state.tasks.values()),
         ),
         "counts": counts,
         **({} if local is None else {"converging": _list_overlapping_work(local, run, state)}),
@@ -55,86 +61,94 @@ def build_status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
 
 
 def _list_overlapping_work(local: Host, run: RunDir, state: RunState) -> list[dict[str, Any]]:
-    """Where several agents work on the same lines, by what was brought home so far; those of one base are compared."""
+    """Return the places where several agents changed the same lines, by the work collected so far.
+
+    Only tasks with the same base are compared.
+    """
     try:
         plan = load_plan(run)
         bases: dict[str, dict[str, str]] = {}
-        for slug, one in list(state.tasks.items())[:_MAX_HEADS]:
-            base = one.base or plan.base
-            if is_commit_id(one.commit) and is_commit_id(base) and one.commit != base:
-                bases.setdefault(base, {})[slug] = str(one.commit)
-        found: list[dict[str, Any]] = []
+        for slug, task in list(state.tasks.items())[:_MAX_HEADS]:
+            base = task.base or plan.base
+            if is_commit_id(task.commit) and is_commit_id(base) and task.commit != base:
+                bases.setdefault(base, {})[slug] = str(task.commit)
+        overlaps: list[dict[str, Any]] = []
         for base, heads in sorted(bases.items()):
-            for meeting in list_overlaps(local, run.repo, base, heads):
-                found.append({**meeting.to_dict(), "path": clean_line(meeting.path, 1000)})
-    except MngrError:  # a run of map, or of which too little is there
+            for overlap in list_overlaps(local, run.repo, base, heads):
+                overlaps.append({**overlap.to_dict(), "path": clean_line(overlap.path, 1000)})
+    except MngrError:  # a run of `mngr map`, or one with too little data yet
         return []
-    return sorted(found, key=lambda row: (-len(row["who"]), row["path"], row["first"]))
+    return sorted(overlaps, key=lambda row: (-len(row["who"]), row["path"], row["first"]))
 
 
-def _decide_state(run: RunDir, rows: list[dict[str, Any]], is_over: bool) -> str:
+def _decide_state(run: RunDir, rows: list[dict[str, Any]], is_finished: bool) -> str:
     if find_writer(run.journal) is not None:
         return "running"
-    if is_over:
+    if is_finished:
         return "settled"
     return "parked" if rows and rows[-1]["type"] == "ended" else "interrupted"
 
 
-def _summarize_task(one: TaskState) -> dict[str, Any]:
-    began = clock.parse_timestamp(one.began_at) if one.began_at else None
-    ended = clock.parse_timestamp(one.ended_at) if one.ended_at else time.time()
+def _summarize_task(task: TaskState) -> dict[str, Any]:
+    began = clock.parse_timestamp(task.began_at) if task.began_at else None
+    ended = clock.parse_timestamp(task.ended_at) if task.ended_at else time.time()
     return {
-        "task": one.task.title,
-        "slug": one.task.slug,
-        "state": one.state,
-        "outcome": one.outcome,
-        "reason": one.reason,
-        "claimed": one.claim.get("outcome"),
-        "verdict": (one.check or {}).get("verdict"),
-        "findings": [row for name in ("policy", "guard", "findings") for row in (one.check or {}).get(name) or ()],
-        "cluster": one.task.data.get("cause"),
-        "agent": one.agent,
-        "host": one.host,
-        "commit": one.commit,
-        "attempt": one.attempt,
-        "reminders": one.reminders,
-        "parked_until": one.parked_until,
+        "task": task.task.title,
+        "slug": task.task.slug,
+        "state": task.state,
+        "outcome": task.outcome,
+        "reason": task.reason,
+        "claimed": task.claim.get("outcome"),
+        "verdict": (task.check or {}).get("verdict"),
+        "findings": [row for name in ("policy", "guard", "findings") for row in (task.check or {}).get(name) or ()],
+        "cluster": task.task.data.get("cause"),
+        "agent": task.agent,
+        "host": task.host,
+        "commit": task.commit,
+        "attempt": task.attempt,
+        "reminders": task.reminders,
+        "parked_until": task.parked_until,
         "seconds": None if began is None else round(ended - began, 1),
-        "usage": one.usage or None,
-        "spend": one.spend,
-        "before_edit": one.before_edit,
+        "usage": task.usage or None,
+        "spend": task.spend,
+        "before_edit": task.before_edit,
     }
 
 
 def _refresh_host(local: Host | None, name: str, host: RunHost) -> RunHost:
-    """A host that somebody destroyed since costs nothing any more."""
+    """Return the host, with its billing ended if it was destroyed since the last journal row."""
     home = None if local is None or host.billed_since is None else local.home
     if home is None or registry.find_facts(home, host.provider, name) is not None:
         return host
     if registry.find_facts(home, host.provider, name, "gone") is None:
         return host
-    gone = time.time() - registry.get_age(home, host.provider, name, "gone")
-    return host.stop_billing(clock.format_timestamp(gone), "gone")
+    gone_at = time.time() - registry.get_age(home, host.provider, name, "gone")
+    return host.stop_billing(clock.format_timestamp(gone_at), "gone")
 
 
 def _load_question_state(run: RunDir) -> RunState:
-    """What agents were asked when the run was integrated."""
+    """Return the state of the questions that the run's integration asked agents."""
     return replay_rows(read_journal(os.path.join(run.path, "integrate", "journal.jsonl")))
 
 
-def _summarize_budget(tasks: list[dict[str, Any]], hosts: list[RunHost], asked: list[TaskState]) -> dict[str, Any]:
-    """What was used in all, and what for; tokens before the first edit, of those that made one; what hosts cost."""
+def _summarize_budget(tasks: list[dict[str, Any]], hosts: list[RunHost], questions: list[TaskState]) -> dict[str, Any]:
+    """Return the total usage, the usage by purpose, the cost of the hosts, and the tokens before the first edit.
+
+    The last value is the average over the agents that edited a file.
+    """
     total: dict[str, Any] = {}
     spend: dict[str, dict[str, Any]] = {}
-    rows = [(task["usage"], task["spend"]) for task in tasks] + [(one.usage, one.spend) for one in asked]
-    for usage, kinds in rows:
+    rows = [(task["usage"], task["spend"]) for task in tasks] + [
+        (question.usage, question.spend) for question in questions
+    ]
+    for usage, spend_by_kind in rows:
         total = add_usage(total, usage) if usage else total
-        for kind, used in kinds.items():
-            spend[kind] = add_usage(spend.get(kind, {}), used)
-    before = [task["before_edit"] for task in tasks if task["before_edit"] is not None]
+        for kind, kind_usage in spend_by_kind.items():
+            spend[kind] = add_usage(spend.get(kind, {}), kind_usage)
+    before_edit = [task["before_edit"] for task in tasks if task["before_edit"] is not None]
     return {
         **(total or {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}),
         "spend": spend,
-        "before_edit": round(sum(before) / len(before)) if before else None,
+        "before_edit": round(sum(before_edit) / len(before_edit)) if before_edit else None,
         "hosts": host_costs.summarize_costs(hosts),
     }

@@ -1,4 +1,4 @@
-"""From a tutorial script to the tests that cite it: blocks, citations, what is missing between them.
+"""Compares a tutorial script with the tests that cite its blocks.
 
 Start with `blocks.py` and `check.py`.
 """

@@ -1,4 +1,4 @@
-"""A shell script as blocks: runs of lines that a reader takes in one go, under headings."""
+"""Splits a tutorial script into blocks: groups of lines without an empty line, under headings."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import Struct
 from mngr.tutorial.shell_lexer import ShellLexer
 
-_MAX_PROBLEMS = 20  # after so many the rest is cut at empty lines alone
+_MAX_PROBLEMS = 20  # after so many problems the rest is split only at empty lines
 _RULE_LINE = r"(?:={3,}|-{3,}|\*{3,}|~{3,}|_{3,}|\+{3,}|[─━═]{2,})"
 _BARE_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}[ \t]*#*|#{{3,}}")  # `# ----`, `#####`
 _TITLED_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}.*\w|#{{3,}}[ \t]*[^#\s]")  # `# --- x ---`, `### x`
 _SET_COMMAND = re.compile(r"(set|shopt)([ \t]+[^;&|<>()`]*)?")
 _SHELL_SHEBANG = re.compile(r"^#!.*\b(sh|bash|dash|zsh|ksh|mksh|ash|busybox|bats)\b")
-_NON_BASH_SHEBANG = re.compile(r"#!.*\b(zsh|ksh|mksh|busybox|bats)\b")  # bash cannot read all that they can
+_NON_BASH_SHEBANG = re.compile(
+    r"#!.*\b(zsh|ksh|mksh|busybox|bats)\b"
+)  # bash cannot parse everything that these shells can
 _PYTHON_LINE = re.compile(r"^(import [\w.]+|from [\w.]+ import |(async )?def \w+\(|class \w+)", re.MULTILINE)
 
 
 class Block(Struct):
-    """A run of lines with no empty line between them."""
+    """A group of lines without an empty line between them."""
 
     id: str
     slug: str
@@ -35,7 +37,7 @@ class Block(Struct):
 
 
 class EmptyHeading(Struct):
-    """A heading with no block under it: somebody must still write what it promises."""
+    """A heading without a block under it, which someone still has to write."""
 
     line: int
     section: str | None
@@ -44,7 +46,7 @@ class EmptyHeading(Struct):
 
 
 class ReadProblem(Struct):
-    """What could not be read, and where; the rest went on."""
+    """A part of a file that could not be read, and why. Reading continued after it."""
 
     path: str
     line: int
@@ -55,7 +57,7 @@ class ReadProblem(Struct):
 
 
 class TutorialScript(Struct):
-    """A tutorial as it was read."""
+    """A parsed tutorial script."""
 
     path: str
     blocks: list[Block]
@@ -64,7 +66,7 @@ class TutorialScript(Struct):
 
 
 class _Paragraph(Struct):
-    """Lines as they stand, and the commands among them."""
+    """Lines without an empty line between them, and the commands in these lines."""
 
     line: int
     lines: list[str]
@@ -76,91 +78,91 @@ class _Paragraph(Struct):
 
     @property
     def is_heading(self) -> bool:
-        """Whether all of it is comment; the line that names the shell is none."""
+        """True when every line is a comment. A shebang line is not a comment."""
         return all(line.lstrip().startswith("#") and not line.startswith("#!") for line in self.lines)
 
 
-def read_script(path: str, shown: str | None = None) -> TutorialScript:
-    """The script in a file, by the name it is shown under; raises MngrError when it is none."""
-    shown = shown or path
+def read_script(path: str, display_path: str | None = None) -> TutorialScript:
+    """Return the script in a file. Raise MngrError when the file is not a shell script."""
+    display_path = display_path or path
     try:
         with open(path, "rb") as file:
             data = file.read()
     except FileNotFoundError:
         hint = "name another one, or write it down: mngr config set tutorial.file FILE"
-        raise NotFound(f"there is no script {shown}", hint) from None
+        raise NotFound(f"there is no script {display_path}", hint) from None
     except OSError as error:
-        raise MngrError(f"cannot read {shown}: {error.strerror}", "name the tutorial script") from None
+        raise MngrError(f"cannot read {display_path}: {error.strerror}", "name the tutorial script") from None
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
-        raise MngrError(f"{shown}:{line}: this is no text, so it is no shell script", "name the tutorial script")
+        raise MngrError(f"{display_path}:{line}: this is no text, so it is no shell script", "name the tutorial script")
     problems = []
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        problems.append(ReadProblem(path=shown, line=line, message="this is not UTF-8"))
+        problems.append(ReadProblem(path=display_path, line=line, message="this is not UTF-8"))
         text = data.decode("utf-8-sig", "replace")
-    strange = _identify_other_language(text)
-    if strange:
-        raise MngrError(f"{shown}:1: this is {strange}, not a shell script", "name the tutorial script")
-    script = parse_script(text, shown)
-    problems += script.problems or _list_syntax_errors(text, shown)
+    language = _identify_other_language(text)
+    if language:
+        raise MngrError(f"{display_path}:1: this is {language}, not a shell script", "name the tutorial script")
+    script = parse_script(text, display_path)
+    problems += script.problems or _list_syntax_errors(text, display_path)
     return script.replace(problems=problems)
 
 
 def parse_script(text: str, path: str = "-") -> TutorialScript:
-    """A script that is at hand as text; never raises."""
+    """Return the script in a text. It never raises."""
     paragraphs, problems = _split_paragraphs(split_lines(text), path)
     banners = [_find_section_title(paragraph) for paragraph in paragraphs]
     blocks: list[Block] = []
-    blanks: list[EmptyHeading] = []
+    empty_headings: list[EmptyHeading] = []
     section: str | None = None
-    for at, (paragraph, banner) in enumerate(zip(paragraphs, banners, strict=True)):
+    for index, (paragraph, banner) in enumerate(zip(paragraphs, banners, strict=True)):
         if banner is not None:
             section = banner
         elif paragraph.is_heading and not any(banners):
             section = _get_title(paragraph.lines)
         if not paragraph.is_heading:
             blocks.append(_build_block(paragraph, section))
-        elif _is_empty_heading(at, paragraphs, banners):
-            blanks.append(_build_empty_heading(paragraph, section))
-    return TutorialScript(path=path, blocks=blocks, empty_headings=blanks, problems=problems)
+        elif _is_empty_heading(index, paragraphs, banners):
+            empty_headings.append(_build_empty_heading(paragraph, section))
+    return TutorialScript(path=path, blocks=blocks, empty_headings=empty_headings, problems=problems)
 
 
-def _is_empty_heading(at: int, paragraphs: list[_Paragraph], banners: list[str | None]) -> bool:
-    """Whether the heading at `at` has no block under it."""
-    if at + 1 == len(paragraphs):
+def _is_empty_heading(index: int, paragraphs: list[_Paragraph], banners: list[str | None]) -> bool:
+    """True when the heading at `index` has no block under it."""
+    if index + 1 == len(paragraphs):
         return True
-    this, following = paragraphs[at], paragraphs[at + 1]
+    heading, following = paragraphs[index], paragraphs[index + 1]
     if following.is_heading:
-        return banners[at] is None or banners[at + 1] is not None
-    # Where banners are the headings, a line such as `# by label` above a block with a comment of its own waits for one too.
-    said = this.lines[0].strip()
-    is_short = banners[at] is None and len(this.lines) == 1 and said[-1] not in ".:!?"
+        return banners[index] is None or banners[index + 1] is not None
+    # With banners, a short line such as `# by label` above a block with its own comment is an empty heading, too.
+    title = heading.lines[0].strip()
+    is_short = banners[index] is None and len(heading.lines) == 1 and title[-1] not in ".:!?"
     return is_short and any(banners) and following.lines[0].lstrip().startswith("# ")
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines, whatever ends them."""
+    """Return the lines of a text with any line ends."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
 def normalize_text(text: str) -> str:
-    """`text` without what does not matter: indentation, line ends, empty lines around it."""
+    """Return `text` without indentation, line ends and surrounding empty lines."""
     return "\n".join(line.strip() for line in split_lines(text)).strip("\n")
 
 
 def compute_block_id(text: str) -> str:
-    """What a block is known by: the hash of what it says."""
+    """Return the id of a block: a hash of its normalized text."""
     return hashlib.sha256(normalize_text(text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _identify_other_language(text: str) -> str | None:
-    """What a text is that is no shell script, None when it may be one."""
-    first = text.split("\n", 1)[0].strip()
-    if first.startswith("#!") and not _SHELL_SHEBANG.match(first):
-        return f"a script for {first[2:].strip()}"
+    """Return the language of a text that is not a shell script, or None when it may be one."""
+    first_line = text.split("\n", 1)[0].strip()
+    if first_line.startswith("#!") and not _SHELL_SHEBANG.match(first_line):
+        return f"a script for {first_line[2:].strip()}"
     if text.lstrip()[:1] in ("{", "["):
         import json
 
@@ -180,44 +182,49 @@ def _identify_other_language(text: str) -> str | None:
     return "Python"
 
 
-def _list_syntax_errors(text: str, shown: str) -> list[ReadProblem]:
-    """What bash says that is no shell, where it is there to ask; nothing of the script is run."""
+def _list_syntax_errors(text: str, display_path: str) -> list[ReadProblem]:
+    """Return the syntax errors that `bash -n` reports, if bash is installed. mngr runs nothing of the script."""
     if _NON_BASH_SHEBANG.match(text):
         return []
-    said = shell.run(
+    outcome = shell.run(
         ["sh", "-c", "command -v bash >/dev/null && LC_ALL=C exec bash -O extglob -n"],
         stdin="\n".join(split_lines(text)).encode("utf-8", "replace"),
     )
-    found = re.search(r"line (\d+): (syntax error.*)", said.err.decode("utf-8", "replace"))
-    return [ReadProblem(path=shown, line=int(found[1]), message=f"this is no shell: {found[2]}")] if found else []
+    match = re.search(r"line (\d+): (syntax error.*)", outcome.err.decode("utf-8", "replace"))
+    return (
+        [ReadProblem(path=display_path, line=int(match[1]), message=f"this is no shell: {match[2]}")] if match else []
+    )
 
 
 def _split_paragraphs(lines: list[str], path: str) -> tuple[list[_Paragraph], list[ReadProblem]]:
-    """The script in pieces. What is never closed is named, held to end with its line, and the reading goes on after it."""
+    """Split the script into paragraphs.
+
+    If a quote or here-document is never closed, note it, end it with its line and continue after it.
+    """
     paragraphs: list[_Paragraph] = []
     problems: list[ReadProblem] = []
-    cut: set[int] = set()
-    at = 0
-    while at < len(lines):
-        if not lines[at].strip():
-            at += 1
+    unclosed_lines: set[int] = set()
+    index = 0
+    while index < len(lines):
+        if not lines[index].strip():
+            index += 1
             continue
-        paragraph, culprit = _read_paragraph(lines, at, cut, carries=len(problems) < _MAX_PROBLEMS)
-        if culprit:
-            problems.append(ReadProblem(path=path, line=culprit[0], message=culprit[1]))
-            cut.add(culprit[0])
+        paragraph, unclosed = _read_paragraph(lines, index, unclosed_lines, join_lines=len(problems) < _MAX_PROBLEMS)
+        if unclosed:
+            problems.append(ReadProblem(path=path, line=unclosed[0], message=unclosed[1]))
+            unclosed_lines.add(unclosed[0])
             continue
         paragraphs.append(paragraph)
-        at += len(paragraph.lines)
+        index += len(paragraph.lines)
     return paragraphs, problems
 
 
 def _read_paragraph(
-    lines: list[str], start: int, cut: set[int], *, carries: bool
+    lines: list[str], start: int, unclosed_lines: set[int], *, join_lines: bool
 ) -> tuple[_Paragraph, tuple[int, str] | None]:
-    """The paragraph at `start`, and what is never closed in it: the line it begins in, and what to say of it."""
+    """Return the paragraph at `start`, and the line and description of anything in it that is never closed."""
     lexer = ShellLexer()
-    suspect: tuple[int, str] | None = None  # the first quote that goes over an empty line
+    suspect: tuple[int, str] | None = None  # the first quote that spans an empty line
     commands = _CommandBuilder()
     end = start
     for number in range(start + 1, len(lines) + 1):
@@ -226,50 +233,52 @@ def _read_paragraph(
             if not lexer.is_inside_open_text:
                 break
             suspect = suspect or lexer.outermost_open_quote
-        joined, quoted = lexer.is_escaped, lexer.is_quoted or lexer.pending_here_document is not None
+        is_joined, is_quoted = lexer.is_escaped, lexer.is_quoted or lexer.pending_here_document is not None
         code = lexer.add_line(line, number)
-        if number in cut or not carries:
+        if number in unclosed_lines or not join_lines:
             lexer = ShellLexer()
-        commands.add_line(code, joined=joined, quoted=quoted, goes_on=lexer.is_inside_open_text or lexer.is_compound)
+        commands.add_line(
+            code, is_joined=is_joined, is_quoted=is_quoted, continues=lexer.is_inside_open_text or lexer.is_compound
+        )
         end = number
     paragraph = _Paragraph(line=start + 1, lines=lines[start:end], commands=commands.finish())
-    document = lexer.pending_here_document
-    if document:
-        return paragraph, (document.line, f"the here-document {document.delimiter!r} has no end")
+    here_document = lexer.pending_here_document
+    if here_document:
+        return paragraph, (here_document.line, f"the here-document {here_document.delimiter!r} has no end")
     if lexer.outermost_open_quote:
-        line_of, sign = suspect or lexer.outermost_open_quote
-        return paragraph, (line_of, f"the {sign} is never closed")
+        start_line, sign = suspect or lexer.outermost_open_quote
+        return paragraph, (start_line, f"the {sign} is never closed")
     return paragraph, None
 
 
 class _CommandBuilder:
-    """Lines of code put together to commands."""
+    """Joins lines of code to commands."""
 
     def __init__(self) -> None:
         self._done: list[str] = []
         self._current = ""
         self._is_open = False
 
-    def add_line(self, code: str, *, joined: bool, quoted: bool, goes_on: bool) -> None:
-        """The next line: `joined` by a backslash to the one before, or begun inside a quote."""
+    def add_line(self, code: str, *, is_joined: bool, is_quoted: bool, continues: bool) -> None:
+        """Add the next line. A backslash `joined` it to the one before, or it begins inside a quote."""
         if not self._is_open:
             self._current = code.lstrip()
-        elif joined and quoted:
+        elif is_joined and is_quoted:
             self._current = self._current[:-1] + code
-        elif joined:
+        elif is_joined:
             gap = " " if self._current[-2:-1].isspace() or code[:1].isspace() else ""
             self._current = self._current[:-1].rstrip() + gap + code.lstrip()
-        elif code.strip() or quoted:
+        elif code.strip() or is_quoted:
             self._current += "\n" + code
-        self._is_open = goes_on
-        if not goes_on:
+        self._is_open = continues
+        if not continues:
             self._finish_command()
 
     def finish(self) -> list[str]:
-        """All commands; what is still open is one too."""
+        """Return all commands, including one that is still open."""
         self._finish_command()
-        shown = [command for command in self._done if not command.startswith("#!")]
-        return [] if all(_is_only_set(command) for command in shown) else shown
+        commands = [command for command in self._done if not command.startswith("#!")]
+        return [] if all(_is_only_set(command) for command in commands) else commands
 
     def _finish_command(self) -> None:
         command, self._current = self._current.rstrip(), ""
@@ -298,41 +307,45 @@ def _build_empty_heading(paragraph: _Paragraph, section: str | None) -> EmptyHea
 
 
 def _find_section_title(paragraph: _Paragraph) -> str | None:
-    """The title at the head of a paragraph that begins a section, None when it begins none."""
-    first, *more = [line.strip() for line in paragraph.lines[:3]]
-    if not first.startswith("#") or first.startswith("#!"):
+    """Return the title of the section that a paragraph begins, or None."""
+    first_line, *next_lines = [line.strip() for line in paragraph.lines[:3]]
+    if not first_line.startswith("#") or first_line.startswith("#!"):
         return None
-    if _BARE_RULE.fullmatch(first):  # a rule, the title, and mostly another rule
-        titles = [line for line in more if line.startswith("#") and not _BARE_RULE.fullmatch(line)]
+    if _BARE_RULE.fullmatch(first_line):  # a rule, the title, and usually another rule
+        titles = [line for line in next_lines if line.startswith("#") and not _BARE_RULE.fullmatch(line)]
         return _strip_comment_signs(titles[0]) or None if titles else None
-    underlined = bool(more) and _BARE_RULE.fullmatch(more[0])
-    marked = first.startswith("##") and paragraph.is_heading
-    return _strip_comment_signs(first) or None if underlined or marked or _TITLED_RULE.match(first) else None
+    is_underlined = bool(next_lines) and _BARE_RULE.fullmatch(next_lines[0])
+    is_marked = first_line.startswith("##") and paragraph.is_heading
+    return (
+        _strip_comment_signs(first_line) or None
+        if is_underlined or is_marked or _TITLED_RULE.match(first_line)
+        else None
+    )
 
 
 def _strip_comment_signs(line: str) -> str:
-    """A comment without the signs around it."""
-    said = line.strip("# \t")
-    return re.sub(rf"^{_RULE_LINE}|{_RULE_LINE}$", "", said).strip()
+    """Return a comment without the signs around it."""
+    text = line.strip("# \t")
+    return re.sub(rf"^{_RULE_LINE}|{_RULE_LINE}$", "", text).strip()
 
 
 def _get_title(lines: list[str]) -> str:
-    """The first line that says something."""
-    said = (_strip_comment_signs(line.strip()) for line in lines if not _BARE_RULE.fullmatch(line.strip()))
-    return next((title for title in said if title), "")
+    """Return the first line with text."""
+    titles = (_strip_comment_signs(line.strip()) for line in lines if not _BARE_RULE.fullmatch(line.strip()))
+    return next((title for title in titles if title), "")
 
 
 def build_slug(lines: list[str]) -> str:
-    """A short name from the first comment, else from the first command."""
+    """Return a short name from the first comment, or else from the first command."""
     for text in _iter_meaningful_lines(lines):
         words = re.findall(r"[a-z0-9]+", text.lower().replace("'", ""))
-        short = ""
+        slug = ""
         for word in words:
-            if short and len(short) + len(word) >= 48:
+            if slug and len(slug) + len(word) >= 48:
                 break
-            short += ("-" if short else "") + word[:48]
-        if short:
-            return short
+            slug += ("-" if slug else "") + word[:48]
+        if slug:
+            return slug
     return "block"
 
 

@@ -1,4 +1,4 @@
-"""Rewrites stale citations where they stand, in the way they are written there."""
+"""Rewrites stale citations in place, and keeps the way they are written."""
 
 from __future__ import annotations
 
@@ -18,71 +18,73 @@ _STRING_TOKEN = re.compile(r"([A-Za-z]*)(\"\"\"|'''|\"|')(.*)\2", re.DOTALL)
 
 
 class FixedCitation(Struct):
-    """What became of one stale citation."""
+    """The outcome for one stale citation."""
 
     path: str
     line: int
     test: str
     block: str
-    error: str | None = None  # why it was left as it is
+    error: str | None = None  # why it was not rewritten
 
 
 class _CannotRewrite(Exception):
-    """A citation that cannot be rewritten in the way it is written."""
+    """A citation cannot be rewritten in its present form."""
 
 
-def fix_citations(stale: list[StaleCitation], place_of: Callable[[str], str]) -> list[FixedCitation]:
-    """Rewrite every citation whose block is beyond doubt; `place_of` says where a file is."""
-    done: list[FixedCitation] = []
-    for path in dict.fromkeys(one.citation.path for one in stale):
-        done += _fix_file(place_of(path), [one for one in stale if one.citation.path == path])
-    return done
+def fix_citations(stale: list[StaleCitation], to_full_path: Callable[[str], str]) -> list[FixedCitation]:
+    """Rewrite every citation whose block is certain. `to_full_path` returns the full path of a file."""
+    fixed: list[FixedCitation] = []
+    for path in dict.fromkeys(item.citation.path for item in stale):
+        fixed += _fix_file(to_full_path(path), [item for item in stale if item.citation.path == path])
+    return fixed
 
 
 def _fix_file(path: str, stale: list[StaleCitation]) -> list[FixedCitation]:
     with open(path, "rb") as file:
         data = file.read()
-    order = [_build_key(citation) for citation in parse_tests(data, stale[0].citation.path).citations]
-    done: list[FixedCitation] = []
-    fresh = data
-    for one in stale:
-        citation, error = one.citation, one.finding.fix or None
+    keys = [_build_key(citation) for citation in parse_tests(data, stale[0].citation.path).citations]
+    fixed: list[FixedCitation] = []
+    new_data = data
+    for item in stale:
+        citation, error = item.citation, item.finding.fix or None
         if not error:
             try:
-                if _build_key(citation) not in order:
+                if _build_key(citation) not in keys:
                     raise _CannotRewrite("the file has changed meanwhile")
-                fresh = _rewrite_citation(fresh, order.index(_build_key(citation)), citation.path, one.block)
-            except _CannotRewrite as refused:
-                error = str(refused)
-        done.append(
-            FixedCitation(path=citation.path, line=citation.line, test=citation.test, block=one.block.id, error=error)
+                new_data = _rewrite_citation(new_data, keys.index(_build_key(citation)), citation.path, item.block)
+            except _CannotRewrite as problem:
+                error = str(problem)
+        fixed.append(
+            FixedCitation(path=citation.path, line=citation.line, test=citation.test, block=item.block.id, error=error)
         )
-    if fresh != data:
-        _write_atomically(path, fresh)
-    return done
+    if new_data != data:
+        _write_atomically(path, new_data)
+    return fixed
 
 
 def _build_key(citation: Citation) -> tuple[int, str, str]:
     return citation.line, citation.test, citation.text
 
 
-def _rewrite_citation(data: bytes, at: int, path: str, block: Block) -> bytes:
-    """The file with one of its citations changed; proven by reading it again."""
+def _rewrite_citation(data: bytes, index: int, path: str, block: Block) -> bytes:
+    """Return the file with one citation rewritten. Read the new file again to prove that nothing else changed."""
     text = decode_source(data)
     before = parse_tests(data, path).citations
-    place = _rewrite_docstring if before[at].location.is_docstring else _rewrite_string
-    start, end, new = place(SourceText(text), before[at], block)
+    rewrite = _rewrite_docstring if before[index].location.is_docstring else _rewrite_string
+    start, end, new = rewrite(SourceText(text), before[index], block)
     if "\r\n" in text:
         new = new.replace("\r\n", "\n").replace("\n", "\r\n")
-    fresh = (text[:start] + new + text[end:]).encode(_detect_encoding(data))
-    after = parse_tests(fresh, path).citations
-    others = [(old.test, old.text) for old in (*before[:at], *before[at + 1 :])]
-    kept = [(now.test, now.text) for now in (*after[:at], *after[at + 1 :])] == others
-    if not kept or [(now.test, compute_block_id(now.text)) for now in after[at : at + 1]] != [
-        (before[at].test, block.id)
-    ]:
+    new_data = (text[:start] + new + text[end:]).encode(_detect_encoding(data))
+    after = parse_tests(new_data, path).citations
+    other_citations = [(citation.test, citation.text) for citation in (*before[:index], *before[index + 1 :])]
+    others_unchanged = [
+        (citation.test, citation.text) for citation in (*after[:index], *after[index + 1 :])
+    ] == other_citations
+    if not others_unchanged or [
+        (citation.test, compute_block_id(citation.text)) for citation in after[index : index + 1]
+    ] != [(before[index].test, block.id)]:
         raise _CannotRewrite("the block cannot be written in this place")
-    return fresh
+    return new_data
 
 
 def _detect_encoding(data: bytes) -> str:
@@ -90,7 +92,7 @@ def _detect_encoding(data: bytes) -> str:
 
 
 def _rewrite_string(source: SourceText, citation: Citation, block: Block) -> tuple[int, int, str]:
-    """The place of a string, and the string to put there."""
+    """Return the start and end of a string literal, and its replacement."""
     start, end = source.get_span(citation.location.node)
     tokens = _list_string_tokens(source.text[start:end])
     line = source.text[source.get_offset(citation.location.node.lineno) : start]
@@ -101,36 +103,36 @@ def _rewrite_string(source: SourceText, citation: Citation, block: Block) -> tup
     if len(quote) == 3:
         return start, end, prefix + quote + _format_body(body, prefix, quote, _dedent_lines(block)) + quote
     if "r" in prefix.lower() and len(_dedent_lines(block)) > 1:
-        inside = "".join(f"\n{indent}{line}".rstrip(" \t") for line in _dedent_lines(block))
-        return start, end, prefix + quote * 3 + inside + f"\n{indent}" + quote * 3
-    ending = "\\n" if body.endswith("\\n") else ""
+        lines_text = "".join(f"\n{indent}{line}".rstrip(" \t") for line in _dedent_lines(block))
+        return start, end, prefix + quote * 3 + lines_text + f"\n{indent}" + quote * 3
+    final_newline = "\\n" if body.endswith("\\n") else ""
     text = "\\n".join(_escape_line(line, prefix, quote) for line in _dedent_lines(block))
-    return start, end, prefix + quote + text + ending + quote
+    return start, end, prefix + quote + text + final_newline + quote
 
 
 def _list_string_tokens(segment: str) -> list[tuple[str, str, str]]:
-    """Prefix, quotes and contents of each string."""
-    found = []
+    """Return the prefix, quotes and content of each string literal."""
+    strings = []
     for token in tokenize.generate_tokens(io.StringIO(f"({segment})").readline):
         match = _STRING_TOKEN.fullmatch(token.string) if token.type == tokenize.STRING else None
         if match:
-            found.append((match[1], match[2], match[3]))
-    if not found:
+            strings.append((match[1], match[2], match[3]))
+    if not strings:
         raise _CannotRewrite("the string cannot be taken apart")
-    return found
+    return strings
 
 
 def _dedent_lines(block: Block) -> list[str]:
-    """The lines of a block, without the indentation that all of them have."""
+    """Return the lines of a block without their common indentation."""
     return [line.rstrip() for line in textwrap.dedent("\n".join(split_lines(block.text))).split("\n")]
 
 
 def _format_body(body: str, prefix: str, quote: str, lines: list[str]) -> str:
-    """What stands between triple quotes, laid out as it was."""
+    """Return the content of a triple-quoted string, in the layout of the old content."""
     rows = split_lines(body)
     head = rows[0] + "\n" if len(rows) > 1 and rows[0].strip() in ("", "\\") else ""
-    filled = [row for row in (rows[1:] if head or len(rows) > 1 else []) if row.strip()]
-    indent = filled[0][: len(filled[0]) - len(filled[0].lstrip())] if filled else ""
+    nonempty = [row for row in (rows[1:] if head or len(rows) > 1 else []) if row.strip()]
+    indent = nonempty[0][: len(nonempty[0]) - len(nonempty[0].lstrip())] if nonempty else ""
     tail = "\n" + rows[-1] if len(rows) > 1 and not rows[-1].strip() else ""
     text = "\n".join(indent + line if line else "" for line in (_escape_line(line, prefix, quote) for line in lines))
     if not tail and text.endswith(quote[0]):
@@ -139,53 +141,53 @@ def _format_body(body: str, prefix: str, quote: str, lines: list[str]) -> str:
 
 
 def _format_pieces(segment: str, tokens: list[tuple[str, str, str]], lines: list[str]) -> str:
-    """A string in pieces, one for each line, as far apart as they were."""
+    """Return adjacent string literals, one per line, separated like the old ones."""
     prefix, quote = tokens[0][0].lower().replace("r", ""), tokens[0][1][0]
     gaps = re.findall(r"(?<=['\"])[ \t]*\r?\n[ \t]*(?=[A-Za-z]*['\"])", segment)
-    last = "\\n" if tokens[-1][2].endswith("\\n") else ""
+    final_newline = "\\n" if tokens[-1][2].endswith("\\n") else ""
     pieces = [_escape_line(line, prefix, quote) + "\\n" for line in lines[:-1]]
-    pieces.append(_escape_line(lines[-1], prefix, quote) + last)
+    pieces.append(_escape_line(lines[-1], prefix, quote) + final_newline)
     return (gaps[0] if gaps else " ").join(f"{prefix}{quote}{piece}{quote}" for piece in pieces)
 
 
 def _rewrite_docstring(source: SourceText, citation: Citation, block: Block) -> tuple[int, int, str]:
-    """The lines of a docstring, and those to put there."""
-    place = citation.location
-    if not place.first_line:
+    """Return the start and end of the docstring lines, and their replacement."""
+    location = citation.location
+    if not location.first_line:
         raise _CannotRewrite("it begins behind its label, or the docstring is made of several strings")
-    start, end = source.get_span(place.node)
+    start, end = source.get_span(location.node)
     prefix, quote, _ = _list_string_tokens(source.text[start:end])[0]
-    first = source.get_offset(place.first_line)
-    row = source.text[first : source.starts[place.first_line] if place.first_line < len(source.starts) else None]
+    first = source.get_offset(location.first_line)
+    row = source.text[first : source.starts[location.first_line] if location.first_line < len(source.starts) else None]
     indent = row[: len(row) - len(row.lstrip())]
     text = "\n".join(
         indent + line if line else "" for line in (_escape_line(line, prefix, quote) for line in _dedent_lines(block))
     )
-    if place.last_line == place.node.end_lineno:
+    if location.last_line == location.node.end_lineno:
         return first, end, text + (f"\n{indent}" if text.endswith(quote[0]) else "") + quote
-    return first, source.starts[place.last_line], text + "\n"
+    return first, source.starts[location.last_line], text + "\n"
 
 
 def _escape_line(line: str, prefix: str, quote: str) -> str:
-    """A line as it must be written between these quotes."""
+    """Return a line as it must be written between these quotes."""
     if "r" in prefix.lower():
         if quote in line:
             raise _CannotRewrite(f"a raw string cannot hold {quote}")
         return line
     line = line.replace("\\", "\\\\")
-    return line.replace(quote, "".join("\\" + sign for sign in quote))
+    return line.replace(quote, "".join("\\" + char for char in quote))
 
 
 def _write_atomically(path: str, data: bytes) -> None:
-    """In one step, with the mode it had; a link stays one."""
+    """Replace a file in one step, and keep its mode. A symbolic link stays a link."""
     path = os.path.realpath(path)
-    fresh = f"{path}.{os.getpid()}.new"
+    new_path = f"{path}.{os.getpid()}.new"
     try:
-        with open(fresh, "wb") as file:
+        with open(new_path, "wb") as file:
             file.write(data)
-        os.chmod(fresh, os.stat(path).st_mode & 0o7777)
-        os.replace(fresh, path)
+        os.chmod(new_path, os.stat(path).st_mode & 0o7777)
+        os.replace(new_path, path)
     except BaseException:
-        if os.path.exists(fresh):
-            os.unlink(fresh)
+        if os.path.exists(new_path):
+            os.unlink(new_path)
         raise

@@ -1,4 +1,4 @@
-"""Where the tutorial and its tests are: as given, else as set, else where they mostly are."""
+"""Finds the tutorial and its tests: from the arguments, else from the settings, else at the usual paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mngr.base import paths
 
 
 class TutorialPaths:
-    """Paths of one project; `shown` is how people are told of them."""
+    """The paths of one project's tutorial, tests and artifacts."""
 
     def __init__(self, ctx: Context, file: str | None = None, tests: str | None = None) -> None:
         self.cwd = ctx.cwd
@@ -18,16 +18,16 @@ class TutorialPaths:
         self.tests = self._choose_path(ctx, tests, "tutorial.tests", "tests")
         self.artifacts = os.path.join(self.root, ".mngr", "e2e")
 
-    def _choose_path(self, ctx: Context, given: str | None, setting: str, usual: str) -> str:
-        if given is not None:
-            return os.path.normpath(ctx.resolve_path(given))
-        return os.path.normpath(os.path.join(self.root, ctx.settings.get(setting) or usual))
+    def _choose_path(self, ctx: Context, argument: str | None, setting: str, default: str) -> str:
+        if argument is not None:
+            return os.path.normpath(ctx.resolve_path(argument))
+        return os.path.normpath(os.path.join(self.root, ctx.settings.get(setting) or default))
 
     def to_display_path(self, path: str) -> str:
-        """From the project's root where it is inside, so that it is the same from every directory."""
-        short = os.path.relpath(path, self.root)
-        return path if short.startswith("..") else short
+        """Return the path relative to the project root, or the path itself when it is outside."""
+        relative = os.path.relpath(path, self.root)
+        return path if relative.startswith("..") else relative
 
-    def to_full_path(self, shown: str) -> str:
-        """The path behind what `shown` gave."""
-        return os.path.join(self.root, shown)
+    def to_full_path(self, display_path: str) -> str:
+        """Return the full path of a path that `to_display_path` returned."""
+        return os.path.join(self.root, display_path)

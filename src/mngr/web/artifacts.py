@@ -1,4 +1,4 @@
-"""Runs of e2e tests as their artifacts have them; whatever lies there is taken for what it is, not for what it says."""
+"""Reads the artifacts of e2e test runs. Tests wrote these files, so nothing in them is trusted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
 
-MAX_SHOWN_BYTES = 2_000_000  # bytes of a transcript or a recording that a page shows
-STATUS_ORDER = ("failed", "running", "passed")  # in the order in which a person wants to see them
+MAX_SHOWN_BYTES = 2_000_000  # The most bytes of a transcript or a recording on a page.
+STATUS_ORDER = ("failed", "running", "passed")  # The order in which pages list them.
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 
 
 class Recording(Struct):
-    """A terminal, as asciicast v2."""
+    """A recording of a terminal, as asciicast v2."""
 
     name: str
     text: str
@@ -28,8 +28,8 @@ class Recording(Struct):
 class E2eTest(Struct):
     """One test of a run."""
 
-    slug: str  # its directory
-    name: str  # as pytest calls it
+    slug: str  # The name of its directory.
+    name: str  # The name that pytest uses.
     status: str
     doc: str = ""
     file: str = ""
@@ -50,52 +50,60 @@ class E2eRun(Struct):
     tests: list[E2eTest]
 
 
-def list_runs(place: str) -> list[str]:
-    """The names of all runs, the latest first."""
+def list_runs(artifacts_dir: str) -> list[str]:
+    """Return the names of all runs, the latest first; raise NotFound if there are no artifacts."""
     try:
-        entries = [e for e in os.scandir(place) if e.is_dir(follow_symlinks=False) and _RUN_NAME.fullmatch(e.name)]
+        entries = [
+            entry
+            for entry in os.scandir(artifacts_dir)
+            if entry.is_dir(follow_symlinks=False) and _RUN_NAME.fullmatch(entry.name)
+        ]
     except FileNotFoundError:
-        raise NotFound(f"there are no e2e tests' artifacts in {place}", "run some: pytest") from None
-    return sorted((e.name for e in entries), reverse=True)
+        raise NotFound(f"there are no e2e tests' artifacts in {artifacts_dir}", "run some: pytest") from None
+    return sorted((entry.name for entry in entries), reverse=True)
 
 
-def load_run(place: str, name: str) -> E2eRun:
-    """One run; NotFound."""
-    where = _resolve_inside(place, name)
-    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(where).st_mtime))
-    tests = [test for slug in sorted(os.listdir(where)) if (test := _load_test(where, slug)) is not None]
-    return E2eRun(name=name, at=at, tests=sorted(tests, key=lambda t: (_rank_status(t.status), t.name)))
+def load_run(artifacts_dir: str, name: str) -> E2eRun:
+    """Return one run with its tests; raise NotFound if there is none."""
+    run_dir = _resolve_inside(artifacts_dir, name)
+    run_time = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(run_dir).st_mtime))
+    tests = [test for slug in sorted(os.listdir(run_dir)) if (test := _load_test(run_dir, slug)) is not None]
+    return E2eRun(name=name, at=run_time, tests=sorted(tests, key=lambda test: (_rank_status(test.status), test.name)))
 
 
-def load_test(place: str, run: str, slug: str) -> E2eTest:
-    """One test; NotFound."""
-    found = _load_test(_resolve_inside(place, run), slug)
-    if found is None:
+def load_test(artifacts_dir: str, run: str, slug: str) -> E2eTest:
+    """Return one test of a run; raise NotFound if there is none."""
+    test = _load_test(_resolve_inside(artifacts_dir, run), slug)
+    if test is None:
         raise NotFound(f"the run {run} has no test {slug!r}")
-    return found
+    return test
 
 
-def read_transcript(place: str, run: str, slug: str) -> str:
-    """What it did and saw; the beginning and the end where that is much."""
-    return _read_limited(os.path.join(_resolve_inside(_resolve_inside(place, run), slug), "transcript.txt"))[0]
+def read_transcript(artifacts_dir: str, run: str, slug: str) -> str:
+    """Return the transcript of a test; a long one without its middle."""
+    return _read_limited(os.path.join(_resolve_inside(_resolve_inside(artifacts_dir, run), slug), "transcript.txt"))[0]
 
 
-def read_recordings(place: str, run: str, test: E2eTest) -> Iterator[Recording]:
-    """Its terminals."""
+def read_recordings(artifacts_dir: str, run: str, test: E2eTest) -> Iterator[Recording]:
+    """Yield the terminal recordings of a test."""
     for name in test.recordings:
-        text, is_cut = _read_limited(os.path.join(_resolve_inside(_resolve_inside(place, run), test.slug), name))
+        text, is_cut = _read_limited(
+            os.path.join(_resolve_inside(_resolve_inside(artifacts_dir, run), test.slug), name)
+        )
         yield Recording(name=name.removesuffix(".cast"), text=text, is_cut=is_cut)
 
 
-def _resolve_inside(place: str, name: str) -> str:
-    where = os.path.join(place, name)
-    if not _RUN_NAME.fullmatch(name) or os.path.islink(where) or not os.path.isdir(where):
-        raise NotFound(f"there is no {name!r} in {place}")
-    return where
+def _resolve_inside(parent: str, name: str) -> str:
+    """Return the path of a directory inside another; raise NotFound for links and unsafe names."""
+    path = os.path.join(parent, name)
+    if not _RUN_NAME.fullmatch(name) or os.path.islink(path) or not os.path.isdir(path):
+        raise NotFound(f"there is no {name!r} in {parent}")
+    return path
 
 
-def _load_test(where: str, slug: str) -> E2eTest | None:
-    directory = os.path.join(where, slug)
+def _load_test(run_dir: str, slug: str) -> E2eTest | None:
+    """Return one test of a run directory, or None if there is no such test."""
+    directory = os.path.join(run_dir, slug)
     if not _RUN_NAME.fullmatch(slug) or os.path.islink(directory) or not os.path.isdir(directory):
         return None
     try:
@@ -121,12 +129,14 @@ def _load_test(where: str, slug: str) -> E2eTest | None:
         blocks=_list_texts(meta.get("blocks")),
         allowed=_list_texts(allowed.get("env")) + _list_texts(allowed.get("paths")),
         is_observed=meta.get("observed") is True,
-        recordings=sorted(n for n in os.listdir(directory) if n.endswith(".cast") and _RUN_NAME.fullmatch(n)),
+        recordings=sorted(
+            name for name in os.listdir(directory) if name.endswith(".cast") and _RUN_NAME.fullmatch(name)
+        ),
     )
 
 
 def _read_limited(path: str) -> tuple[str, bool]:
-    """A file, and whether its middle is left out."""
+    """Return the text of a file, and whether a part of it is missing."""
     try:
         if os.path.islink(path):
             return "", False
@@ -139,7 +149,7 @@ def _read_limited(path: str) -> tuple[str, bool]:
             tail = file.read(MAX_SHOWN_BYTES // 2)
     except OSError:
         return "", False
-    if path.endswith(".cast"):  # whole lines, from its beginning
+    if path.endswith(".cast"):  # A recording keeps whole lines from its beginning.
         return head.decode("utf-8", "replace").rpartition("\n")[0] + "\n", True
     gap = f"\n# [{size - MAX_SHOWN_BYTES} bytes left out here]\n"
     return head.decode("utf-8", "replace") + gap + tail.decode("utf-8", "replace"), True

@@ -1,4 +1,4 @@
-"""Text of strangers for a page: escaped, with what cannot be seen made visible, without secrets, and never too long."""
+"""Untrusted text for a page: escaped, without secrets, limited, and with invisible characters made visible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIRECTION_CONTROLS = (
     0x200F,
     *range(0x202A, 0x202F),
     *range(0x2066, 0x206A),
-)  # text is read another way round
+)  # These characters reverse the direction of text.
 _INVISIBLE_CHARACTERS = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
 _VISIBLE_REPLACEMENTS: dict[int, int | str] = {
     **{code: f"^{chr(code ^ 64)}" for code in (*range(32), 127) if code not in (9, 10)},
@@ -32,44 +32,44 @@ def _get_redactor() -> Redactor:
     return Redactor(os.environ)
 
 
-def escape_plain(value: object, most: int | None = None) -> str:
-    """For an attribute, or for what is short: nothing of it is obeyed by a browser."""
+def escape_plain(value: object, max_length: int | None = None) -> str:
+    """Return text for an attribute or a short element, escaped and cut to a length."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
-    cut = "…" if most is not None and len(text) > most else ""
-    return escape(_get_redactor()(text[:most].replace("\r\n", "\n")).translate(_VISIBLE_REPLACEMENTS)) + cut
+    ellipsis = "…" if max_length is not None and len(text) > max_length else ""
+    return escape(_get_redactor()(text[:max_length].replace("\r\n", "\n")).translate(_VISIBLE_REPLACEMENTS)) + ellipsis
 
 
-def escape_long(value: object, most: int = 20_000) -> str:
-    """The same for a text, which says how much of it is left out."""
+def escape_long(value: object, max_length: int = 20_000) -> str:
+    """Return long text, escaped and cut, with a note on how much is missing."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
-    over = len(text) - most
-    more = f'<span class="cut">… {format_count(over)} characters more are left out</span>' if over > 0 else ""
-    return escape_plain(text[:most]) + more
+    surplus = len(text) - max_length
+    note = f'<span class="cut">… {format_count(surplus)} characters more are left out</span>' if surplus > 0 else ""
+    return escape_plain(text[:max_length]) + note
 
 
-def escape_with_code(value: object, most: int | None = None) -> str:
-    """The same as `plain`, with what its writer calls code as code."""
-    return _INLINE_CODE.sub(r"<code>\1</code>", escape_plain(value, most))
+def escape_with_code(value: object, max_length: int | None = None) -> str:
+    """Return text like `escape_plain`, with `backquoted` parts as code."""
+    return _INLINE_CODE.sub(r"<code>\1</code>", escape_plain(value, max_length))
 
 
 def strip_direction_controls(cast: str) -> str:
-    """A recording without what would turn its text around, written out or as JSON has it."""
+    """Return a recording without characters that reverse the direction of text, raw or as JSON escapes."""
     return _ESCAPED_DIRECTION_CONTROLS.sub(r"\1?", cast.translate(dict.fromkeys(_DIRECTION_CONTROLS, "?")))
 
 
 def to_class_name(value: object) -> str:
-    """The name of a class for it."""
+    """Return the CSS class for a value."""
     text = str(value or "").lower().replace(" ", "-")
     return f"c-{text}" if _CLASS_NAME.fullmatch(text) else "c-other"
 
 
-def render_chip(value: object, said: str | None = None) -> str:
-    """A word in its colour, or what is said for it."""
-    return f'<span class="chip {to_class_name(value)}">{escape_plain(said or value, 30)}</span>' if value else ""
+def render_chip(value: object, label: str | None = None) -> str:
+    """Return a value, or the label for it, in the colour of the value."""
+    return f'<span class="chip {to_class_name(value)}">{escape_plain(label or value, 30)}</span>' if value else ""
 
 
 def format_count(number: float) -> str:
-    """A count that is easy to read: 950, 12k, 3.4M."""
+    """Return a count that is easy to read: 950, 12k, 3.4M."""
     for unit, scale in (("M", 1e6), ("k", 1e3)):
         if number >= scale:
             return f"{number / scale:.{0 if number >= 10 * scale else 1}f}{unit}"
@@ -77,7 +77,7 @@ def format_count(number: float) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """How long something took: 0.4 s, 12 s, 3:05, 1:02:03."""
+    """Return a duration that is easy to read: 0.4 s, 12 s, 3:05, 1:02:03."""
     if seconds is None:
         return ""
     if seconds < 60:
@@ -87,11 +87,11 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_dollars(cost: float | None) -> str:
-    """US dollars; a dash where the price is not known."""
+    """Return an amount in US dollars, or a dash if the price is unknown."""
     return "–" if cost is None else f"${cost:.2f}"
 
 
-def count_tokens(used: dict[str, object] | None) -> int:
-    """What went in and what came out."""
-    counts = [(used or {}).get(key) for key in ("input_tokens", "output_tokens")]
+def count_tokens(usage: dict[str, object] | None) -> int:
+    """Return the sum of input and output tokens."""
+    counts = [(usage or {}).get(key) for key in ("input_tokens", "output_tokens")]
     return sum(count for count in counts if isinstance(count, int))

@@ -1,4 +1,4 @@
-"""The pages as text. Everything that comes from a test is escaped; nothing is fetched from anywhere else."""
+"""Renders the pages of e2e test runs. All text from tests is escaped, and pages load nothing from other sites."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mngr.web.html_text import strip_direction_controls
 _LINE_CLASSES = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
 
 
-def render_index(runs: list[E2eRun], more: int = 0, *, tutorial: str | None = None) -> str:
-    """All runs, and the way to the tutorial if there is one."""
+def render_index(runs: list[E2eRun], hidden_count: int = 0, *, tutorial: str | None = None) -> str:
+    """Return the page with all runs, and a link to the tutorial if there is one."""
     rows = "".join(
         f'<tr><td><a href="{escape(run.name)}/index.html">{escape(run.name)}</a></td><td>{escape(run.at)}</td>'
         f"<td>{render_counts(run.tests)}</td></tr>"
@@ -22,8 +22,8 @@ def render_index(runs: list[E2eRun], more: int = 0, *, tutorial: str | None = No
     body = f"<h1>Runs</h1><table><tr><th>run</th><th>when</th><th>tests</th></tr>{rows}</table>"
     if not runs:
         body = "<h1>Runs</h1><p>There are none yet. Run some tests that use the fixture <code>e2e</code>.</p>"
-    if more:
-        body += f"<p>{more} older ones are not shown.</p>"
+    if hidden_count:
+        body += f"<p>{hidden_count} older ones are not shown.</p>"
     if tutorial:
         body += (
             f'<p><a href="{tutorial}">The tutorial</a>: its blocks, the tests that cite them, and what these did</p>'
@@ -32,7 +32,7 @@ def render_index(runs: list[E2eRun], more: int = 0, *, tutorial: str | None = No
 
 
 def render_run(run: E2eRun) -> str:
-    """One run: its tests, those that failed first."""
+    """Return the page of one run with its tests, failed ones first."""
     rows = "".join(_render_row(test) for test in run.tests)
     head = "<tr><th>test</th><th>what it shows</th><th>blocks</th><th>terminals</th><th>seconds</th></tr>"
     body = (
@@ -44,44 +44,44 @@ def render_run(run: E2eRun) -> str:
 
 
 def _render_row(test: E2eTest) -> str:
-    first = test.doc.strip().partition("\n")[0]
+    first_line = test.doc.strip().partition("\n")[0]
     return (
         f'<tr class="{test.status}"><td><span class="status">{test.status}</span> '
-        f'<a href="{escape(test.slug)}/index.html">{escape(test.name)}</a></td><td>{escape(first)}</td>'
+        f'<a href="{escape(test.slug)}/index.html">{escape(test.name)}</a></td><td>{escape(first_line)}</td>'
         f"<td>{len(test.blocks) or ''}</td><td>{len(test.recordings) or ''}</td><td>{test.seconds:.1f}</td></tr>"
     )
 
 
 def render_test(run: str, test: E2eTest, transcript: str, recordings: list[Recording]) -> str:
-    """One test: what it is about, what it did, and its terminals, side by side."""
-    where = f"{test.file}:{test.line}" if test.line is not None else test.file
-    about = [f"<h2>About</h2><p><code>{escape(where)}</code></p>"]
+    """Return the page of one test: its description, its transcript and its terminals, side by side."""
+    location = f"{test.file}:{test.line}" if test.line is not None else test.file
+    description = [f"<h2>About</h2><p><code>{escape(location)}</code></p>"]
     if test.is_observed:
-        about.append('<p class="note">Observed, not reviewed by anybody.</p>')
+        description.append('<p class="note">Observed, not reviewed by anybody.</p>')
     if test.doc:
-        about.append(f'<pre class="doc">{escape(test.doc)}</pre>')
-    about += [f'<h2>Block</h2><pre class="block">{escape(block)}</pre>' for block in test.blocks]
+        description.append(f'<pre class="doc">{escape(test.doc)}</pre>')
+    description += [f'<h2>Block</h2><pre class="block">{escape(block)}</pre>' for block in test.blocks]
     if test.allowed:
-        about.append(f"<h2>Let in</h2><p>{escape(', '.join(test.allowed))}</p>")
+        description.append(f"<h2>Let in</h2><p>{escape(', '.join(test.allowed))}</p>")
     if test.failure:
-        about.append(f'<h2>Failure</h2><pre class="failure">{escape(test.failure)}</pre>')
-    did = f"<h2>Transcript</h2>{render_transcript(transcript)}"
-    shown = "".join(
+        description.append(f'<h2>Failure</h2><pre class="failure">{escape(test.failure)}</pre>')
+    transcript_html = f"<h2>Transcript</h2>{render_transcript(transcript)}"
+    terminals = "".join(
         render_terminal(f"cast-{number}", recording) + render_recording(f"cast-{number}", recording)
         for number, recording in enumerate(recordings)
     )
-    third = f'<section class="terminals"><h2>Terminals</h2>{shown}</section>' if recordings else ""
+    terminal_section = f'<section class="terminals"><h2>Terminals</h2>{terminals}</section>' if recordings else ""
     body = (
         f'<p class="way"><a href="../../index.html">runs</a> / <a href="../index.html">{escape(run)}</a></p>'
         f'<h1 class="{test.status}"><span class="status">{test.status}</span> {escape(test.name)}</h1>'
-        f'<p>{test.seconds:.1f} s</p><div class="columns"><section class="about">{"".join(about)}</section>'
-        f'<section class="did">{did}</section>{third}</div>'
+        f'<p>{test.seconds:.1f} s</p><div class="columns"><section class="about">{"".join(description)}</section>'
+        f'<section class="did">{transcript_html}</section>{terminal_section}</div>'
     )
     return render_page(test.name, body, "../../", plays=bool(recordings) and terminal_player.has_player())
 
 
 def render_transcript(text: str) -> str:
-    """A transcript, each line by its kind."""
+    """Return a transcript with a class for each kind of line."""
     rows = []
     for row in text.removesuffix("\n").split("\n"):
         kind = _LINE_CLASSES.get(row[:2], "output")
@@ -92,9 +92,12 @@ def render_transcript(text: str) -> str:
 
 
 def render_terminal(key: str, recording: Recording) -> str:
-    """A place for the player, or without one how the screen looked in the end; `data_of` is the rest of it."""
-    cut = '<p class="note">Only its beginning is shown.</p>' if recording.is_cut else ""
-    title = f"<h3>{escape(recording.name)}</h3>{cut}"
+    """Return the element for the player, or the last screen if the player is not installed.
+
+    `render_recording` returns the data that the player needs.
+    """
+    cut_note = '<p class="note">Only its beginning is shown.</p>' if recording.is_cut else ""
+    title = f"<h3>{escape(recording.name)}</h3>{cut_note}"
     if terminal_player.has_player():
         return f'{title}<div class="player" data-cast="{escape(key)}"></div>'
     note = '<p class="note">The player is not installed; this is how the screen looked in the end.</p>'
@@ -102,7 +105,7 @@ def render_terminal(key: str, recording: Recording) -> str:
 
 
 def render_recording(key: str, recording: Recording) -> str:
-    """A recording as the player of a page reads it."""
+    """Return a recording as the data that the page's player reads."""
     if not terminal_player.has_player():
         return ""
     data = json.dumps(strip_direction_controls(recording.text)).replace("<", "\\u003c")
@@ -110,16 +113,18 @@ def render_recording(key: str, recording: Recording) -> str:
 
 
 def render_counts(tests: list[E2eTest]) -> str:
-    """How many of each status."""
-    kinds = [(status, sum(test.status == status for test in tests)) for status in STATUS_ORDER]
+    """Return how many tests have each status."""
+    counts = [(status, sum(test.status == status for test in tests)) for status in STATUS_ORDER]
     return ", ".join(
-        f'<span class="{status}"><span class="status">{n} {status}</span></span>' for status, n in kinds if n
+        f'<span class="{status}"><span class="status">{count} {status}</span></span>'
+        for status, count in counts
+        if count
     )
 
 
 def render_page(title: str, body: str, up: str, *, plays: bool = False, head: str = "") -> str:
-    """A whole page around a body; `up` leads to the first one, `head` is more for its head."""
-    more = (
+    """Return a whole page around a body. `up` leads to the first page, `head` is added to the HTML head."""
+    player_tags = (
         f'<link rel="stylesheet" href="{up}static/{terminal_player.STYLE}"><script defer src="{up}static/{terminal_player.SCRIPT}"></script>'
         if plays
         else ""
@@ -128,6 +133,6 @@ def render_page(title: str, body: str, up: str, *, plays: bool = False, head: st
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title>"
-        f'<link rel="icon" href="data:,"><link rel="stylesheet" href="{up}static/page.css">{more}'
+        f'<link rel="icon" href="data:,"><link rel="stylesheet" href="{up}static/page.css">{player_tags}'
         f'<script defer src="{up}static/page.js"></script>{head}</head><body><main>{body}</main></body></html>\n'
     )

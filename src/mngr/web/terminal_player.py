@@ -1,4 +1,4 @@
-"""The player for recordings: a browser's part that `make setup` fetches, and what is shown where it is missing."""
+"""The player for recordings, which `make setup` downloads, and the replacement where it is missing."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import os
 
 STATIC_DIR = os.path.join(os.path.dirname(__file__), "static")
 SCRIPT, STYLE = "asciinema-player.min.js", "asciinema-player.css"
-_MAX_EVENTS = 200_000  # events that are read for a picture
+_MAX_EVENTS = 200_000  # The most events to replay for the last screen.
 
 
 def has_player() -> bool:
-    """Whether recordings can be played."""
+    """True when the player is installed."""
     return all(os.path.isfile(os.path.join(STATIC_DIR, name)) for name in (SCRIPT, STYLE))
 
 
 def render_last_screen(cast: str) -> str:
-    """How the terminal of a recording looked in the end."""
+    """Return the last screen of a recording as text."""
     import pyte
 
-    rows = cast.splitlines()
+    lines = cast.splitlines()
     try:
-        header = json.loads(rows[0])
+        header = json.loads(lines[0])
         screen = pyte.Screen(*(max(1, min(int(header[key]), 500)) for key in ("width", "height")))
     except (ValueError, TypeError, KeyError, IndexError):
         return ""
     stream = pyte.Stream(screen)
-    for row in rows[1:_MAX_EVENTS]:
+    for event_line in lines[1:_MAX_EVENTS]:
         try:
-            _, kind, text = json.loads(row)
+            _, kind, text = json.loads(event_line)
         except (ValueError, TypeError):
             continue
         if kind == "o" and isinstance(text, str):
             stream.feed(text)
-    return "\n".join(line.rstrip() for line in screen.display).rstrip("\n")
+    return "\n".join(screen_line.rstrip() for screen_line in screen.display).rstrip("\n")

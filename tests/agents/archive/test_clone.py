@@ -1,4 +1,4 @@
-"""`mngr clone` from outside."""
+"""Tests of `mngr clone`, run as a program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.agents.archive.test_destroy import make
 from tests.conftest import MngrProgram, run_git, wait_for
 
 
-def test_a_clone_has_the_same_files_and_a_branch_of_its_own(mngr: MngrProgram) -> None:
+def test_a_clone_has_the_same_files_and_its_own_branch(mngr: MngrProgram) -> None:
     mngr(
         "create",
         "foo",
@@ -34,26 +34,26 @@ def test_a_clone_has_the_same_files_and_a_branch_of_its_own(mngr: MngrProgram) -
         "mngr/bar",
         {"team": "red"},
     )
-    there = mngr.get_work_dir("bar")
-    assert there != work and (there / "b").read_text() == "uncommitted"
-    assert run_git(there, "rev-parse", "HEAD") == run_git(work, "rev-parse", "HEAD")
-    wait_for(lambda: (there / "said").read_text() == "blue\n" * 2)
+    clone_dir = mngr.get_work_dir("bar")
+    assert clone_dir != work and (clone_dir / "b").read_text() == "uncommitted"
+    assert run_git(clone_dir, "rev-parse", "HEAD") == run_git(work, "rev-parse", "HEAD")
+    wait_for(lambda: (clone_dir / "said").read_text() == "blue\n" * 2)
     env = (mngr.get_agent_dir("bar") / "env").read_text()
     assert (
         f"MNGR_AGENT_ID={agent['id']}\n" in env and "MNGR_AGENT_NAME=bar\n" in env and env.count("MNGR_AGENT_ID=") == 1
     )
-    run_git(there, "commit", "-q", "--allow-empty", "-m", "its own way")
+    run_git(clone_dir, "commit", "-q", "--allow-empty", "-m", "its own way")
     assert run_git(mngr.repo, "rev-list", "--count", "mngr/foo..mngr/bar") == "1"
     assert list((mngr.home / "snapshots").iterdir()) == []
 
 
-def test_without_a_name_it_gets_the_next_number(mngr: MngrProgram) -> None:
+def test_a_clone_without_a_name_gets_the_name_with_the_next_number(mngr: MngrProgram) -> None:
     make(mngr)
     assert mngr("clone", "foo", "--no-start").out == "foo-2 is STOPPED on mngr/foo-2\n"
     assert mngr("clone", "foo", "--no-start").out == "foo-3 is STOPPED on mngr/foo-3\n"
 
 
-def test_the_conversation_goes_along(mngr: MngrProgram) -> None:
+def test_a_clone_has_its_own_copy_of_the_conversation(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "hello")
     mngr("clone", "foo", "bar", "--no-start")
@@ -73,7 +73,7 @@ def test_a_mirror_and_a_copy_can_be_cloned(mngr: MngrProgram) -> None:
     assert run_git(mngr.get_work_dir("mirror-b"), "status", "--porcelain") == "?? a"
 
 
-def test_set_up_makes_the_ignored_files_anew(mngr: MngrProgram) -> None:
+def test_set_up_creates_the_ignored_files_of_a_clone(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "mkdir -p build && pwd >build/where"\n')
     run_git(mngr.repo, "add", "-A")
@@ -81,11 +81,11 @@ def test_set_up_makes_the_ignored_files_anew(mngr: MngrProgram) -> None:
     work = make(mngr)
     assert (work / "build" / "where").read_text().strip() == str(work)
     mngr("clone", "foo", "bar", "--no-start")
-    there = mngr.get_work_dir("bar")
-    assert (there / "build" / "where").read_text().strip() == str(there)
+    clone_dir = mngr.get_work_dir("bar")
+    assert (clone_dir / "build" / "where").read_text().strip() == str(clone_dir)
 
 
-def test_an_unfinished_rebase_stays_with_the_original(mngr: MngrProgram) -> None:
+def test_a_clone_does_not_inherit_an_unfinished_rebase(mngr: MngrProgram) -> None:
     work = make(mngr)
     run_git(work, "commit", "-q", "--allow-empty", "-m", "one")
     run_git(work, "-c", "sequence.editor=sed -i 1s/pick/edit/", "rebase", "-q", "-i", "--keep-empty", "HEAD~1")
@@ -95,7 +95,7 @@ def test_an_unfinished_rebase_stays_with_the_original(mngr: MngrProgram) -> None
     assert "Last command done" not in run_git(mngr.get_work_dir("bar"), "status")
 
 
-def test_names_that_cannot_be(mngr: MngrProgram) -> None:
+def test_a_clone_with_a_taken_or_invalid_name_is_rejected(mngr: MngrProgram) -> None:
     make(mngr)
     assert "there is already an agent called 'foo'" in mngr("clone", "foo", "foo", code=1).err
     run_git(mngr.repo, "branch", "mngr/bar")

@@ -1,4 +1,7 @@
-"""The connection ends at a step of destroy, undestroy, clone or migrate, or in the middle of a stream: one of it is whole."""
+"""Tests in which the connection is lost during destroy, undestroy, clone or migrate.
+
+One complete copy of the agent must exist afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tests.support.hosts.sshd import Farm
 
 pytestmark = [pytest.mark.hosts, pytest.mark.sampled(3)]
 
-# Waits at a step until the test has done what it came for.
+# A plugin that pauses mngr at a step until the test deletes the file $PAUSE.
 PLUGIN = """
 import os, time
 import pluggy
@@ -48,12 +51,12 @@ find . -name .git -prune -o -printf '%p %m %y %l\\n' | sort; cat "$MNGR_OUTPUT_D
 
 
 def cases(names: str, every: Sequence[Any], some: Sequence[Any]) -> pytest.MarkDecorator:
-    """All of them in full, some of them else."""
+    """Parametrize with all cases at full scale, else with a selection."""
     return pytest.mark.parametrize(names, every if IS_FULL_SCALE else some)
 
 
 class World:
-    """The program, its hosts, and a way to cut one off at a moment."""
+    """The program, its hosts, and ways to cut a host off at a given moment."""
 
     def __init__(self, mngr: MngrProgram, farm: Farm, root: Path) -> None:
         self.mngr = mngr
@@ -69,42 +72,45 @@ class World:
         mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
 
     def make(self, address: str) -> str:
-        """An agent at work; how its work dir looks."""
+        """Create an agent with work of all kinds and return a description of its work dir."""
         name = address.partition("@")[0]
         self.mngr("create", address, *RUN)
         self.mngr("exec", name, "--", "sh", "-ec", WORK)
         return self.look(name)
 
     def look(self, name: str) -> str:
+        """Return a description of the agent's work dir, for comparison."""
         return self.mngr("exec", name, "--", "sh", "-ec", LOOK).out
 
     def cut_at(self, step: str, host: str, *words: str) -> ProgramResult:
-        """Run a command, and cut a host off when it is at a step."""
+        """Run a command and cut the host off when the command reaches the step."""
         return self.pause_at(step, lambda: self.farm.cut(host), *words)
 
     def pause_at(self, step: str, act: Callable[[], None], *words: str) -> ProgramResult:
-        """Run a command, and do something when it is at a step."""
+        """Run a command and call `act` when the command reaches the step."""
         mngr = self.mngr
         mngr.env.update(PAUSE_AT=step, PAUSE=str(self.pause))
         with BackgroundProgram(mngr, *words) as process:
             wait_for(self.pause.exists)
             act()
             self.pause.unlink()
-            ended = process.wait_for_end()
+            result = process.wait_for_end()
         del mngr.env["PAUSE_AT"], mngr.env["PAUSE"]
-        return ended
+        return result
 
     def cut_when(self, condition: Callable[[], Any], host: str, *words: str) -> ProgramResult:
-        """Run a command, and cut a host off when something has happened."""
+        """Run a command and cut the host off when the condition is true."""
         with BackgroundProgram(self.mngr, *words) as process:
             wait_for(condition)
             self.farm.cut(host)
             return process.wait_for_end()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return all agents in `list` with this name."""
         return [agent for agent in self.mngr.list_agents() if agent["name"] == name]
 
     def graves(self) -> list[dict[str, Any]]:
+        """Return the agents in the trash."""
         return list(self.mngr.run_json("undestroy", "--list")["graves"])
 
 
@@ -118,57 +124,57 @@ def world(mngr: MngrProgram, farm: Farm, tmp_path: Path) -> World:
     [(step, finisher) for step in DESTROY for finisher in ("gc", "destroy")],
     [("end", "gc"), ("save", "destroy"), ("remove", "gc"), ("bury", "destroy")],
 )
-def test_destroy(world: World, step: str, finisher: str) -> None:
+def test_a_destroy_that_loses_its_host_can_be_finished_and_undone(world: World, step: str, finisher: str) -> None:
     before = world.make("foo@h1")
-    ended = world.cut_at(f"destroy:{step}", "h1", "destroy", "--force", "foo")
-    assert ended.code == (0 if step == "bury" else 6), ended
+    result = world.cut_at(f"destroy:{step}", "h1", "destroy", "--force", "foo")
+    assert result.code == (0 if step == "bury" else 6), result
     world.farm.mend("h1")
-    here, graves = world.rows("foo"), world.graves()
-    assert bool(here) == (step != "bury") and len(here) + sum(not grave["problem"] for grave in graves) >= 1
+    agents, trash = world.rows("foo"), world.graves()
+    assert bool(agents) == (step != "bury") and len(agents) + sum(not trashed["problem"] for trashed in trash) >= 1
     if finisher == "gc" and step not in ("mark", "bury"):
-        assert here[0]["state_reason"] in ("destroy_interrupted", None)
+        assert agents[0]["state_reason"] in ("destroy_interrupted", None)
         assert "interrupted destroy foo" in world.mngr("gc").out
-    elif here:
+    elif agents:
         world.mngr("destroy", "--force", "foo")
-    assert world.rows("foo") == [] and [grave["problem"] for grave in world.graves()] == [None]
+    assert world.rows("foo") == [] and [trashed["problem"] for trashed in world.graves()] == [None]
     assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     world.mngr("undestroy", "foo")
     assert world.look("foo") == before
 
 
 @pytest.mark.parametrize("how", ["destroy", "undestroy", "gc"])
-def test_what_was_done_without_our_knowing_is_found_out(world: World, how: str) -> None:
-    """The host has taken the agent away, and its answer is lost."""
+def test_a_removal_whose_confirmation_was_lost_is_detected(world: World, how: str) -> None:
+    """The host removes the agent, but its answer is lost."""
     before = world.make("foo@h1")
     agent = world.mngr.get_agent("foo")
     home = str(world.farm.home("h1") / ".mngr")
 
-    def leave() -> None:
+    def remove_and_cut() -> None:
         argv = ["sh", "-c", scripts.read_program("leave.sh"), "leave.sh", home, agent["id"], "foo", "foo"]
         subprocess.run(argv, check=True)
         world.farm.cut("h1")
 
-    ended = world.pause_at("destroy:remove", leave, "destroy", "--force", "foo")
-    assert ended.code == 6
+    result = world.pause_at("destroy:remove", remove_and_cut, "destroy", "--force", "foo")
+    assert result.code == 6
     world.farm.mend("h1")
     assert world.rows("foo") == []
     if how != "undestroy":
-        ran = world.mngr(how, *(["foo"] if how == "destroy" else []))
-        assert "foo" in ran.out
-        assert [grave["problem"] for grave in world.graves()] == [None]
+        output = world.mngr(how, *(["foo"] if how == "destroy" else []))
+        assert "foo" in output.out
+        assert [trashed["problem"] for trashed in world.graves()] == [None]
         assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     world.mngr("undestroy", "foo")
     assert world.look("foo") == before
 
 
 @cases("step", RESTORE, ("reserve", "work_dir", "commit"))
-def test_undestroy(world: World, step: str) -> None:
+def test_an_undestroy_that_loses_its_host_keeps_the_trash_entry_and_can_be_repeated(world: World, step: str) -> None:
     before = world.make("foo@h1")
     world.mngr("destroy", "--force", "foo")
-    ended = world.cut_at(f"undestroy:{step}", "h1", "undestroy", "foo")
-    assert ended.code == 6, ended
+    result = world.cut_at(f"undestroy:{step}", "h1", "undestroy", "foo")
+    assert result.code == 6, result
     world.farm.mend("h1")
-    assert [grave["problem"] for grave in world.graves()] == [None]
+    assert [trashed["problem"] for trashed in world.graves()] == [None]
     if step not in ("reserve",):
         assert [row["state_reason"] for row in world.rows("foo")] == ["create_interrupted"]
         world.mngr("gc")
@@ -179,7 +185,7 @@ def test_undestroy(world: World, step: str) -> None:
 
 
 @cases("step", RESTORE[1:], ("prepare",))
-def test_a_half_restored_agent_cannot_replace_its_grave(world: World, step: str) -> None:
+def test_destroy_of_a_half_restored_agent_keeps_the_original_trash_entry(world: World, step: str) -> None:
     before = world.make("foo@h1")
     world.mngr("destroy", "--force", "foo")
     world.cut_at(f"undestroy:{step}", "h1", "undestroy", "foo")
@@ -190,10 +196,10 @@ def test_a_half_restored_agent_cannot_replace_its_grave(world: World, step: str)
 
 
 @cases("step", RESTORE, ("reserve", "commit"))
-def test_clone(world: World, step: str) -> None:
+def test_a_clone_that_loses_its_host_leaves_the_original_and_can_be_repeated(world: World, step: str) -> None:
     before = world.make("foo@h1")
-    ended = world.cut_at(f"clone:{step}", "h2", "clone", "foo", "bar@h2")
-    assert ended.code == 6, ended
+    result = world.cut_at(f"clone:{step}", "h2", "clone", "foo", "bar@h2")
+    assert result.code == 6, result
     assert world.look("foo") == before and world.mngr.get_agent("foo")["state"] == "RUNNING"
     world.farm.mend("h2")
     world.mngr("gc")
@@ -207,17 +213,17 @@ def test_clone(world: World, step: str) -> None:
     [(step, host) for step in ("mark", "end", "save", *RESTORE, "remove") for host in ("h1", "h2")],
     [("end", "h1"), ("save", "h2"), ("work_dir", "h2"), ("commit", "h1"), ("remove", "h1")],
 )
-def test_migrate(world: World, step: str, host: str) -> None:
+def test_a_migrate_that_loses_a_host_keeps_one_complete_agent(world: World, step: str, host: str) -> None:
     before = world.make("foo@h1")
     agent_id = world.mngr.get_agent("foo")["id"]
-    ended = world.cut_at(f"migrate:{step}", host, "migrate", "foo", "@h2")
+    result = world.cut_at(f"migrate:{step}", host, "migrate", "foo", "@h2")
     world.farm.mend(host)
-    assert ended.code in (0, 6), ended
-    whole = [
+    assert result.code in (0, 6), result
+    complete = [
         row for row in world.rows("foo") if row["state_reason"] not in ("create_interrupted", "destroy_interrupted")
     ]
-    assert len(whole) <= 1
-    assert whole or [row["state_reason"] for row in world.rows("foo")].count("destroy_interrupted") == 1
+    assert len(complete) <= 1
+    assert complete or [row["state_reason"] for row in world.rows("foo")].count("destroy_interrupted") == 1
     world.mngr("gc")
     assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     rows = world.rows("foo")
@@ -229,10 +235,10 @@ def test_migrate(world: World, step: str, host: str) -> None:
 
 
 @cases("step", ("save", "work_dir", "commit"), ("work_dir",))
-def test_a_migrate_that_was_cut_off_can_be_repeated(world: World, step: str) -> None:
+def test_a_migrate_that_lost_its_target_host_can_be_repeated(world: World, step: str) -> None:
     before = world.make("foo@h1")
-    ended = world.cut_at(f"migrate:{step}", "h2", "migrate", "foo", "@h2")
-    assert ended.code == 6
+    result = world.cut_at(f"migrate:{step}", "h2", "migrate", "foo", "@h2")
+    assert result.code == 6
     world.farm.mend("h2")
     world.mngr("migrate", "foo", "@h2")
     assert (world.mngr.get_agent("foo")["host"], world.mngr.get_agent("foo")["state"]) == ("h2", "RUNNING")
@@ -240,26 +246,26 @@ def test_a_migrate_that_was_cut_off_can_be_repeated(world: World, step: str) -> 
     assert world.mngr.run_json("gc", "--dry-run")["results"] == [] and world.graves() == []
 
 
-def test_a_stream_that_is_cut_off_is_no_agent(world: World) -> None:
+def test_an_interrupted_stream_leaves_no_partial_agent(world: World) -> None:
     world.make("foo@h1")
     world.mngr("exec", "foo", "--", "sh", "-c", "head -c 60000000 /dev/urandom >big.bin")
     before, home = world.look("foo"), world.mngr.home
     stage = home / "cache" / "stage"
 
-    def size(root: Path) -> int:
+    def measure_size(root: Path) -> int:
         try:
             return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
         except OSError:
             return 0
 
-    ended = world.cut_when(lambda: size(stage) > 1_000_000, "h1", "destroy", "--force", "foo")
-    assert ended.code == 6 and list(stage.iterdir()) == []
+    result = world.cut_when(lambda: measure_size(stage) > 1_000_000, "h1", "destroy", "--force", "foo")
+    assert result.code == 6 and list(stage.iterdir()) == []
     world.farm.mend("h1")
     assert world.graves() == [] and len(world.rows("foo")) == 1
     world.mngr("destroy", "--force", "foo")
-    there = world.farm.home("h2") / ".mngr" / "agents"
-    ended = world.cut_when(lambda: size(there) > 1_000_000, "h2", "undestroy", "foo", "--on", "@h2")
-    assert ended.code == 6
+    agents_dir = world.farm.home("h2") / ".mngr" / "agents"
+    result = world.cut_when(lambda: measure_size(agents_dir) > 1_000_000, "h2", "undestroy", "foo", "--on", "@h2")
+    assert result.code == 6
     world.farm.mend("h2")
     world.mngr("gc")
     assert list((world.farm.home("h2") / ".mngr" / "work").iterdir()) == []
@@ -267,7 +273,7 @@ def test_a_stream_that_is_cut_off_is_no_agent(world: World) -> None:
     assert world.look("foo") == before
 
 
-def test_two_at_once_lose_nothing(world: World) -> None:
+def test_parallel_destroys_and_undestroys_lose_nothing(world: World) -> None:
     before = world.make("foo@h1")
     codes: list[int] = []
 
@@ -276,10 +282,10 @@ def test_two_at_once_lose_nothing(world: World) -> None:
 
     for words in (("destroy", "--force", "foo"), ("undestroy", "foo")) * (10 if IS_FULL_SCALE else 1):
         codes.clear()
-        both = [threading.Thread(target=run, args=words) for _ in range(3)]
-        for thread in both:
+        threads = [threading.Thread(target=run, args=words) for _ in range(3)]
+        for thread in threads:
             thread.start()
-        for thread in both:
+        for thread in threads:
             thread.join()
         assert codes.count(0) >= 1, codes
     assert world.look("foo") == before

@@ -1,4 +1,4 @@
-"""`mngr migrate` from outside."""
+"""Tests of `mngr migrate`, run as a program."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def client(mngr: MngrProgram, farm: Farm) -> MngrProgram:
     return mngr
 
 
-def test_a_running_agent_goes_on_elsewhere(client: MngrProgram, farm: Farm) -> None:
+def test_a_running_agent_is_running_after_migrate_to_another_host(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo", "--label", "team=red", "--", "sh", "-c", "echo begun >>begun; exec sleep 1000")
     (client.get_work_dir("foo") / "draft.txt").write_text("draft")
     before = client.get_agent("foo")
-    ran = client("migrate", "foo", "@h1")
-    assert ran.out == "foo is RUNNING on h1\n" and ran.err == ""
+    result = client("migrate", "foo", "@h1")
+    assert result.out == "foo is RUNNING on h1\n" and result.err == ""
     after = client.get_agent("foo")
     same = ("id", "name", "branch", "base", "created_at", "labels", "project", "kind")
     assert {key: after[key] for key in same} == {key: before[key] for key in same}
@@ -45,27 +45,31 @@ def test_a_running_agent_goes_on_elsewhere(client: MngrProgram, farm: Farm) -> N
 
 
 @pytest.mark.full
-def test_between_providers(client: MngrProgram, docker_engine: Docker) -> None:
+def test_migrate_between_providers_keeps_work_and_conversation(client: MngrProgram, docker_engine: Docker) -> None:
     client.env.update({**settings("docker"), **docker_engine.env})
     client("create", "foo@h1", "player", "--label", "team=red", "--env", "GIVEN=a 'b'")
     client("message", "foo", "-m", "hello", "--wait")
     client("exec", "foo", "--", "sh", "-ec", WORK_SCRIPT)
-    look = ("exec", "foo", "--", "sh", "-ec", INSPECT_SCRIPT)
-    before, agent = client(*look).out, client.get_agent("foo")
+    inspect = ("exec", "foo", "--", "sh", "-ec", INSPECT_SCRIPT)
+    before, agent = client(*inspect).out, client.get_agent("foo")
     for number, (address, provider) in enumerate(
         (("@.docker", "docker"), ("@local", "local"), ("@box.docker", "docker"))
     ):
         client("migrate", "foo", address)
         after = client.get_agent("foo")
         assert (after["id"], after["provider"], after["state"]) == (agent["id"], provider, "WAITING")
-        assert client(*look).out == before
+        assert client(*inspect).out == before
         assert client("exec", "foo", "--", "printenv", "GIVEN").out == "a 'b'\n"
         client("message", "foo", "-m", f"again {number}", "--wait")
-        said = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
-        assert said[:2] == ["hello", "ok: hello"] and said[-1] == f"ok: again {number}"
+        texts = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
+        assert texts[:2] == ["hello", "ok: hello"] and texts[-1] == f"ok: again {number}"
         assert client.run_json("gc")["results"] == []
     rows = {row["host"]: row["agents"] for row in client.run_json("list", "--hosts")["hosts"]}
-    assert rows == {"local": 0, "h1": 0, "box": 1}  # the container that was made for it went when it left
+    assert rows == {
+        "local": 0,
+        "h1": 0,
+        "box": 1,
+    }  # The container that was created for the agent is destroyed after the migrate.
     (client.repo / ".mngr").mkdir()
     (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')
     assert "setup failed" in client("migrate", "foo", "@.docker", code=1).err
@@ -78,7 +82,7 @@ def test_between_providers(client: MngrProgram, docker_engine: Docker) -> None:
     client("destroy", "--force", "foo", "bar")
 
 
-def test_its_commits_stay_in_the_source_too(client: MngrProgram) -> None:
+def test_migrate_keeps_the_branch_with_unique_commits_in_the_source(client: MngrProgram) -> None:
     client("create", "foo", *RUN)
     work = client.get_work_dir("foo")
     (work / "a").write_text("a")
@@ -86,30 +90,32 @@ def test_its_commits_stay_in_the_source_too(client: MngrProgram) -> None:
     run_git(work, "commit", "-q", "-m", "mine")
     tip = run_git(work, "rev-parse", "HEAD")
     client("migrate", "foo", "@h1")
-    assert run_git(client.repo, "rev-parse", "mngr/foo") == tip  # as with destroy: no other branch has it
+    assert (
+        run_git(client.repo, "rev-parse", "mngr/foo") == tip
+    )  # As with destroy, the branch stays because no other branch has the commit.
     client("pull", "foo")
     assert run_git(client.repo, "worktree", "list").count("\n") == 0
 
 
-def test_where_it_cannot_go_it_stays_and_runs(client: MngrProgram, farm: Farm) -> None:
+def test_a_migrate_to_an_invalid_or_unreachable_host_leaves_the_agent_running(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo", *RUN)
     (client.get_work_dir("foo") / "draft.txt").write_text("draft")
     pid = client.get_agent("foo")["pid"]
-    for words, code, said in (
+    for words, code, message in (
         (("foo", "@local"), 1, "is on local already"),
         (("foo", "h1"), 2, "names no host"),
         (("foo", "bar@h1"), 2, "names no host"),
         (("foo", "@h1:x"), 2, "names no host"),
         (("nobody", "@h1"), 1, "there is no agent"),
     ):
-        assert said in client("migrate", *words, code=code).err
+        assert message in client("migrate", *words, code=code).err
     farm.cut("h1")
     assert client("migrate", "foo", "@h1", code=6).err.startswith("Error: h1 cannot be reached")
-    assert client.get_agent("foo")["pid"] == pid  # nothing was begun
+    assert client.get_agent("foo")["pid"] == pid  # The agent was never stopped.
     farm.mend("h1")
 
 
-def test_what_does_not_start_there_is_again_where_it_was(client: MngrProgram, farm: Farm) -> None:
+def test_a_migrate_whose_set_up_fails_returns_the_agent_to_its_host(client: MngrProgram, farm: Farm) -> None:
     tool = client.repo.parent / "only-here"
     client("create", "foo@h1", "--env", f"PATH={tool}:/usr/bin:/bin", *RUN)
     agent_id = client.get_agent("foo")["id"]
@@ -119,30 +125,32 @@ def test_what_does_not_start_there_is_again_where_it_was(client: MngrProgram, fa
     (farm.home("h2") / ".mngr" / "strange").unlink()
     (client.repo / ".mngr").mkdir()
     (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')
-    ran = client("migrate", "foo", "@h2", code=1)
-    assert "setup failed" in ran.err
+    result = client("migrate", "foo", "@h2", code=1)
+    assert "setup failed" in result.err
     agent = client.get_agent("foo")
     assert (agent["id"], agent["host"], agent["state"]) == (agent_id, "h1", "RUNNING")
     assert client.run_json("undestroy", "--list")["graves"] == [] and client.run_json("gc")["results"] == []
-    assert [list((farm.home("h2") / ".mngr" / place).iterdir()) for place in ("agents", "names", "work")] == [
+    assert [list((farm.home("h2") / ".mngr" / folder).iterdir()) for folder in ("agents", "names", "work")] == [
         [],
         [],
         [],
     ]
 
 
-def test_a_sandboxed_agent_stays_behind_its_walls(client: MngrProgram) -> None:
+def test_a_sandboxed_agent_cannot_migrate_to_a_host_without_sandboxes(client: MngrProgram) -> None:
     client("create", "foo", "--sandbox", *RUN)
     assert "behind walls" in client("migrate", "foo", "@h1", code=1).err
     assert "behind walls" in client("clone", "foo", "bar@h1", code=1).err
     assert client.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_a_directory_of_its_host_does_not_move(client: MngrProgram, farm: Farm, tmp_path: Path) -> None:
+def test_migrate_without_a_copy_needs_the_same_directory_on_the_target(
+    client: MngrProgram, farm: Farm, tmp_path: Path
+) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     client("create", "foo", "--from", str(plain), "--transfer", "none", *RUN)
-    client("migrate", "foo", "@h1")  # the same path is there
+    client("migrate", "foo", "@h1")  # The same path exists on h1.
     assert client.get_agent("foo")["work_dir"] == str(plain)
     plain.rename(tmp_path / "moved")
     assert "the directory it worked in is gone" in client("migrate", "foo", "@h2", code=1).err

@@ -1,4 +1,4 @@
-"""`mngr snapshot` from outside."""
+"""Tests of `mngr snapshot`, run as a program."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tests.agents.archive.test_destroy import make
 from tests.conftest import MngrProgram, run_git, wait_for
 
 
-def test_a_snapshot_of_a_running_agent_becomes_a_second_one(mngr: MngrProgram) -> None:
+def test_a_snapshot_of_a_running_agent_can_be_restored_as_a_second_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--label", "team=red", "--", "sleep", "1000")
     work = mngr.get_work_dir("foo")
     (work / "draft.txt").write_text("first")
     (work / "README.md").write_text("changed\n")
     run_git(work, "add", "README.md")
-    ran = mngr("snapshot", "create", "foo", "before")
-    assert ran.out == "before is a snapshot of foo\n" and "foo was running" in ran.err
+    result = mngr("snapshot", "create", "foo", "before")
+    assert result.out == "before is a snapshot of foo\n" and "foo was running" in result.err
     assert mngr.get_agent("foo")["state"] == "RUNNING"
     (work / "draft.txt").write_text("second")
     agent = mngr.run_json("snapshot", "restore", "before", "bar")["agents"][0]
@@ -25,13 +25,13 @@ def test_a_snapshot_of_a_running_agent_becomes_a_second_one(mngr: MngrProgram) -
         "mngr/bar",
         {"team": "red"},
     )
-    there = mngr.get_work_dir("bar")
-    assert (there / "draft.txt").read_text() == "first" and (work / "draft.txt").read_text() == "second"
-    assert run_git(there, "status", "--porcelain") == "M  README.md\n?? draft.txt"
+    restored_dir = mngr.get_work_dir("bar")
+    assert (restored_dir / "draft.txt").read_text() == "first" and (work / "draft.txt").read_text() == "second"
+    assert run_git(restored_dir, "status", "--porcelain") == "M  README.md\n?? draft.txt"
     assert agent["id"] != mngr.get_agent("foo")["id"]
 
 
-def test_it_outlives_its_agent_and_takes_up_the_free_name(mngr: MngrProgram) -> None:
+def test_a_snapshot_of_a_destroyed_agent_restores_it_under_its_old_name(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
     run_git(work, "add", "-A")
@@ -45,36 +45,36 @@ def test_it_outlives_its_agent_and_takes_up_the_free_name(mngr: MngrProgram) -> 
     assert run_git(mngr.get_work_dir("foo"), "log", "-1", "--format=%s") == "mine"
 
 
-def test_list_and_destroy(mngr: MngrProgram) -> None:
+def test_snapshots_can_be_listed_and_destroyed(mngr: MngrProgram) -> None:
     make(mngr)
     assert "there are no snapshots" in mngr("snapshot", "list").out
     name = mngr.run_json("snapshot", "create", "foo")["snapshots"][0]["name"]
     assert name.startswith("foo-2")
     mngr("snapshot", "create", "foo", "two")
-    ran = mngr("snapshot", "create", "foo", "two", code=1)
-    assert "there is already a snapshot called 'two'" in ran.err
+    result = mngr("snapshot", "create", "foo", "two", code=1)
+    assert "there is already a snapshot called 'two'" in result.err
     rows = mngr.run_json("snapshot", "list")["snapshots"]
     assert [(row["name"], row["agent"], row["was_running"]) for row in rows] == [
         (name, "foo", False),
         ("two", "foo", False),
     ]
-    ran = mngr("snapshot", "destroy", "two", "three", code=4)
-    assert ran.out == "deleted the snapshot two\n" and "there is no snapshot 'three'" in ran.err
+    result = mngr("snapshot", "destroy", "two", "three", code=4)
+    assert result.out == "deleted the snapshot two\n" and "there is no snapshot 'three'" in result.err
     assert [row["name"] for row in mngr.run_json("snapshot", "list")["snapshots"]] == [name]
     mngr("snapshot", "restore", "two", code=1)
     mngr("snapshot", "create", "foo", "../out", code=2)
 
 
-def test_a_restore_that_fails_leaves_nothing(mngr: MngrProgram) -> None:
+def test_a_failed_restore_of_a_snapshot_leaves_nothing(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
     run_git(work, "add", "-A")
     run_git(work, "commit", "-q", "-m", "mine")
     mngr("snapshot", "create", "foo", "kept")
     run_git(mngr.repo, "branch", "mngr/bar")
-    ran = mngr("snapshot", "restore", "kept", "bar", code=1)
-    assert "there is already a branch 'mngr/bar'" in ran.err
-    assert run_git(mngr.repo, "branch", "--list", "mngr/bar") == "mngr/bar"  # it was there before
+    result = mngr("snapshot", "restore", "kept", "bar", code=1)
+    assert "there is already a branch 'mngr/bar'" in result.err
+    assert run_git(mngr.repo, "branch", "--list", "mngr/bar") == "mngr/bar"  # The branch existed before the restore.
     meta = mngr.home / "snapshots" / "kept" / "meta.json"
     broken = json.loads(meta.read_text())
     broken["record"]["command"] = ["no-such-program"]
@@ -86,7 +86,7 @@ def test_a_restore_that_fails_leaves_nothing(mngr: MngrProgram) -> None:
     assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
 
 
-def test_an_agent_that_writes_all_the_time_can_be_kept(mngr: MngrProgram) -> None:
+def test_an_agent_that_writes_all_the_time_can_be_saved_and_restored(mngr: MngrProgram) -> None:
     mngr(
         "create",
         "foo",
@@ -101,7 +101,7 @@ def test_an_agent_that_writes_all_the_time_can_be_kept(mngr: MngrProgram) -> Non
     assert run_git(mngr.get_work_dir("bar"), "rev-parse", "HEAD") == run_git(mngr.repo, "rev-parse", "HEAD")
 
 
-def test_create_takes_a_snapshot_too(mngr: MngrProgram) -> None:
+def test_create_can_start_from_a_snapshot(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "draft.txt").write_text("first")
     mngr("snapshot", "create", "foo", "before")

@@ -1,4 +1,4 @@
-"""`mngr undestroy` from outside."""
+"""Tests of `mngr undestroy`, run as a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.agents.archive.test_destroy import make
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 
-def test_it_comes_back_stopped_with_everything_and_can_go_on(mngr: MngrProgram) -> None:
+def test_undestroy_restores_everything_and_the_agent_can_start_again(mngr: MngrProgram) -> None:
     mngr(
         "create",
         "foo",
@@ -28,8 +28,8 @@ def test_it_comes_back_stopped_with_everything_and_can_go_on(mngr: MngrProgram) 
     before = mngr.get_agent("foo")
     (mngr.get_agent_dir("foo") / "outputs" / "result.json").write_text("{}")
     mngr("destroy", "--force", "foo")
-    ran = mngr("undestroy", "foo")
-    assert ran.out == "foo is back, STOPPED; go on with: mngr start foo\n"
+    result = mngr("undestroy", "foo")
+    assert result.out == "foo is back, STOPPED; go on with: mngr start foo\n"
     after = mngr.get_agent("foo")
     assert after["state"] == "STOPPED"
     same = ("id", "name", "branch", "base", "work_dir", "created_at", "labels", "project")
@@ -42,42 +42,42 @@ def test_it_comes_back_stopped_with_everything_and_can_go_on(mngr: MngrProgram) 
     wait_for(lambda: (work / "said").read_text() == "it's $HOME\n" * 2)
 
 
-def test_the_graveyard_can_be_listed(mngr: MngrProgram) -> None:
+def test_undestroy_can_list_the_trash(mngr: MngrProgram) -> None:
     assert "the graveyard is empty" in mngr("undestroy", "--list").out
     work = make(mngr)
     (work / "a").write_text("a")
     mngr("destroy", "foo")
     assert "foo" in mngr("undestroy", "--list").out
-    grave = mngr.run_json("undestroy", "--list")["graves"][0]
-    assert (grave["name"], grave["branch"], grave["dirty"], grave["problem"]) == (
+    trashed = mngr.run_json("undestroy", "--list")["graves"][0]
+    assert (trashed["name"], trashed["branch"], trashed["dirty"], trashed["problem"]) == (
         "foo",
         "mngr/foo",
         True,
         None,
     )
-    assert grave["expires_at"][:4] >= grave["destroyed_at"][:4]
+    assert trashed["expires_at"][:4] >= trashed["destroyed_at"][:4]
 
 
-def test_two_with_one_name_are_told_apart_by_id(mngr: MngrProgram) -> None:
+def test_trashed_agents_with_the_same_name_are_restored_by_id(mngr: MngrProgram) -> None:
     ids = []
     for number in range(2):
         work = make(mngr)
         (work / "which").write_text(str(number))
         ids.append(mngr.get_agent("foo")["id"])
         mngr("destroy", "foo")
-    ran = mngr("undestroy", "foo", code=1)
-    assert all(agent_id in ran.err for agent_id in ids)
+    result = mngr("undestroy", "foo", code=1)
+    assert all(agent_id in result.err for agent_id in ids)
     mngr("undestroy", ids[0])
     assert (mngr.get_work_dir("foo") / "which").read_text() == "0"
-    ran = mngr("undestroy", ids[1], code=1)
-    assert "there is another agent called 'foo' by now" in ran.err and "--as" in ran.err
-    ran = mngr("undestroy", ids[1], "--as", "bar")
-    assert "mngr/foo is checked out at" in ran.err and mngr.get_agent("bar")["branch"] == "mngr/bar"
+    result = mngr("undestroy", ids[1], code=1)
+    assert "there is another agent called 'foo' by now" in result.err and "--as" in result.err
+    result = mngr("undestroy", ids[1], "--as", "bar")
+    assert "mngr/foo is checked out at" in result.err and mngr.get_agent("bar")["branch"] == "mngr/bar"
     assert (mngr.get_work_dir("bar") / "which").read_text() == "1"
     assert mngr.get_agent("bar")["id"] == ids[1]
 
 
-def test_a_kept_branch_is_taken_up_again(mngr: MngrProgram) -> None:
+def test_undestroy_uses_the_kept_branch_or_a_new_one_if_that_has_moved(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
     run_git(work, "add", "-A")
@@ -88,21 +88,21 @@ def test_a_kept_branch_is_taken_up_again(mngr: MngrProgram) -> None:
     assert run_git(work, "symbolic-ref", "--short", "HEAD") == "mngr/foo" and run_git(work, "rev-parse", "HEAD") == tip
     mngr("destroy", "foo")
     run_git(mngr.repo, "checkout", "-q", "mngr/foo")
-    ran = mngr("undestroy", "foo", code=1)
-    assert f"the branch 'mngr/foo' is checked out at {mngr.repo}" in ran.err
+    result = mngr("undestroy", "foo", code=1)
+    assert f"the branch 'mngr/foo' is checked out at {mngr.repo}" in result.err
     (mngr.repo / "b").write_text("b")
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "moved on")
     moved = run_git(mngr.repo, "rev-parse", "HEAD")
     run_git(mngr.repo, "checkout", "-q", "main")
-    ran = mngr("undestroy", "foo")
-    assert "has moved on since" in ran.err
+    result = mngr("undestroy", "foo")
+    assert "has moved on since" in result.err
     branch = mngr.get_agent("foo")["branch"]
     assert branch.startswith("mngr/foo-") and run_git(work, "symbolic-ref", "--short", "HEAD") == branch
     assert run_git(work, "rev-parse", "HEAD") == tip and run_git(mngr.repo, "rev-parse", "mngr/foo") == moved
 
 
-def test_a_work_dir_that_is_taken_gets_another_place(mngr: MngrProgram) -> None:
+def test_undestroy_uses_another_work_dir_if_the_old_path_is_taken(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
     mngr("destroy", "foo")
@@ -115,7 +115,7 @@ def test_a_work_dir_that_is_taken_gets_another_place(mngr: MngrProgram) -> None:
     assert f"MNGR_WORK_DIR={mngr.get_work_dir('foo')}\n" in env and f"MNGR_WORK_DIR={work}\n" not in env
 
 
-def test_unknown_names_and_wrong_usage_are_told(mngr: MngrProgram) -> None:
+def test_undestroy_rejects_unknown_names_and_wrong_usage(mngr: MngrProgram) -> None:
     make(mngr)
     mngr("destroy", "foo")
     assert "did you mean 'foo'?" in mngr("undestroy", "fooo", code=1).err
@@ -125,24 +125,24 @@ def test_unknown_names_and_wrong_usage_are_told(mngr: MngrProgram) -> None:
     assert mngr.list_agents() == []
 
 
-def test_a_damaged_grave_is_told_and_stays(mngr: MngrProgram) -> None:
+def test_undestroy_reports_and_keeps_a_damaged_trash_entry(mngr: MngrProgram) -> None:
     make(mngr)
     mngr("destroy", "foo")
-    grave: Path = next((mngr.home / "graveyard").iterdir())
-    (grave / "meta.json").write_text("{")
-    ran = mngr("undestroy", grave.name, code=1)
-    assert "cannot be brought back" in ran.err and str(grave) in ran.err
-    assert grave.is_dir()
+    trash_dir: Path = next((mngr.home / "graveyard").iterdir())
+    (trash_dir / "meta.json").write_text("{")
+    result = mngr("undestroy", trash_dir.name, code=1)
+    assert "cannot be brought back" in result.err and str(trash_dir) in result.err
+    assert trash_dir.is_dir()
 
 
-def test_two_at_once_lose_nothing(mngr: MngrProgram) -> None:
+def test_parallel_undestroys_of_one_agent_lose_nothing(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "draft.txt").write_text("mine")
     mngr("destroy", "--force", "foo")
     argv = [str(BIN_DIR / "mngr"), "undestroy", "foo"]
-    both = [subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE) for _ in range(3)]
-    codes = sorted(process.wait() for process in both)
-    for process in both:
+    processes = [subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE) for _ in range(3)]
+    codes = sorted(process.wait() for process in processes)
+    for process in processes:
         process.communicate()
     assert codes == [0, 1, 1]
     assert (mngr.get_work_dir("foo") / "draft.txt").read_text() == "mine"

@@ -1,4 +1,4 @@
-"""Words to values by a command's declaration."""
+"""Tests of parsing a command line by the command's declaration."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ SAY = CommandSpec(
         ("a --format json -S a.b=1 --set c.d=2", {"format": "json", "set": ["a.b=1", "c.d=2"], "who": "a"}),
     ],
 )
-def test_the_forms_of_a_command_line(line: str, values: dict[str, Any]) -> None:
+def test_options_and_arguments_can_be_written_in_every_form(line: str, values: dict[str, Any]) -> None:
     args = parse_words(SAY, line.split())
     assert {key: args[key] for key in values} == values
     assert args.rest is None
@@ -94,7 +94,7 @@ def test_the_forms_of_a_command_line(line: str, values: dict[str, Any]) -> None:
         ("a b c", "mngr say does not take 'c'", "put -- before the command to run"),
     ],
 )
-def test_what_does_not_fit_is_named(line: str, said: str, hint: str | None) -> None:
+def test_a_wrong_word_is_named_in_the_error(line: str, said: str, hint: str | None) -> None:
     with pytest.raises(UsageError) as caught:
         parse_words(SAY, line.split())
     assert said in caught.value.message
@@ -106,16 +106,20 @@ WORD = st.text().filter(lambda word: not word.startswith("-"))
 
 
 @given(st.text(), st.lists(st.text()), st.none() | WORD)
-def test_values_and_the_rest_arrive_as_they_were_given(message: str, rest: list[str], who: str | None) -> None:
-    plain = [] if who is None else [who]
-    for words in (["--message", message, *plain], [f"--message={message}", *plain], [*plain, "-m", message]):
+def test_values_and_words_after_the_separator_arrive_unchanged(message: str, rest: list[str], who: str | None) -> None:
+    arguments = [] if who is None else [who]
+    for words in (
+        ["--message", message, *arguments],
+        [f"--message={message}", *arguments],
+        [*arguments, "-m", message],
+    ):
         args = parse_words(SAY, [*words, "--", *rest])
         assert (args["message"], args["who"], args.rest) == (message, who, rest)
         assert args.given == {"message"} | set(() if who is None else ("who",))
 
 
 @given(st.lists(st.text()))
-def test_any_words_give_values_or_wrong_usage(words: list[str]) -> None:
+def test_any_words_parse_or_raise_a_usage_error(words: list[str]) -> None:
     try:
         args = parse_words(SAY, words)
     except UsageError:
@@ -135,33 +139,33 @@ def test_the_order_of_different_options_does_not_matter(parts: list[list[str]]) 
     )
 
 
-def test_without_a_rest_what_follows_the_dashes_is_arguments() -> None:
+def test_words_after_the_separator_are_arguments_if_the_command_takes_no_trailing_words() -> None:
     command = CommandSpec(name="show", summary="", arguments=(Argument(name="NAME", help="", is_repeatable=True),))
     args = parse_words(command, ["a", "--", "-b", "--", "c"])
     assert (args["name"], args.rest) == (["a", "-b", "--", "c"], None)
 
 
-def test_required_arguments_take_before_optional_ones_and_after_many() -> None:
+def test_required_arguments_get_words_before_optional_and_repeatable_ones() -> None:
     source = Argument(name="SOURCE", help="", required=False)
-    many = Argument(name="FILE", help="", is_repeatable=True, required=False)
+    files = Argument(name="FILE", help="", is_repeatable=True, required=False)
     target = Argument(name="TARGET", help="")
-    one = CommandSpec(name="one", summary="", arguments=(source, target))
-    assert [parse_words(one, words)["source"] for words in (["t"], ["s", "t"])] == [None, "s"]
-    copy = CommandSpec(name="copy", summary="", arguments=(many, target))
-    args = parse_words(copy, ["a", "b", "c"])
+    optional_first = CommandSpec(name="one", summary="", arguments=(source, target))
+    assert [parse_words(optional_first, words)["source"] for words in (["t"], ["s", "t"])] == [None, "s"]
+    repeatable_first = CommandSpec(name="copy", summary="", arguments=(files, target))
+    args = parse_words(repeatable_first, ["a", "b", "c"])
     assert (args["file"], args["target"]) == (["a", "b"], "c")
     with pytest.raises(UsageError, match="mngr copy needs TARGET"):
-        parse_words(copy, [])
+        parse_words(repeatable_first, [])
 
 
-def test_help_wants_no_arguments() -> None:
+def test_the_help_option_needs_no_arguments() -> None:
     assert (
         parse_words(CommandSpec(name="one", summary="", arguments=(Argument(name="A", help=""),)), ["--help"])["help"]
         is True
     )
 
 
-def test_settings_are_defaults_that_the_command_line_replaces() -> None:
+def test_the_command_line_replaces_defaults_from_the_settings() -> None:
     defaults = {
         "count": 5,
         "window": ["a=1"],
@@ -190,6 +194,6 @@ def test_settings_are_defaults_that_the_command_line_replaces() -> None:
         ({"mode": "quiet"}, "--mode cannot be 'quiet'"),
     ],
 )
-def test_a_setting_that_does_not_fit_is_named(defaults: dict[str, Any], said: str) -> None:
+def test_a_wrong_setting_is_named_in_the_error(defaults: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_words(SAY, [], defaults)

@@ -1,4 +1,4 @@
-"""`git fetch mngr::NAME`: git itself, to any agent."""
+"""Tests of `git fetch mngr::NAME`, which lets git reach any agent."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ from tests.support.repos import commit_file
 RUN = ("--", "sleep", "1000")
 
 
-def failing(mngr: MngrProgram, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(mngr.repo), *words], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    return done.stderr
+def run_failing_git(mngr: MngrProgram, *words: str) -> str:
+    result = subprocess.run(["git", "-C", str(mngr.repo), *words], capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    return result.stderr
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_git_fetches_clones_and_pushes(mngr: MngrProgram, mode: str) -> None:
+def test_git_fetches_from_clones_and_pushes_to_an_agent(mngr: MngrProgram, mode: str) -> None:
     mngr("create", "foo", "--transfer", mode, *RUN)
-    done = commit_file(mngr.get_work_dir("foo"))
+    commit = commit_file(mngr.get_work_dir("foo"))
     for address in ("mngr::foo", "mngr://foo", f"mngr::{mngr.get_agent('foo')['id']}"):
         run_git(mngr.repo, "fetch", "-q", address, "+mngr/foo:refs/fetched")
-        assert run_git(mngr.repo, "rev-parse", "refs/fetched") == done
+        assert run_git(mngr.repo, "rev-parse", "refs/fetched") == commit
         run_git(mngr.repo, "update-ref", "-d", "refs/fetched")
     run_git(mngr.repo, "clone", "-q", "-b", "mngr/foo", "mngr::foo", "../cloned")
-    assert run_git(mngr.repo.parent / "cloned", "rev-parse", "HEAD") == done
+    assert run_git(mngr.repo.parent / "cloned", "rev-parse", "HEAD") == commit
     run_git(mngr.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
     assert run_git(mngr.get_work_dir("foo"), "rev-parse", "sent") == run_git(mngr.repo, "rev-parse", "main")
-    assert "checked out" in failing(mngr, "push", "-q", "mngr::foo", "main:mngr/foo", "--force")
+    assert "checked out" in run_failing_git(mngr, "push", "-q", "mngr::foo", "main:mngr/foo", "--force")
 
 
-def test_a_remote_can_be_kept(mngr: MngrProgram) -> None:
+def test_an_agent_can_be_added_as_a_git_remote(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "mirror", *RUN)
     run_git(mngr.repo, "remote", "add", "foo", "mngr::foo")
-    done = commit_file(mngr.get_work_dir("foo"))
+    commit = commit_file(mngr.get_work_dir("foo"))
     run_git(mngr.repo, "fetch", "-q", "foo")
-    assert run_git(mngr.repo, "rev-parse", "foo/mngr/foo") == done
+    assert run_git(mngr.repo, "rev-parse", "foo/mngr/foo") == commit
 
 
-def test_what_cannot_be_reached_is_said_without_a_traceback(mngr: MngrProgram) -> None:
+def test_an_unreachable_agent_fails_with_a_hint_and_no_traceback(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "copy", *RUN)
-    for address, said in (
+    for address, message in (
         ("mngr::nobody", "there is no agent 'nobody'"),
         ("mngr::foo", "has no repository"),
         ("mngr::", "names no agent"),
     ):
-        text = failing(mngr, "fetch", address)
-        assert f"Error: {said}" in text or said in text
-        assert "Hint:" in text and "Traceback" not in text
+        stderr = run_failing_git(mngr, "fetch", address)
+        assert f"Error: {message}" in stderr or message in stderr
+        assert "Hint:" in stderr and "Traceback" not in stderr
 
 
-def test_an_agent_on_a_host_is_reached_by_its_address(
+def test_git_reaches_an_agent_on_an_ssh_host_by_its_address(
     mngr: MngrProgram, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
     mngr("create", "foo@h1", *RUN)
-    work = farm.home("h1") / ".mngr/work/foo"
-    done = commit_file(work)
+    work_dir = farm.home("h1") / ".mngr/work/foo"
+    commit = commit_file(work_dir)
     for address in ("foo", "foo@h1", "foo@h1.ssh", mngr.get_agent("foo")["id"]):
         run_git(mngr.repo, "fetch", "-q", f"mngr::{address}", "+mngr/foo:refs/fetched")
-        assert run_git(mngr.repo, "rev-parse", "refs/fetched") == done
+        assert run_git(mngr.repo, "rev-parse", "refs/fetched") == commit
         run_git(mngr.repo, "update-ref", "-d", "refs/fetched")
     run_git(mngr.repo, "clone", "-q", "-b", "mngr/foo", "mngr::foo@h1", "../cloned")
     run_git(mngr.repo, "push", "-q", "mngr::foo@h1", "main:refs/heads/sent")
-    assert run_git(work, "rev-parse", "sent") == run_git(mngr.repo, "rev-parse", "main")
+    assert run_git(work_dir, "rev-parse", "sent") == run_git(mngr.repo, "rev-parse", "main")
     farm.cut("h1")
-    text = failing(mngr, "fetch", "mngr::foo")
-    assert "Error: h1" in text and "there is no agent" not in text and "Traceback" not in text
-    assert "there is no agent" in failing(mngr, "fetch", "mngr::nobody@h2")
+    stderr = run_failing_git(mngr, "fetch", "mngr::foo")
+    assert "Error: h1" in stderr and "there is no agent" not in stderr and "Traceback" not in stderr
+    assert "there is no agent" in run_failing_git(mngr, "fetch", "mngr::nobody@h2")

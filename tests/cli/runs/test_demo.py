@@ -1,4 +1,4 @@
-"""`mngr demo`: what is in its way is said before anything is made, and an installed mngr has the sample."""
+"""Tests of `mngr demo`: it checks its requirements before it creates anything, and the wheel contains the sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conftest import MngrProgram
 from tests.support.paths import ROOT
 
 
-def test_what_is_there_is_left_alone(mngr: MngrProgram) -> None:
+def test_demo_leaves_an_existing_directory_alone(mngr: MngrProgram) -> None:
     (mngr.repo / "mngr-demo").mkdir()
     (mngr.repo / "mngr-demo" / "mine.txt").write_text("mine\n")
     assert f"{mngr.repo}/mngr-demo is not empty\nHint: name another place with --dir" in mngr("demo", code=1).err
@@ -20,25 +20,25 @@ def test_what_is_there_is_left_alone(mngr: MngrProgram) -> None:
     assert not mngr.home.exists()
 
 
-def test_without_pytest_nothing_is_begun(mngr: MngrProgram, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text("import sys\nsys.modules['pytest'] = None\n")
-    ran = mngr("demo", code=1, env={"PYTHONPATH": str(site)})
-    assert "the sample is tested with pytest, and " in ran.err
-    assert ran.err.endswith(" -m pip install pytest\n")
+def test_demo_without_pytest_creates_nothing(mngr: MngrProgram, tmp_path: Path) -> None:
+    site_dir = tmp_path / "site"
+    site_dir.mkdir()
+    (site_dir / "sitecustomize.py").write_text("import sys\nsys.modules['pytest'] = None\n")
+    result = mngr("demo", code=1, env={"PYTHONPATH": str(site_dir)})
+    assert "the sample is tested with pytest, and " in result.err
+    assert result.err.endswith(" -m pip install pytest\n")
     assert not (mngr.repo / "mngr-demo").exists()
 
 
-def test_a_test_that_there_is_not(mngr: MngrProgram) -> None:
-    place = mngr.repo / "there" / "demo"
-    ran = mngr("demo", "tests/test_none.py", "--dir", "there/demo", code=1)
-    assert "tests/test_none.py" in ran.err.partition("Error: ")[2]
-    assert f"can go: (cd {place} && mngr tmr clean) && rm -r {place}\n" in ran.err
+def test_demo_with_an_unknown_test_fails_and_says_how_to_clean_up(mngr: MngrProgram) -> None:
+    project_dir = mngr.repo / "there" / "demo"
+    result = mngr("demo", "tests/test_none.py", "--dir", "there/demo", code=1)
+    assert "tests/test_none.py" in result.err.partition("Error: ")[2]
+    assert f"can go: (cd {project_dir} && mngr tmr clean) && rm -r {project_dir}\n" in result.err
     assert mngr.list_agents() == []
 
 
-def test_a_wheel_has_the_sample() -> None:
+def test_the_wheel_contains_the_sample() -> None:
     argv = ["git", "ls-files", "-z", "src/mngr/testkit/sample"]
     listed = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     sample = {name.removeprefix("src/") for name in listed.split("\0") if name}

@@ -1,4 +1,4 @@
-"""`mngr e2e audit`: which tests, none twice without need, and nothing left behind."""
+"""Tests of `mngr e2e audit`: which tests it runs, its cache, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -44,39 +44,39 @@ def project(mngr: MngrProgram) -> MngrProgram:
 AUDIT = ("e2e", "audit", "--modes", "nop,drop", "--format", "json")
 
 
-def test_what_is_known_is_not_run_again(project: MngrProgram) -> None:
-    found = project(*AUDIT, code=4).parse_json()
-    rows = [(row["test"], row["mode"], row["line"], row["option"]) for row in found["findings"]]
+def test_audit_uses_cached_results_until_the_program_changes(project: MngrProgram) -> None:
+    report = project(*AUDIT, code=4).parse_json()
+    rows = [(row["test"], row["mode"], row["line"], row["option"]) for row in report["findings"]]
     test, line = "tests/test_note.py::test_bad", f"{HEAD}{GOOD}\n\n".count("\n") + 2
     assert rows == [(test, "nop", line, ""), (test, "drop", line, "--loud")]
-    assert found["counts"] == {
+    assert report["counts"] == {
         "tests": 2, "vacuous": 1, "failing": 0, "unclear": 0, "left": 0, "no_command": 0, "unguarded_commands": 0, "unguarded_options": 1, "cached": 0,
     }  # fmt: skip
-    assert project(*AUDIT, code=4).parse_json()["counts"] == {**found["counts"], "cached": 2}
+    assert project(*AUDIT, code=4).parse_json()["counts"] == {**report["counts"], "cached": 2}
     assert run_git(project.repo, "status", "--short", "--ignored", "-uall").split("\n")[0].startswith("!! .mngr/cache")
     (project.repo / "bin/note").write_text(NOTE.replace("[--loud]", "[--low]"))
     changed = project(*AUDIT, code=4).parse_json()["counts"]
     assert (changed["cached"], changed["failing"]) == (0, 1)
 
 
-def test_those_that_have_changed_and_a_sample(project: MngrProgram) -> None:
+def test_audit_of_changed_tests_and_a_sample(project: MngrProgram) -> None:
     quick = [*AUDIT, "--modes", "nop"]
-    none = project(*quick, "--changed-since", "HEAD").parse_json()
-    assert none["tests"] == []
+    unchanged = project(*quick, "--changed-since", "HEAD").parse_json()
+    assert unchanged["tests"] == []
     path = project.repo / "tests/test_note.py"
     path.write_text(path.read_text().replace("is not None", "!= ''"))
-    mended = project(*quick, "--changed-since", "HEAD").parse_json()
-    assert [(row["test"], row["outcome"]) for row in mended["tests"]] == [("tests/test_note.py::test_bad", "guarded")]
-    both = project(*quick, "--changed-since", "HEAD", "--sample", "5").parse_json()
-    assert [row["test"] for row in both["tests"]] == [
+    repaired = project(*quick, "--changed-since", "HEAD").parse_json()
+    assert [(row["test"], row["outcome"]) for row in repaired["tests"]] == [("tests/test_note.py::test_bad", "guarded")]
+    with_sample = project(*quick, "--changed-since", "HEAD", "--sample", "5").parse_json()
+    assert [row["test"] for row in with_sample["tests"]] == [
         "tests/test_note.py::test_bad",
         "tests/test_note.py::test_good",
     ]
 
 
-def test_what_cannot_be_asked(project: MngrProgram) -> None:
+def test_audit_rejects_unknown_modes_tests_and_commits(project: MngrProgram) -> None:
     project("e2e", "audit", "--modes", "nap", code=2)
     assert "tests/none.py" in project(*AUDIT, "tests/none.py", code=1).err
     assert "nowhere" in project(*AUDIT, "--changed-since", "nowhere", code=1).err
-    (project.repo / "bin/other").touch()  # as long as there is one, it is that
+    (project.repo / "bin/other").touch()  # With one program only, mngr would choose it.
     assert "which program" in project("e2e", "audit", code=2).err

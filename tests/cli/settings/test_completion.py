@@ -1,4 +1,4 @@
-"""`mngr completion` in real shells."""
+"""Tests of `mngr completion` in real shells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conftest import MngrProgram
 
 
 class Terminal:
-    """An interactive shell, typed at."""
+    """An interactive shell in a pseudo-terminal."""
 
     def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
         self.seen = ""
@@ -36,11 +36,11 @@ class Terminal:
     def wait_for(self, text: str, timeout: float = 20.0) -> None:
         deadline = time.monotonic() + timeout
         while text not in self.seen:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not select.select([self.fd], [], [], remaining)[0]:
                 pytest.fail(f"waited for {text!r}, saw {self.seen!r}")
-            shown = os.read(self.fd, 65536).decode("utf-8", "replace")
-            self.seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.seen + shown)
+            output = os.read(self.fd, 65536).decode("utf-8", "replace")
+            self.seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.seen + output)
 
     def close(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -50,7 +50,7 @@ class Terminal:
 
 @pytest.fixture
 def fleet(mngr: MngrProgram) -> MngrProgram:
-    """Names as agents have them, without the cost of agents."""
+    """A home with the names of agents, without the cost of real agents."""
     (mngr.home / "names").mkdir(parents=True)
     for name in ("otter", "owl", "wren"):
         os.symlink("a-000000000000", mngr.home / "names" / name)
@@ -62,7 +62,7 @@ def fleet(mngr: MngrProgram) -> MngrProgram:
 
 @pytest.fixture(params=["bash", "zsh"])
 def terminal(request: pytest.FixtureRequest, fleet: MngrProgram, tmp_path: Path) -> Iterator[Terminal]:
-    """A shell that has read our script."""
+    """A shell that has loaded mngr's completion script."""
     script = tmp_path / "script"
     script.write_text(fleet("completion", request.param).out)
     start = {
@@ -112,7 +112,7 @@ def test_fish_completes_with_descriptions(fleet: MngrProgram, tmp_path: Path) ->
     assert [line.split("\t")[0] for line in complete("mngr list --state=RUN")] == ["--state=RUNNING"]
 
 
-def ask(mngr: MngrProgram, *words: str, shell: str = "fish") -> list[str]:
+def list_completions(mngr: MngrProgram, *words: str, shell: str = "fish") -> list[str]:
     out = mngr("completion", shell, "--index", str(len(words)), "--", "mngr", *words).out
     return [line.split("\t")[0] for line in out.splitlines()]
 
@@ -138,8 +138,10 @@ def ask(mngr: MngrProgram, *words: str, shell: str = "fish") -> list[str]:
         (["list", "--home", ""], [":files"]),
     ],
 )
-def test_what_fits_where(fleet: MngrProgram, words: list[str], found: list[str]) -> None:
-    assert ask(fleet, *words) == found
+def test_completion_lists_the_words_that_fit_at_the_cursor(
+    fleet: MngrProgram, words: list[str], found: list[str]
+) -> None:
+    assert list_completions(fleet, *words) == found
 
 
 @pytest.mark.parametrize(
@@ -151,38 +153,40 @@ def test_what_fits_where(fleet: MngrProgram, words: list[str], found: list[str])
         (["stop", "ow"], ["owl"], ["zzz", "ow"]),
     ],
 )
-def test_what_does_not_fit_any_more(fleet: MngrProgram, some: list[str], found: list[str], none: list[str]) -> None:
-    assert ask(fleet, *some) == found
-    assert ask(fleet, *none) == []
+def test_completion_lists_nothing_where_no_word_fits(
+    fleet: MngrProgram, some: list[str], found: list[str], none: list[str]
+) -> None:
+    assert list_completions(fleet, *some) == found
+    assert list_completions(fleet, *none) == []
 
 
 def test_every_command_can_be_completed(fleet: MngrProgram) -> None:
-    assert set(ask(fleet, "")) == {name.split()[0] for name in COMMANDS}
+    assert set(list_completions(fleet, "")) == {name.split()[0] for name in COMMANDS}
 
 
-def test_graves_and_snapshots_are_known_by_their_names(mngr: MngrProgram) -> None:
+def test_trashed_agents_and_snapshots_are_completed_by_name(mngr: MngrProgram) -> None:
     mngr("create", "heron", "--", "sleep", "1000")
     mngr("snapshot", "create", "heron", "monday")
     mngr("destroy", "--force", "heron")
-    assert ask(mngr, "undestroy", "") == ["heron"]
-    assert ask(mngr, "snapshot", "restore", "") == ["monday"]
-    assert ask(mngr, "stop", "") == []
+    assert list_completions(mngr, "undestroy", "") == ["heron"]
+    assert list_completions(mngr, "snapshot", "restore", "") == ["monday"]
+    assert list_completions(mngr, "stop", "") == []
 
 
-def test_bash_gets_back_only_what_follows_its_equals_sign(fleet: MngrProgram) -> None:
-    assert ask(fleet, "list", "--state", "=", "RUN", shell="bash") == ["RUNNING"]
-    assert ask(fleet, "list", "--state", "=", shell="bash")[0] == "STARTING"
+def test_bash_gets_only_the_part_after_the_equals_sign(fleet: MngrProgram) -> None:
+    assert list_completions(fleet, "list", "--state", "=", "RUN", shell="bash") == ["RUNNING"]
+    assert list_completions(fleet, "list", "--state", "=", shell="bash")[0] == "STARTING"
 
 
-def test_words_after_the_cursor_do_not_matter(fleet: MngrProgram) -> None:
+def test_words_after_the_cursor_are_ignored(fleet: MngrProgram) -> None:
     out = fleet("completion", "bash", "--index", "1", "--", "mngr", "destr", "owl", "--force").out
     assert out == "destroy\n"
 
 
-def test_broken_settings_and_a_home_that_is_not_there_do_not_disturb(fleet: MngrProgram, tmp_path: Path) -> None:
+def test_completion_works_with_broken_settings_and_without_a_home(fleet: MngrProgram, tmp_path: Path) -> None:
     (fleet.repo / ".mngr/settings.toml").write_text("[broken\n")
-    assert ask(fleet, "create", "-t", "") == []
-    assert ask(fleet, "stop", "ow") == ["owl"]
+    assert list_completions(fleet, "create", "-t", "") == []
+    assert list_completions(fleet, "stop", "ow") == ["owl"]
     out = fleet(
         "completion",
         "fish",
@@ -197,11 +201,11 @@ def test_broken_settings_and_a_home_that_is_not_there_do_not_disturb(fleet: Mngr
     assert out == ""
 
 
-def test_an_unknown_shell_is_refused(mngr: MngrProgram) -> None:
+def test_an_unknown_shell_is_rejected(mngr: MngrProgram) -> None:
     assert "one of: bash, zsh, fish" in mngr("completion", "tcsh", code=2).err
 
 
-def test_a_tab_imports_no_third_party_package(fleet: MngrProgram) -> None:
+def test_completion_imports_no_third_party_package(fleet: MngrProgram) -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
         "from mngr.cli.main import main\n"
@@ -210,6 +214,6 @@ def test_a_tab_imports_no_third_party_package(fleet: MngrProgram) -> None:
         "print(sorted(new - set(sys.stdlib_module_names) - {'mngr'}), file=sys.stderr)\n"
     )
     argv = [sys.executable, "-I", "-c", code]
-    ran = subprocess.run(argv, cwd=fleet.repo, env=fleet.env, capture_output=True, text=True, check=True)
-    assert ran.stdout == "night\ta template\n"
-    assert ran.stderr == "[]\n"
+    result = subprocess.run(argv, cwd=fleet.repo, env=fleet.env, capture_output=True, text=True, check=True)
+    assert result.stdout == "night\ta template\n"
+    assert result.stderr == "[]\n"

@@ -1,4 +1,4 @@
-"""`mngr config` from outside."""
+"""Tests of `mngr config`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import MngrProgram
 
 
-def test_every_value_is_listed_with_its_source(mngr: MngrProgram) -> None:
+def test_config_list_shows_every_value_with_its_source(mngr: MngrProgram) -> None:
     mngr("config", "set", "project.setup", "make it")
     mngr("config", "set", "stop.grace", "3s")
     mngr("config", "set", "project.pytest", "pytest -x", "--local")
@@ -36,22 +36,22 @@ def test_every_value_is_listed_with_its_source(mngr: MngrProgram) -> None:
     assert f"make it      project ({project})" in mngr("config", "list").out
 
 
-def test_get_prints_the_value_alone(mngr: MngrProgram) -> None:
+def test_config_get_prints_only_the_value(mngr: MngrProgram) -> None:
     mngr("config", "set", "project.carry", '[".env", "a b"]')
     assert mngr("config", "get", "project.carry").out == '[".env", "a b"]\n'
     assert mngr("config", "get", "stop.grace").out == "2s\n"
     assert mngr("config", "get", "stop.grace", "--format", "{key} from {source}").out == "stop.grace from default\n"
 
 
-def test_what_is_not_set_and_what_does_not_exist_are_told_apart(mngr: MngrProgram) -> None:
+def test_an_unset_setting_and_an_unknown_setting_give_different_errors(mngr: MngrProgram) -> None:
     assert "project.setup is not set" in mngr("config", "get", "project.setup", code=1).err
-    ran = mngr("config", "get", "project.setpu", code=2)
-    assert "there is no setting 'project.setpu'" in ran.err
-    assert "did you mean 'project.setup'?" in ran.err
+    result = mngr("config", "get", "project.setpu", code=2)
+    assert "there is no setting 'project.setpu'" in result.err
+    assert "did you mean 'project.setup'?" in result.err
     assert "there is no setting" in mngr("config", "unset", "project.setpu", code=2).err
 
 
-def test_comments_and_order_of_a_file_stay(mngr: MngrProgram) -> None:
+def test_config_set_keeps_comments_and_order_of_the_file(mngr: MngrProgram) -> None:
     path = mngr.repo / ".mngr/settings.toml"
     path.parent.mkdir()
     path.write_text('# mine\n[project]\nsetup = "x"  # why\ncarry = ["a"]\n\n[tutorial]\nfile = "t.sh"\n')
@@ -65,7 +65,7 @@ def test_comments_and_order_of_a_file_stay(mngr: MngrProgram) -> None:
     assert path.read_text() == '# mine\n[project]\nsetup = "y"  # why\ncarry = ["a", "b"]\n\n[tutorial]\n'
 
 
-def test_plus_equals_extends_what_another_file_says(mngr: MngrProgram) -> None:
+def test_plus_equals_extends_the_value_of_another_file(mngr: MngrProgram) -> None:
     mngr("config", "set", "project.carry", "['a']", "--user")
     mngr("config", "set", "project.carry+=", "b", "--project")
     mngr("config", "set", "project.carry+=c", "--project")
@@ -77,15 +77,15 @@ def test_plus_equals_extends_what_another_file_says(mngr: MngrProgram) -> None:
     assert mngr.run_json("config", "get", "project.carry")["value"] == ["a"]
 
 
-def test_unset_takes_the_one_in_effect_first(mngr: MngrProgram) -> None:
+def test_unset_removes_the_value_in_effect_first(mngr: MngrProgram) -> None:
     for scope in ("--user", "--project", "--local"):
         mngr("config", "set", "project.setup", scope[2:], scope)
-    seen = []
+    values = []
     for _ in range(3):
-        seen.append(mngr("config", "get", "project.setup").out.strip())
+        values.append(mngr("config", "get", "project.setup").out.strip())
         mngr("config", "unset", "project.setup")
-    assert seen == ["local", "project", "user"]
-    assert not (mngr.repo / ".mngr/settings.local.toml").exists()  # nothing is left in it
+    assert values == ["local", "project", "user"]
+    assert not (mngr.repo / ".mngr/settings.local.toml").exists()  # mngr deletes an empty file.
     assert "is not set in any settings file" in mngr("config", "unset", "project.setup", code=1).err
     assert f"is not set in {mngr.home}" in mngr("config", "unset", "stop.grace", "--user", code=1).err
 
@@ -105,7 +105,7 @@ def test_unset_takes_the_one_in_effect_first(mngr: MngrProgram) -> None:
         (["project.setup", "x", "--global"], 2, "has no option --global"),
     ],
 )
-def test_what_cannot_be_set_is_refused_and_nothing_is_written(
+def test_a_wrong_setting_is_rejected_and_nothing_is_written(
     mngr: MngrProgram, words: list[str], code: int, said: str
 ) -> None:
     assert said in mngr("config", "set", *words, code=code).err
@@ -113,7 +113,7 @@ def test_what_cannot_be_set_is_refused_and_nothing_is_written(
     assert not mngr.home.exists()
 
 
-def test_an_option_has_the_default_that_was_set(mngr: MngrProgram) -> None:
+def test_a_setting_changes_the_default_of_an_option(mngr: MngrProgram) -> None:
     mngr("config", "set", "commands.list.format", "json")
     assert mngr("list").out.startswith('{"v": 1')
     assert not mngr("list", "--format", "human").out.startswith("{")
@@ -124,7 +124,7 @@ def test_an_option_has_the_default_that_was_set(mngr: MngrProgram) -> None:
     ]  # fmt: skip
 
 
-def test_outside_a_project_there_is_only_the_users_file(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_outside_a_project_only_the_user_settings_exist(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     assert mngr("config", "path", cwd=plain).out.split()[3:] == [
@@ -138,7 +138,7 @@ def test_outside_a_project_there_is_only_the_users_file(mngr: MngrProgram, tmp_p
     assert mngr("config", "get", "stop.grace", cwd=plain).out == "9s\n"
 
 
-def test_path_prints_one_path_alone(mngr: MngrProgram) -> None:
+def test_config_path_with_a_scope_prints_only_that_path(mngr: MngrProgram) -> None:
     assert mngr("config", "path", "--project").out == f"{mngr.repo}/.mngr/settings.toml\n"
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr/settings.toml").write_text("")
@@ -150,12 +150,12 @@ def test_path_prints_one_path_alone(mngr: MngrProgram) -> None:
     ]
 
 
-def test_a_broken_file_is_named_and_can_be_mended(mngr: MngrProgram) -> None:
+def test_a_broken_settings_file_is_named_and_can_be_repaired(mngr: MngrProgram) -> None:
     path = mngr.repo / ".mngr/settings.toml"
     path.parent.mkdir()
     path.write_text('[project]\nsetpu = "x"\n')
-    ran = mngr("list", code=1)
-    assert f"{path}: there is no setting 'project.setpu'" in ran.err
+    result = mngr("list", code=1)
+    assert f"{path}: there is no setting 'project.setpu'" in result.err
     assert mngr("config", "path", "--project").out == f"{path}\n"
     mngr("config", "unset", "project.setpu")
     mngr("list")
@@ -164,7 +164,7 @@ def test_a_broken_file_is_named_and_can_be_mended(mngr: MngrProgram) -> None:
     assert f"cannot read {path}" in mngr("config", "unset", "project.setup", code=1).err
 
 
-def test_a_settings_file_that_is_a_link_stays_one(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_config_set_keeps_a_symlinked_settings_file(mngr: MngrProgram, tmp_path: Path) -> None:
     dotfile = tmp_path / "dotfile.toml"
     dotfile.write_text("# kept elsewhere\n")
     dotfile.chmod(0o600)
@@ -176,15 +176,15 @@ def test_a_settings_file_that_is_a_link_stays_one(mngr: MngrProgram, tmp_path: P
     assert dotfile.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_length_of_time_must_be_one(mngr: MngrProgram) -> None:
-    ran = mngr("config", "set", "stop.grace", "soon", code=2)
-    assert ran.err == (
+def test_a_wrong_duration_is_rejected(mngr: MngrProgram) -> None:
+    result = mngr("config", "set", "stop.grace", "soon", code=2)
+    assert result.err == (
         "Error: config set: stop.grace: 'soon' is not a length of time\nHint: write it as 90s, 10m, 1h30m or 2d\n"
     )
     assert mngr("config", "get", "stop.grace").out == "2s\n"
 
 
-def test_an_option_of_a_run_that_there_is_not_is_refused(mngr: MngrProgram) -> None:
+def test_an_unknown_tmr_option_is_rejected(mngr: MngrProgram) -> None:
     assert "has no option 'nosuch' (tmr.nosuch)" in mngr("config", "set", "tmr.nosuch", "3", code=2).err
     assert "--max-agents wants a whole number" in mngr("config", "set", "tmr.max_agents", "x", code=2).err
     assert "(templates.t.nosuch)" in mngr("config", "set", "templates.t.nosuch", "1", code=2).err

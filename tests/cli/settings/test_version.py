@@ -1,4 +1,4 @@
-"""`mngr version` from outside."""
+"""Tests of `mngr version`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from mngr import __version__
 from tests.conftest import MngrProgram
 
 
-def test_the_version_is_the_packages_own(mngr: MngrProgram) -> None:
+def test_version_prints_the_version_of_the_package(mngr: MngrProgram) -> None:
     assert mngr("version").out == mngr("--version").out == f"mngr {__version__}\n"
     assert mngr.run_json("version")["version"] == __version__

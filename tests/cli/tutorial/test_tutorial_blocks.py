@@ -1,4 +1,4 @@
-"""`mngr tutorial blocks` from outside."""
+"""Tests of `mngr tutorial blocks`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ SCRIPT = "#!/bin/sh\n\n### Talk\n\n# say\necho hi \\\n  there\n\n# to fill\n"
 SAY = hashlib.sha256(b"# say\necho hi \\\nthere").hexdigest()[:12]
 
 
-def test_the_blocks_of_this_projects_tutorial(mngr: MngrProgram) -> None:
+def test_blocks_lists_the_blocks_of_the_projects_tutorial(mngr: MngrProgram) -> None:
     (mngr.repo / "tutorial.sh").write_text(SCRIPT)
-    shown = mngr("tutorial", "blocks").out.splitlines()
-    assert [line.split() for line in shown[:3]] == [
+    lines = mngr("tutorial", "blocks").out.splitlines()
+    assert [line.split() for line in lines[:3]] == [
         ["LINE", "ID", "COMMANDS", "SECTION", "BLOCK"],
         ["1", "3af71adb278a", "0", "bin-sh"],
         ["5", SAY, "1", "Talk", "say"],
     ]
-    assert shown[3:] == ["tutorial.sh:9: to fill: to fill"]
+    assert lines[3:] == ["tutorial.sh:9: to fill: to fill"]
     assert not mngr.home.exists()
 
 
-def test_as_json_and_by_a_template(mngr: MngrProgram) -> None:
+def test_blocks_as_json_and_with_a_template(mngr: MngrProgram) -> None:
     (mngr.repo / "tour.sh").write_text(SCRIPT)
-    told = mngr.run_json("tutorial", "blocks", "tour.sh")
-    assert told == {
+    output = mngr.run_json("tutorial", "blocks", "tour.sh")
+    assert output == {
         "v": 1,
         "blocks": [
             {
@@ -53,29 +53,29 @@ def test_as_json_and_by_a_template(mngr: MngrProgram) -> None:
     assert mngr("tutorial", "blocks", "tour.sh", "--format", "{line} {slug}").out == "1 bin-sh\n5 say\n"
 
 
-def test_the_settings_say_where_it_is_from_every_directory(mngr: MngrProgram) -> None:
-    below = mngr.repo / "docs"
-    below.mkdir()
-    (below / "tour.sh").write_text("ls\n")
+def test_the_settings_name_the_script_for_every_directory(mngr: MngrProgram) -> None:
+    docs = mngr.repo / "docs"
+    docs.mkdir()
+    (docs / "tour.sh").write_text("ls\n")
     mngr("config", "set", "tutorial.file", "docs/tour.sh")
-    assert mngr("tutorial", "blocks", "--format", "{slug}", cwd=below).out == "ls\n"
-    assert mngr("tutorial", "blocks", "tour.sh", "--format", "{slug}", cwd=below).out == "ls\n"
+    assert mngr("tutorial", "blocks", "--format", "{slug}", cwd=docs).out == "ls\n"
+    assert mngr("tutorial", "blocks", "tour.sh", "--format", "{slug}", cwd=docs).out == "ls\n"
 
 
-def test_what_is_never_closed_is_named_and_the_rest_is_shown(mngr: MngrProgram) -> None:
+def test_a_syntax_error_is_named_and_the_other_blocks_are_shown(mngr: MngrProgram) -> None:
     (mngr.repo / "tutorial.sh").write_text("one\n\ncat <<EOF\n\ntwo\n")
-    done = mngr("--format", "json", "tutorial", "blocks", code=1)
-    assert [block["slug"] for block in done.parse_json()["blocks"]] == ["one", "cat-eof", "two"]
-    assert done.parse_json()["problems"] == [
+    result = mngr("--format", "json", "tutorial", "blocks", code=1)
+    assert [block["slug"] for block in result.parse_json()["blocks"]] == ["one", "cat-eof", "two"]
+    assert result.parse_json()["problems"] == [
         {"path": "tutorial.sh", "line": 3, "message": "the here-document 'EOF' has no end"}
     ]
-    assert "tutorial.sh:3: the here-document 'EOF' has no end" in done.err
+    assert "tutorial.sh:3: the here-document 'EOF' has no end" in result.err
     (mngr.repo / "tutorial.sh").write_text(
         "# one\r\nls\r\n\r\n## A title (or so)\r\n\r\nSome text (and more).\r\n\r\nls\r\n"
     )
-    done = mngr("tutorial", "blocks", "--format", "{slug}", code=1)
-    assert done.out == "one\nsome-text-and-more\nls\n"
-    assert "tutorial.sh:6: this is no shell: syntax error near unexpected token `('" in done.err
+    result = mngr("tutorial", "blocks", "--format", "{slug}", code=1)
+    assert result.out == "one\nsome-text-and-more\nls\n"
+    assert "tutorial.sh:6: this is no shell: syntax error near unexpected token `('" in result.err
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ def test_what_is_never_closed_is_named_and_the_rest_is_shown(mngr: MngrProgram) 
         (None, "there is no script t"),
     ],
 )
-def test_what_is_no_script_is_refused(mngr: MngrProgram, data: bytes | None, said: str) -> None:
+def test_a_file_that_is_no_shell_script_is_rejected(mngr: MngrProgram, data: bytes | None, said: str) -> None:
     if data is not None:
         (mngr.repo / "t").write_bytes(data)
-    done = mngr("tutorial", "blocks", "t", code=1)
-    assert done.err.startswith(f"Error: {said}\nHint: ")
-    assert done.out == ""
+    result = mngr("tutorial", "blocks", "t", code=1)
+    assert result.err.startswith(f"Error: {said}\nHint: ")
+    assert result.out == ""
 
 
-def test_nothing_in_a_script_reaches_the_terminal_raw(mngr: MngrProgram) -> None:
+def test_control_characters_of_a_script_do_not_reach_the_terminal(mngr: MngrProgram) -> None:
     (mngr.repo / "tutorial.sh").write_text("### a\x1b[31mb\n\nls\n\n# c\x1b]0;d\x07\n")
     out = mngr("tutorial", "blocks").out
     assert "a?[31mb" in out and "c?]0;d?\n" in out and "\x1b" not in out

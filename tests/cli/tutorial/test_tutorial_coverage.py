@@ -1,4 +1,4 @@
-"""`mngr tutorial coverage` from outside."""
+"""Tests of `mngr tutorial coverage`."""
 
 from __future__ import annotations
 
@@ -42,35 +42,35 @@ def project(mngr: MngrProgram) -> Path:
     return mngr.repo
 
 
-def leave(project: Path, run: str, test: str, transcript: str, **about: Any) -> None:
-    place = project / ".mngr/e2e" / run / test
-    place.mkdir(parents=True)
-    (place / "transcript.txt").write_text(transcript)
-    (place / "meta.json").write_text(json.dumps({"v": 1, "test": f"tests/test_it.py::{test}", **about}))
+def write_artifacts(project: Path, run: str, test: str, transcript: str, **meta: Any) -> None:
+    directory = project / ".mngr/e2e" / run / test
+    directory.mkdir(parents=True)
+    (directory / "transcript.txt").write_text(transcript)
+    (directory / "meta.json").write_text(json.dumps({"v": 1, "test": f"tests/test_it.py::{test}", **meta}))
 
 
-def test_what_is_shown_and_what_is_run(mngr: MngrProgram, project: Path) -> None:
-    leave(project, "1", "test_list", "$ app new\n? 0\n")
+def test_coverage_counts_shown_and_run_commands_and_options(mngr: MngrProgram, project: Path) -> None:
+    write_artifacts(project, "1", "test_list", "$ app new\n? 0\n")
     os.utime(project / ".mngr/e2e/1", (1, 1))
-    leave(
+    write_artifacts(
         project,
         "2",
         "test_list",
         "# see\n$ app ls \\\n$   --json\n  {}\n? 0\n$ app list nothing\n! no\n? 1\n",
     )
-    leave(project, "2", "test_rm[x]", "$ app rm -fq x\n  $ app new\n? 0\n")
-    leave(project, "2", "test_other", "$ app new\n? 1\n")
-    told = mngr.run_json("tutorial", "coverage")
-    assert (told["program"], told["run"], told["problems"]) == ("./app", "2", [])
-    rows = {one["command"].removeprefix("./app").strip(): one for one in told["commands"]}
-    assert {name: (len(one["shown"]), one["run"]) for name, one in rows.items()} == {
+    write_artifacts(project, "2", "test_rm[x]", "$ app rm -fq x\n  $ app new\n? 0\n")
+    write_artifacts(project, "2", "test_other", "$ app new\n? 1\n")
+    report = mngr.run_json("tutorial", "coverage")
+    assert (report["program"], report["run"], report["problems"]) == ("./app", "2", [])
+    rows = {row["command"].removeprefix("./app").strip(): row for row in report["commands"]}
+    assert {name: (len(row["shown"]), row["run"]) for name, row in rows.items()} == {
         "": (0, []),
         "list": (1, ["tests/test_it.py::test_list"]),
         "rm": (1, ["tests/test_it.py::test_rm"]),
         "new": (0, []),
     }
     options = {
-        option["flags"][-1]: (option["shown"], option["run"]) for one in rows.values() for option in one["options"]
+        option["flags"][-1]: (option["shown"], option["run"]) for row in rows.values() for option in row["options"]
     }
     assert options == {
         "--quiet": (True, True),
@@ -78,11 +78,11 @@ def test_what_is_shown_and_what_is_run(mngr: MngrProgram, project: Path) -> None
         "--json": (False, True),
         "--force": (False, True),
     }
-    assert [(block["slug"], block["unhappy"]) for block in told["blocks"]] == [
+    assert [(block["slug"], block["unhappy"]) for block in report["blocks"]] == [
         ("see-all", True),
         ("take-one-away", False),
     ]
-    assert told["counts"] == {
+    assert report["counts"] == {
         "commands": 3, "commands_shown": 2, "commands_run": 2, "options": 4, "options_shown": 2, "options_run": 3,
         "blocks": 2, "blocks_unhappy": 1,
     }  # fmt: skip
@@ -97,41 +97,43 @@ def test_what_is_shown_and_what_is_run(mngr: MngrProgram, project: Path) -> None
     ]
 
 
-def test_a_test_may_say_by_itself_which_block_it_is_about(mngr: MngrProgram, project: Path) -> None:
+def test_the_artifacts_of_a_test_can_name_its_block(mngr: MngrProgram, project: Path) -> None:
     ids = [block["id"] for block in mngr.run_json("tutorial", "blocks")["blocks"]]
-    leave(project, "1", "test_a", "$ app new\n? 2\n", blocks=[ids[1]])
-    leave(project, "1", "test_b", "$ app list\n? 0\n", blocks=["  # see all\n  app ls --all"])
-    told = mngr.run_json("tutorial", "coverage")
-    assert {one["command"]: bool(one["run"]) for one in told["commands"]} == {
+    write_artifacts(project, "1", "test_a", "$ app new\n? 2\n", blocks=[ids[1]])
+    write_artifacts(project, "1", "test_b", "$ app list\n? 0\n", blocks=["  # see all\n  app ls --all"])
+    report = mngr.run_json("tutorial", "coverage")
+    assert {row["command"]: bool(row["run"]) for row in report["commands"]} == {
         "./app": False, "./app list": True, "./app rm": False, "./app new": True,
     }  # fmt: skip
-    assert [block["unhappy"] for block in told["blocks"]] == [False, True]
+    assert [block["unhappy"] for block in report["blocks"]] == [False, True]
 
 
-def test_what_does_not_answer_is_named_and_the_rest_goes_on(mngr: MngrProgram, project: Path) -> None:
-    leave(project, "1", "test_list", "$ app list\n? 3\n")
+def test_a_missing_program_and_broken_artifacts_are_named_and_the_rest_is_measured(
+    mngr: MngrProgram, project: Path
+) -> None:
+    write_artifacts(project, "1", "test_list", "$ app list\n? 3\n")
     (project / ".mngr/e2e/1/broken").mkdir()
     (project / ".mngr/e2e/1/broken/transcript.txt").write_text("$ app new\n")
     (project / ".mngr/e2e/1/broken/meta.json").write_text("{")
-    done = mngr("tutorial", "coverage", "--program", "no-such-thing", "--format", "json", code=1)
-    assert [block["unhappy"] for block in done.parse_json()["blocks"]] == [True, False]
-    assert [problem["path"] for problem in done.parse_json()["problems"]] == [
+    result = mngr("tutorial", "coverage", "--program", "no-such-thing", "--format", "json", code=1)
+    assert [block["unhappy"] for block in result.parse_json()["blocks"]] == [True, False]
+    assert [problem["path"] for problem in result.parse_json()["problems"]] == [
         ".mngr/e2e/1/broken",
         "no-such-thing",
     ]
-    assert "no-such-thing: the program no-such-thing is not installed" in done.err
+    assert "no-such-thing: the program no-such-thing is not installed" in result.err
 
 
-def test_without_a_run_or_a_program(mngr: MngrProgram, project: Path) -> None:
+def test_coverage_without_a_run_or_a_program_gives_a_hint(mngr: MngrProgram, project: Path) -> None:
     assert "there is no transcript in .mngr/e2e" in mngr("tutorial", "coverage").err
     mngr("config", "unset", "--project", "project.program")
-    done = mngr("tutorial", "coverage", code=2)
-    assert done.err.startswith("Error: which program the tutorial is about is not known\nHint: --program NAME")
+    result = mngr("tutorial", "coverage", code=2)
+    assert result.err.startswith("Error: which program the tutorial is about is not known\nHint: --program NAME")
     assert "--source" in mngr("tutorial", "coverage", "--source", "guess", code=2).err
 
 
-def test_our_own_commands_are_all_known(mngr: MngrProgram, project: Path) -> None:
+def test_coverage_of_mngr_knows_all_its_commands(mngr: MngrProgram, project: Path) -> None:
     from mngr.cli.framework.command_table import COMMANDS
 
-    told = mngr.run_json("tutorial", "coverage", "--program", "mngr")
-    assert {f"mngr {name}" for name in COMMANDS} == {one["command"] for one in told["commands"]} - {"mngr"}
+    report = mngr.run_json("tutorial", "coverage", "--program", "mngr")
+    assert {f"mngr {name}" for name in COMMANDS} == {row["command"] for row in report["commands"]} - {"mngr"}

@@ -1,4 +1,4 @@
-"""`mngr tutorial fill`: proposals for blanks, each tried, as a patch; and what misled who made them."""
+"""Tests of `mngr tutorial fill`: an agent proposes blocks, mngr tries each one, and the result is a patch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ esac
 
 @pytest.fixture
 def project(mngr: MngrProgram, tmp_path: Path) -> MngrProgram:
-    """A tutorial with two blanks, of a program that is installed."""
+    """A tutorial with two empty headings, for a program that is installed."""
     program = tmp_path / "bin" / "greet"
     program.parent.mkdir()
     program.write_text(GREET)
@@ -55,8 +55,8 @@ def project(mngr: MngrProgram, tmp_path: Path) -> MngrProgram:
     return mngr
 
 
-def scenario(*texts: str) -> str:
-    """An agent that commits these scripts, one each turn."""
+def build_scenario(*texts: str) -> str:
+    """Return a scenario for an agent that commits these scripts, one in each turn."""
     steps: list[object] = []
     for text in texts:
         steps += [
@@ -67,7 +67,7 @@ def scenario(*texts: str) -> str:
     return json.dumps(steps)
 
 
-def with_undo(text: str = UNDO) -> str:
+def build_script(text: str = UNDO) -> str:
     return SCRIPT.replace(
         "# Undo\n##############################\n", f"# Undo\n##############################\n\n{text}"
     )
@@ -76,87 +76,92 @@ def with_undo(text: str = UNDO) -> str:
 WORDS = ("tutorial", "fill", "--agent", "player", "--section", "undo")
 
 
-def test_a_patch_with_the_outcome_of_each_block(project: MngrProgram) -> None:
-    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).parse_json()
-    assert [(one["heading"], one["text"], one["ok"]) for one in found["proposals"]] == [
+def test_fill_prints_a_patch_and_the_outcome_of_each_block(project: MngrProgram) -> None:
+    result = project(*WORDS, "--format", "json", "--", build_scenario(build_script())).parse_json()
+    assert [(proposal["heading"], proposal["text"], proposal["ok"]) for proposal in result["proposals"]] == [
         ("Undo", "# say it backwards\ngreet olleh", True),
         ("Undo", "# this fails\ngreet --fail", False),
     ]
-    assert found["proposals"][0]["outcome"] == "olleh!"
-    assert "ends with 3: cannot greet" in found["proposals"][1]["outcome"]
-    assert found["left"] == [] and found["confusion"] == []
+    assert result["proposals"][0]["outcome"] == "olleh!"
+    assert "ends with 3: cannot greet" in result["proposals"][1]["outcome"]
+    assert result["left"] == [] and result["confusion"] == []
     assert (project.repo / "tutorial.sh").read_text() == SCRIPT
-    subprocess.run(["git", "apply"], input=found["patch"], text=True, cwd=project.repo, check=True)
-    assert (project.repo / "tutorial.sh").read_text() == with_undo()
+    subprocess.run(["git", "apply"], input=result["patch"], text=True, cwd=project.repo, check=True)
+    assert (project.repo / "tutorial.sh").read_text() == build_script()
     assert {agent["state"] for agent in project.list_agents()} == {"STOPPED"}
 
 
-def test_the_brief_has_the_help_and_only_the_blanks_that_are_wanted(project: MngrProgram) -> None:
-    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).parse_json()
-    said = project.run_json("transcript", found["agent"])["transcript"][0]["text"]
-    assert "usage: greet [--fail] WORD" in said
-    assert "Undo" in said and "Lists" not in said
+def test_the_prompt_contains_the_help_and_only_the_requested_headings(project: MngrProgram) -> None:
+    result = project(*WORDS, "--format", "json", "--", build_scenario(build_script())).parse_json()
+    prompt = project.run_json("transcript", result["agent"])["transcript"][0]["text"]
+    assert "usage: greet [--fail] WORD" in prompt
+    assert "Undo" in prompt and "Lists" not in prompt
 
 
-def test_what_is_wrong_is_told(project: MngrProgram) -> None:
+def test_the_agent_gets_a_message_about_wrong_changes(project: MngrProgram) -> None:
     words = (*WORDS, "--rounds", "2", "--format", "json", "--")
-    found = project(*words, scenario(with_undo().replace("greet hello", "greet hi"), with_undo())).parse_json()
-    rows = project.run_json("transcript", found["agent"])["transcript"]
-    told = [row["text"] for row in rows if row["role"] == "user"]
-    assert len(told) == 2 and "tutorial.sh:8: this line was changed or taken away: greet hello" in told[1]
-    assert len(found["proposals"]) == 2
+    result = project(
+        *words, build_scenario(build_script().replace("greet hello", "greet hi"), build_script())
+    ).parse_json()
+    rows = project.run_json("transcript", result["agent"])["transcript"]
+    messages = [row["text"] for row in rows if row["role"] == "user"]
+    assert len(messages) == 2 and "tutorial.sh:8: this line was changed or taken away: greet hello" in messages[1]
+    assert len(result["proposals"]) == 2
 
 
-def test_what_else_was_changed_is_told_reported_and_not_in_the_patch(project: MngrProgram) -> None:
-    """Not under the blank, another blank, another file; and the heading may become the comment of the first block."""
+def test_other_changes_are_reported_and_not_part_of_the_patch(project: MngrProgram) -> None:
+    """The agent also edits below another block, below another heading and in another file.
+
+    The heading may become the comment of the first block.
+    """
     tail = "\n# by number\n\n# list them\ngreet 1"
     (project.repo / "tutorial.sh").write_text(SCRIPT + tail)
     run_git(project.repo, "commit", "-qam", "more")
-    more = (
-        with_undo("greet olleh\n")
+    script = (
+        build_script("greet olleh\n")
         .replace("##\n\ngreet", "##\ngreet")
         .replace("greet hello\n", "greet hello\n\n# two\ngreet two\n")
     )
     steps = [
         {"write": {"path": "README.md", "content": "x"}},
-        *json.loads(scenario(f"{more}{tail}\ngreet 3\n")),
+        *json.loads(build_scenario(f"{script}{tail}\ngreet 3\n")),
     ]
-    ran = project(*WORDS, "--rounds", "1", "--output", "fill.patch", "--", json.dumps(steps), code=1)
-    assert "tutorial.sh:12: Undo: # Undo: works\n" in ran.err
-    assert "tutorial.sh:10: this was added where no blank is to be filled: # two\n" in ran.err
-    assert "tutorial.sh:26: this was added where no blank is to be filled: greet 3\n" in ran.err
-    assert "README.md was changed, and nothing but tutorial.sh is yours to change" in ran.err
-    assert "Error: more was changed than the blanks" in ran.err
+    result = project(*WORDS, "--rounds", "1", "--output", "fill.patch", "--", json.dumps(steps), code=1)
+    assert "tutorial.sh:12: Undo: # Undo: works\n" in result.err
+    assert "tutorial.sh:10: this was added where no blank is to be filled: # two\n" in result.err
+    assert "tutorial.sh:26: this was added where no blank is to be filled: greet 3\n" in result.err
+    assert "README.md was changed, and nothing but tutorial.sh is yours to change" in result.err
+    assert "Error: more was changed than the blanks" in result.err
     run_git(project.repo, "apply", "fill.patch")
-    wanted = SCRIPT.replace(
+    expected = SCRIPT.replace(
         "# Undo\n##############################\n", "# Undo\n##############################\ngreet olleh\n"
     )
-    assert (project.repo / "tutorial.sh").read_text() == wanted + tail
+    assert (project.repo / "tutorial.sh").read_text() == expected + tail
 
 
-def test_under_the_last_line(project: MngrProgram) -> None:
-    for end in ("", "\r\n"):
-        text = (SCRIPT + "\n# by number").replace("\n", end or "\n") + end
+def test_a_heading_on_the_last_line_can_be_filled(project: MngrProgram) -> None:
+    for line_end in ("", "\r\n"):
+        text = (SCRIPT + "\n# by number").replace("\n", line_end or "\n") + line_end
         (project.repo / "tutorial.sh").write_bytes(text.encode())
         run_git(project.repo, "commit", "-qam", "other ends")
-        more = text.rstrip() + "\n\n# three\ngreet 3\n"
+        filled = text.rstrip() + "\n\n# three\ngreet 3\n"
         words = ("tutorial", "fill", "--agent", "player", "--section", "number", "--output", "fill.patch")
-        project(*words, "--", scenario(more))
+        project(*words, "--", build_scenario(filled))
         run_git(project.repo, "apply", "fill.patch")
-        ending = end or "\n"
-        wanted = text.rstrip() + f"{ending}{ending}# three{ending}greet 3{ending}"
-        assert (project.repo / "tutorial.sh").read_bytes().decode() == wanted
+        ending = line_end or "\n"
+        expected = text.rstrip() + f"{ending}{ending}# three{ending}greet 3{ending}"
+        assert (project.repo / "tutorial.sh").read_bytes().decode() == expected
 
 
-def test_a_file_for_the_patch(project: MngrProgram) -> None:
-    ran = project(*WORDS, "--output", "fill.patch", "--", scenario(with_undo()))
-    assert "Undo: # say it backwards: works" in ran.err
-    assert "Undo: # this fails: does not work: it ends with 3" in ran.err
-    assert ran.out == "wrote fill.patch; then: git apply fill.patch\n"
+def test_the_output_option_writes_the_patch_to_a_file(project: MngrProgram) -> None:
+    result = project(*WORDS, "--output", "fill.patch", "--", build_scenario(build_script()))
+    assert "Undo: # say it backwards: works" in result.err
+    assert "Undo: # this fails: does not work: it ends with 3" in result.err
+    assert result.out == "wrote fill.patch; then: git apply fill.patch\n"
     run_git(project.repo, "apply", "fill.patch")
 
 
-def test_block_by_block(project: MngrProgram) -> None:
+def test_interactive_review_can_drop_edit_and_keep_blocks(project: MngrProgram) -> None:
     argv = [
         str(BIN_DIR / "mngr"),
         *WORDS,
@@ -164,7 +169,7 @@ def test_block_by_block(project: MngrProgram) -> None:
         "--output",
         "fill.patch",
         "--",
-        scenario(with_undo()),
+        build_scenario(build_script()),
     ]
     env = {**project.env, "TERM": "xterm-256color", "EDITOR": "sed -i s/--fail/again/"}
     with PtyTerminal(argv, project.repo, env) as terminal:
@@ -178,10 +183,10 @@ def test_block_by_block(project: MngrProgram) -> None:
         terminal.type("k\r")
         assert terminal.wait_for_exit() == 0
     run_git(project.repo, "apply", "fill.patch")
-    assert (project.repo / "tutorial.sh").read_text() == with_undo("# this fails\ngreet again\n")
+    assert (project.repo / "tutorial.sh").read_text() == build_script("# this fails\ngreet again\n")
 
 
-def test_bad_input(project: MngrProgram) -> None:
+def test_fill_rejects_bad_input(project: MngrProgram) -> None:
     assert "cannot think of commands" in project("tutorial", "fill", "--agent", "mechanic", code=1).err
     assert "there is no blank to fill" in project("tutorial", "fill", "--section", "nothing such").out
     assert "needs a terminal" in project("tutorial", "fill", "--interactive", code=2).err
@@ -189,5 +194,5 @@ def test_bad_input(project: MngrProgram) -> None:
     words = ("tutorial", "fill", "--agent", "player", "--program", "no-such-thing")
     assert "the program no-such-thing is not installed" in project(*words, code=1).err
     assert project.list_agents() == []
-    ran = project(*WORDS, "--rounds", "1", "--", "[]", code=1)
-    assert "proposed nothing that can be taken" in ran.err
+    result = project(*WORDS, "--rounds", "1", "--", "[]", code=1)
+    assert "proposed nothing that can be taken" in result.err

@@ -1,4 +1,4 @@
-"""`mngr tutorial init` and `install-command`: a beginning in any project, and nothing overwritten."""
+"""Tests of `mngr tutorial init` and `install-command`: they work in any project and overwrite nothing."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from tests.conftest import MngrProgram
 PYTEST = f"{sys.executable} -m pytest -p no:cacheprovider"
 
 
-def test_a_beginning_that_runs(mngr: MngrProgram) -> None:
+def test_init_writes_a_tutorial_and_a_test_that_passes(mngr: MngrProgram) -> None:
     mngr.env["MNGR__PROJECT__PYTEST"] = PYTEST
-    begun = mngr("tutorial", "init", "--program", "git", "--format", "json").parse_json()
-    assert begun["written"] == ["tutorial.sh", "tests/e2e/test_first_steps.py", ".mngr/settings.toml"]
-    assert begun["missing"] is None
+    result = mngr("tutorial", "init", "--program", "git", "--format", "json").parse_json()
+    assert result["written"] == ["tutorial.sh", "tests/e2e/test_first_steps.py", ".mngr/settings.toml"]
+    assert result["missing"] is None
     assert os.access(mngr.repo / "tutorial.sh", os.X_OK)
     assert "1 of 1 blocks are cited" in mngr("tutorial", "check").out
-    done = subprocess.run(["sh", "-c", f"{PYTEST} -q"], cwd=mngr.repo, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run(["sh", "-c", f"{PYTEST} -q"], cwd=mngr.repo, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout
     assert mngr("tutorial", "init").out.startswith("everything is there already")
 
 
-def test_what_is_there_stays(mngr: MngrProgram) -> None:
+def test_init_keeps_existing_files(mngr: MngrProgram) -> None:
     (mngr.repo / "tutorial.sh").write_text("# mine\necho mine\n")
     (mngr.repo / "tests" / "e2e").mkdir(parents=True)
     (mngr.repo / "tests" / "e2e" / "test_mine.py").write_text("")
-    begun = mngr("tutorial", "init", "--program", "git", "--format", "json").parse_json()
-    assert begun["written"] == [".mngr/settings.toml"]
+    result = mngr("tutorial", "init", "--program", "git", "--format", "json").parse_json()
+    assert result["written"] == [".mngr/settings.toml"]
     assert (mngr.repo / "tutorial.sh").read_text() == "# mine\necho mine\n"
     assert [path.name for path in (mngr.repo / "tests" / "e2e").glob("*.py")] == ["test_mine.py"]
 
 
-def test_a_pytest_that_does_not_know_the_fixture(mngr: MngrProgram, tmp_path: Path) -> None:
-    other = tmp_path / "pytest"
-    other.write_text("#!/bin/sh\necho 'tmp_path -- somewhere'\n")
-    other.chmod(0o755)
-    ran = mngr("tutorial", "init", "--program", "git", env={"MNGR__PROJECT__PYTEST": str(other)})
-    assert "does not know the fixture e2e; install mngr" in ran.err
-    ran = mngr("tutorial", "init", env={"MNGR__PROJECT__PYTEST": "no-such-pytest"})
-    assert "no-such-pytest cannot be run" in ran.err
+def test_init_warns_about_a_pytest_without_the_e2e_fixture(mngr: MngrProgram, tmp_path: Path) -> None:
+    fake_pytest = tmp_path / "pytest"
+    fake_pytest.write_text("#!/bin/sh\necho 'tmp_path -- somewhere'\n")
+    fake_pytest.chmod(0o755)
+    result = mngr("tutorial", "init", "--program", "git", env={"MNGR__PROJECT__PYTEST": str(fake_pytest)})
+    assert "does not know the fixture e2e; install mngr" in result.err
+    result = mngr("tutorial", "init", env={"MNGR__PROJECT__PYTEST": "no-such-pytest"})
+    assert "no-such-pytest cannot be run" in result.err
 
 
-def test_no_program(mngr: MngrProgram) -> None:
+def test_init_without_a_program_fails_and_writes_nothing(mngr: MngrProgram) -> None:
     assert "nothing says which program" in mngr("tutorial", "init", code=1).err
     assert not (mngr.repo / "tutorial.sh").exists()
 
 
-def test_slash_commands(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_install_command_writes_slash_commands_for_the_agents(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr.env["CODEX_HOME"] = str(tmp_path / "codex")
     written = mngr("tutorial", "install-command", "--format", "json").parse_json()["paths"]
     name = "sync-tutorial-to-e2e-tests.md"

@@ -1,4 +1,4 @@
-"""What runs aider, without it: the letters it takes and what it tells."""
+"""The wrapper around aider, tested without aider: the messages it takes, and what it reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECORD = AgentRecord(
 
 
 class Terminal:
-    """As much of aider's terminal as is wrapped."""
+    """The parts of aider's terminal that are wrapped."""
 
     yes: bool | None = None
     prompt_session = None
@@ -50,7 +50,7 @@ class Model:
 
 
 class Coder:
-    """The same of what talks to the model."""
+    """The wrapped parts of the class that talks to the model."""
 
     main_model = Model()
     usage_report = "Tokens: 792 sent, 13 received."
@@ -76,16 +76,16 @@ def agent(tmp_path: Path) -> AiderSession:
     return AiderSession(str(tmp_path))
 
 
-def told(agent: AiderSession) -> tuple[str, str]:
+def read_status(agent: AiderSession) -> tuple[str, str]:
     status = json.loads((Path(agent.directory) / "status").read_text())
     return status["state"], status["reason"]
 
 
-def rows(agent: AiderSession, name: str) -> list[dict[str, Any]]:
+def read_rows(agent: AiderSession, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (Path(agent.directory) / name).read_text().splitlines()]
 
 
-def made(agent: AiderSession) -> tuple[Any, Any]:
+def wrap_aider(agent: AiderSession) -> tuple[Any, Any]:
     terminal = type("InputOutput", (Terminal,), {})
     coder = type("Coder", (Coder,), {})
     wrap_terminal(agent, terminal)
@@ -93,55 +93,58 @@ def made(agent: AiderSession) -> tuple[Any, Any]:
     return terminal(), coder()
 
 
-def test_a_turn_is_told_and_kept(agent: AiderSession) -> None:
-    terminal, coder = made(agent)
+def test_a_turn_is_reported_and_recorded(agent: AiderSession) -> None:
+    terminal, coder = wrap_aider(agent)
     assert terminal.get_input() == "typed"
-    assert told(agent) == ("RUNNING", "")
+    assert read_status(agent) == ("RUNNING", "")
     coder.send()
     coder.show_usage_report()
     coder.add_assistant_reply_to_cur_messages()
     terminal.get_input()
-    said = rows(agent, "transcript.jsonl")
-    assert [(row["role"], row["text"]) for row in said[:2]] == [("user", "typed"), ("assistant", "all done")]
-    assert said[1]["usage"] == {"input_tokens": 792, "output_tokens": 13}
-    assert said[1]["model"] == "openai/fake-model"
-    assert [row["type"] for row in rows(agent, "events.jsonl")] == ["message", "turn_end", "message"]
-    assert list(KIND.parse_transcript((Path(agent.directory) / "transcript.jsonl").read_bytes().split(b"\n"))) == said
+    transcript = read_rows(agent, "transcript.jsonl")
+    assert [(row["role"], row["text"]) for row in transcript[:2]] == [("user", "typed"), ("assistant", "all done")]
+    assert transcript[1]["usage"] == {"input_tokens": 792, "output_tokens": 13}
+    assert transcript[1]["model"] == "openai/fake-model"
+    assert [row["type"] for row in read_rows(agent, "events.jsonl")] == ["message", "turn_end", "message"]
+    assert (
+        list(KIND.parse_transcript((Path(agent.directory) / "transcript.jsonl").read_bytes().split(b"\n")))
+        == transcript
+    )
 
 
-def test_a_letter_goes_before_the_prompt(agent: AiderSession) -> None:
-    terminal, _ = made(agent)
+def test_a_message_in_the_inbox_comes_before_the_prompt(agent: AiderSession) -> None:
+    terminal, _ = wrap_aider(agent)
     (Path(agent.directory) / "inbox/1.2.message").write_text("{ not a\n/command")
     (Path(agent.directory) / "inbox/.3").write_text("half")
     assert terminal.get_input() == "{ not a\n/command"
     assert terminal.shown == ["{ not a\n/command"] and terminal.get_input() == "typed"
 
 
-def test_it_waits_for_a_permission(agent: AiderSession) -> None:
-    terminal, _ = made(agent)
-    seen: list[tuple[str, str]] = []
+def test_it_waits_while_aider_asks_for_permission(agent: AiderSession) -> None:
+    terminal, _ = wrap_aider(agent)
+    statuses: list[tuple[str, str]] = []
     (Path(agent.directory) / "inbox/1.2.allow").write_text("")
 
     def ask(self: Any, question: str) -> bool:
-        seen.append(told(agent))
+        statuses.append(read_status(agent))
         return not list((Path(agent.directory) / "inbox").iterdir())
 
     type(terminal).confirm_ask = ask
     wrap_terminal(agent, type(terminal))
-    assert terminal.confirm_ask("Create new file?")  # and an old answer is none
-    assert seen == [("WAITING", "permission")] and told(agent) == ("RUNNING", "")
+    assert terminal.confirm_ask("Create new file?")  # an old answer does not count
+    assert statuses == [("WAITING", "permission")] and read_status(agent) == ("RUNNING", "")
     terminal.yes = True
     terminal.confirm_ask("Create new file?")
-    assert seen[1] == ("RUNNING", "")
+    assert statuses[1] == ("RUNNING", "")
 
 
-def test_troubles(agent: AiderSession) -> None:
-    terminal, coder = made(agent)
+def test_a_retry_and_a_refused_login_change_the_state(agent: AiderSession) -> None:
+    terminal, coder = wrap_aider(agent)
     terminal.get_input()
     terminal.tool_output("Retrying in 0.2 seconds...")
-    assert told(agent) == ("RUNNING", "retrying")
+    assert read_status(agent) == ("RUNNING", "retrying")
     coder.send()
-    assert told(agent) == ("RUNNING", "")
+    assert read_status(agent) == ("RUNNING", "")
     coder.check_and_open_urls(RuntimeError("litellm.AuthenticationError: OpenAIException - invalid x-api-key"))
     agent.report_waiting()
     status = json.loads((Path(agent.directory) / "status").read_text())
@@ -159,23 +162,23 @@ def test_troubles(agent: AiderSession) -> None:
         ("InternalServerError: Connection error.", "failed"),
     ],
 )
-def test_words_for_errors(error: str, word: str) -> None:
+def test_errors_are_classified(error: str, word: str) -> None:
     assert classify_error(error) == word
 
 
-def test_a_place_that_is_gone_is_told(agent: AiderSession) -> None:
+def test_a_missing_method_is_reported_as_a_fault(agent: AiderSession) -> None:
     wrap_coder(agent, type("Coder", (), {}))
-    assert {row["type"] for row in rows(agent, "events.jsonl")} == {"fault"}
+    assert {row["type"] for row in read_rows(agent, "events.jsonl")} == {"fault"}
 
 
 @pytest.mark.parametrize("first", ["#!{python}\n", '#!/bin/sh\n\'\'\'exec\' "{python}" "$0" "$@"\n'])
-def test_it_is_run_by_its_own_python(tmp_path: Path, first: str) -> None:
-    """Whose path stands in the program, as pip and others write it."""
+def test_the_launcher_uses_the_python_that_aider_names(tmp_path: Path, first: str) -> None:
+    """The path of Python is in the program's first or second line, as pip and others write it."""
     program = tmp_path / "aider"
     program.write_text(first.format(python=sys.executable))
     program.chmod(0o755)
-    inside = tmp_path / "inside.py"
-    inside.write_text("import sys; print(sys.executable, *sys.argv[1:])")
-    argv = ["sh", "-c", LAUNCH_SCRIPT, "aider", str(program), str(inside), "--model", "two words"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{sys.executable} --model two words\n"
+    script = tmp_path / "inside.py"
+    script.write_text("import sys; print(sys.executable, *sys.argv[1:])")
+    argv = ["sh", "-c", LAUNCH_SCRIPT, "aider", str(program), str(script), "--model", "two words"]
+    result = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert result.stdout == f"{sys.executable} --model two words\n"

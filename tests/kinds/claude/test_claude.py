@@ -1,4 +1,4 @@
-"""Claude Code's evidence and its record of a conversation, as recorded from the real program."""
+"""The states and transcripts of Claude Code, from evidence recorded with the real program."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ PANE = {
 }
 
 
-def at(second: float) -> str:
+def timestamp(second: float) -> str:
     return clock.format_timestamp(clock.parse_timestamp(MADE) + second)
 
 
-def judge(status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None) -> tuple[Any, ...]:
-    """(state, reason, source) of an agent that runs; both say `s`, seconds since it was made."""
-    said = None if status is None else {**status, "at": at(status["s"])}
-    own = (
+def derive(status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None) -> tuple[Any, ...]:
+    """Return (state, reason, source) of a running agent; `s` in both dicts is the number of seconds since its creation."""
+    hook_status = None if status is None else {**status, "at": timestamp(status["s"])}
+    program_status = (
         None if witness is None else {**witness, "statusUpdatedAt": (clock.parse_timestamp(MADE) + witness["s"]) * 1000}
     )
     record = AgentRecord(
@@ -43,7 +43,9 @@ def judge(status: dict[str, Any] | None, witness: dict[str, Any] | None, screen:
         transfer="none", created_at=MADE,
     )  # fmt: skip
     now = clock.parse_timestamp(MADE) + 100
-    state = KIND.state(record, Evidence(now=now, pane=PANE, hook_status=said, program_status=own, screen=screen))
+    state = KIND.state(
+        record, Evidence(now=now, pane=PANE, hook_status=hook_status, program_status=program_status, screen=screen)
+    )
     return state.state, state.reason, state.source
 
 
@@ -56,7 +58,7 @@ ASKS = {"state": "WAITING", "reason": "permission"}
     ("status", "witness", "expected"),
     [
         (None, None, ("STARTING", None, "process")),
-        (None, {"status": "idle", "s": 1}, ("STARTING", None, "process")),  # no hook has said that it takes messages
+        (None, {"status": "idle", "s": 1}, ("STARTING", None, "process")),  # no hook has reported that it accepts messages
         (None, {"status": "waiting", "waitingFor": "dialog open", "s": 1}, ("WAITING", "question", "program")),
         ({**RUNNING, "s": 5}, None, ("RUNNING", None, "hook")),
         ({**RUNNING, "s": 5}, {"status": "idle", "s": 4}, ("RUNNING", None, "hook")),  # the message is newer
@@ -64,7 +66,7 @@ ASKS = {"state": "WAITING", "reason": "permission"}
         ({**RUNNING, "s": 99.5}, {"status": "idle", "s": 99.6}, ("RUNNING", None, "hook")),  # between two turns
         ({**RUNNING, "s": 99.5, "reason": "queued"}, {"status": "idle", "s": 99.6}, ("RUNNING", "queued", "hook")),
         ({**ENDED, "s": 5}, {"status": "busy", "s": 4}, ("WAITING", "end_of_turn", "hook")),
-        ({**ENDED, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # it goes on by itself
+        ({**ENDED, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # it continues by itself
         ({**ENDED, "s": 5}, {"status": "shell", "s": 6}, ("RUNNING", "background", "program")),
         ({**ASKS, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # answered at its terminal
         ({**ASKS, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "hook")),  # it is shown
@@ -79,8 +81,8 @@ ASKS = {"state": "WAITING", "reason": "permission"}
         ({**ENDED, "s": 5}, {"status": "idle", "s": 1e300}, ("WAITING", "end_of_turn", "hook")),
     ],
 )  # fmt: skip
-def test_the_newest_evidence_counts(status: Any, witness: Any, expected: tuple[Any, ...]) -> None:
-    assert judge(status, witness) == expected
+def test_the_newest_evidence_decides_the_state(status: Any, witness: Any, expected: tuple[Any, ...]) -> None:
+    assert derive(status, witness) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,11 +94,11 @@ def test_the_newest_evidence_counts(status: Any, witness: Any, expected: tuple[A
         ("says-retrying", None),
     ],
 )
-def test_screens(name: str, expected: tuple[str, str] | None) -> None:
+def test_a_retry_is_recognized_on_the_screen(name: str, expected: tuple[str, str] | None) -> None:
     screen = (CORPUS / f"{name}.txt").read_text()
     assert screens.find_state("claude", screen) == expected
-    found = judge({**RUNNING, "s": 5}, {"status": "busy", "s": 4}, screen)
-    assert found == ("RUNNING", "retrying" if expected else None, "screen" if expected else "hook")
+    state = derive({**RUNNING, "s": 5}, {"status": "busy", "s": 4}, screen)
+    assert state == ("RUNNING", "retrying" if expected else None, "screen" if expected else "hook")
 
 
 @pytest.mark.parametrize(
@@ -126,12 +128,12 @@ def test_screens(name: str, expected: tuple[str, str] | None) -> None:
         ("hit your limit · resets 7am (Nowhere/Land)", "2026-11-16T04:48:17.000Z", None),
     ],
 )
-def test_when_a_limit_ends(text: str, since: str, expected: str | None) -> None:
-    found = limit_resets.find_reset(text)
-    assert found is not None and limit_resets.parse_reset(found, since, 0.0) == expected
+def test_the_end_of_a_limit_is_parsed(text: str, since: str, expected: str | None) -> None:
+    match = limit_resets.find_reset(text)
+    assert match is not None and limit_resets.parse_reset(match, since, 0.0) == expected
 
 
-def test_a_conversation_in_our_schema() -> None:
+def test_a_conversation_is_converted_to_the_schema() -> None:
     rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
     assert [(row["role"], row["text"]) for row in rows[:2]] == [("user", "hello there"), ("assistant", "ok")]
     (tool,) = [row for row in rows if row["role"] == "tool"]
@@ -144,40 +146,40 @@ def test_a_conversation_in_our_schema() -> None:
     assert len(answers) == len(ids)  # every answer is counted once
 
 
-def row_of(text: str, parent: str | None, second: float, role: str = "assistant") -> bytes:
-    """A row as the program writes it down; it is named as its text."""
-    told = {"type": role, "uuid": text, "parentUuid": parent, "timestamp": at(second)}
-    return json.dumps({**told, "message": {"role": role, "content": text}}).encode()
+def build_row(text: str, parent: str | None, second: float, role: str = "assistant") -> bytes:
+    """Return a row as Claude writes it; its id is its text."""
+    fields = {"type": role, "uuid": text, "parentUuid": parent, "timestamp": timestamp(second)}
+    return json.dumps({**fields, "message": {"role": role, "content": text}}).encode()
 
 
-def test_an_answer_that_is_written_down_first_follows_its_question() -> None:
-    file = [row_of("b", "a", 2), row_of("c", "b", 3), row_of("a", None, 1, "user"), row_of("d", "c", 9)]
+def test_an_answer_that_was_written_first_comes_after_its_question() -> None:
+    file = [build_row("b", "a", 2), build_row("c", "b", 3), build_row("a", None, 1, "user"), build_row("d", "c", 9)]
     assert [row["text"] for row in KIND.parse_transcript(file)] == ["a", "b", "c", "d"]
 
 
-def test_what_is_missing_is_not_waited_for_for_long() -> None:
-    file = iter([row_of("b", "gone", 2), row_of("c", "b", 3), row_of("d", "c", 8), row_of("e", "d", 8.1)])
+def test_a_missing_parent_row_delays_the_rest_only_briefly() -> None:
+    file = iter([build_row("b", "gone", 2), build_row("c", "b", 3), build_row("d", "c", 8), build_row("e", "d", 8.1)])
     rows = KIND.parse_transcript(file)
     assert [next(rows)["text"] for _ in range(3)] == ["b", "c", "d"]
     assert len(list(file)) == 1
 
 
-def test_what_has_another_price_is_told() -> None:
-    def used(**told: Any) -> Any:
-        message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **told}}
+def test_usage_with_a_different_price_is_marked() -> None:
+    def parse_usage(**extra: Any) -> Any:
+        message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **extra}}
         row = {"type": "assistant", "timestamp": MADE, "message": message}
-        (found,) = KIND.parse_transcript([json.dumps(row).encode()])
-        return found["usage"]
+        (parsed,) = KIND.parse_transcript([json.dumps(row).encode()])
+        return parsed["usage"]
 
-    assert used(speed="standard", inference_geo="") == {"input_tokens": 5}
-    kept = {"ephemeral_1h_input_tokens": 2, "ephemeral_5m_input_tokens": 1}
-    told = used(cache_creation_input_tokens=3, cache_creation=kept)
-    assert told == {"input_tokens": 5, "cache_write_tokens": 3, "cache_write_1h_tokens": 2}
-    assert used(speed="fast") == used(inference_geo="us") == {"input_tokens": 5, "other_price": True}
-    assert used(cache_creation=[7]) == {"input_tokens": 5}
+    assert parse_usage(speed="standard", inference_geo="") == {"input_tokens": 5}
+    cache_creation = {"ephemeral_1h_input_tokens": 2, "ephemeral_5m_input_tokens": 1}
+    usage = parse_usage(cache_creation_input_tokens=3, cache_creation=cache_creation)
+    assert usage == {"input_tokens": 5, "cache_write_tokens": 3, "cache_write_1h_tokens": 2}
+    assert parse_usage(speed="fast") == parse_usage(inference_geo="us") == {"input_tokens": 5, "other_price": True}
+    assert parse_usage(cache_creation=[7]) == {"input_tokens": 5}
 
 
-def test_what_is_no_conversation_does_no_harm() -> None:
+def test_invalid_rows_are_ignored() -> None:
     lines = [
         b"",
         b"{",
@@ -189,7 +191,7 @@ def test_what_is_no_conversation_does_no_harm() -> None:
     assert list(KIND.parse_transcript(lines)) == []
 
 
-def test_names_that_the_program_takes() -> None:
+def test_session_ids_and_message_markers_have_the_expected_form() -> None:
     assert derive_session_id("a-0123456789ab") == "01234567-89ab-4000-8000-0123456789ab"
     assert encode_message_marker('say "hi"\nnow') == '"prompt":"say \\"hi\\"\\nnow"'
     assert (

@@ -1,4 +1,4 @@
-"""Codex's evidence and its record of a conversation, as recorded from the real program."""
+"""The states and transcripts of Codex, from evidence recorded with the real program."""
 
 from __future__ import annotations
 
@@ -32,26 +32,28 @@ ESC = {"type": "turn_aborted", "reason": "interrupted"}
 LIMIT = {"type": "task_complete", "error": {"codex_error_info": "rate_limit_exceeded"}}
 
 
-def at(second: float) -> str:
+def timestamp(second: float) -> str:
     return clock.format_timestamp(clock.parse_timestamp(MADE) + second)
 
 
-def evidence(
+def build_evidence(
     status: dict[str, Any] | None, end: dict[str, Any] | None, title: str, screen: str | None = None
 ) -> Evidence:
-    """Of an agent that runs; status and end say `s`, seconds since it was made."""
-    said = None if status is None else {**status, "at": at(status["s"])}
-    witness = None if end is None else {"timestamp": at(end["s"]), "payload": end}
+    """Return the evidence of a running agent; in both dicts `s` is the time in seconds since its creation."""
+    hook_status = None if status is None else {**status, "at": timestamp(status["s"])}
+    program_status = None if end is None else {"timestamp": timestamp(end["s"]), "payload": end}
     pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
     now = clock.parse_timestamp(MADE) + 100
-    return Evidence(now=now, pane={**pane, "title": title}, hook_status=said, program_status=witness, screen=screen)
+    return Evidence(
+        now=now, pane={**pane, "title": title}, hook_status=hook_status, program_status=program_status, screen=screen
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "end", "title", "expected"),
     [
         (None, None, "host", ("STARTING", None, "process")),
-        (None, None, "Ready", ("STARTING", None, "process")),  # its first screen is there before it takes messages
+        (None, None, "Ready", ("STARTING", None, "process")),  # its first screen appears before it accepts messages
         ({**ENDED, "s": 5}, None, IDLE, ("WAITING", "end_of_turn", "hook")),
         ({**RUNNING, "s": 5}, None, IDLE, ("RUNNING", None, "hook")),  # the title comes a moment later
         ({**RUNNING, "s": 5}, None, WORKS, ("RUNNING", None, "hook")),
@@ -66,25 +68,25 @@ def evidence(
         ({**RUNNING, "s": 5}, None, ASKING, ("WAITING", "question", "screen")),
     ],
 )  # fmt: skip
-def test_its_state_follows_from_what_is_newest(
+def test_the_newest_evidence_decides_the_state(
     status: dict[str, Any] | None, end: dict[str, Any] | None, title: str, expected: tuple[Any, ...]
 ) -> None:
-    state = KIND.state(RECORD, evidence(status, end, title))
+    state = KIND.state(RECORD, build_evidence(status, end, title))
     assert (state.state, state.reason, state.source) == expected
 
 
 @pytest.mark.parametrize(("screen", "reason"), [("idle", None), ("retrying-1", "retrying"), ("retrying-2", "retrying")])
-def test_its_retries_are_seen_on_its_screen_alone(screen: str, reason: str | None) -> None:
+def test_retries_are_visible_only_on_the_screen(screen: str, reason: str | None) -> None:
     text = (CORPUS / f"{screen}.txt").read_text()
     assert screens.find_state("codex", text) == (reason and ("RUNNING", reason))
-    seen = evidence({**RUNNING, "s": 5}, None, THINKS, text)
-    assert KIND.state(RECORD, seen).reason == reason
-    state = KIND.state(RECORD, seen.replace(screen=None))
-    assert KIND.wants_screen(seen, state)
-    assert not KIND.wants_screen(evidence({**RUNNING, "s": 5}, None, WORKS), state)
+    evidence = build_evidence({**RUNNING, "s": 5}, None, THINKS, text)
+    assert KIND.state(RECORD, evidence).reason == reason
+    state = KIND.state(RECORD, evidence.replace(screen=None))
+    assert KIND.wants_screen(evidence, state)
+    assert not KIND.wants_screen(build_evidence({**RUNNING, "s": 5}, None, WORKS), state)
 
 
-def test_how_turns_ended_is_read_from_its_record() -> None:
+def test_the_end_of_a_turn_is_read_from_the_record() -> None:
     ends = [find_failed_turn(json.loads(line)) for line in (CORPUS / "ends.jsonl").read_text().splitlines()]
     assert [(end.reason, end.until) for end in ends if end] == [
         ("rate_limit", None),  # 429
@@ -99,7 +101,7 @@ def test_how_turns_ended_is_read_from_its_record() -> None:
         ("quota", "2026-11-16T06:19:00.000Z"),
         ("quota", "2026-11-27T20:06:00.000Z"),
         (None, None),  # Esc
-        ("login", None),  # 401 of 0.150.0, which tells it only in words
+        ("login", None),  # 401 of 0.150.0, which mentions it only in the message
     ]
 
 
@@ -115,10 +117,10 @@ def test_how_turns_ended_is_read_from_its_record() -> None:
         {"timestamp": MADE, "zone": 7, "payload": {"error": {"codex_error_info": "usage_limit_exceeded", "message": [1]}}},
     ],
 )  # fmt: skip
-def test_an_agent_can_write_anything(row: dict[str, Any] | None) -> None:
+def test_hostile_rows_do_no_harm(row: dict[str, Any] | None) -> None:
     end = find_failed_turn(row)
     assert end is None or end.until is None
-    KIND.state(RECORD, evidence({**RUNNING, "s": 5}, None, IDLE).replace(program_status=row))
+    KIND.state(RECORD, build_evidence({**RUNNING, "s": 5}, None, IDLE).replace(program_status=row))
 
 
 @pytest.mark.parametrize(
@@ -131,12 +133,12 @@ def test_an_agent_can_write_anything(row: dict[str, Any] | None) -> None:
         ("hit your usage limit. Try again at 6:19 AM.", "+ever", None),
     ],
 )
-def test_when_a_quota_ends_is_told_in_the_time_of_the_host(text: str, zone: str, expected: str | None) -> None:
-    found = limit_resets.find_reset(text)
-    assert found is not None and limit_resets.parse_reset(found, at(60), 0.0, zone) == expected
+def test_the_end_of_a_quota_is_parsed_in_the_time_zone_of_the_host(text: str, zone: str, expected: str | None) -> None:
+    match = limit_resets.find_reset(text)
+    assert match is not None and limit_resets.parse_reset(match, timestamp(60), 0.0, zone) == expected
 
 
-def test_a_conversation_is_read_as_it_was() -> None:
+def test_a_conversation_is_converted_to_the_schema() -> None:
     rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().splitlines()))
     assert [(row["role"], row.get("tool") or row["text"][-7:]) for row in rows] == [
         ("user", "ake> go"),
@@ -162,34 +164,34 @@ def test_a_conversation_is_read_as_it_was() -> None:
     assert all(row["at"] for row in rows)
 
 
-def test_a_response_is_counted_once_whenever_its_cost_is_told() -> None:
+def test_a_response_is_counted_once_in_every_record_format() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
-    whole = [row.get("usage") for row in KIND.parse_transcript(lines)]
+    expected = [row.get("usage") for row in KIND.parse_transcript(lines)]
     older = [line for line in lines if b'"token_usage_record"' not in line]
-    assert [row.get("usage") for row in KIND.parse_transcript(older)] == whole
+    assert [row.get("usage") for row in KIND.parse_transcript(older)] == expected
     twice = [line for line in older for _ in range(2 if b'"token_count"' in line else 1)]
-    assert [row.get("usage") for row in KIND.parse_transcript(twice)] == whole
-    early = list(older)  # here a quick tool was done before the cost of its call was told
+    assert [row.get("usage") for row in KIND.parse_transcript(twice)] == expected
+    early = list(older)  # here a quick tool ended before the record had the usage of its call
     cost = next(i for i, line in enumerate(early) if b'"token_count"' in line)
     done = next(i for i, line in enumerate(early) if b'"function_call_output"' in line)
     early.insert(done, early.pop(cost))
-    assert done < cost and [row.get("usage") for row in KIND.parse_transcript(early)] == whole
+    assert done < cost and [row.get("usage") for row in KIND.parse_transcript(early)] == expected
 
 
-def test_of_a_sub_agent_the_cost_is_told() -> None:
+def test_the_usage_of_a_sub_agent_is_reported() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
     turn = {"turn_id": "t2", "root_turn_id": "t1"}
-    spent = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
-    helper: list[dict[str, Any]] = [
+    usage = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
+    subagent_rows: list[dict[str, Any]] = [
         {"type": "turn_context", "payload": {**turn, "model": "small"}},
         {
             "type": "token_usage_record",
-            "payload": {**turn, "thread_id": "b", "session_id": "a", "usage": spent},
+            "payload": {**turn, "thread_id": "b", "session_id": "a", "usage": usage},
         },
     ]
-    more = [json.dumps({"timestamp": MADE, **row}).encode() for row in helper]
-    half = len(lines) // 2  # followed, they come in the middle
-    rows = list(KIND.parse_transcript([*lines[:half], *more, *lines[half:]]))
+    subagent_lines = [json.dumps({"timestamp": MADE, **row}).encode() for row in subagent_rows]
+    half = len(lines) // 2  # while mngr follows the files, these rows come in the middle
+    rows = list(KIND.parse_transcript([*lines[:half], *subagent_lines, *lines[half:]]))
     others = [row for row in rows if row.get("tool") != "sub-agent"]
     assert others == list(KIND.parse_transcript(lines))
     (row,) = [row for row in rows if row not in others]
@@ -202,21 +204,21 @@ def test_of_a_sub_agent_the_cost_is_told() -> None:
     }
 
 
-def test_what_has_another_price_is_told() -> None:
+def test_usage_with_a_different_price_is_marked() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
 
     def prices(*settings: object) -> set[object]:
-        told = [{"type": "thread_settings_applied", "thread_settings": one} for one in settings]
-        rows = [{"timestamp": MADE, "type": "event_msg", "payload": one} for one in told]
-        found = KIND.parse_transcript([*(json.dumps(row).encode() for row in rows), *lines])
-        return {row["usage"].get("other_price") for row in found if row.get("usage")}
+        payloads = [{"type": "thread_settings_applied", "thread_settings": item} for item in settings]
+        rows = [{"timestamp": MADE, "type": "event_msg", "payload": item} for item in payloads]
+        parsed = KIND.parse_transcript([*(json.dumps(row).encode() for row in rows), *lines])
+        return {row["usage"].get("other_price") for row in parsed if row.get("usage")}
 
-    fast, usual = {"service_tier": "priority"}, {"service_tier": "default"}
-    assert prices(fast) == prices(usual, fast) == {True}
-    assert prices(fast, usual) == prices({"service_tier": None}) == prices(7) == {None}
+    fast, default = {"service_tier": "priority"}, {"service_tier": "default"}
+    assert prices(fast) == prices(default, fast) == {True}
+    assert prices(fast, default) == prices({"service_tier": None}) == prices(7) == {None}
 
 
-def test_a_call_without_a_result_is_a_row_all_the_same() -> None:
+def test_a_call_without_a_result_is_still_a_row() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
     cut = next(i for i, line in enumerate(lines) if b'"function_call"' in line)
     rows = list(KIND.parse_transcript([*lines[: cut + 1], b'{"half', b"[]", b"null", b'{"payload":7}']))
@@ -224,31 +226,31 @@ def test_a_call_without_a_result_is_a_row_all_the_same() -> None:
     assert "output" not in rows[-1]
 
 
-def test_what_it_would_take_for_something_else_is_not_sent() -> None:
-    assert KIND.delivery(RECORD, "see @docs").text == "see @docs "  # behind a space no list of files opens
+def test_a_message_that_codex_would_misread_is_changed_or_refused() -> None:
+    assert KIND.delivery(RECORD, "see @docs").text == "see @docs "  # after a space no list of files opens
     assert KIND.delivery(RECORD, "the picture x.png").text
     with pytest.raises(MngrError, match="picture"):
         KIND.delivery(RECORD, "docs/x.PNG\n")
 
 
-def test_of_the_hooks_those_that_are_not_ours_are_found() -> None:
+def test_only_hooks_from_outside_mngr_are_listed() -> None:
     hooks = [
         {"key": "/w/codex/hooks.json:stop:0:0", "source": "user"},
         {"key": "/r:stop:0:0", "source": "project"},
     ]
     answer = {"id": 2, "result": {"data": [{"cwd": "/w", "hooks": hooks}]}}
     assert parse_hook_keys(json.dumps(answer).encode()) == ["/r:stop:0:0"]
-    for strange in (
+    for invalid in (
         b"",
         b"{}",
         b'{"id":2,"error":{"code":-32601}}',
         b'{"result":{"data":[{"hooks":[{}]}]}}',
         b"[1]",
     ):
-        assert parse_hook_keys(strange) is None
+        assert parse_hook_keys(invalid) is None
 
 
-def test_from_a_sandbox_it_may_reach_its_model_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_allows_only_the_addresses_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", str(tmp_path))
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     assert KIND.addresses({}) == ("api.openai.com:443", "chatgpt.com:443")

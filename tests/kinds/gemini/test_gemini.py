@@ -1,4 +1,4 @@
-"""Gemini CLI's evidence and its record of a conversation, as recorded from the real program."""
+"""The states and transcripts of Gemini CLI, from evidence recorded with the real program."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RECORD = AgentRecord(
 READY, WORKING, ASKS = "◇  Ready (w)", "✦  Working… (w)", "✋  Action Required (w)"
 
 
-def judge(status: dict[str, Any] | None, title: str, screen: str | None = None) -> tuple[Any, ...]:
+def derive(status: dict[str, Any] | None, title: str, screen: str | None = None) -> tuple[Any, ...]:
     pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
-    said = None if status is None else {**status, "at": MADE}
+    hook_status = None if status is None else {**status, "at": MADE}
     evidence = Evidence(
-        now=clock.parse_timestamp(MADE) + 5, pane={**pane, "title": title}, hook_status=said, screen=screen
+        now=clock.parse_timestamp(MADE) + 5, pane={**pane, "title": title}, hook_status=hook_status, screen=screen
     )
     state = KIND.state(RECORD, evidence)
     return state.state, state.reason, state.source
@@ -41,7 +41,7 @@ QUESTION = {"state": "WAITING", "reason": "question"}
 @pytest.mark.parametrize(
     ("status", "title", "expected"),
     [
-        (None, READY, ("STARTING", None, "process")),  # its title is there before it takes messages
+        (None, READY, ("STARTING", None, "process")),  # its title appears before it accepts messages
         (RUNNING, WORKING, ("RUNNING", None, "hook")),
         (ENDED, READY, ("WAITING", "end_of_turn", "hook")),
         (PERMISSION, ASKS, ("WAITING", "permission", "hook")),
@@ -55,31 +55,33 @@ QUESTION = {"state": "WAITING", "reason": "question"}
         ({**ENDED, "error": "failed"}, READY, ("WAITING", "end_of_turn", "hook")),
     ],
 )
-def test_hooks_and_title(status: Any, title: str, expected: tuple[Any, ...]) -> None:
-    assert judge(status, title) == expected
+def test_hooks_and_the_title_decide_the_state(status: Any, title: str, expected: tuple[Any, ...]) -> None:
+    assert derive(status, title) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("gave-up", ("PARKED", "rate_limit")), ("quota", ("PARKED", "quota")), ("idle", None)],
 )
-def test_screens(name: str, expected: tuple[str, str] | None) -> None:
+def test_the_screen_shows_that_it_gave_up(name: str, expected: tuple[str, str] | None) -> None:
     screen = (CORPUS / f"{name}.txt").read_text()
     assert screens.find_state("gemini", screen) == expected
-    assert judge(RUNNING, WORKING, screen)[:2] == (expected or ("RUNNING", None))
+    assert derive(RUNNING, WORKING, screen)[:2] == (expected or ("RUNNING", None))
 
 
-def test_when_a_quota_ends() -> None:
+def test_the_end_of_a_quota_is_read_from_the_screen() -> None:
     screen = (CORPUS / "quota.txt").read_text()
-    told = screen.replace("│ /stats", "│ Access resets at 5:04 PM UTC.  │\n│ /stats")
+    quota_screen = screen.replace("│ /stats", "│ Access resets at 5:04 PM UTC.  │\n│ /stats")
     pane = {"dead": "0", "title": WORKING}
-    evidence = Evidence(now=clock.parse_timestamp(MADE), pane=pane, hook_status={**RUNNING, "at": MADE}, screen=told)
+    evidence = Evidence(
+        now=clock.parse_timestamp(MADE), pane=pane, hook_status={**RUNNING, "at": MADE}, screen=quota_screen
+    )
     assert KIND.state(RECORD, evidence).parked_until == "2026-11-16T17:04:00.000Z"
 
 
-def test_a_conversation_in_our_schema() -> None:
+def test_a_conversation_is_converted_to_the_schema() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().split(b"\n")
-    rows = list(KIND.parse_transcript([*lines, *lines]))  # what is resumed may be written again
+    rows = list(KIND.parse_transcript([*lines, *lines]))  # Gemini CLI may write the rows again after a resume
     assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "assistant"]
     tool = rows[2]
     assert (tool["tool"], tool["input"]["command"]) == ("run_shell_command", "ls")
@@ -89,13 +91,13 @@ def test_a_conversation_in_our_schema() -> None:
     assert rows[4]["text"].startswith("[API Error") and all(row["at"] for row in rows)
 
 
-def test_tokens_are_counted_once() -> None:
+def test_cached_tokens_and_thoughts_are_counted_once() -> None:
     row = b'{"id":"x","type":"gemini","content":"","tokens":{"input":100,"cached":30,"output":5,"thoughts":2}}'
-    (found,) = KIND.parse_transcript([row])
-    assert found["usage"] == {"input_tokens": 70, "output_tokens": 7, "cache_read_tokens": 30}
+    (parsed,) = KIND.parse_transcript([row])
+    assert parsed["usage"] == {"input_tokens": 70, "output_tokens": 7, "cache_read_tokens": 30}
 
 
-def test_what_is_no_conversation_does_no_harm() -> None:
+def test_invalid_rows_are_ignored() -> None:
     lines = [
         b"",
         b"{",
@@ -110,6 +112,6 @@ def test_what_is_no_conversation_does_no_harm() -> None:
     ) == [{"at": None, "model": None, "role": "tool", "text": "", "tool": None, "input": None, "output": ""}]
 
 
-def test_a_text_that_would_not_be_sent() -> None:
+def test_a_final_backslash_or_line_end_does_not_block_the_message() -> None:
     assert KIND.delivery(RECORD, "C:\\").text == "C:\\ "
     assert KIND.delivery(RECORD, "two lines\n\n").text == "two lines"

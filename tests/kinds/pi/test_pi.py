@@ -1,4 +1,4 @@
-"""pi's record of a conversation, as recorded from the real program."""
+"""The transcripts of pi, from conversations recorded with the real program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORD = AgentRecord(
 )  # fmt: skip
 
 
-def test_a_conversation_in_our_schema() -> None:
+def test_a_conversation_is_converted_to_the_schema() -> None:
     rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
     assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "user"]
     assert [rows[1]["text"], rows[3]["text"]] == ["on it", "all done"]
@@ -30,10 +30,10 @@ def test_a_conversation_in_our_schema() -> None:
 
 def test_an_error_is_a_part_of_the_conversation() -> None:
     row = b'{"type":"message","message":{"role":"assistant","content":[],"stopReason":"error","errorMessage":"429"}}'
-    assert [found["text"] for found in KIND.parse_transcript([row])] == ["429"]
+    assert [parsed["text"] for parsed in KIND.parse_transcript([row])] == ["429"]
 
 
-def test_what_is_no_conversation_does_no_harm() -> None:
+def test_invalid_rows_are_ignored() -> None:
     lines = [
         b"",
         b"{",
@@ -44,21 +44,21 @@ def test_what_is_no_conversation_does_no_harm() -> None:
     assert list(KIND.parse_transcript([*lines, b"\xff", b'{"type":"message","message":{"role":"toolResult"}}'])) == []
 
 
-def test_messages_go_through_its_own_api() -> None:
+def test_messages_are_delivered_through_the_inbox() -> None:
     delivery = KIND.delivery(RECORD, "/help")
     assert (delivery.proof, delivery.inbox_dir, delivery.command_prefixes) == ("api", "inbox", "")
 
 
-def test_it_never_asks() -> None:
+def test_yolo_is_refused_because_pi_never_asks() -> None:
     with pytest.raises(UsageError, match="changes nothing"):
         KIND.check_arguments([], {"yolo": True})
 
 
-def test_a_conversation_that_was_begun_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversation_of_the_user_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path))
-    place = tmp_path / "sessions/--w--"
-    place.mkdir(parents=True)
-    (place / "2026-11-16T05-32-26-642Z_01a1e2d7.jsonl").write_text("")
+    sessions = tmp_path / "sessions/--w--"
+    sessions.mkdir(parents=True)
+    (sessions / "2026-11-16T05-32-26-642Z_01a1e2d7.jsonl").write_text("")
     assert KIND.get_user_conversation("01a1e2d7").endswith("_01a1e2d7.jsonl")
     with pytest.raises(NotFound) as caught:
         KIND.get_user_conversation("1e2d7")

@@ -62,7 +62,7 @@ def test_bytes_stay_bytes_streams_are_apart_and_the_code_comes_back(wire: Bridge
 
 def test_an_environment_can_be_all_there_is(wire: BridgeWire) -> None:
     argv = wire.build_argv('printf "%s|" "$A" "${HOME-none}"', only=["A=x\udce9 'y'\n", "PATH=/usr/bin:/bin"])
-    done = shell.run(argv, begin=wire.begin)
+    done = shell.run(argv, start=wire.begin)
     assert done.out == b"x\xe9 'y'\n|none|"
     assert subprocess.run(argv, capture_output=True, check=True).stdout == done.out
 

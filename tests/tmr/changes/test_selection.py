@@ -1,4 +1,4 @@
-"""What people mean by a change, a task or a commit, and what goes along with it."""
+"""Tests which changes a word of the user refers to, and which changes depend on them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mngr.tmr.changes.selection import (
 )
 
 
-def maker(task: str, *commits: str, claimed: str = "") -> ChangeAuthor:
+def make_author(task: str, *commits: str, claimed: str = "") -> ChangeAuthor:
     return ChangeAuthor(
         task=task, title=f"tests/test_app.py::{task}", agent=f"tmr-{task}", commits=list(commits),
         claimed=claimed or commits[-1], verdict="confirmed", runs="3/3",
     )  # fmt: skip
 
 
-def change(key: str, *makers: ChangeAuthor, needs: tuple[str, ...] = ()) -> Change:
+def make_change(key: str, *makers: ChangeAuthor, needs: tuple[str, ...] = ()) -> Change:
     return Change(
         id=key[:6], key=key.ljust(64, "0"), kind="fix", flagged=False, title=f"Fix {key[:6]}", body="", made_by=list(makers),
         commit=key[::-1].ljust(40, "e"), parent="f" * 40, needs=list(needs), paths=["a"], findings=[], turned=[],
@@ -31,10 +31,10 @@ def change(key: str, *makers: ChangeAuthor, needs: tuple[str, ...] = ()) -> Chan
 
 
 ONE, BOTH, OTHER = "1" * 40, "2" * 40, "3" * 40
-OWN = change("aa11110", maker("ann", ONE, claimed=OTHER))
-SHARED = change("aa11120", maker("ann", BOTH, claimed=OTHER), maker("bob", BOTH))
-BOBS = change("bb2222", maker("bob", "4" * 40), needs=("aa1112",))
-EVES = change("cc3333", maker("eve", "123456" + "5" * 34), needs=("bb2222",))
+OWN = make_change("aa11110", make_author("ann", ONE, claimed=OTHER))
+SHARED = make_change("aa11120", make_author("ann", BOTH, claimed=OTHER), make_author("bob", BOTH))
+BOBS = make_change("bb2222", make_author("bob", "4" * 40), needs=("aa1112",))
+EVES = make_change("cc3333", make_author("eve", "123456" + "5" * 34), needs=("bb2222",))
 CHANGES = [EVES, OWN, SHARED, BOBS]
 MADE = [
     {"commit": "9" * 40, "changes": ["aa1111", "bb2222"]},
@@ -61,11 +61,11 @@ MADE = [
         ("aa1119", ["cc3333"]),
     ],
 )  # fmt: skip
-def test_a_word_stands_for_changes(what: str, ids: list[str]) -> None:
-    assert [one.id for one in get_changes(CHANGES, what, MADE)] == ids
+def test_a_task_change_id_or_commit_selects_its_changes(what: str, ids: list[str]) -> None:
+    assert [change_found.id for change_found in get_changes(CHANGES, what, MADE)] == ids
 
 
-def test_what_others_made_too_is_named_apart_and_is_no_part_of_a_task() -> None:
+def test_a_task_does_not_select_changes_that_other_tasks_made_too() -> None:
     assert list_shared_changes(CHANGES, "ann") == list_shared_changes(CHANGES, "tests/test_app.py::ann") == [SHARED]
     assert list_shared_changes(CHANGES, "eve") == list_shared_changes(CHANGES, "aa1112") == []
     with pytest.raises(MngrError, match="others made all that ann made") as error:
@@ -73,7 +73,7 @@ def test_what_others_made_too_is_named_apart_and_is_no_part_of_a_task() -> None:
     assert error.value.hint == "name what is meant: aa1112"
 
 
-def test_a_word_that_means_several_or_nothing() -> None:
+def test_an_ambiguous_or_unknown_word_fails_with_a_hint() -> None:
     with pytest.raises(MngrError, match="'aa' may be change aa1111, change aa1112") as error:
         get_changes(CHANGES, "aa")
     assert error.value.hint == "give more of its digits"
@@ -87,21 +87,21 @@ def test_a_word_that_means_several_or_nothing() -> None:
         assert missing.value.hint == hint
 
 
-def test_what_needs_it_goes_along() -> None:
-    assert [(one.id, why) for one, why in list_dependents(CHANGES, {"aa1112"})] == [
+def test_dependents_of_an_excluded_change_are_listed_with_the_reason() -> None:
+    assert [(dependent.id, reason) for dependent, reason in list_dependents(CHANGES, {"aa1112"})] == [
         ("bb2222", "it needs aa1112 (Fix aa1112)"),
         ("cc3333", "it needs bb2222 (Fix bb2222)"),
     ]
     assert list_dependents(CHANGES, {"aa1111"}) == list_dependents(CHANGES, set()) == []
-    assert [one.id for one, _ in list_dependents(CHANGES, {"aa1112", "bb2222"})] == ["cc3333"]
+    assert [dependent.id for dependent, _ in list_dependents(CHANGES, {"aa1112", "bb2222"})] == ["cc3333"]
 
 
-def test_a_wish_holds_when_others_have_made_the_same_in_other_words() -> None:
-    row = make_exclusion_request("aa1111", [OWN], "no")
-    assert refresh_exclusion_request(row, CHANGES) == row
-    united = change("dd4444", maker("ann", ONE), maker("dan", "6" * 40))
-    rest = change("dd5555", maker("dan", "6" * 40))
-    after = refresh_exclusion_request(row, [united, rest, EVES])
-    assert after["keys"] == [united.key] and after["reason"] == "no"
-    assert refresh_exclusion_request(after, CHANGES)["keys"] == [OWN.key], "and when they have taken it back"
-    assert refresh_exclusion_request(row, [EVES])["keys"] == [OWN.key], "it may come again"
+def test_an_exclusion_follows_an_edit_whose_key_changes() -> None:
+    request = make_exclusion_request("aa1111", [OWN], "no")
+    assert refresh_exclusion_request(request, CHANGES) == request
+    merged = make_change("dd4444", make_author("ann", ONE), make_author("dan", "6" * 40))
+    rest = make_change("dd5555", make_author("dan", "6" * 40))
+    refreshed = refresh_exclusion_request(request, [merged, rest, EVES])
+    assert refreshed["keys"] == [merged.key] and refreshed["reason"] == "no"
+    assert refresh_exclusion_request(refreshed, CHANGES)["keys"] == [OWN.key], "and when they have taken it back"
+    assert refresh_exclusion_request(request, [EVES])["keys"] == [OWN.key], "it may come again"

@@ -1,4 +1,4 @@
-"""`mngr tmr changes`: what a run has to merge; and `tmr status` of those who work at the same lines."""
+"""Tests `mngr tmr changes`, `mngr tmr memory`, and the overlapping edits in `mngr tmr status`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tmr.field import Field, app, fix, note
 
 @pytest.fixture
 def field(mngr: MngrProgram) -> Field:
-    """A run of five tasks: two make the same fix, one is in the way of it, one was refuted, one goes on."""
+    """A run of five tasks: two make the same fix, one conflicts with it, one is refuted, one is still running."""
     field = Field(mngr.repo)
     evil = {"tests/test_app.py": "def test_app():\n    assert 1  # \x1b]0;owned\x07\n"}
     for name in ("ann", "bob"):
@@ -26,40 +26,40 @@ def field(mngr: MngrProgram) -> Field:
     return field
 
 
-def test_all_of_a_run(mngr: MngrProgram, field: Field) -> None:
-    found = mngr.run_json("tmr", "changes")
-    rows = {row["tasks"][0]: row for row in found["changes"]}
+def test_changes_lists_all_changes_of_a_run_with_conflicts_and_integration(mngr: MngrProgram, field: Field) -> None:
+    listing = mngr.run_json("tmr", "changes")
+    rows = {row["tasks"][0]: row for row in listing["changes"]}
     assert {task: row["tasks"] for task, row in rows.items()} == {
         "joe": ["joe"],
         "ann": ["ann", "bob"],
         "eve": ["eve"],
     }
     assert rows["ann"]["clashes"] == [rows["eve"]["id"]] and rows["joe"]["clashes"] == []
-    assert [one["task"] for one in found["left_out"]] == ["lie", "sue"]
+    assert [task["task"] for task in listing["left_out"]] == ["lie", "sue"]
     saved = json.loads(Path(field.run.path, "changes.json").read_text())
-    assert [row["id"] for row in saved["changes"]] == [row["id"] for row in found["changes"]]
-    kept = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r/change-*").split("\n")
-    assert sorted(kept) == sorted(row["commit"] for row in found["changes"])
+    assert [row["id"] for row in saved["changes"]] == [row["id"] for row in listing["changes"]]
+    pinned = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r/change-*").split("\n")
+    assert sorted(pinned) == sorted(row["commit"] for row in listing["changes"])
     lines = mngr("tmr", "changes", "r").out.split("\n")
-    words = ("mngr", "tmr", "changes", "r", "")
-    offered = mngr("completion", "bash", "--index", "4", "--", *words).out
-    assert [line.strip() for line in offered.splitlines()] == [row["id"] for row in found["changes"]]
+    command_line = ("mngr", "tmr", "changes", "r", "")
+    completions = mngr("completion", "bash", "--index", "4", "--", *command_line).out
+    assert [line.strip() for line in completions.splitlines()] == [row["id"] for row in listing["changes"]]
     assert lines[0] == "r: 3 changes so far; not settled: 1"
     assert lines[1].split() == "ID KIND SEEN SIZE AGENTS CLASHES WITH TITLE TASKS".split()
     assert lines[2].split() == [rows["joe"]["id"], *"test flagged confirmed +1 -1 in 1 file 1 [FIX_TEST] Say more 1: joe".split()]  # fmt: skip
     shared = f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
     assert shared.split() in [line.split() for line in lines]
     assert "not taken, 1: it is refuted" in lines and "not taken, 1: it is not settled: working" in lines
-    done = {
+    integration = {
         "commits": [{"commit": "c" * 40, "changes": [rows["ann"]["id"]]}],
         "left_out": [{"change": rows["eve"]["id"], "why": "conflict", "reason": "it does not merge"}],
     }
-    Path(field.run.path, "integration.json").write_text(json.dumps(done))
-    said = mngr("tmr", "changes", "--format", "{tasks} {integration.in} {integration.commit} {integration.why}").out
-    assert set(said.splitlines()) == {'["ann", "bob"] true ' + "c" * 40 + " ", '["eve"] false  conflict', '["joe"]   '}  # fmt: skip
+    Path(field.run.path, "integration.json").write_text(json.dumps(integration))
+    output = mngr("tmr", "changes", "--format", "{tasks} {integration.in} {integration.commit} {integration.why}").out
+    assert set(output.splitlines()) == {'["ann", "bob"] true ' + "c" * 40 + " ", '["eve"] false  conflict', '["joe"]   '}  # fmt: skip
 
 
-def test_one_of_them(mngr: MngrProgram, field: Field) -> None:
+def test_changes_shows_one_change_with_its_diff(mngr: MngrProgram, field: Field) -> None:
     rows = {row["tasks"][0]: row for row in mngr.run_json("tmr", "changes")["changes"]}
     shown = mngr("tmr", "changes", rows["eve"]["id"][:5], "--diff").out
     assert "\x1b" not in shown and "[FIX_IMPL] Other\n\nWhy not.\n" in shown
@@ -69,17 +69,17 @@ def test_one_of_them(mngr: MngrProgram, field: Field) -> None:
     assert "\x1b" not in joe and "?]0;owned?" in joe
     assert "look at:\n  note tests/test_app.py:1: look at it\n" in joe
     assert mngr.run_json("tmr", "changes", "r", rows["ann"]["id"])["made_by"][1]["task"] == "bob"
-    wrong = mngr("tmr", "changes", "zzz", code=1).err
-    assert "there is no run 'zzz', and no change of r that begins so" in wrong
+    error = mngr("tmr", "changes", "zzz", code=1).err
+    assert "there is no run 'zzz', and no change of r that begins so" in error
     assert "no change of r begins with 'zzz'" in mngr("tmr", "changes", "r", "zzz", code=1).err
     assert "--diff needs a change" in mngr("tmr", "changes", "--diff", code=2).err
 
 
-def test_who_works_at_the_same_lines(mngr: MngrProgram, field: Field) -> None:
-    moved = str(field.state.tasks["ann"].commit)
-    for name in ("mia", "noa"):  # they began with the fix of ann, who is not in their way
-        both = {"src/app.py": app(f1="return 1", f20=f"return '{name}'")}
-        field.claim(name, ("[FIX_IMPL] Twenty", both), base=moved)
+def test_status_lists_tasks_that_edit_the_same_lines(mngr: MngrProgram, field: Field) -> None:
+    later_base = str(field.state.tasks["ann"].commit)
+    for name in ("mia", "noa"):  # they started with ann's fix, which does not overlap with theirs
+        files = {"src/app.py": app(f1="return 1", f20=f"return '{name}'")}
+        field.claim(name, ("[FIX_IMPL] Twenty", files), base=later_base)
     field.write()
     assert mngr.run_json("tmr", "status")["converging"] == [
         {"path": "src/app.py", "first": 6, "last": 6, "who": ["ann", "bob", "eve"]},
@@ -90,10 +90,10 @@ def test_who_works_at_the_same_lines(mngr: MngrProgram, field: Field) -> None:
     )
 
 
-def test_why_people_said_no_is_shown_and_forgotten(mngr: MngrProgram, field: Field) -> None:
-    reasons = RejectionFile(str(mngr.repo))
-    reasons.add(make_rejection(change, "prices are cents", "r") for change in field.changes())
-    keys = {row.title: key for key, row in reasons.read().items()}
+def test_memory_shows_and_forgets_the_reasons_for_rejections(mngr: MngrProgram, field: Field) -> None:
+    rejections = RejectionFile(str(mngr.repo))
+    rejections.add(make_rejection(change, "prices are cents", "r") for change in field.changes())
+    keys = {row.title: key for key, row in rejections.read().items()}
     lines = mngr("tmr", "memory", "reasons").out.split("\n")
     assert lines[0].split() == ["CHANGE", "RUN", "REASON", "TITLE"]
     assert [keys["[FIX_TEST] Say more"][:6], *"r prices are cents [FIX_TEST] Say more".split()] in [
@@ -102,7 +102,7 @@ def test_why_people_said_no_is_shown_and_forgotten(mngr: MngrProgram, field: Fie
     (row,) = mngr.run_json("tmr", "memory", "reasons", "tests/test_app.py::eve")["reasons"]
     assert row["paths"] == ["src/app.py"] and row["change"] == keys["[FIX_IMPL] Other"]
     assert mngr("tmr", "memory", "forget", row["change"][:6]).out == "1 forgotten\n"
-    assert row["change"] not in reasons.read()
+    assert row["change"] not in rejections.read()
     assert "nothing is known of 012345" in mngr("tmr", "memory", "forget", "012345", code=1).err
-    assert mngr("tmr", "memory", "forget").out == "2 forgotten\n" and reasons.read() == {}
+    assert mngr("tmr", "memory", "forget").out == "2 forgotten\n" and rejections.read() == {}
     assert "did you mean 'reasons'?" in mngr("tmr", "memory", "reason", code=2).err

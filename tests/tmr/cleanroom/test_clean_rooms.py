@@ -1,4 +1,4 @@
-"""Rooms and what runs in them: clean each time, nothing left behind, every end of a test told apart."""
+"""Tests clean rooms and test runs in them: clean at each start, without leftovers, and with the correct outcome."""
 
 from __future__ import annotations
 
@@ -115,23 +115,23 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with new_world(tmp_path_factory.mktemp("rooms"), FILES) as made:
-        yield made
+    with new_world(tmp_path_factory.mktemp("rooms"), FILES) as world:
+        yield world
 
 
-def test_collected_is_what_pytest_has(world: World) -> None:
-    found = world.collected
-    assert found.errors == []
-    assert [test.name for test in found.tests][:3] == ["test_adds", "test_times", "test_load"]
-    adds, times, load = found.tests[:3]
+def test_collecting_returns_pytests_tests_with_ids_docstrings_and_markers(world: World) -> None:
+    collected = world.collected
+    assert collected.errors == []
+    assert [test.name for test in collected.tests][:3] == ["test_adds", "test_times", "test_load"]
+    adds, times, load = collected.tests[:3]
     assert (adds.id, adds.path, adds.line) == ("tests/test_tally.py::test_adds", "tests/test_tally.py", 13)
     assert adds.doc.startswith("Adds two numbers.\n\nTutorial block:\n    tally add 1 2")
     assert times.ids == [f"{times.id}[{n}]" for n in ("1", "a b", "it's")] and "slow_one" in times.markers
     assert load.id == "tests/test_tally.py::TestTable::test_load"
-    assert code_under_test.describe_foreign_code(found.resolved) == []
+    assert code_under_test.describe_foreign_code(collected.resolved) == []
 
 
-def test_a_pass_tells_command_ids_and_where_the_code_came_from(world: World) -> None:
+def test_a_passing_run_records_its_command_ids_and_imported_files(world: World) -> None:
     run = world.run("test_times")
     assert (run.outcome, run.why, run.failures, run.missing) == ("pass", "", [], [])
     assert set(run.ids.values()) == {"pass"} and len(run.ids) == 3
@@ -141,7 +141,7 @@ def test_a_pass_tells_command_ids_and_where_the_code_came_from(world: World) -> 
     assert TestRun.from_dict(run.to_dict()) == run
 
 
-def test_a_failure_is_data(world: World) -> None:
+def test_a_failing_run_records_exception_frames_and_output(world: World) -> None:
     run = world.run("test_load")
     assert (run.outcome, run.why) == ("fail", "KeyError: 'x'")
     (failure,) = run.failures
@@ -161,13 +161,13 @@ def test_a_failure_is_data(world: World) -> None:
         ("test_dies", "crash", "pytest itself ended in the middle: exit code 0"),
     ],
 )
-def test_every_other_end_has_its_name(world: World, name: str, outcome: str, why: str) -> None:
+def test_errors_skips_and_crashes_have_their_own_outcomes(world: World, name: str, outcome: str, why: str) -> None:
     run = world.run(name)
     assert (run.outcome, run.why) == (outcome, why)
 
 
-def test_what_hangs_is_interrupted_and_says_where(world: World) -> None:
-    for timeout in (1.5, 5, 20):  # on a busy machine pytest itself may need longer to get there
+def test_a_hanging_test_is_interrupted_and_its_traceback_recorded(world: World) -> None:
+    for timeout in (1.5, 5, 20):  # on a busy machine pytest may need longer to reach the test
         run = world.run("test_hangs", timeout=timeout)
         assert (run.outcome, run.why) == ("timeout", f"it did not end within {timeout:g} s")
         if run.failures and run.failures[0].frames:
@@ -175,74 +175,74 @@ def test_what_hangs_is_interrupted_and_says_where(world: World) -> None:
     assert [frame.function for frame in run.failures[0].frames][-1] == "test_hangs"
 
 
-def test_nothing_outlives_a_test(world: World) -> None:
+def test_processes_that_a_test_leaves_are_killed(world: World) -> None:
     run = world.run("test_leaves")
     assert (run.outcome, run.left) == ("pass", 1)
     pid = (world.root / "user/pid").read_text()
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def test_an_orphan_that_has_ended_is_gone(world: World) -> None:
-    line = "pid=$(sleep 0.1 >/dev/null & echo $!); while kill -0 $pid 2>/dev/null; do sleep 0.02; done"
-    assert not world.room.run(["sh", "-c", line], timeout=5.0).timed_out
+def test_an_orphaned_process_that_has_ended_is_reaped(world: World) -> None:
+    script = "pid=$(sleep 0.1 >/dev/null & echo $!); while kill -0 $pid 2>/dev/null; do sleep 0.02; done"
+    assert not world.room.run(["sh", "-c", script], timeout=5.0).timed_out
 
 
-def test_what_runs_ends_with_who_wanted_to_know(world: World) -> None:
-    """The orchestrator may be killed at any moment, and nobody else knows of the command."""
+def test_a_command_ends_when_its_caller_is_killed(world: World) -> None:
+    """The scheduler may be killed at any moment, and nobody else knows of the command."""
     room = world.room
-    line = "import sys; from mngr import Fleet; from mngr.tmr.cleanroom.clean_rooms import CleanRoom; CleanRoom(Fleet(sys.argv[1]), *sys.argv[2:]).run("
-    line += "['sh', '-c', 'echo $$ >~/asked; exec sleep 600'])"
-    words = [
+    program = "import sys; from mngr import Fleet; from mngr.tmr.cleanroom.clean_rooms import CleanRoom; CleanRoom(Fleet(sys.argv[1]), *sys.argv[2:]).run("
+    program += "['sh', '-c', 'echo $$ >~/asked; exec sleep 600'])"
+    argv = [
         str(BIN_DIR / "python"),
         "-c",
-        line,
+        program,
         str(world.root / "home"),
         room.name,
         room.work_dir,
         room.commit,
         room.repo,
     ]
-    asked = world.root / "user/asked"
-    with subprocess.Popen(words) as process:
-        pid = wait_for(lambda: asked.exists() and asked.read_text().strip())
+    pid_file = world.root / "user/asked"
+    with subprocess.Popen(argv) as process:
+        pid = wait_for(lambda: pid_file.exists() and pid_file.read_text().strip())
         process.kill()
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def test_every_run_begins_clean(world: World) -> None:
+def test_every_run_starts_in_a_clean_workspace(world: World) -> None:
     for _ in range(2):
         run = world.run("test_is_clean")
         assert run.outcome == "pass", run.failures
 
 
-def test_a_test_that_is_not_there_is_an_error_in_pytests_words(world: World) -> None:
-    gone = world.test("test_adds").replace(id="tests/test_tally.py::test_gone", ids=[])
-    run = run_test(world.room, PYTEST, gone)
+def test_a_missing_test_is_an_error_with_pytests_message(world: World) -> None:
+    missing_test = world.test("test_adds").replace(id="tests/test_tally.py::test_gone", ids=[])
+    run = run_test(world.room, PYTEST, missing_test)
     assert run.outcome == "error" and "test_gone" in run.why
     assert run.failures[0].when == "collect"
 
 
-def test_what_cannot_be_collected_is_shown(world: World) -> None:
-    bad = world.write(
+def test_collection_errors_are_reported(world: World) -> None:
+    bad_commit = world.write(
         {"tests/test_bad.py": "from tally import nothing\n", "tests/test_worse.py": "def f(:\n"},
     )
-    with CleanRoomPool(world.fleet, "bad", str(world.repo), env=BARE).acquire(bad) as room:
-        found = collect_tests(room, PYTEST)
-    assert len(found.errors) == 2 == len(found.failures)
-    assert "cannot import name 'nothing'" in found.errors[0] and "SyntaxError" in found.errors[1]
-    assert found.failures[0].exception == "ImportError" and found.failures[0].when == "collect"
-    none = collect_tests(world.room, PYTEST, ["tests/nowhere.py"])
-    assert none.tests == [] and "nowhere.py" in none.errors[0]
-    option = collect_tests(world.room, PYTEST, args=["--no-such-option"])
-    assert "--no-such-option" in option.errors[0]
+    with CleanRoomPool(world.fleet, "bad", str(world.repo), env=BARE).acquire(bad_commit) as room:
+        collected = collect_tests(room, PYTEST)
+    assert len(collected.errors) == 2 == len(collected.failures)
+    assert "cannot import name 'nothing'" in collected.errors[0] and "SyntaxError" in collected.errors[1]
+    assert collected.failures[0].exception == "ImportError" and collected.failures[0].when == "collect"
+    missing_path = collect_tests(world.room, PYTEST, ["tests/nowhere.py"])
+    assert missing_path.tests == [] and "nowhere.py" in missing_path.errors[0]
+    bad_option = collect_tests(world.room, PYTEST, args=["--no-such-option"])
+    assert "--no-such-option" in bad_option.errors[0]
 
 
-def test_files_and_commands(world: World, tmp_path: Path) -> None:
+def test_a_clean_room_reads_writes_and_pulls_files_and_runs_commands(world: World, tmp_path: Path) -> None:
     data = bytes(range(256)) * 1000
     world.room.write("out/data.bin", data)
     assert world.room.read("out/data.bin") == data
-    ran = world.room.run(["sh", "-c", "ls out; echo no >&2; exit 3"], clean=False, env={"X": "y"})
-    assert (ran.code, ran.out, ran.err) == (3, "data.bin\n", "no\n")
+    outcome = world.room.run(["sh", "-c", "ls out; echo no >&2; exit 3"], clean=False, env={"X": "y"})
+    assert (outcome.code, outcome.out, outcome.err) == (3, "data.bin\n", "no\n")
     assert world.room.pull("out", str(tmp_path / "came")) == str(tmp_path / "came")
     assert (tmp_path / "came/data.bin").read_bytes() == data
     assert world.room.run(["printenv", "X"], env={"X": "y z"}).out == "y z\n"
@@ -252,42 +252,42 @@ def test_files_and_commands(world: World, tmp_path: Path) -> None:
         world.room.read("out/data.bin")
 
 
-def test_a_flood_of_output_is_cut(world: World) -> None:
-    ran = world.room.run(["sh", "-c", "yes | head -c 50000000; echo end"])
-    assert ran.code == 0 and ran.out.endswith("y\nend\n") and len(ran.out) == 1 << 16
+def test_only_the_end_of_a_long_output_is_kept(world: World) -> None:
+    outcome = world.room.run(["sh", "-c", "yes | head -c 50000000; echo end"])
+    assert outcome.code == 0 and outcome.out.endswith("y\nend\n") and len(outcome.out) == 1 << 16
 
 
-def test_code_from_elsewhere_is_found_out(world: World) -> None:
-    """The trap: an environment that has the user's checkout, or an installed copy, in front of the workspace."""
-    line = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
-    run = run_test(world.room, ["sh", "-c", line, str(world.repo), *PYTEST], world.test("test_adds"), resolve=True)
+def test_imports_from_outside_the_workspace_are_reported(world: World) -> None:
+    """The environment has the user's checkout, or an installed copy, before the workspace on its path."""
+    script = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
+    run = run_test(world.room, ["sh", "-c", script, str(world.repo), *PYTEST], world.test("test_adds"), resolve=True)
     assert run.outcome == "pass"
     assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
     (problem,) = code_under_test.describe_foreign_code(run.resolved)
     assert problem.startswith(f"`import tally` takes {world.repo}/tally/__init__.py, outside the workspace")
-    copy = {"packages": {"tally": ".venv/lib/python3/site-packages/tally/__init__.py"}}
-    assert "installed copy" in code_under_test.describe_foreign_code(copy)[0]
+    installed_copy = {"packages": {"tally": ".venv/lib/python3/site-packages/tally/__init__.py"}}
+    assert "installed copy" in code_under_test.describe_foreign_code(installed_copy)[0]
 
 
-def test_programs_must_be_the_workspaces_too(world: World) -> None:
+def test_programs_from_outside_the_workspace_are_reported(world: World) -> None:
     script = {"path": "/usr/bin/tally", "module": "tally", "code": "/home/me/tally/tally/__init__.py"}
     (problem,) = code_under_test.describe_foreign_code({"scripts": {"tally": script}})
     assert "the program tally is /usr/bin/tally and runs /home/me/tally" in problem
-    fine = {"path": "/usr/bin/tally", "module": "tally", "code": "tally/__init__.py"}
-    assert code_under_test.describe_foreign_code({"scripts": {"tally": fine}}, "tally") == []
+    own_script = {"path": "/usr/bin/tally", "module": "tally", "code": "tally/__init__.py"}
+    assert code_under_test.describe_foreign_code({"scripts": {"tally": own_script}}, "tally") == []
     assert code_under_test.list_foreign_code(world.room, PYTEST) == []
     assert code_under_test.list_foreign_code(world.room, PYTEST, program="no-such-tally") == []
     (outside,) = code_under_test.list_foreign_code(world.room, PYTEST, program="ls")
     assert "outside the workspace" in outside
-    (unable,) = code_under_test.list_foreign_code(world.room, ["no-such-pytest"])
-    assert "no-such-pytest" in unable
+    (failure,) = code_under_test.list_foreign_code(world.room, ["no-such-pytest"])
+    assert "no-such-pytest" in failure
 
 
-def test_rooms_come_and_go_without_a_trace(world: World) -> None:
+def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> None:
     run = "other-run"
     rooms = CleanRoomPool(world.fleet, run, str(world.repo), env=BARE, at_once=1)
     name = f"tmr-{run}-room-1"
-    world.fleet.create(name, command=["true"], transfer="mirror", labels={"role": "room"})  # of a killed one
+    world.fleet.create(name, command=["true"], transfer="mirror", labels={"role": "room"})  # left by a killed run
     with rooms.acquire(world.base) as room:
         assert (room.name, room.commit) == (name, world.base)
         assert len(room.tree) == 40 and room.tree != room.commit
@@ -296,49 +296,51 @@ def test_rooms_come_and_go_without_a_trace(world: World) -> None:
     assert os.listdir(world.root / "home/work") == [world.room.name]
 
 
-def test_leftovers_of_a_killed_run_are_swept_and_nothing_else(world: World) -> None:
-    left = world.fleet.create(
+def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> None:
+    leftover = world.fleet.create(
         "tmr-dead-room-1",
         command=["sleep", "1000"],
         transfer="mirror",
         labels={"role": "room", "run": "dead"},
     )
-    work = world.fleet.create("work", command=["true"], transfer="mirror", labels={"run": "dead"})
-    shared = world.fleet.create("tree", command=["true"], labels={"role": "room", "run": "dead"})
+    agent_with_work = world.fleet.create("work", command=["true"], transfer="mirror", labels={"run": "dead"})
+    agent_in_worktree = world.fleet.create("tree", command=["true"], labels={"role": "room", "run": "dead"})
     try:
-        assert CleanRoomPool(world.fleet, "dead", str(world.repo)).remove_leftovers() == [left.name]
-        refused = world.fleet.discard_clean_rooms([work.name, shared.name, "nobody"])
-        assert [outcome.ok for outcome in refused] == [False] * 3
-        assert refused[0].error == "work is no room: it may hold work"
-        assert sorted(a.name for a in world.fleet.list().agents) == sorted([world.room.name, "tree", "work"])
+        assert CleanRoomPool(world.fleet, "dead", str(world.repo)).remove_leftovers() == [leftover.name]
+        outcomes = world.fleet.discard_clean_rooms([agent_with_work.name, agent_in_worktree.name, "nobody"])
+        assert [outcome.ok for outcome in outcomes] == [False] * 3
+        assert outcomes[0].error == "work is no room: it may hold work"
+        assert sorted(agent.name for agent in world.fleet.list().agents) == sorted([world.room.name, "tree", "work"])
     finally:
-        world.fleet.destroy([work.name, shared.name], force=True)
-    assert not os.path.exists(left.work_dir) and sorted(world.graves()) == ["tree", "work"]
+        world.fleet.destroy([agent_with_work.name, agent_in_worktree.name], force=True)
+    assert not os.path.exists(leftover.work_dir) and sorted(world.graves()) == ["tree", "work"]
 
 
 @pytest.mark.full
-def test_rooms_on_another_host_and_behind_walls(world: World, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_rooms_work_on_another_host_and_in_a_sandboxed_agent(
+    world: World, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
     fleet = Fleet(str(world.root / "home"), cwd=str(world.repo))
-    pytest_there = [str(BIN_DIR / "python"), "-m", "pytest"]
-    there = CleanRoomPool(
-        fleet, "there", str(world.repo), env=BARE, on="@h1", walls=CleanRoomSandbox(program=pytest_there[0])
+    remote_pytest = [str(BIN_DIR / "python"), "-m", "pytest"]
+    remote_rooms = CleanRoomPool(
+        fleet, "there", str(world.repo), env=BARE, on="@h1", walls=CleanRoomSandbox(program=remote_pytest[0])
     )
-    walled = CleanRoomPool(fleet, "walled", str(world.repo), env=BARE, sandbox=True)
-    for rooms, walls in ((there, "on"), (walled, "none: they were not asked for")):
+    sandboxed_rooms = CleanRoomPool(fleet, "walled", str(world.repo), env=BARE, sandbox=True)
+    for rooms, isolation in ((remote_rooms, "on"), (sandboxed_rooms, "none: they were not asked for")):
         with rooms.acquire(world.base) as room:
-            assert room.isolation == walls
-            good = run_test(room, pytest_there, world.test("test_adds"), resolve=True)
-            assert (good.outcome, good.imported_from) == ("pass", {"tally": "tally/__init__.py"}), good
-            assert run_test(room, pytest_there, world.test("test_load")).why == "KeyError: 'x'"
-            late = run_test(room, pytest_there, world.test("test_hangs"), timeout=3)
-            assert late.outcome == "timeout"
+            assert room.isolation == isolation
+            passed = run_test(room, remote_pytest, world.test("test_adds"), resolve=True)
+            assert (passed.outcome, passed.imported_from) == ("pass", {"tally": "tally/__init__.py"}), passed
+            assert run_test(room, remote_pytest, world.test("test_load")).why == "KeyError: 'x'"
+            timed_out = run_test(room, remote_pytest, world.test("test_hangs"), timeout=3)
+            assert timed_out.outcome == "timeout"
             room.write("data.bin", b"\0\xff")
             assert room.read("data.bin") == b"\0\xff"
         assert [agent.name for agent in fleet.list().agents] == [world.room.name]
 
 
-def test_what_a_test_starts_and_does_not_import_is_told_by_where_it_leads() -> None:
+def test_locations_include_programs_that_a_test_starts_without_importing_them() -> None:
     scripts = {
         "shop": {"path": "bin/shop", "code": "shop/cli.py"},
         "tool": {"path": "bin/tool"},

@@ -1,4 +1,4 @@
-"""What is concluded from rows, messages and outcomes; nothing is run."""
+"""Tests what mngr concludes from probe rows, messages and outcomes; nothing is run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mngr.tmr.verify.receipt import decide_verdict
 WORK = "/h/work/room-1"
 
 
-def row(when: str, outcome: str, name: str = "t.py::test", **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def make_row(when: str, outcome: str, name: str = "t.py::test", **more: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {
         "row": "phase",
         "id": name,
         "when": when,
@@ -24,11 +24,11 @@ def row(when: str, outcome: str, name: str = "t.py::test", **more: Any) -> dict[
         **more,
     }
     if outcome == "failed":
-        found["failure"] = {"exception": "E", "message": f"{WORK}/a.txt is gone", "frames": []}
-    return found
+        fields["failure"] = {"exception": "E", "message": f"{WORK}/a.txt is gone", "frames": []}
+    return fields
 
 
-def judged(
+def judge_rows(
     rows: list[dict[str, Any]], *, code: int = 0, ids: tuple[str, ...] = ("t.py::test",), **more: Any
 ) -> TestRun:
     test = TestFunction(id="t.py::test", ids=list(ids), path="t.py", name="test")
@@ -40,10 +40,10 @@ def judged(
     )
 
 
-def test_an_attempt_that_was_repeated_is_counted_and_not_a_failure() -> None:
-    first = [row("setup", "passed"), row("call", "failed"), row("teardown", "passed")]
-    second = [row("setup", "passed"), row("call", "passed"), row("teardown", "passed")]
-    run = judged([*first, *second, {"row": "end", "exit": 0}])
+def test_a_repeated_attempt_counts_as_a_rerun_and_makes_the_receipt_flaky() -> None:
+    first = [make_row("setup", "passed"), make_row("call", "failed"), make_row("teardown", "passed")]
+    second = [make_row("setup", "passed"), make_row("call", "passed"), make_row("teardown", "passed")]
+    run = judge_rows([*first, *second, {"row": "end", "exit": 0}])
     assert (run.outcome, run.reruns, run.failures) == ("pass", 1, [])
     assert decide_verdict([run], []) == ("flaky", "it passed only because a plugin repeated it: 1")
 
@@ -51,36 +51,36 @@ def test_an_attempt_that_was_repeated_is_counted_and_not_a_failure() -> None:
 @pytest.mark.parametrize(
     ("rows", "outcome"),
     [
-        ([row("setup", "failed"), row("teardown", "passed")], "error"),
-        ([row("setup", "passed"), row("call", "passed"), row("teardown", "failed")], "error"),
-        ([row("setup", "passed"), row("call", "failed"), row("teardown", "failed")], "fail"),
-        ([row("setup", "skipped", why="no"), row("teardown", "passed")], "skip"),
+        ([make_row("setup", "failed"), make_row("teardown", "passed")], "error"),
+        ([make_row("setup", "passed"), make_row("call", "passed"), make_row("teardown", "failed")], "error"),
+        ([make_row("setup", "passed"), make_row("call", "failed"), make_row("teardown", "failed")], "fail"),
+        ([make_row("setup", "skipped", why="no"), make_row("teardown", "passed")], "skip"),
         ([], "error"),
     ],
 )
-def test_phases_make_an_outcome(rows: list[dict[str, Any]], outcome: str) -> None:
-    run = judged([*rows, {"row": "end", "exit": 1}])
+def test_the_phases_of_a_test_determine_its_outcome(rows: list[dict[str, Any]], outcome: str) -> None:
+    run = judge_rows([*rows, {"row": "end", "exit": 1}])
     assert run.outcome == outcome
     assert bool(run.failures) == (outcome in ("fail", "error"))
 
 
-def test_paths_of_a_room_do_not_matter() -> None:
-    run = judged([row("setup", "passed"), row("call", "failed"), {"row": "end", "exit": 1}])
+def test_paths_in_a_clean_room_are_relative_to_its_work_dir() -> None:
+    run = judge_rows([make_row("setup", "passed"), make_row("call", "failed"), {"row": "end", "exit": 1}])
     assert run.why == "E: a.txt is gone" and run.missing == []
 
 
-def test_one_skipped_parameter_does_not_make_it_skipped() -> None:
-    both = [row("setup", "skipped", "t.py::test[1]", why="no"), row("setup", "passed", "t.py::test[2]")]
-    run = judged(
-        [*both, row("call", "passed", "t.py::test[2]"), {"row": "end", "exit": 0}],
+def test_a_test_with_one_skipped_parameter_still_passes() -> None:
+    setups = [make_row("setup", "skipped", "t.py::test[1]", why="no"), make_row("setup", "passed", "t.py::test[2]")]
+    run = judge_rows(
+        [*setups, make_row("call", "passed", "t.py::test[2]"), {"row": "end", "exit": 0}],
         ids=("t.py::test[1]", "t.py::test[3]"),
     )
     assert (run.outcome, run.missing) == ("pass", ["t.py::test[3]"])
 
 
-def test_rows_may_be_anything() -> None:
-    """A hostile test can write what it likes where its rows go."""
-    bad: list[dict[str, Any]] = [
+def test_malformed_probe_rows_do_no_harm() -> None:
+    """A hostile test can write anything into the file of its rows."""
+    rows: list[dict[str, Any]] = [
         {"row": "phase"},
         {
             "row": "phase",
@@ -98,17 +98,17 @@ def test_rows_may_be_anything() -> None:
             "e2e": [3, {"path": "../../x"}, {"path": "/etc"}],
         },
     ]
-    run = judged(bad)
+    run = judge_rows(rows)
     assert run.outcome in ("fail", "error") and run.artifacts == [] and run.imported_from == {}
     assert TestRun.from_dict(run.to_dict()) == run
 
 
-def test_what_changes_from_run_to_run_is_left_out_of_a_message() -> None:
-    one = "no /tmp/pytest-of-me/pytest-3/x0/conf.toml for 3f2a9bc01d at 2026-01-02T03:04:05Z, 0x7f12, after 1.25s, port 40123"
-    two = "no /tmp/pytest-of-you/pytest-81/x0/conf.toml for 9e01bb77aa at 2026-05-06T07:08:09Z, 0x7e00, after 0.5s, port 9"
+def test_volatile_parts_are_removed_from_messages() -> None:
+    first = "no /tmp/pytest-of-me/pytest-3/x0/conf.toml for 3f2a9bc01d at 2026-01-02T03:04:05Z, 0x7f12, after 1.25s, port 40123"
+    second = "no /tmp/pytest-of-you/pytest-81/x0/conf.toml for 9e01bb77aa at 2026-05-06T07:08:09Z, 0x7e00, after 0.5s, port 9"
     assert (
-        remove_volatile_parts(one)
-        == remove_volatile_parts(two)
+        remove_volatile_parts(first)
+        == remove_volatile_parts(second)
         == "no PATH/conf.toml for HEX at TIME, HEX, after Ns, port N"
     )
     assert remove_volatile_parts("/a/b/one.txt is gone") != remove_volatile_parts("/a/b/two.txt is gone")
@@ -120,56 +120,58 @@ def test_what_changes_from_run_to_run_is_left_out_of_a_message() -> None:
     assert remove_volatile_parts("the following failed:\nthis") == "the following failed: this"
 
 
-def failing(test: str, exception: str, message: str, *frames: tuple[str, int, str], when: str = "call") -> TestRun:
-    places = [Frame(path=path, line=line, function=function, project=True) for path, line, function in frames]
-    failure = Failure(id=test, when=when, exception=exception, message=message, frames=places)
+def make_failed_run(
+    test: str, exception: str, message: str, *frames: tuple[str, int, str], when: str = "call"
+) -> TestRun:
+    all_frames = [Frame(path=path, line=line, function=function, project=True) for path, line, function in frames]
+    failure = Failure(id=test, when=when, exception=exception, message=message, frames=all_frames)
     outcome = "fail" if when == "call" else "error"
     return TestRun(test=test, outcome=outcome, seconds=1.0, exit_code=1, command="", failures=[failure])
 
 
-def sizes(*runs: TestRun) -> list[int]:
-    return [len(cluster.tests) for cluster in group_failures({run.test: run for run in runs})]
+def list_group_sizes(*runs: TestRun) -> list[int]:
+    return [len(root_cause.tests) for root_cause in group_failures({run.test: run for run in runs})]
 
 
-def test_a_helper_of_the_tests_is_a_place_like_any_other_but_its_checks_are_the_tests_own() -> None:
+def test_errors_in_a_test_helper_are_grouped_but_its_failed_assertions_are_not() -> None:
     helper = ("tests/helpers.py", 7, "start")
     broken = [
-        failing(f"tests/t.py::t{n}", "TypeError", "start() takes 1", ("tests/t.py", n, f"t{n}"), helper)
+        make_failed_run(f"tests/t.py::t{n}", "TypeError", "start() takes 1", ("tests/t.py", n, f"t{n}"), helper)
         for n in range(4)
     ]
-    assert sizes(*broken) == [4]
+    assert list_group_sizes(*broken) == [4]
     checks = [
-        failing(f"tests/t.py::t{n}", "AssertionError", "assert 1 == 0", ("tests/t.py", n, f"t{n}"), helper)
+        make_failed_run(f"tests/t.py::t{n}", "AssertionError", "assert 1 == 0", ("tests/t.py", n, f"t{n}"), helper)
         for n in range(4)
     ]
-    assert sizes(*checks) == [1, 1, 1, 1]
+    assert list_group_sizes(*checks) == [1, 1, 1, 1]
 
 
-def test_what_cannot_be_imported_is_one_cause_wherever_it_is_missed() -> None:
+def test_the_same_import_error_in_several_files_is_one_root_cause() -> None:
     message = "cannot import name 'x' from 'shop' (/h/work/room-1/shop/__init__.py)"
     missing = [
-        failing(f"tests/t{n}.py::t", "ImportError", message, (f"tests/t{n}.py", 1, "<module>"), when="collect")
+        make_failed_run(f"tests/t{n}.py::t", "ImportError", message, (f"tests/t{n}.py", 1, "<module>"), when="collect")
         for n in range(3)
     ]
-    assert sizes(*missing) == [3]
+    assert list_group_sizes(*missing) == [3]
 
 
-def test_the_same_message_at_two_places_is_two_causes() -> None:
-    one = failing("tests/t.py::a", "RuntimeError", "no", ("tests/t.py", 1, "a"), ("shop/a.py", 3, "f"))
-    two = failing("tests/t.py::b", "RuntimeError", "no", ("tests/t.py", 5, "b"), ("shop/b.py", 3, "f"))
-    same = failing("tests/t.py::c", "RuntimeError", "no", ("tests/t.py", 9, "c"), ("shop/a.py", 3, "f"))
-    assert sorted(sizes(one, two, same)) == [1, 2]
+def test_the_same_message_at_two_locations_is_two_root_causes() -> None:
+    first = make_failed_run("tests/t.py::a", "RuntimeError", "no", ("tests/t.py", 1, "a"), ("shop/a.py", 3, "f"))
+    second = make_failed_run("tests/t.py::b", "RuntimeError", "no", ("tests/t.py", 5, "b"), ("shop/b.py", 3, "f"))
+    like_first = make_failed_run("tests/t.py::c", "RuntimeError", "no", ("tests/t.py", 9, "c"), ("shop/a.py", 3, "f"))
+    assert sorted(list_group_sizes(first, second, like_first)) == [1, 2]
 
 
-def test_receipts_are_decided_by_what_was_seen() -> None:
-    good = TestRun(test="t", outcome="pass", seconds=1.0, exit_code=0, command="")
-    bad = good.replace(outcome="fail", why="E: no")
-    other = good.replace(test="w")
-    assert decide_verdict([good, good], [other, other])[0] == "confirmed"
-    assert decide_verdict([good, bad], []) == ("flaky", "it passed 1 of 2 times; else fail: E: no")
-    assert decide_verdict([bad, bad], []) == ("refuted", "it failed 2 of 2 times: E: no")
-    assert decide_verdict([good], [other.replace(outcome="timeout", why="late")]) == (
+def test_the_verdict_follows_from_the_observed_runs() -> None:
+    passed = TestRun(test="t", outcome="pass", seconds=1.0, exit_code=0, command="")
+    failed = passed.replace(outcome="fail", why="E: no")
+    affected = passed.replace(test="w")
+    assert decide_verdict([passed, passed], [affected, affected])[0] == "confirmed"
+    assert decide_verdict([passed, failed], []) == ("flaky", "it passed 1 of 2 times; else fail: E: no")
+    assert decide_verdict([failed, failed], []) == ("refuted", "it failed 2 of 2 times: E: no")
+    assert decide_verdict([passed], [affected.replace(outcome="timeout", why="late")]) == (
         "refuted",
         "the witness w does not pass: late",
     )
-    assert decide_verdict([good], [], "elsewhere") == ("unverified", "wrong code under test: elsewhere")
+    assert decide_verdict([passed], [], "elsewhere") == ("unverified", "wrong code under test: elsewhere")

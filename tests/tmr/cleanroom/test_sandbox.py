@@ -1,4 +1,4 @@
-"""The clean room: what a hostile commit does in it stays in it, ends, and is found; honest tests notice nothing."""
+"""Tests the sandbox of clean rooms: a hostile commit cannot escape, is stopped and reported; honest tests work."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ FILES = {
             time.sleep(600)
         """,
 }
-# Programs, and the rule and the level of what is found
-# `everybody` looks first whether it is in a pid namespace of its own: else it would end every process of this machine.
+# Hostile programs, each with the rule and the level of the finding.
+# `everybody` first checks that it has its own pid namespace: otherwise it would kill every process of this machine.
 HOSTILE = {
     "disk": (
         "for n in range(100):\n    open(f'big{n}', 'wb').write(b'x' * (20 << 20))\ntime.sleep(60)",
@@ -112,59 +112,59 @@ IMPORTS = "import os, signal, socket, sys, threading, time\nfiles = []\n"
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("API_KEY", SECRET)
-        with new_world(tmp_path_factory.mktemp("walls"), FILES, SMALL) as made:
-            home = made.root / "user"
-            for place in (home / ".ssh", made.root / "home/agents/other", made.root / "home/runs", made.repo):
-                place.mkdir(parents=True, exist_ok=True)
-                (place / "id_secret").write_text(SECRET)
-            yield made
+        with new_world(tmp_path_factory.mktemp("walls"), FILES, SMALL) as world:
+            home = world.root / "user"
+            for folder in (home / ".ssh", world.root / "home/agents/other", world.root / "home/runs", world.repo):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "id_secret").write_text(SECRET)
+            yield world
 
 
-def rules(run: TestRun | CommandOutcome) -> list[tuple[str, str]]:
+def list_rules(run: TestRun | CommandOutcome) -> list[tuple[str, str]]:
     return [(finding.rule, finding.level) for finding in run.findings]
 
 
-def attack(room: CleanRoom, name: str) -> CommandOutcome:
+def run_hostile_program(room: CleanRoom, name: str) -> CommandOutcome:
     return room.run(["python3", "-c", IMPORTS + HOSTILE[name][0]], timeout=30)
 
 
-def test_honest_tests_notice_nothing(world: World) -> None:
+def test_honest_tests_pass_in_the_sandbox_without_findings(world: World) -> None:
     for _ in range(2):
         run = world.run("test_honest")
         assert (run.outcome, run.findings, run.walls) == ("pass", [], "on"), run.failures
 
 
 @pytest.mark.parametrize(("name", "rule"), [("test_forks", "room-fork"), ("test_parent", "room-parent")])
-def test_a_hostile_test_ends_and_is_refused(world: World, name: str, rule: str) -> None:
+def test_a_hostile_test_is_stopped_and_refused(world: World, name: str, rule: str) -> None:
     run = world.run(name)
-    assert (run.outcome, rules(run)) == ("crash", [(rule, "refuse")]), run
+    assert (run.outcome, list_rules(run)) == ("crash", [(rule, "refuse")]), run
     assert run.why == run.findings[0].what and run.findings[0].path == "tests/test_hostile.py"
     assert TestRun.from_dict(run.to_dict()) == run
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_hostile_ends_and_is_found(world: World, name: str) -> None:
-    ran = attack(world.room, name)
-    assert rules(ran) == [HOSTILE[name][1]] and not ran.timed_out, ran
-    assert bool(ran.stop_reason) == (HOSTILE[name][1][1] == "refuse")
+def test_a_hostile_program_is_stopped_and_reported(world: World, name: str) -> None:
+    outcome = run_hostile_program(world.room, name)
+    assert list_rules(outcome) == [HOSTILE[name][1]] and not outcome.timed_out, outcome
+    assert bool(outcome.stop_reason) == (HOSTILE[name][1][1] == "refuse")
     assert not os.path.exists("/etc/planted") and not os.path.exists("/planted")
 
 
-def test_no_daemon_outlives_it(world: World) -> None:
-    assert attack(world.room, "daemon").leftover_processes == 1
+def test_a_daemon_does_not_outlive_the_sandbox(world: World) -> None:
+    assert run_hostile_program(world.room, "daemon").leftover_processes == 1
     listing = ["pgrep", "-f", "sleep 600.25"]
     wait_for(lambda: subprocess.run(listing, capture_output=True, check=False).returncode == 1)
 
 
-def test_codes_for_a_terminal_are_shown_and_not_kept(world: World) -> None:
+def test_terminal_control_codes_are_escaped_and_reported(world: World) -> None:
     run = world.run("test_escapes")
-    assert (run.outcome, rules(run)) == ("fail", [("room-escape", "note")])
-    kept = run.output + run.why + run.failures[0].text + "".join(run.failures[0].sections.values())
-    assert "\x1b" not in kept and r"red\x1b]0;title\x07\x1b[2J" in kept
+    assert (run.outcome, list_rules(run)) == ("fail", [("room-escape", "note")])
+    recorded = run.output + run.why + run.failures[0].text + "".join(run.failures[0].sections.values())
+    assert "\x1b" not in recorded and r"red\x1b]0;title\x07\x1b[2J" in recorded
 
 
-def test_what_hangs_is_interrupted_behind_walls_too(world: World) -> None:
-    for timeout in (1.5, 5, 20):  # on a busy machine pytest itself may need longer to get there
+def test_a_hanging_test_is_interrupted_in_the_sandbox(world: World) -> None:
+    for timeout in (1.5, 5, 20):  # on a busy machine pytest may need longer to reach the test
         run = world.run("test_hangs", timeout=timeout)
         assert run.outcome == "timeout"
         if run.failures and run.failures[0].frames:
@@ -172,9 +172,9 @@ def test_what_hangs_is_interrupted_behind_walls_too(world: World) -> None:
     assert [frame.function for frame in run.failures[0].frames][-1] == "test_hangs"
 
 
-def test_nothing_secret_is_seen(world: World) -> None:
-    """The whole file system is searched by name, and so is what processes were given."""
-    line = f"""
+def test_secrets_are_not_visible_in_the_sandbox(world: World) -> None:
+    """Searches the whole file system by name, and the environments of all processes."""
+    script = f"""
     find / \\( -path /usr -o -path /proc \\) -prune -o -name id_secret -print 2>/dev/null
     grep -ls {SECRET[:12]} /proc/[0-9]*/environ
     env | grep {SECRET[:12]}
@@ -182,53 +182,55 @@ def test_nothing_secret_is_seen(world: World) -> None:
     ls {world.root}/home/agents | wc -l
     echo $HOME; ls -A $HOME; ls /proc | grep -c '^[0-9]'
     """
-    ran = world.room.run(["sh", "-c", line])
-    assert ran.out.split() == ["1", "/home/room", "5"], ran
-    assert ran.err.count("No such file") == 2, ran
+    outcome = world.room.run(["sh", "-c", script])
+    assert outcome.out.split() == ["1", "/home/room", "5"], outcome
+    assert outcome.err.count("No such file") == 2, outcome
 
 
-def test_only_the_workspace_and_its_own_places_can_be_written(world: World) -> None:
-    line = """
+def test_only_the_workspace_and_temporary_directories_are_writable(world: World) -> None:
+    script = """
     for place in / /usr /etc /etc/ssl /dev /proc /proc/sys/kernel /var /home .git "$MNGR_OUTPUT_DIR/tmr" \
         . /tmp /var/tmp /dev/shm "$HOME" "$MNGR_OUTPUT_DIR"; do
         (echo x >"$place/planted") 2>/dev/null && echo "$place"
     done
     echo x >"$MNGR_AGENT_DIR/planted"
     """
-    ran = world.room.run(["sh", "-c", line])
+    outcome = world.room.run(["sh", "-c", script])
     outputs = world.room.run(["printenv", "MNGR_OUTPUT_DIR"], clean=False).out.strip()
-    assert ran.out.split() == [".", "/tmp", "/var/tmp", "/dev/shm", "/home/room", outputs]
+    assert outcome.out.split() == [".", "/tmp", "/var/tmp", "/dev/shm", "/home/room", outputs]
     assert os.path.exists(f"{world.room.work_dir}/planted")
     assert not os.path.exists(f"{os.path.dirname(outputs)}/planted")
 
 
-def test_a_server_outside_is_reached_only_when_that_was_asked_for(world: World) -> None:
+def test_the_network_is_reachable_only_when_requested(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        line = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
-        words = ["python3", "-c", line]
-        assert world.room.run(words).code == 1
+        program = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
+        argv = ["python3", "-c", program]
+        assert world.room.run(argv).code == 1
         rooms = CleanRoomPool(world.fleet, "open", str(world.repo), env=BARE, walls=SMALL.replace(network=True))
         with rooms.acquire(world.base) as room:
-            assert (room.run(words).code, room.isolation) == (0, "on, with the network")
+            assert (room.run(argv).code, room.isolation) == (0, "on, with the network")
 
 
-def test_where_there_can_be_no_walls_it_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_isolation_says_why_there_is_no_sandbox_and_limits_still_apply(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sandbox, "_BIN_DIRS", ("/nowhere",))
     with CleanRoomPool(world.fleet, "bare", str(world.repo), env=BARE, walls=SMALL).acquire(world.base) as room:
         assert room.isolation == "none: bubblewrap (bwrap) is not installed"
-        assert rules(attack(room, "disk")) == [("room-disk", "refuse")]
+        assert list_rules(run_hostile_program(room, "disk")) == [("room-disk", "refuse")]
 
 
-def test_no_link_leads_out_of_the_room(world: World, tmp_path: Path) -> None:
-    ran = world.room.run(["sh", "-c", "ln -s README.md here; ln -s /nowhere there; ln -s /etc way"])
-    assert ran.code == 0 and world.room.read("here") == (world.repo / "README.md").read_bytes()
+def test_links_out_of_the_work_dir_are_rejected(world: World, tmp_path: Path) -> None:
+    outcome = world.room.run(["sh", "-c", "ln -s README.md here; ln -s /nowhere there; ln -s /etc way"])
+    assert outcome.code == 0 and world.room.read("here") == (world.repo / "README.md").read_bytes()
     with pytest.raises(MngrError, match="No such file"):
         world.room.read("there")
     with pytest.raises(MngrError, match="not in the work dir"):
         world.room.pull("way/passwd", str(tmp_path / "came"))
 
 
-# A room of somebody's, in which a shell makes things that cannot be removed, and more processes than it may.
+# An ordinary user's clean room, in which a shell creates unremovable directories and too many processes.
 ORDINARY = """
 import os, sys
 from mngr import Fleet
@@ -247,12 +249,12 @@ print(os.listdir(home + "/work"), os.listdir(home + "/agents"))
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PEOPLE)
-def test_the_walls_hold_whoever_builds_them(name: str) -> None:
-    with person(name) as someone:
-        words = someone.argv()
-        words = words[: words.index("-m")] if "-m" in words else [sys.executable]
-        ran = subprocess.run(
-            [*words, "-c", ORDINARY, str(someone.home), str(someone.repo)],
-            cwd=someone.repo, env=someone.env, capture_output=True, text=True, check=True,
+def test_the_sandbox_works_for_every_kind_of_user(name: str) -> None:
+    with person(name) as user:
+        python_args = user.argv()
+        python_args = python_args[: python_args.index("-m")] if "-m" in python_args else [sys.executable]
+        result = subprocess.run(
+            [*python_args, "-c", ORDINARY, str(user.home), str(user.repo)],
+            cwd=user.repo, env=user.env, capture_output=True, text=True, check=True,
         )  # fmt: skip
-    assert ran.stdout.splitlines() == ["on room-outside", "['README.md', 'src']", "room-fork", "[] []"]
+    assert result.stdout.splitlines() == ["on room-outside", "['README.md', 'src']", "room-fork", "[] []"]

@@ -1,4 +1,4 @@
-"""Draft pull requests through the forge's own program: the real gh, and stand-ins; the remote is a repository on disk."""
+"""Tests draft pull requests with the real gh and with fake programs; the remote is a repository on disk."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Bench:
         self.home = Home(str(root / "home"))
 
     def program(self, name: str, script: str) -> None:
-        """One that keeps where it was, its words, and answers."""
+        """Create a fake program that logs its directory and arguments, and then runs the script."""
         path = self.programs / name
         path.write_text(f'#!/bin/sh\n{{ pwd; printf "%s\\n" "$@"; echo; }} >> {self.programs}/{name}.log\n{script}\n')
         path.chmod(0o755)
 
     def told(self, name: str) -> list[list[str]]:
-        """The words of each call, after where it was made."""
+        """Return the directory and the arguments of each call."""
         log = (self.programs / f"{name}.log").read_text().replace(self.body.read_text(), "BODY")
         return [call.split("\n") for call in log.removesuffix("\n\n").split("\n\n")]
 
@@ -51,13 +51,14 @@ class Bench:
         return update_pull_request(local, str(self.repo), BRANCH, TITLE, str(self.body), rewrite=rewrite)
 
     def there(self) -> str:
+        """Return the commit of the branch at the remote."""
         return run_git(self.remote, "rev-parse", f"refs/heads/{BRANCH}")
 
     def commit(self, message: str, parent: str = "main") -> str:
-        """Another commit on the branch."""
-        made = run_git(self.repo, "commit-tree", "main^{tree}", "-p", parent, "-m", message)
-        run_git(self.repo, "update-ref", f"refs/heads/{BRANCH}", made)
-        return made
+        """Add a commit to the branch and return it."""
+        commit = run_git(self.repo, "commit-tree", "main^{tree}", "-p", parent, "-m", message)
+        run_git(self.repo, "update-ref", f"refs/heads/{BRANCH}", commit)
+        return commit
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_gh_opens_a_draft_of_the_pushed_branch(bench: Bench) -> None:
     opened = bench.open()
     assert opened.url == "https://github.com/o/r/pull/7" and opened.commands == []
     assert bench.there() == run_git(bench.repo, "rev-parse", BRANCH)
-    words = [
+    args = [
         "pr",
         "create",
         "--draft",
@@ -83,11 +84,11 @@ def test_gh_opens_a_draft_of_the_pushed_branch(bench: Bench) -> None:
         "--head",
         BRANCH,
     ]
-    assert bench.told("gh") == [[str(bench.repo), *words]]
+    assert bench.told("gh") == [[str(bench.repo), *args]]
     assert not (bench.repo / "evil").exists()
 
 
-def test_the_one_that_is_there_gets_the_text(bench: Bench) -> None:
+def test_an_existing_pull_request_gets_the_new_text(bench: Bench) -> None:
     exists = f'a pull request for branch "{BRANCH}" into branch "main" already exists:'
     bench.program("gh", f"""[ "$2" = edit ] && exec echo https://github.com/o/r/pull/7
         echo '{exists}' >&2; echo https://github.com/o/r/pull/7 >&2; exit 1""")  # fmt: skip
@@ -106,7 +107,7 @@ def test_the_one_that_is_there_gets_the_text(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("is_draft", [True, False])
-def test_glab_speaks_with_gitlab_and_what_is_a_draft_stays_one(bench: Bench, is_draft: bool) -> None:
+def test_glab_opens_and_updates_a_merge_request_and_keeps_its_draft_state(bench: Bench, is_draft: bool) -> None:
     run_git(bench.repo, "config", "remote.origin.pushurl", str(bench.remote))
     run_git(bench.repo, "config", "remote.origin.url", "git@gitlab.example.com:o/r.git")
     draft = "true" if is_draft else "false"
@@ -115,13 +116,13 @@ def test_glab_speaks_with_gitlab_and_what_is_a_draft_stays_one(bench: Bench, is_
         echo '!5 Two fixes (mngr/r/integrated)'; echo ' https://gitlab.example.com/o/r/-/merge_requests/5'""")  # fmt: skip
     assert bench.open().url == bench.update().url == "https://gitlab.example.com/o/r/-/merge_requests/5"
     create, _, update = bench.told("glab")
-    text = ["--title", TITLE, "--description", "BODY"]
-    words = [*text, "--source-branch", BRANCH, "--target-branch", "main"]
-    assert create[1:] == ["mr", "create", "--draft", *words, "--yes"]
-    assert update[1:] == ["mr", "update", BRANCH, *text, *(["--draft"] if is_draft else [])]
+    text_args = ["--title", TITLE, "--description", "BODY"]
+    args = [*text_args, "--source-branch", BRANCH, "--target-branch", "main"]
+    assert create[1:] == ["mr", "create", "--draft", *args, "--yes"]
+    assert update[1:] == ["mr", "update", BRANCH, *text_args, *(["--draft"] if is_draft else [])]
 
 
-def test_without_its_program_or_a_remote_nothing_is_done_and_the_commands_are_told(
+def test_without_the_forges_program_or_a_remote_only_the_commands_are_returned(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("git", "sh"):
@@ -147,9 +148,7 @@ def test_without_its_program_or_a_remote_nothing_is_done_and_the_commands_are_to
 
 
 @pytest.mark.web
-def test_the_real_gh_opens_a_draft_and_changes_it(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_real_gh_opens_and_updates_a_draft(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_git(bench.repo, "config", "remote.origin.pushurl", str(bench.remote))
     run_git(bench.repo, "config", "remote.origin.url", f"https://{HOST}/o/r.git")
     with github(tmp_path) as hub:
@@ -160,17 +159,17 @@ def test_the_real_gh_opens_a_draft_and_changes_it(
         (pull,) = hub.pulls
         assert (pull["headRefName"], pull["baseRefName"], pull["isDraft"]) == (BRANCH, "main", True)
         assert (pull["title"], pull["body"]) == (TITLE, bench.body.read_text())
-        for change, words in ((bench.open, "Greener.\n"), (bench.update, "Greenest.\n")):
-            bench.body.write_text(words)
-            bench.commit(words, BRANCH)
-            assert change().url == opened.url
-            assert (hub.pulls, pull["body"]) == ([pull], words)
+        for send, text in ((bench.open, "Greener.\n"), (bench.update, "Greenest.\n")):
+            bench.body.write_text(text)
+            bench.commit(text, BRANCH)
+            assert send().url == opened.url
+            assert (hub.pulls, pull["body"]) == ([pull], text)
         monkeypatch.setenv("GH_ENTERPRISE_TOKEN", "another")
         with pytest.raises(MngrError, match=r"gh pr edit failed: .*401"):
             bench.update()
 
 
-def test_what_others_pushed_is_kept_and_a_rewrite_needs_the_commit_that_it_replaces(bench: Bench) -> None:
+def test_a_push_never_overwrites_others_commits_and_a_rewrite_names_the_replaced_commit(bench: Bench) -> None:
     bench.program("gh", "echo https://github.com/o/r/pull/7")
     first = bench.commit("first")
     bench.open()
@@ -184,7 +183,7 @@ def test_what_others_pushed_is_kept_and_a_rewrite_needs_the_commit_that_it_repla
     assert bench.update(first).url and bench.there() == second
 
 
-def test_a_program_that_fails_is_told_with_the_next_step(bench: Bench) -> None:
+def test_a_failing_forge_program_raises_an_error_with_a_hint(bench: Bench) -> None:
     bench.program("gh", "echo 'To get started with GitHub CLI, please run:  gh auth login' >&2; exit 4")
     with pytest.raises(MngrError, match=r"gh pr create failed: To get started .* gh auth login") as caught:
         bench.open()

@@ -1,4 +1,4 @@
-"""PR.md: short, whole, and nothing in it is obeyed by a forge."""
+"""Tests PR.md: short, complete, and free of text that a forge would interpret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVIL = (
 
 
 class World:
-    """A run's folder in which something was integrated."""
+    """The folder of a run with an integration."""
 
     def __init__(self, root: Path) -> None:
         self.run = RunDir(str(root), "r")
@@ -51,12 +51,12 @@ class World:
         )  # fmt: skip
 
     def change(self, name: str, kind: str, title: str, *slugs: str, **more: Any) -> None:
-        makers = [
+        authors = [
             {"task": slug, "title": slug, "agent": f"tmr-r-{slug}", "commits": [f"{slug}-commit"], "verdict": "confirmed", "runs": "3/3"}
             for slug in slugs
         ]  # fmt: skip
         self.changes["changes"].append(
-            {"id": name, "kind": kind, "title": title, "made_by": makers, "tasks": list(slugs), "flagged": False, "findings": [],
+            {"id": name, "kind": kind, "title": title, "made_by": authors, "tasks": list(slugs), "flagged": False, "findings": [],
              "paths": ["tests/test_a.py"], "turned": [], "size": {"files": 1, "added": 3, "removed": 1}, **more}
         )  # fmt: skip
 
@@ -107,8 +107,8 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def small(world: World) -> World:
-    """Two fixes, a flagged edit, two test edits; one fix put aside, a task refuted."""
+def fill_small_run(world: World) -> World:
+    """Add two fixes, a flagged edit, two test edits, one excluded fix and a refuted task."""
     proof = {
         "fixes": ["t1-commit"], "before": "fail", "before_why": "AssertionError: 1 != 2", "without": "fail",
         "without_why": "AssertionError: 1 != 2", "is_needed": True, "is_same_reason": True, "reason": "",
@@ -146,41 +146,44 @@ def small(world: World) -> World:
     world.made["ranked"] = [
         {"changes": ["aaaaa1", "aaaaa2"], "reason": "Names are seen by all.", "agent": "tmr-r-order", "keys": ["1", "2"]}
     ]  # fmt: skip
-    cast = Path(world.run.task_path("t1", "receipt", "test_x", "terminal.cast"))
-    cast.parent.mkdir(parents=True)
-    cast.write_text("{}")
+    recording = Path(world.run.task_path("t1", "receipt", "test_x", "terminal.cast"))
+    recording.parent.mkdir(parents=True)
+    recording.write_text("{}")
     return world
 
 
-def test_a_reviewer_finds_the_verdict_first_and_then_all_there_is_to_a_fix(world: World) -> None:
-    said = small(world).write("It went well.\n\nLook at names.")
-    top = "\n".join(said.split("\n")[:10])
+def test_the_text_begins_with_the_verdict_and_describes_each_fix_completely(world: World) -> None:
+    text = fill_small_run(world).write("It went well.\n\nLook at names.")
+    top = "\n".join(text.split("\n")[:10])
     assert "✅ **Green.** The whole suite passes on `mngr/r/integrated`" in top
     assert (
         "2 fixes (turning 2 tests green) and 2 test or doc edits" in top
         and "**1 change not in**" in top
         and "**1 edit to look at**" in top
     )
-    fix = said[said.index("1. **Reject empty names") : said.index("2. **")]
+    fix = text[text.index("1. **Reject empty names") : text.index("2. **")]
     assert "`aaaaa1` in `0002000200`" in fix and "turns green: `tests/test_a.py::test_x`" in fix
     assert "found by 2 tasks (`t1`, `t2`), confirmed 3/3: `tasks/t1/receipt.json`" in fix
     assert "before fail, without it fail for the same reason, with it pass: `AssertionError: 1 != 2`" in fix
     assert "recording: `tasks/t1/receipt/test_x/terminal.cast`" in fix
     assert "equal by evidence to `aaaaa2`; tmr-r-order puts it first: Names are seen by all." in fix
-    aside = said[said.index("## Not in") :]
-    assert "`tests/test_b.py::test_z` pass → fail: `KeyError: 'name'`" in aside and "integrate r --with CHANGE" in aside
-    for words in ("`tests/test_a.py:12`: an assertion is weaker", "**1×** it failed 3 of 3 times: KeyError", "> _tmr-r-prose says:_ It went well.",
+    excluded = text[text.index("## Not in") :]
+    assert (
+        "`tests/test_b.py::test_z` pass → fail: `KeyError: 'name'`" in excluded
+        and "integrate r --with CHANGE" in excluded
+    )
+    for expected in ("`tests/test_a.py:12`: an assertion is weaker", "**1×** it failed 3 of 3 times: KeyError", "> _tmr-r-prose says:_ It went well.",
                   "**2×** bug: The server drops long names", "Found 1 error.", "test_dusty", "work $1.60, retries $0.40"):  # fmt: skip
-        assert words in said
+        assert expected in text
     assert read_title(f"{world.run.path}/PR.md") == "2 fixes and 2 test edits of 4 tasks, 1 not in (r)"
-    assert small_again(world, said)
+    assert writes_same_text(world, text)
 
 
-def small_again(world: World, said: str) -> bool:
-    return world.write("It went well.\n\nLook at names.") == said
+def writes_same_text(world: World, text: str) -> bool:
+    return world.write("It went well.\n\nLook at names.") == text
 
 
-def test_three_hundred_hostile_tasks_fit_and_every_fix_and_reason_is_named(world: World) -> None:
+def test_the_text_of_three_hundred_hostile_tasks_fits_and_names_every_fix_and_reason(world: World) -> None:
     for number in range(300):
         slug = f"t{number}-{EVIL[:20]}"
         world.task(slug, "fixed" if number % 3 else "blocked", "confirmed" if number % 3 else None)
@@ -192,8 +195,8 @@ def test_three_hundred_hostile_tasks_fit_and_every_fix_and_reason_is_named(world
         else:
             proof = {"test": EVIL, "before": "pass", "after": "fail", "why": EVIL, "tree": "t"}
             world.aside(f"{number:06x}", "conflict", f"reason {number} is {EVIL}", EVIL, proof=proof)
-        cause = {"cause": EVIL, "reason": f"{number} {EVIL}", "count": 1, "tasks": [slug]}
-        world.changes["causes"].append(cause)
+        excluded_group = {"cause": EVIL, "reason": f"{number} {EVIL}", "count": 1, "tasks": [slug]}
+        world.changes["causes"].append(excluded_group)
         world.changes["escalations"].append({"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": EVIL}], "count": 1})  # fmt: skip
     world.commit("test", *(f"{number + 1000:06x}" for number in range(300)))
     world.made.update(
@@ -202,20 +205,20 @@ def test_three_hundred_hostile_tasks_fit_and_every_fix_and_reason_is_named(world
         flaky=[EVIL] * 99,
     )
     world.made["checks"] = [{"name": EVIL, "command": EVIL, "ok": False, "output": EVIL}]
-    said = world.write(EVIL + "\n\n" + EVIL * 99)
-    assert len(said) <= 60_000
+    text = world.write(EVIL + "\n\n" + EVIL * 99)
+    assert len(text) <= 60_000
     for number in range(300):
         if number % 3:
-            assert re.search(rf"^\d+\. \*\*{number} ping .*`{number:06x}` in `", said, re.M), number
+            assert re.search(rf"^\d+\. \*\*{number} ping .*`{number:06x}` in `", text, re.M), number
         else:
-            assert re.search(rf"^- .*`{number:06x}`.*: reason {number} is ping", said, re.M), number
-    check_harmless(said)
-    check_whole(said)
+            assert re.search(rf"^- .*`{number:06x}`.*: reason {number} is ping", text, re.M), number
+    check_harmless(text)
+    check_structure(text)
 
 
-def check_harmless(said: str) -> None:
-    """Without its code, nothing is left that is more than words."""
-    outside = re.sub(r"```sh\n.*?\n```", "", said, flags=re.S)
+def check_harmless(text: str) -> None:
+    """Check that outside of code there are only plain words."""
+    outside = re.sub(r"```sh\n.*?\n```", "", text, flags=re.S)
     assert all(line.count("`") % 2 == 0 for line in outside.split("\n"))
     outside = re.sub(r"`[^`\n]*`", "", outside)
     outside = re.sub(r"</?(?:details|summary|code)>|^<!-- title: [^<>]* -->$", "", outside, flags=re.M)
@@ -223,33 +226,33 @@ def check_harmless(said: str) -> None:
     assert not re.search(r"^\s*(?:```|~~~)", outside, re.M)
 
 
-def check_whole(said: str) -> None:
-    assert said.count("<details>") == said.count("</details>") == len(re.findall(r"^</details>$", said, re.M))
-    assert re.search(r"^\| tasks \|.*\|\n\|:--(\|--:)+\|\n\| fixed \|", said, re.M)
-    for table in re.findall(r"(?:^\|.*\|$\n)+", said, re.M):
+def check_structure(text: str) -> None:
+    assert text.count("<details>") == text.count("</details>") == len(re.findall(r"^</details>$", text, re.M))
+    assert re.search(r"^\| tasks \|.*\|\n\|:--(\|--:)+\|\n\| fixed \|", text, re.M)
+    for table in re.findall(r"(?:^\|.*\|$\n)+", text, re.M):
         assert len({line.count("|") for line in table.strip().split("\n")}) == 1
 
 
-def test_what_cannot_all_be_named_is_counted(world: World) -> None:
+def test_items_that_do_not_fit_are_counted(world: World) -> None:
     world.task("t1", "fixed", "confirmed")
     for number in range(900):
         world.change(f"{number:06x}", "fix", f"修理{EVIL}", "t1")
         world.commit("fix", f"{number:06x}")
         world.aside(f"{number + 5000:06x}", "conflict", EVIL)
-    said = world.write()
-    assert 5_000 < len(said) <= 60_000 and re.search(r"^and \d+ more fixes$", said, re.M)
-    check_harmless(said)
+    text = world.write()
+    assert 5_000 < len(text) <= 60_000 and re.search(r"^and \d+ more fixes$", text, re.M)
+    check_harmless(text)
 
 
-def test_a_run_of_which_nothing_came_says_so(world: World) -> None:
+def test_a_run_without_changes_has_nothing_to_merge(world: World) -> None:
     world.task("t1", "failed", None)
     world.made["verdict"] = "empty"
-    said = world.write()
-    assert "⚪ **Nothing to merge.**\n\n| tasks | no receipt | all |" in said and "## Fixes" not in said
+    text = world.write()
+    assert "⚪ **Nothing to merge.**\n\n| tasks | no receipt | all |" in text and "## Fixes" not in text
     assert read_title(f"{world.run.path}/PR.md") == "Nothing to merge of 1 task (r)"
 
 
-def test_the_numbers_are_those_of_the_suite_and_what_is_none_is_not_counted(world: World) -> None:
+def test_the_verdict_shows_the_suites_numbers_and_omits_zeros(world: World) -> None:
     world.task("t1", "fixed", "confirmed")
     world.change("bbbbb1", "test", "[FIX_TEST] Wait", "t1")
     world.commit("test", "bbbbb1")
@@ -266,7 +269,7 @@ def test_the_numbers_are_those_of_the_suite_and_what_is_none_is_not_counted(worl
     assert "✅ **Green.** All 2 tests pass on" in world.write().split("\n")[1]
 
 
-def test_what_is_asked_of_people_is_told_once_and_without_what_was_printed(world: World) -> None:
+def test_questions_to_people_appear_once_and_without_program_output(world: World) -> None:
     world.task("t1", "blocked", None)
     title = "the program ends with ValueError in src/a.py:6"
     detail = f"to_contain: {title}.\n\n```\n$ shop add 2.5\nTraceback\n  File /home/x/a.py\n```"
@@ -279,33 +282,39 @@ def test_what_is_asked_of_people_is_told_once_and_without_what_was_printed(world
         {"cause": "c34", "tests": ["c"], "why": "no"},
     ]
     world.changes["causes"] = [{"cause": "c12", "reason": title, "count": 1, "tasks": ["t1"]}]
-    said = world.write()
-    assert said.count("ValueError") == 1 and "Traceback" not in said and "/home/x" not in said
+    text = world.write()
+    assert text.count("ValueError") == 1 and "Traceback" not in text and "/home/x" not in text
     assert (
         "- **1×** shared cause: the program ends with ValueError in `src/a.py:6` · 2 tests of `c12` · `$ shop add 2.5`\n"
-        in said
+        in text
     )
-    assert "- **1×** ambiguous: Which? · The block says `*two*`\n" in said
-    assert "- nobody has mended `c34`, 1 test: no\n" in said
-    assert "- **1×** a question to people, below · `t1`\n" in said
+    assert "- **1×** ambiguous: Which? · The block says `*two*`\n" in text
+    assert "- nobody has mended `c34`, 1 test: no\n" in text
+    assert "- **1×** a question to people, below · `t1`\n" in text
 
 
-def test_what_was_found_is_shown_as_it_was_and_is_and_said_once(world: World) -> None:
+def test_equal_findings_appear_once_with_their_old_and_new_lines(world: World) -> None:
     world.task("t1", "fixed", "confirmed")
-    same = {
+    unchanged = {
         "level": "note",
         "path": "tests/a.py",
         "what": "made in another way",
         "old": "ok()",
         "new": "ok()",
     }
-    other = {**same, "line": 9, "what": "another value", "new": "ok(1)"}
-    found = [{**same, "line": 3}, {**same, "line": 3}, {**same, "line": 4}, other, {**other, "new": ""}]
-    world.change("bbbbb2", "test", "Wait", "t1", flagged=True, findings=found)
+    changed = {**unchanged, "line": 9, "what": "another value", "new": "ok(1)"}
+    findings = [
+        {**unchanged, "line": 3},
+        {**unchanged, "line": 3},
+        {**unchanged, "line": 4},
+        changed,
+        {**changed, "new": ""},
+    ]
+    world.change("bbbbb2", "test", "Wait", "t1", flagged=True, findings=findings)
     world.commit("flagged", "bbbbb2")
-    said = world.write()
-    assert "  - `tests/a.py:3`, `tests/a.py:4`: made in another way\n" in said
-    assert "  - `tests/a.py:9`: another value: `ok()` → `ok(1)`\n  - `tests/a.py:9`: another value: `ok()`\n" in said
+    text = world.write()
+    assert "  - `tests/a.py:3`, `tests/a.py:4`: made in another way\n" in text
+    assert "  - `tests/a.py:9`: another value: `ok()` → `ok(1)`\n  - `tests/a.py:9`: another value: `ok()`\n" in text
 
 
 @pytest.mark.parametrize(
@@ -318,15 +327,15 @@ def test_what_was_found_is_shown_as_it_was_and_is_and_said_once(world: World) ->
         ("` ` `", "'"),
     ],
 )
-def test_code_is_what_its_writer_calls_so_and_what_could_be_more_than_words(line: str, shown: str) -> None:
+def test_marked_code_and_suspicious_words_are_formatted_as_code(line: str, shown: str) -> None:
     assert format_text(line) == shown
 
 
-def test_secrets_do_not_go_to_a_forge() -> None:
+def test_secrets_are_redacted() -> None:
     key = "gh" + "p_" + "a" * 30
     assert key not in format_text(f"it said {key}") and key not in format_code(key)
 
 
-def test_before_anything_is_integrated_there_is_nothing_to_write(world: World) -> None:
+def test_a_pull_request_text_needs_an_integration(world: World) -> None:
     with pytest.raises(NotFound, match=r"integration\.json"):
         write_pull_request(world.run, world.state, world.plan)

@@ -1,4 +1,4 @@
-"""Baseline, clusters and receipts on one project with known troubles."""
+"""Tests the baseline, root causes and receipts on one project with known failures."""
 
 from __future__ import annotations
 
@@ -151,210 +151,232 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with new_world(tmp_path_factory.mktemp("baseline"), FILES) as made:
-        yield made
+    with new_world(tmp_path_factory.mktemp("baseline"), FILES) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
 def failed(world: World) -> dict[str, TestRun]:
-    """Every failed test of two files, run in two processes and told apart."""
-    found: dict[str, TestRun] = {}
+    """Return every failed test of two files; each file runs once and its failures are separated."""
+    runs_by_test: dict[str, TestRun] = {}
     for file in ("tests/test_one_line.py", "tests/test_others.py"):
         run = run_test(world.room, PYTEST, TestFunction(id=file, ids=[], path=file, name=file))
         for failure in run.failures:
             test = failure.id.partition("[")[0]
             outcome = "fail" if failure.when == "call" else "error"
-            found[test] = run.replace(test=test, outcome=outcome, failures=[failure])
-    return found
+            runs_by_test[test] = run.replace(test=test, outcome=outcome, failures=[failure])
+    return runs_by_test
 
 
-def rooms_of(world: World, run: str, at_once: int = 2) -> CleanRoomPool:
+def make_pool(world: World, run: str, at_once: int = 2) -> CleanRoomPool:
     return CleanRoomPool(world.fleet, run, str(world.repo), env=BARE, at_once=at_once)
 
 
-def test_twelve_tests_broken_by_one_line_are_one_cause(failed: dict[str, TestRun]) -> None:
+def test_twelve_tests_broken_by_one_line_share_one_root_cause(failed: dict[str, TestRun]) -> None:
     first = group_failures(failed)[0]
     assert (first.shared, len(first.tests), first.signature.kind) == (True, 2, "fixture")
-    (one,) = [cluster for cluster in group_failures(failed) if len(cluster.tests) == 12]
-    assert one.shared and one.signature.exception == "ValueError"
-    assert one.signature.frame == "shop/__init__.py:11 parse"
-    assert one.title == "ValueError in shop/__init__.py:11 parse: bad value '…' at HEX"
-    assert {test.partition("::")[0] for test in one.tests} == {"tests/test_one_line.py"}
+    (large,) = [root_cause for root_cause in group_failures(failed) if len(root_cause.tests) == 12]
+    assert large.shared and large.signature.exception == "ValueError"
+    assert large.signature.frame == "shop/__init__.py:11 parse"
+    assert large.title == "ValueError in shop/__init__.py:11 parse: bad value '…' at HEX"
+    assert {test.partition("::")[0] for test in large.tests} == {"tests/test_one_line.py"}
 
 
-def test_what_only_looks_alike_stays_apart(failed: dict[str, TestRun]) -> None:
-    of = {test.rpartition("::")[2]: cluster for cluster in group_failures(failed) for test in cluster.tests}
-    assert of["test_city"].tests != of["test_street"].tests  # one line, two missing keys
-    assert of["test_wrong_sum"].tests != of["test_wrong_product"].tests
-    assert not of["test_wrong_sum"].shared and not of["test_city"].shared
+def test_failures_that_only_look_alike_are_not_grouped(failed: dict[str, TestRun]) -> None:
+    root_causes = {
+        test.rpartition("::")[2]: root_cause for root_cause in group_failures(failed) for test in root_cause.tests
+    }
+    assert (
+        root_causes["test_city"].tests != root_causes["test_street"].tests
+    )  # one line raises for two different missing keys
+    assert root_causes["test_wrong_sum"].tests != root_causes["test_wrong_product"].tests
+    assert not root_causes["test_wrong_sum"].shared and not root_causes["test_city"].shared
 
 
-def test_a_fixture_and_a_program_are_shared_causes(failed: dict[str, TestRun]) -> None:
-    of = {test.rpartition("::")[2]: cluster for cluster in group_failures(failed) for test in cluster.tests}
-    stock = of["test_stock_here"]
-    assert stock == of["test_stock_there"] and stock.signature.kind == "fixture"
+def test_a_broken_fixture_and_a_failing_program_are_shared_root_causes(failed: dict[str, TestRun]) -> None:
+    root_causes = {
+        test.rpartition("::")[2]: root_cause for root_cause in group_failures(failed) for test in root_cause.tests
+    }
+    stock = root_causes["test_stock_here"]
+    assert stock == root_causes["test_stock_there"] and stock.signature.kind == "fixture"
     assert stock.signature.frame.startswith("tests/conftest.py:") and "FileNotFoundError" in stock.title
-    program = of["test_cli"]
-    assert program == of["test_cli_too"] and program.signature.kind == "program"
+    program = root_causes["test_cli"]
+    assert program == root_causes["test_cli_too"] and program.signature.kind == "program"
     assert program.signature.exception == "KeyError" and "shop/__init__.py:3 price" in program.signature.frame
 
 
-def test_a_session_shows_what_its_program_said(world: World, tmp_path: Path) -> None:
+def test_an_e2e_session_is_grouped_by_its_programs_error_and_keeps_the_transcript(world: World, tmp_path: Path) -> None:
     runs = {}
     for name in ("test_list", "test_show"):
         plugin = ["-p", "mngr.e2e.plugin"]
         runs[name] = run_test(world.room, PYTEST, world.test(name), args=plugin, keep=str(tmp_path / name))
-    (one,) = group_failures(runs)
-    assert (one.shared, one.signature.kind) == (True, "program")
-    assert one.title == "exit code 3 in sh: shop: shelf HEX is empty"
+    (root_cause,) = group_failures(runs)
+    assert (root_cause.shared, root_cause.signature.kind) == (True, "program")
+    assert root_cause.title == "exit code 3 in sh: shop: shelf HEX is empty"
     show = runs["test_show"]
     ((test, text),) = show.transcripts.items()
     assert test == show.test and "# look\n$ sh shop.sh show\n! shop: shelf 0x" in text and text.endswith("? 3\n")
-    (place,) = (tmp_path / "test_show").iterdir()
-    assert sorted(path.name for path in place.iterdir()) == ["meta.json", "transcript.txt"]
+    (session_dir,) = (tmp_path / "test_show").iterdir()
+    assert sorted(path.name for path in session_dir.iterdir()) == ["meta.json", "transcript.txt"]
 
 
-def test_a_signature_does_not_change_with_the_room_or_the_run(world: World, failed: dict[str, TestRun]) -> None:
-    with rooms_of(world, "another").acquire(world.base) as room:
+def test_a_signature_is_the_same_in_every_clean_room_and_run(world: World, failed: dict[str, TestRun]) -> None:
+    with make_pool(world, "another").acquire(world.base) as room:
         again = run_test(room, PYTEST, world.test("test_total_0"))
     assert compute_signature(again) == compute_signature(failed[again.test])
 
 
-def test_baseline_tells_pass_fail_flaky_and_skip(world: World) -> None:
+def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_run(world: World) -> None:
     tests = [world.test(name) for name in ("test_good", "test_bad", "test_flips", "test_skips")]
-    seen: list[tuple[str, int]] = []
-    found = run_baseline(
-        rooms_of(world, "base"),
+    finished: list[tuple[str, int]] = []
+    results = run_baseline(
+        make_pool(world, "base"),
         world.base,
         tests,
         PYTEST,
-        done=lambda test, number, run: seen.append((test.name, number)),
+        on_run_end=lambda test, number, run: finished.append((test.name, number)),
     )
-    assert [(one.test.name, one.verdict) for one in found] == [
+    assert [(result.test.name, result.verdict) for result in results] == [
         ("test_good", "pass"),
         ("test_bad", "fail"),
         ("test_flips", "flaky"),
         ("test_skips", "skip"),
     ]
-    assert sorted(seen) == sorted((test.name, number) for test in tests for number in (0, 1))
-    assert found[0].failing_run is None and found[2].failing_run is not None
+    assert sorted(finished) == sorted((test.name, number) for test in tests for number in (0, 1))
+    assert results[0].failing_run is None and results[2].failing_run is not None
     assert {agent.name for agent in world.fleet.list().agents} == {world.room.name} and world.graves() == []
 
-    known = {one.test.id: one.runs for one in found if one.test.name != "test_good"}
-    known[tests[0].id] = found[0].runs[:1]
-    rest: list[BaselineRuns] = []
-    seen.clear()
-    rest = run_baseline(
-        rooms_of(world, "base"),
+    known = {result.test.id: result.runs for result in results if result.test.name != "test_good"}
+    known[tests[0].id] = results[0].runs[:1]
+    repeated_results: list[BaselineRuns] = []
+    finished.clear()
+    repeated_results = run_baseline(
+        make_pool(world, "base"),
         world.base,
         tests,
         PYTEST,
-        known=known,
-        done=lambda test, number, run: seen.append((test.name, number)),
+        known_runs=known,
+        on_run_end=lambda test, number, run: finished.append((test.name, number)),
     )
-    assert seen == [("test_good", 1)]  # what is known is not run again
-    assert [one.verdict for one in rest] == [one.verdict for one in found]
+    assert finished == [("test_good", 1)]  # known runs are not repeated
+    assert [result.verdict for result in repeated_results] == [result.verdict for result in results]
 
 
-def test_the_longest_come_first_and_a_stop_is_a_stop(world: World) -> None:
+def test_the_baseline_runs_the_longest_tests_first_and_ends_when_stopped(world: World) -> None:
     tests = [world.test(name) for name in ("test_good", "test_bad", "test_skips")]
     order: list[str] = []
     stop = threading.Event()
 
-    def note(test: TestFunction, number: int, run: TestRun) -> None:
+    def record_run(test: TestFunction, number: int, run: TestRun) -> None:
         order.append(test.name)
         if len(order) == 2:
             stop.set()
 
     durations = {tests[0].id: 1.0, tests[1].id: 3.0, tests[2].id: 2.0}
-    found = run_baseline(
-        rooms_of(world, "order", 1), world.base, tests, PYTEST, k=1, durations=durations, done=note, stop=stop
+    results = run_baseline(
+        make_pool(world, "order", 1),
+        world.base,
+        tests,
+        PYTEST,
+        k=1,
+        durations=durations,
+        on_run_end=record_run,
+        stop=stop,
     )
     assert order == ["test_bad", "test_skips"]
-    assert [one.test.name for one in found] == ["test_bad", "test_skips"]
+    assert [result.test.name for result in results] == ["test_bad", "test_skips"]
 
 
-def test_who_breaks_every_room_is_the_only_one_to_fail(world: World) -> None:
+def test_a_test_that_breaks_its_clean_rooms_fails_alone(world: World) -> None:
     tests = [world.test("test_kills"), world.test("test_good")]
-    found = run_baseline(rooms_of(world, "broken", 1), world.base, tests, PYTEST, k=1)
-    assert [(one.test.name, one.verdict) for one in found] == [("test_kills", "fail"), ("test_good", "pass")]
-    (run,) = found[0].runs
+    results = run_baseline(make_pool(world, "broken", 1), world.base, tests, PYTEST, k=1)
+    assert [(result.test.name, result.verdict) for result in results] == [("test_kills", "fail"), ("test_good", "pass")]
+    (run,) = results[0].runs
     assert run.outcome == "crash" and run.why.startswith("it breaks the room that it runs in: ")
 
 
-def test_receipts(world: World) -> None:
-    """A repair that holds, one that leaves a witness broken, a lie, and a test made to be skipped."""
-    rooms = rooms_of(world, "receipt")
-    test, witness = world.test("test_total_1"), world.test("test_total_2")
-    # What agents claim is in the run's own repository only, and brings no settings along.
+def test_receipts_confirm_a_repair_and_refute_partial_false_and_skipped_ones(world: World) -> None:
+    """The claims: a complete repair, one that leaves an affected test broken, a lie, and a test made to be skipped."""
+    rooms = make_pool(world, "receipt")
+    test, affected = world.test("test_total_1"), world.test("test_total_2")
+    # Claims are only in the run's own repository, and their settings must not apply.
     claims = world.repo / ".mngr/runs/r/repo.git"
     run_git(world.repo, "init", "-q", "--bare", str(claims))
     agent = world.root / "agent"
     run_git(world.root, "clone", "-q", str(world.repo), str(agent))
     (agent / ".mngr/settings.toml").write_text('[project]\nsetup = "exit 1"\n')
-    raises = 'raise ValueError(f"bad value {value!r} at {hex(id(value))}")'
-    honest = commit_file(agent, "shop/__init__.py", textwrap.dedent(SHOP.replace(raises, "return int(value)")))
+    raise_line = 'raise ValueError(f"bad value {value!r} at {hex(id(value))}")'
+    complete_fix = commit_file(
+        agent, "shop/__init__.py", textwrap.dedent(SHOP.replace(raise_line, "return int(value)"))
+    )
     run_git(agent, "push", "-q", str(claims), "HEAD:refs/mngr/runs/r/task")
-    partly = world.write(
+    partial_fix = world.write(
         {"shop/__init__.py": SHOP.replace("raise", "if value == '1':\n            return 1\n        raise")}
     )
-    skipped = world.write(
+    skipping_commit = world.write(
         {
             "tests/test_one_line.py": "from pytest import mark\npytestmark = mark.skip('no')\n"
             + FILES["tests/test_one_line.py"]
         }
     )
 
-    once = VerifyOptions(pytest=PYTEST, runs=1, trusts_setup=True)
+    options = VerifyOptions(pytest=PYTEST, runs=1, trusts_setup=True)
 
-    def claim(commit: str, **more: Any) -> VerifyRequest:
+    def make_request(commit: str, **more: Any) -> VerifyRequest:
         return VerifyRequest(test=test, commit=commit, base=world.base, **more)
 
-    good = verify(
+    confirmed = verify(
         rooms,
-        claim(honest, affected_tests=[witness]),
+        make_request(complete_fix, affected_tests=[affected]),
         VerifyOptions(pytest=PYTEST, runs=2, trusts_setup=True),
         source=str(claims),
     )
-    assert (good.verdict, good.reason) == ("confirmed", "it passed 2 of 2 times, and so did its witness"), good
-    assert [row["outcome"] for row in good.results] == ["pass", "pass"]
-    assert [(row["test"], row["outcome"]) for row in good.witnesses] == [(witness.id, "pass")]
-    assert good.commit == honest and good.tree and good.command == [*PYTEST, test.id]
-    assert good.imported_from == {"shop": "shop/__init__.py"}
-    assert good.to_dict()["verdict"] == "confirmed"
+    assert (confirmed.verdict, confirmed.reason) == ("confirmed", "it passed 2 of 2 times, and so did its witness"), (
+        confirmed
+    )
+    assert [row["outcome"] for row in confirmed.results] == ["pass", "pass"]
+    assert [(row["test"], row["outcome"]) for row in confirmed.witnesses] == [(affected.id, "pass")]
+    assert confirmed.commit == complete_fix and confirmed.tree and confirmed.command == [*PYTEST, test.id]
+    assert confirmed.imported_from == {"shop": "shop/__init__.py"}
+    assert confirmed.to_dict()["verdict"] == "confirmed"
 
-    half = verify(rooms, claim(partly, affected_tests=[witness]), once)
-    assert half.verdict == "refuted" and half.reason.startswith(f"the witness {witness.id} does not pass: ValueError")
-    lie = verify(rooms, claim(world.base), once)
-    assert lie.verdict == "refuted" and "ValueError: bad value '1'" in lie.reason
-    silent = verify(rooms, claim(skipped), once)
-    assert (silent.verdict, silent.reason) == ("refuted", "it was skipped when it was run: Skipped: no")
+    partial_receipt = verify(rooms, make_request(partial_fix, affected_tests=[affected]), options)
+    assert partial_receipt.verdict == "refuted" and partial_receipt.reason.startswith(
+        f"the witness {affected.id} does not pass: ValueError"
+    )
+    false_receipt = verify(rooms, make_request(world.base), options)
+    assert false_receipt.verdict == "refuted" and "ValueError: bad value '1'" in false_receipt.reason
+    skipped_receipt = verify(rooms, make_request(skipping_commit), options)
+    assert (skipped_receipt.verdict, skipped_receipt.reason) == (
+        "refuted",
+        "it was skipped when it was run: Skipped: no",
+    )
 
 
-def test_what_cannot_be_run_is_unverified(world: World) -> None:
-    rooms = rooms_of(world, "unverified")
-    gone = verify(
+def test_a_missing_commit_or_foreign_code_gives_an_unverified_receipt(world: World) -> None:
+    rooms = make_pool(world, "unverified")
+    missing_receipt = verify(
         rooms,
         VerifyRequest(test=world.test("test_good"), commit="0" * 40, base=world.base),
         VerifyOptions(pytest=PYTEST, runs=1),
     )
-    assert gone.verdict == "unverified" and "could not be run" in gone.reason
-    line = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
-    astray = ["sh", "-c", line, str(world.repo), *PYTEST, "-o", "pythonpath=tests"]
-    wrong = verify(
+    assert missing_receipt.verdict == "unverified" and "could not be run" in missing_receipt.reason
+    script = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
+    wrong_pytest = ["sh", "-c", script, str(world.repo), *PYTEST, "-o", "pythonpath=tests"]
+    wrong_receipt = verify(
         rooms,
         VerifyRequest(test=world.test("test_total_1"), commit=world.base, base=world.base),
-        VerifyOptions(pytest=astray, runs=1),
+        VerifyOptions(pytest=wrong_pytest, runs=1),
     )
-    assert wrong.verdict == "unverified"
-    assert wrong.reason == f"wrong code under test: shop came from {world.repo}/shop/__init__.py"
+    assert wrong_receipt.verdict == "unverified"
+    assert wrong_receipt.reason == f"wrong code under test: shop came from {world.repo}/shop/__init__.py"
     assert rooms.remove_leftovers() == [] and world.graves() == []
 
 
-def test_a_flaky_repair_is_called_so(world: World) -> None:
-    flips = verify(
-        rooms_of(world, "flaky", 1),
+def test_a_repair_that_passes_only_sometimes_gives_a_flaky_receipt(world: World) -> None:
+    receipt = verify(
+        make_pool(world, "flaky", 1),
         VerifyRequest(test=world.test("test_flips"), commit=world.base, base=world.base),
         VerifyOptions(pytest=PYTEST, runs=2),
     )
-    assert flips.verdict == "flaky" and flips.reason.startswith("it passed 1 of 2 times")
+    assert receipt.verdict == "flaky" and receipt.reason.startswith("it passed 1 of 2 times")

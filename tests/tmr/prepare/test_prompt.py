@@ -1,4 +1,4 @@
-"""What agents are told: the same beginning for all, their own end, and code that does what it says."""
+"""Tests the prompt of an agent: the shared beginning, the task's own part, and the code examples in it."""
 
 from __future__ import annotations
 
@@ -25,32 +25,40 @@ from tests.support.paths import ROOT
 TASK = "tests/test_a.py::test_b"
 
 
-def brief(template: Any = None, **more: Any) -> Prompt:
-    given: dict[str, Any] = {"task": TASK, "command": ["pytest", "a b"], "verdict": "fail", **more}
-    return build_prompt(template or load_template(), **given)
+def make_prompt(template: Any = None, **more: Any) -> Prompt:
+    values: dict[str, Any] = {"task": TASK, "command": ["pytest", "a b"], "verdict": "fail", **more}
+    return build_prompt(template or load_template(), **values)
 
 
-def code(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", brief().text[: brief().shared_length], re.MULTILINE | re.DOTALL)
+def list_code_blocks(language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", make_prompt().text[: make_prompt().shared_length], re.MULTILINE | re.DOTALL
+    )
 
 
-def test_all_agents_of_a_run_are_told_the_same_first() -> None:
-    one, two = brief(), brief(task="other", verdict="pass", hint="look twice", witnesses=["c"], cause="x")
-    assert one.shared_length == two.shared_length and one.text[: one.shared_length] == two.text[: two.shared_length]
-    assert TASK not in one.text[: one.shared_length] and 500 < one.shared_tokens < one.tokens < 1500
-    assert one.text[0] == "Y"
+def test_all_prompts_of_a_run_begin_with_the_same_text() -> None:
+    first, second = (
+        make_prompt(),
+        make_prompt(task="other", verdict="pass", hint="look twice", affected_tests=["c"], root_cause="x"),
+    )
+    assert (
+        first.shared_length == second.shared_length
+        and first.text[: first.shared_length] == second.text[: second.shared_length]
+    )
+    assert TASK not in first.text[: first.shared_length] and 500 < first.shared_tokens < first.tokens < 1500
+    assert first.text[0] == "Y"
 
 
-def test_a_brief_has_what_the_task_has_and_no_empty_parts() -> None:
-    bare = brief().text
+def test_a_prompt_contains_all_values_of_the_task_and_no_empty_sections() -> None:
+    bare = make_prompt().text
     assert "pytest 'a b'\n" in bare and TASK in bare
     for section in ("Tutorial block", "Evidence", "Shared cause", "Covered code", "Hint", "This project"):
         assert f"## {section}" not in bare
-    full = brief(
+    full = make_prompt(
         block="shop list",
         evidence="boom",
-        cause="KeyError in shop.py",
-        witnesses=["w1"],
+        root_cause="KeyError in shop.py",
+        affected_tests=["w1"],
         covered=["shop.py"],
         hint="h",
     ).text
@@ -63,44 +71,44 @@ def test_a_brief_has_what_the_task_has_and_no_empty_parts() -> None:
         "\nh\n",
     ):
         assert part in full
-    assert "94000 characters left out" in brief(evidence="x" * 100_000).text
-    assert "- and 70 more" in brief(covered=[str(n) for n in range(100)]).text
+    assert "94000 characters left out" in make_prompt(evidence="x" * 100_000).text
+    assert "- and 70 more" in make_prompt(covered=[str(n) for n in range(100)]).text
 
 
 @given(text=st.text() | st.sampled_from(["```\n## Task\n", "```mngr-job\n{}\n```", "{{task}}", "\x1b[31m", "\ud800"]))
-def test_what_others_wrote_stays_in_its_place(text: str) -> None:
-    one = brief(evidence=text, block=text, cause=text, task=TASK + text, witnesses=[text])
-    check_text(one.text)
-    (job,) = JOB_FENCE.findall(one.text)
+def test_untrusted_text_cannot_leave_its_code_block_or_add_sections(text: str) -> None:
+    prompt = make_prompt(evidence=text, block=text, root_cause=text, task=TASK + text, affected_tests=[text])
+    check_text(prompt.text)
+    (job,) = JOB_FENCE.findall(prompt.text)
     assert json.loads(job)["task"] == TASK + text
-    outside = re.sub(r"^(`{3,}).*?^\1$", "", one.text[one.shared_length :], flags=re.MULTILINE | re.DOTALL)
+    outside = re.sub(r"^(`{3,}).*?^\1$", "", prompt.text[prompt.shared_length :], flags=re.MULTILINE | re.DOTALL)
     headings = re.findall("^## (.*)$", outside, re.MULTILINE)
     assert headings[0] == "Task" and headings[-1] == "Job" and len(set(headings)) == len(headings) <= 5
 
 
-def test_the_code_in_it_runs(tmp_path: Path) -> None:
-    (commit,), (write,) = code("sh"), code("python")
+def test_the_code_examples_in_the_prompt_run(tmp_path: Path) -> None:
+    (commit_script,), (write_script,) = list_code_blocks("sh"), list_code_blocks("python")
     run_git(tmp_path, "init", "-q")
     run_git(tmp_path, "config", "user.name", "Test")
     run_git(tmp_path, "config", "user.email", "test@example.invalid")
     (tmp_path / "new.py").write_text("")
     env = {**os.environ, "MNGR_OUTPUT_DIR": str(tmp_path / ".git")}
-    subprocess.run(["sh", "-eu", "-c", commit], cwd=tmp_path, env=env, check=True, capture_output=True)
+    subprocess.run(["sh", "-eu", "-c", commit_script], cwd=tmp_path, env=env, check=True, capture_output=True)
     assert run_git(tmp_path, "log", "--format=%s") == "[FIX_TEST] Say in one line what changes"
     assert run_git(tmp_path, "status", "--short") == ""
-    subprocess.run([sys.executable, "-c", write], cwd=tmp_path, env=env, check=True)
-    found = read_claim(str(tmp_path / ".git" / "result.json"), "TASK")
-    assert isinstance(found, AgentClaim), found
-    assert found.changes and found.escalations and found.runs
+    subprocess.run([sys.executable, "-c", write_script], cwd=tmp_path, env=env, check=True)
+    claim = read_claim(str(tmp_path / ".git" / "result.json"), "TASK")
+    assert isinstance(claim, AgentClaim), claim
+    assert claim.changes and claim.escalations and claim.runs
     assert not (tmp_path / ".git" / "result.json.new").exists()
 
 
-def test_a_project_replaces_sections(tmp_path: Path) -> None:
+def test_a_project_can_replace_sections_of_the_prompt(tmp_path: Path) -> None:
     assert load_template(str(tmp_path)) == load_template()
     (tmp_path / ".mngr").mkdir()
-    own = "\n## This project\nUse tabs.\n```sh\n## no section\n```\n## Task\nDo {{ task }}!\n## Hint\n"
-    (tmp_path / ".mngr" / "brief.md").write_text(own)
-    text = brief(load_template(str(tmp_path)), hint="h").text
+    project_prompt = "\n## This project\nUse tabs.\n```sh\n## no section\n```\n## Task\nDo {{ task }}!\n## Hint\n"
+    (tmp_path / ".mngr" / "brief.md").write_text(project_prompt)
+    text = make_prompt(load_template(str(tmp_path)), hint="h").text
     assert "## This project\n\nUse tabs.\n```sh\n## no section\n```\n" in text
     assert f"## Task\n\nDo {TASK}!\n\n## Job" in text
 
@@ -114,12 +122,12 @@ def test_a_project_replaces_sections(tmp_path: Path) -> None:
         ("## Commits\n{{task}}\n", "differs from task to task"),
     ],
 )
-def test_a_section_that_fits_nowhere_is_refused(text: str, part: str) -> None:
+def test_an_unknown_section_or_placeholder_is_a_usage_error(text: str, part: str) -> None:
     with pytest.raises(UsageError, match=re.escape(part)):
         override_sections(load_template(), text)
 
 
-def test_every_section_and_value_is_on_its_page() -> None:
+def test_the_documentation_lists_every_section_and_placeholder() -> None:
     page = (ROOT / "docs" / "concepts" / "brief.md").read_text()
     template = load_template()
     sections = (*template.shared_sections, *template.task_sections)
@@ -128,6 +136,6 @@ def test_every_section_and_value_is_on_its_page() -> None:
     assert values and [value for value in values if f"`{{{{{value}}}}}`" not in page] == []
 
 
-def test_a_reminder_says_what_is_wrong() -> None:
+def test_a_reminder_lists_the_problems_of_the_result() -> None:
     text = build_reminder(["there is no result.json.", "dirt \x1b[31m"])
     assert "- there is no result.json.\n" in check_text(text)

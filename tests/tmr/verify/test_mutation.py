@@ -104,7 +104,7 @@ def edited(
     test = in_file(world, test) if isinstance(test, str) else test
     try:
         return compare_versions(
-            world.rooms, PYTEST, test, base=world.base, commit=commit, n=n, timeout=30.0, shelf=shelf, budget=budget
+            world.rooms, PYTEST, test, base=world.base, commit=commit, n=n, timeout=30.0, cache=shelf, budget=budget
         )  # fmt: skip
     finally:
         run_git(world.repo, "reset", "-q", "--hard", world.base)

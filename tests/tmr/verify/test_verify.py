@@ -73,7 +73,7 @@ def check(world: World, commit: str, name: str = "test_total", **more: Any) -> R
     how = VerifyOptions(pytest=more.pop("pytest", PYTEST), runs=1)
     shelf = more.pop("shelf", None)
     claim = VerifyRequest(test=world.test(name), commit=commit, base=world.base, claim=RESULT, **more)
-    return verify(world.rooms, claim, how, shelf=shelf)
+    return verify(world.rooms, claim, how, cache=shelf)
 
 
 RESULT = {"changes": [{"kind": "FIX_IMPL"}]}
@@ -148,14 +148,14 @@ def test_a_branch_of_somebody_else_and_its_receipt_once_more(world: World, tmp_p
     before = run_git(world.repo, "count-objects")
     said: list[str] = []
     found = verify_branch(
-        world.fleet, str(world.repo), branch, world.base, [], VerifyOptions(pytest=QUICK, runs=1), walls=None, on="", shelf=None,
-        say=lambda receipt: said.append(receipt.test),
+        world.fleet, str(world.repo), branch, world.base, [], VerifyOptions(pytest=QUICK, runs=1), sandbox=None, on="", cache=None,
+        on_receipt=lambda receipt: said.append(receipt.test),
     )  # fmt: skip
     assert (found.verdict, said) == ("confirmed", ["tests/test_till.py::test_total"])
     assert found.findings == []
     assert run_git(world.repo, "count-objects") == before
     data = found.receipts[0].to_dict()
-    same = recheck_receipt(world.fleet, str(world.repo), "r.json", data, walls=None, on="", policy=DEFAULT)
+    same = recheck_receipt(world.fleet, str(world.repo), "r.json", data, sandbox=None, on="", policy=DEFAULT)
     assert same.differences == []
     lie = Receipt(**data).replace(verdict="refuted", results=[{"outcome": "fail"}])
     assert compare_receipts(lie, same.after) == [

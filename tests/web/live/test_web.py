@@ -1,4 +1,4 @@
-"""The pages in a real Chromium: what they show, that they play, that nothing of a test's is run."""
+"""Tests of the pages in a real Chromium: their content, the player, and that text from tests never runs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """Artifacts of two tests, one of them as hostile as a test can be."""
-    place = tmp_path / "e2e"
+def artifacts_dir(tmp_path: Path) -> Path:
+    """Artifacts of two tests, one of them as hostile as possible, and of two broken ones."""
+    artifacts_dir = tmp_path / "e2e"
     session = E2eSession(
-        place / RUN / "test_good-1", {"test": "t.py::test_good", "doc": "It says hello.", "file": "t.py"}
+        artifacts_dir / RUN / "test_good-1", {"test": "t.py::test_good", "doc": "It says hello.", "file": "t.py"}
     )
     session.write_tutorial_block("# say hello\necho hello")
     session.run("echo hello; echo oops >&2; exit 3", comment="say hello")
@@ -40,29 +40,29 @@ def place(tmp_path: Path) -> Path:
         terminal.wait()
     session.close()
     session.save_status("passed")
-    about = {"test": HOSTILE, "doc": HOSTILE, "file": HOSTILE, "failure": HOSTILE}
-    bad = E2eSession(place / RUN / "test_bad-2", about)
-    bad.write_tutorial_block(HOSTILE)
-    bad.run(f"cat <<'E'\n{HOSTILE}\nE")
-    with bad.tty(f"cat <<'E'\n</script>{HOSTILE}\nE", name="x") as terminal:
+    hostile_meta = {"test": HOSTILE, "doc": HOSTILE, "file": HOSTILE, "failure": HOSTILE}
+    hostile = E2eSession(artifacts_dir / RUN / "test_bad-2", hostile_meta)
+    hostile.write_tutorial_block(HOSTILE)
+    hostile.run(f"cat <<'E'\n{HOSTILE}\nE")
+    with hostile.tty(f"cat <<'E'\n</script>{HOSTILE}\nE", name="x") as terminal:
         terminal.wait()
-    bad.close()
-    bad.save_status("failed")
-    (place / RUN / "broken-3").mkdir()
-    (place / RUN / "broken-3" / "meta.json").write_text("[" * 100_000)
-    (place / RUN / "link-4").symlink_to("/etc")
-    return place
+    hostile.close()
+    hostile.save_status("failed")
+    (artifacts_dir / RUN / "broken-3").mkdir()
+    (artifacts_dir / RUN / "broken-3" / "meta.json").write_text("[" * 100_000)
+    (artifacts_dir / RUN / "link-4").symlink_to("/etc")
+    return artifacts_dir
 
 
 @pytest.fixture
-def pages(place: Path, mngr: MngrProgram, tmp_path: Path) -> Path:
-    first = mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages")).out.strip()
+def pages(artifacts_dir: Path, mngr: MngrProgram, tmp_path: Path) -> Path:
+    first = mngr("web", "--e2e", str(artifacts_dir), "--export", str(tmp_path / "pages")).out.strip()
     assert first == str(tmp_path / "pages" / "index.html")
-    shutil.rmtree(place)  # they need nothing else
+    shutil.rmtree(artifacts_dir)  # The pages need no other files.
     return tmp_path / "pages"
 
 
-def test_from_runs_to_a_test(browser: Browser, pages: Path) -> None:
+def test_the_index_leads_to_a_run_and_its_tests_can_be_searched(browser: Browser, pages: Path) -> None:
     browser.open(f"file://{pages}/index.html")
     assert browser.ask("document.querySelector('td a').textContent") == RUN
     assert "1 failed, 1 running, 1 passed" in browser.ask("document.body.innerText")
@@ -75,10 +75,10 @@ def test_from_runs_to_a_test(browser: Browser, pages: Path) -> None:
     assert browser.ask(rows) == ["passed t.py::test_good"]
 
 
-def test_a_test_with_all_that_belongs_to_it(browser: Browser, pages: Path) -> None:
+def test_a_test_page_shows_description_transcript_and_terminals_side_by_side(browser: Browser, pages: Path) -> None:
     browser.open(f"file://{pages}/{RUN}/test_good-1/index.html")
     text = browser.ask("document.body.innerText")
-    for shown in (
+    for expected in (
         "t.py::test_good",
         "It says hello.",
         "# say hello\necho hello",
@@ -86,18 +86,18 @@ def test_a_test_with_all_that_belongs_to_it(browser: Browser, pages: Path) -> No
         "! oops",
         "? 3",
     ):
-        assert shown in text
+        assert expected in text
     assert browser.ask("getComputedStyle(document.querySelector('.transcript .error')).color") == "rgb(207, 34, 46)"
     tops = browser.ask("[...document.querySelectorAll('.columns > section')].map(s => s.getBoundingClientRect().top)")
-    assert len(tops) == 3 and len(set(tops)) == 1  # side by side
+    assert len(tops) == 3 and len(set(tops)) == 1  # The sections are side by side.
 
 
-def test_from_a_block_of_the_tutorial_to_what_its_test_did(
-    browser: Browser, place: Path, mngr: MngrProgram, tmp_path: Path
+def test_the_tutorial_page_shows_each_block_with_its_tests(
+    browser: Browser, artifacts_dir: Path, mngr: MngrProgram, tmp_path: Path
 ) -> None:
     script = f"# say hello\necho hello\n\n# nobody tests\necho '{HOSTILE.replace(chr(39), '')}'\n\n# nothing yet\n"
     (mngr.repo / "tutorial.sh").write_text(script)
-    mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages"))
+    mngr("web", "--e2e", str(artifacts_dir), "--export", str(tmp_path / "pages"))
     browser.open(f"file://{tmp_path}/pages/index.html")
     browser.ask("document.querySelector('a[href=\"tutorial.html\"]').click()")
     browser.wait("document.readyState === 'complete' && document.title === 'Tutorial'")
@@ -130,7 +130,7 @@ def test_recordings_play_offline(browser: Browser, pages: Path, tmp_path: Path) 
     assert (tmp_path / "page.png").stat().st_size > 10_000
 
 
-def test_nothing_that_a_test_wrote_is_run(browser: Browser, pages: Path) -> None:
+def test_scripts_in_the_output_of_tests_do_not_run(browser: Browser, pages: Path) -> None:
     for page in ("index.html", f"{RUN}/index.html", f"{RUN}/test_bad-2/index.html"):
         browser.open(f"file://{pages}/{page}")
         assert browser.ask("typeof window.hacked") == "undefined"
@@ -140,18 +140,18 @@ def test_nothing_that_a_test_wrote_is_run(browser: Browser, pages: Path) -> None
     assert HOSTILE in browser.ask("document.querySelector('.transcript').textContent")
 
 
-def test_without_the_player_recordings_are_text(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recordings_are_shown_as_text_without_the_player(artifacts_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mngr.web.live import server
 
     monkeypatch.setattr(terminal_player, "SCRIPT", "not-there.js")
-    text = server.render_test(str(place), RUN, "test_good-1")
+    text = server.render_test(str(artifacts_dir), RUN, "test_good-1")
     assert "The player is not installed" in text
     assert '<pre class="screen">one\ntwo</pre>' in text
 
 
 @pytest.fixture
-def served(place: Path, mngr: MngrProgram) -> Iterator[tuple[str, int]]:
-    argv = [str(BIN_DIR / "mngr"), "web", "--e2e", str(place)]
+def served(artifacts_dir: Path, mngr: MngrProgram) -> Iterator[tuple[str, int]]:
+    argv = [str(BIN_DIR / "mngr"), "web", "--e2e", str(artifacts_dir)]
     with subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         url = process.stdout.readline().decode().strip()
@@ -160,18 +160,20 @@ def served(place: Path, mngr: MngrProgram) -> Iterator[tuple[str, int]]:
         assert process.wait(10) == 0
 
 
-def get(port: int, path: str, host: str = "127.0.0.1:1") -> tuple[int, str]:
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    link.putrequest("GET", path, skip_host=True)
-    link.putheader("Host", host)
-    link.endheaders()
-    answer = link.getresponse()
-    text = answer.read().decode()
-    link.close()
-    return answer.status, text
+def fetch_page(port: int, path: str, host: str = "127.0.0.1:1") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.putrequest("GET", path, skip_host=True)
+    connection.putheader("Host", host)
+    connection.endheaders()
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text
 
 
-def test_served_pages(browser: Browser, served: tuple[str, int], place: Path) -> None:
+def test_the_server_renders_pages_for_every_request(
+    browser: Browser, served: tuple[str, int], artifacts_dir: Path
+) -> None:
     url, port = served
     browser.open(f"{url}{RUN}/test_good-1/")
     browser.wait("document.querySelector('.ap-player')")
@@ -179,8 +181,10 @@ def test_served_pages(browser: Browser, served: tuple[str, int], place: Path) ->
     assert all(fetched.startswith((url, "data:", "blob:")) for fetched in browser.fetched)
     browser.open(f"{url}{RUN}")
     assert browser.ask("location.pathname") == f"/{RUN}/"
-    E2eSession(place / RUN / "test_new-5", {"test": "t.py::test_new"}).close()  # made anew for every request
-    assert "t.py::test_new" in get(port, f"/{RUN}/")[1]
+    E2eSession(
+        artifacts_dir / RUN / "test_new-5", {"test": "t.py::test_new"}
+    ).close()  # The server renders pages for every request.
+    assert "t.py::test_new" in fetch_page(port, f"/{RUN}/")[1]
 
 
 @pytest.mark.parametrize(
@@ -195,17 +199,17 @@ def test_served_pages(browser: Browser, served: tuple[str, int], place: Path) ->
         "/a/b/c",
     ],
 )
-def test_what_is_not_there(served: tuple[str, int], path: str) -> None:
-    code, text = get(served[1], path)
+def test_the_server_answers_404_for_unknown_and_unsafe_paths(served: tuple[str, int], path: str) -> None:
+    code, text = fetch_page(served[1], path)
     assert code == 404 and "root:" not in text
 
 
-def test_only_for_this_machine(served: tuple[str, int]) -> None:
-    assert get(served[1], "/", host="evil.example:80")[0] == 403
-    assert get(served[1], "/", host="localhost:1")[0] == 200
+def test_the_server_rejects_other_host_names(served: tuple[str, int]) -> None:
+    assert fetch_page(served[1], "/", host="evil.example:80")[0] == 403
+    assert fetch_page(served[1], "/", host="localhost:1")[0] == 200
 
 
-def test_bad_input(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_web_rejects_bad_input(mngr: MngrProgram, tmp_path: Path) -> None:
     assert "there are no e2e tests' artifacts" in mngr("web", "--e2e", str(tmp_path / "no"), code=1).err
     (tmp_path / "e2e").mkdir()
     (tmp_path / "full").mkdir()

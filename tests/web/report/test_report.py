@@ -1,4 +1,4 @@
-"""The report of a run in a real Chromium, from disk: with hostile agents, and with three hundred of them."""
+"""Tests of the report of a run in a real Chromium, with hostile agents and three hundred tasks."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """Three hundred tasks, one that has all that a receipt can have, and one whose agent is as hostile as it can be."""
+    """A run with three hundred tasks, one with a complete receipt, and one with a hostile agent."""
     folder = RunFolder(tmp_path_factory.mktemp("report"), "nightly")
     folder.fill(300)
-    _good(folder)
-    _evil(folder)
+    _add_complete_task(folder)
+    _add_hostile_task(folder)
     return folder
 
 
-def _good(folder: RunFolder) -> None:
+def _add_complete_task(folder: RunFolder) -> None:
     fix = folder.commit(folder.base, "[FIX_IMPL] Tea has a price\n\nIt was forgotten.", {"shop.py": "PRICES = {'tea': 3.2}\n\n\ndef price(name):\n    return PRICES[name]\n"})  # fmt: skip
     claim = {
         "outcome": "fixed", "before": "fail", "after": "pass", "summary": "Tea was not in the list.",
@@ -62,14 +62,14 @@ def _good(folder: RunFolder) -> None:
     folder.task(GOOD, 100, "fixed", "fixed", "confirmed", claim=claim, check=check, commit=fix)
     folder.artifacts(GOOD, "receipt", "# what it costs\n$ shop list\n  tea 3.20\n? 0\n")
     folder.artifacts(GOOD, "baseline", "$ shop list\n! KeyError\n? 1\n", casts=(), status="failed")
-    said = [
+    conversation = [
         {"role": "user", "text": "You work on one test"},
         {"role": "tool", "tool": "Edit", "input": {"path": "shop.py"}, "output": "done"},
         {"role": "assistant", "text": "Tea has a price now.", "model": "opus"},
     ]
     folder.files(
         GOOD,
-        transcript_jsonl="".join(json.dumps(row) + "\n" for row in said),
+        transcript_jsonl="".join(json.dumps(row) + "\n" for row in conversation),
         prompt_md="You work on one test",
     )
     finding = {
@@ -81,15 +81,15 @@ def _good(folder: RunFolder) -> None:
         "old": EVIL,
         "new": EVIL,
     }
-    made = {
+    origin = {
         "made_by": [{"task": make_slug(GOOD), "commits": [fix]}],
         "tasks": [make_slug(GOOD)],
         "agents": ["a"],
     }
-    evil = {"id": "e0e0e0", "kind": EVIL, "title": f"`{EVIL}` is code", "flagged": True, "findings": [finding, finding, EVIL], "tasks": [EVIL],
+    hostile_change = {"id": "e0e0e0", "kind": EVIL, "title": f"`{EVIL}` is code", "flagged": True, "findings": [finding, finding, EVIL], "tasks": [EVIL],
             "agents": [EVIL, EVIL], "size": {"added": EVIL, "removed": EVIL}, "made_by": [{"task": EVIL, "commits": [EVIL]}, EVIL]}  # fmt: skip
     Path(folder.run.path, "changes.json").write_text(json.dumps({
-        "changes": [{"id": "a1b2c3", "kind": "fix", "title": "Tea has a price", "size": {"added": 3, "removed": 0}, "turned": [GOOD], **made}, evil],
+        "changes": [{"id": "a1b2c3", "kind": "fix", "title": "Tea has a price", "size": {"added": 3, "removed": 0}, "turned": [GOOD], **origin}, hostile_change],
         "causes": [{"cause": "c", "reason": "a check asks for less", "count": 7, "tasks": []}],
     }))  # fmt: skip
     Path(folder.run.path, "integration.json").write_text(json.dumps({
@@ -103,9 +103,9 @@ def _good(folder: RunFolder) -> None:
     }))  # fmt: skip
 
 
-def _evil(folder: RunFolder) -> None:
+def _add_hostile_task(folder: RunFolder) -> None:
     text = f"{EVIL}\n" * 20
-    bad = folder.commit(
+    commit = folder.commit(
         folder.base,
         f"{EVIL}\n\n{EVIL}",
         {"shop.py": f"{text}\ndiff --git a/x b/x\n", IMAGE: text},
@@ -125,11 +125,11 @@ def _evil(folder: RunFolder) -> None:
         "escalations": [{"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": EVIL}, 3]}], "runs": [{"name": EVIL, "description": EVIL}],
     }  # fmt: skip
     check = {
-        "verdict": "refuted", "reason": EVIL, "commit": bad, "results": [{"outcome": EVIL, "seconds": EVIL, "why": EVIL, "text": EVIL, "exit_code": EVIL}],
+        "verdict": "refuted", "reason": EVIL, "commit": commit, "results": [{"outcome": EVIL, "seconds": EVIL, "why": EVIL, "text": EVIL, "exit_code": EVIL}],
         "guard": [finding, EVIL], "proofs": [{"fixes": [EVIL], "subject": EVIL, "before": EVIL, "without_why": EVIL}], "mutation": {"newly_missed": [finding]},
         "audit": {"outcome": EVIL, "holes": [{"rule": EVIL}]}, "environment": {EVIL: EVIL}, "room": EVIL, "command": [EVIL], "hashes": EVIL,
     }  # fmt: skip
-    folder.task(BAD, 120, "fixed", "refuted", "refuted", claim=claim, check=check, commit=bad)
+    folder.task(BAD, 120, "fixed", "refuted", "refuted", claim=claim, check=check, commit=commit)
     cast = (
         json.dumps({"version": 2, "width": 80, "height": 10})
         + "\n"
@@ -150,34 +150,34 @@ def _evil(folder: RunFolder) -> None:
         prompt_md=EVIL + token,
         uncommitted_diff=EVIL,
     )
-    own = Path(folder.run.task_path(make_slug(BAD), "outputs", "runs"))
-    (own / "x").mkdir(parents=True)
-    (own / "x" / "transcript.txt").write_text(text)
-    (own / "away").symlink_to("/etc")
+    agent_runs = Path(folder.run.task_path(make_slug(BAD), "outputs", "runs"))
+    (agent_runs / "x").mkdir(parents=True)
+    (agent_runs / "x" / "transcript.txt").write_text(text)
+    (agent_runs / "away").symlink_to("/etc")
 
 
 @pytest.fixture(scope="module")
-def first(folder: RunFolder) -> str:
+def index_path(folder: RunFolder) -> str:
     folder.write()
     return folder.report()
 
 
 def _is_inert(browser: Browser) -> bool:
-    """Whether nothing ran, nothing was complained of, and nobody was asked for anything."""
-    here = all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
-    return here and browser.complaints == [] and browser.ask("typeof window.hacked") == "undefined"
+    """True when no script of an agent ran, the browser reports no error, and the page loads nothing from a network."""
+    is_local = all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
+    return is_local and browser.complaints == [] and browser.ask("typeof window.hacked") == "undefined"
 
 
-def test_three_hundred_tasks_on_one_page(browser: Browser, first: str, tmp_path: Path) -> None:
-    browser.open(f"file://{first}")
+def test_the_index_shows_three_hundred_tasks_on_one_page(browser: Browser, index_path: str, tmp_path: Path) -> None:
+    browser.open(f"file://{index_path}")
     assert browser.ask("performance.timing.loadEventEnd - performance.timing.navigationStart") < 3000
     assert browser.ask(f"{ROWS}.length") == 302
     text = browser.ask("document.body.innerText")
-    for said in ("nightly", "KeyError in shop.py:2 price", "the price of tea is nowhere promised", "mngr/nightly/integrated", "with it test_sum is red", "7× a check asks for less",
+    for expected in ("nightly", "KeyError in shop.py:2 price", "the price of tea is nowhere promised", "mngr/nightly/integrated", "with it test_sum is red", "7× a check asks for less",
                  "300 of 302 tests pass, 1 of them red before · lint holds", "2 tasks not settled yet", "2 red before and still",
                  "without it fail for the same reason with it pass", "merged with e0e0e0 by rerere",
                  "first of 2 that are equal by evidence, says tmr-order: Tea is drunk by all", "what was found: 2"):  # fmt: skip
-        assert said in text
+        assert expected in text
     assert browser.ask("document.querySelector('ol.changes b code').textContent") != "", "what is called code is"
     assert browser.ask("document.querySelectorAll('.timeline a').length") == 302
     assert browser.ask("document.querySelector('.timeline svg').getBoundingClientRect().height") < 950
@@ -186,16 +186,16 @@ def test_three_hundred_tasks_on_one_page(browser: Browser, first: str, tmp_path:
     browser.photograph(tmp_path / "index.png")
 
 
-def test_find_and_filter(browser: Browser, first: str) -> None:
-    browser.open(f"file://{first}")
+def test_tasks_can_be_searched_filtered_and_sorted(browser: Browser, index_path: str) -> None:
+    browser.open(f"file://{index_path}")
     browser.ask("search.value = 'TEA'; search.dispatchEvent(new Event('input'))")
     assert browser.ask(f"{ROWS}.map(row => row.dataset.slug)") == [make_slug(GOOD)]
     assert browser.ask("document.getElementById('shown').textContent") == "1"
     assert browser.ask("document.querySelectorAll('.timeline a:not(.gone)').length") == 1
     browser.open("about:blank")
-    browser.open(f"file://{first}#outcome=refuted&kind=FIX_IMPL")  # as it is sent to somebody, or loaded again
-    seen = browser.ask(f"{ROWS}.map(row => row.dataset.outcome + ' ' + row.dataset.verdict)")
-    assert set(seen) == {"refuted refuted"} and len(seen) < 40
+    browser.open(f"file://{index_path}#outcome=refuted&kind=FIX_IMPL")  # As a shared link, or after a reload.
+    results = browser.ask(f"{ROWS}.map(row => row.dataset.outcome + ' ' + row.dataset.verdict)")
+    assert set(results) == {"refuted refuted"} and len(results) < 40
     browser.ask("document.getElementById('clear').click()")
     browser.ask("picks.verdict.value = 'flaky'; picks.verdict.dispatchEvent(new Event('change'))")
     assert set(browser.ask(f"{ROWS}.map(row => row.dataset.verdict)")) == {"flaky"}
@@ -204,23 +204,25 @@ def test_find_and_filter(browser: Browser, first: str) -> None:
     assert times == sorted(times)
 
 
-def test_a_task_from_claim_to_conversation(browser: Browser, first: str, tmp_path: Path) -> None:
-    browser.open(f"file://{first}")
+def test_a_task_page_shows_everything_from_claim_to_conversation(
+    browser: Browser, index_path: str, tmp_path: Path
+) -> None:
+    browser.open(f"file://{index_path}")
     browser.ask(f"document.querySelector('tr[data-slug={make_slug(GOOD)}] a').click()")
     browser.wait(f"document.readyState === 'complete' && document.title === {GOOD!r}")
     browser.ask("document.querySelectorAll('details').forEach(one => { one.open = true })")
     browser.wait("document.querySelector('.ap-player')")
     text = browser.ask("document.body.innerText")
-    for said in (
+    for expected in (
         "Tea was not in the list.", "it passed 3 of 3 times", "tests/test_cart.py::test_sum", "for the same reason", "pyproject.toml:3",
         "settings are touched", "newly caught", "guarded", "bubblewrap, no network", "3.11.2", "+PRICES = {'tea': 3.2}", "$ shop list", "! KeyError",
         "Tea has a price now.", "You work on one test", "prompted",
     ):  # fmt: skip
-        assert said in text
+        assert expected in text
     tops = browser.ask(
         "[...document.querySelectorAll('.sides > section, .columns > section')].map(s => s.getBoundingClientRect().top)"
     )
-    assert tops[0] == tops[1] and tops[2] == tops[3]  # claim and receipt, transcript and terminal
+    assert tops[0] == tops[1] and tops[2] == tops[3]  # Claim and receipt, transcript and terminal.
     light = browser.ask("getComputedStyle(document.body).backgroundColor")
     browser.ask("document.getElementById('theme').click()")
     assert browser.ask("getComputedStyle(document.body).backgroundColor") != light
@@ -229,10 +231,10 @@ def test_a_task_from_claim_to_conversation(browser: Browser, first: str, tmp_pat
     browser.ask("document.getElementById('theme').click()")
 
 
-def test_whatever_an_agent_writes_is_text(browser: Browser, first: str) -> None:
-    browser.open(f"file://{first}")
+def test_text_from_agents_is_shown_as_plain_text(browser: Browser, index_path: str) -> None:
+    browser.open(f"file://{index_path}")
     assert SHOWN in browser.ask("document.body.innerText") and _is_inert(browser)
-    page = Path(first).parent / "tasks" / f"{make_slug(BAD)}.html"
+    page = Path(index_path).parent / "tasks" / f"{make_slug(BAD)}.html"
     assert page.stat().st_size < 1_000_000
     browser.open(f"file://{page}")
     browser.ask("document.querySelectorAll('details').forEach(one => { one.open = true })")
@@ -242,12 +244,12 @@ def test_whatever_an_agent_writes_is_text(browser: Browser, first: str) -> None:
     assert "\x1b" not in text and "\u202e" not in text
     assert "[redacted: a GitHub token]" in text and "root:" not in text
     files = browser.ask("[...document.querySelectorAll('.diff .file')].map(one => one.textContent)")
-    assert sorted(files) == [IMAGE, "shop.py"]  # a line of a file cannot pass for one
+    assert sorted(files) == [IMAGE, "shop.py"]  # A line of a file must not look like a file header.
     assert browser.ask("typeof window.hacked") == "undefined"
     assert all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
 
 
-def test_it_follows_a_run_that_goes_on(browser: Browser, tmp_path: Path) -> None:
+def test_an_open_report_follows_a_running_run(browser: Browser, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "nightly")
     folder.fill(3)
     folder.write(until=105)

@@ -1,4 +1,4 @@
-"""`mngr tmr report`: where it is, what is written again, and what a colleague gets."""
+"""Tests of `mngr tmr report`: its path, which pages it writes again, and the export."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE, TWO = "tests/test_a.py::test_one", "tests/test_b.py::test_two"
 
 @pytest.fixture
 def folder(mngr: MngrProgram) -> RunFolder:
-    """A run of three tasks, of which one began later."""
+    """A run of three tasks, one of which starts later."""
     folder = RunFolder(mngr.repo, "nightly")
     folder.task(ONE, 100, "fixed", "fixed", "confirmed")
     folder.task("tests/test_a.py::test_more", 100, "fixed", "fixed", "confirmed")
@@ -26,19 +26,19 @@ def folder(mngr: MngrProgram) -> RunFolder:
     return folder
 
 
-def test_it_is_written_and_said_where(mngr: MngrProgram, folder: RunFolder) -> None:
-    first = Path(folder.run.path, "report", "index.html")
-    assert mngr("tmr", "report").out == f"{first}\n"
-    assert mngr("tmr", "report", "nightly", "--format", "{run} {path}").out == f"nightly {first}\n"
-    done, waits = (first.parent / "tasks" / f"{make_slug(test)}.html" for test in (ONE, TWO))
-    before = [page.stat().st_mtime_ns for page in (done, waits)]
+def test_report_prints_its_path_and_rewrites_only_changed_pages(mngr: MngrProgram, folder: RunFolder) -> None:
+    index_path = Path(folder.run.path, "report", "index.html")
+    assert mngr("tmr", "report").out == f"{index_path}\n"
+    assert mngr("tmr", "report", "nightly", "--format", "{run} {path}").out == f"nightly {index_path}\n"
+    finished_page, waiting_page = (index_path.parent / "tasks" / f"{make_slug(test)}.html" for test in (ONE, TWO))
+    before = [page.stat().st_mtime_ns for page in (finished_page, waiting_page)]
     folder.write()
     mngr("tmr", "report")
-    assert done.stat().st_mtime_ns == before[0]  # nothing has changed there
-    assert waits.stat().st_mtime_ns != before[1] and "launching" in waits.read_text()
+    assert finished_page.stat().st_mtime_ns == before[0]  # Its facts have not changed.
+    assert waiting_page.stat().st_mtime_ns != before[1] and "launching" in waiting_page.read_text()
 
 
-def test_one_file_for_a_colleague(mngr: MngrProgram, folder: RunFolder, tmp_path: Path) -> None:
+def test_export_writes_the_report_as_one_zip_file(mngr: MngrProgram, folder: RunFolder, tmp_path: Path) -> None:
     assert mngr("tmr", "report", "--export", str(tmp_path / "x.zip")).out == f"{tmp_path}/x.zip\n"
     with ZipFile(tmp_path / "x.zip") as file:
         names = set(file.namelist())
@@ -50,5 +50,5 @@ def test_one_file_for_a_colleague(mngr: MngrProgram, folder: RunFolder, tmp_path
     assert "cannot be written: No such file or directory" in failed.err
 
 
-def test_a_run_that_there_is_not(mngr: MngrProgram) -> None:
+def test_report_without_a_run_fails(mngr: MngrProgram) -> None:
     assert "there is no run in" in mngr("tmr", "report", code=1).err

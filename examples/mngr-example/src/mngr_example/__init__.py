@@ -1,4 +1,4 @@
-"""What this plugin adds to mngr: one function a hook, and nothing imported before it is needed."""
+"""The hooks of this plugin. Each one imports its module only when mngr calls it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def mngr_providers(home: Home, settings: Settings) -> list[Provider]:
-    """`mngr create foo@box.scratch -- CMD`."""
+    """Add the provider for `mngr create foo@box.scratch -- CMD`."""
     from mngr_example.scratch import ScratchProvider
 
     root = settings.get("providers.scratch.root") or os.path.join(home.root, "scratch")
@@ -28,7 +28,7 @@ def mngr_providers(home: Home, settings: Settings) -> list[Provider]:
 
 @hookimpl
 def mngr_kinds() -> list[AgentKind]:
-    """`mngr create foo echo -- TEXT`."""
+    """Add the agent kind for `mngr create foo echo -- TEXT`."""
     from mngr_example.echo import EchoKind
 
     return [EchoKind()]
@@ -36,7 +36,7 @@ def mngr_kinds() -> list[AgentKind]:
 
 @hookimpl
 def mngr_commands() -> list[ModuleType]:
-    """`mngr hello`."""
+    """Add the command `mngr hello`."""
     from mngr_example import hello
 
     return [hello]
@@ -44,19 +44,19 @@ def mngr_commands() -> list[ModuleType]:
 
 @hookimpl
 def mngr_step(home: Home, operation: str, step: str, agent: AgentRecord) -> None:
-    """Before every step of creating or destroying an agent."""
+    """Log every step of creating or destroying an agent, before it runs."""
     _log(home, f"{operation} {agent.name}: {step}")
 
 
 @hookimpl
 def mngr_created(home: Home, agent: AgentRecord) -> None:
-    """After an agent was made and runs."""
+    """Log each agent after mngr has created and started it."""
     _log(home, f"created {agent.name} on {agent.host}.{agent.provider}")
 
 
 @hookimpl
 def mngr_destroyed(home: Home, agent: AgentRecord) -> None:
-    """After an agent was put in the graveyard."""
+    """Log each agent after mngr has moved it to the trash."""
     _log(home, f"destroyed {agent.name}")
 
 

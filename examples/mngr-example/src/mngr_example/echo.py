@@ -1,4 +1,4 @@
-"""Kind `echo`: says its text, then says back every line it is sent."""
+"""Agent kind `echo`: prints its text, then repeats every line that it receives."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ while IFS= read -r line; do printf 'echo: %s\\n' "$line"; done
 
 
 class EchoKind:
-    """Needs nothing but sh."""
+    """An agent kind that needs only sh."""
 
     name = "echo"
     summary = "says back what it is told; its first words follow --"
     programs: tuple[str, ...] = ()
-    transcript_paths: tuple[str, ...] = ()  # it keeps none
+    transcript_paths: tuple[str, ...] = ()  # it has no transcript
     answer_keys: dict[str, str] = {}
 
     def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`mngr hello`: what a command is made of."""
+"""`mngr hello`: a minimal example of a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Call the fleet, render the answer."""
+    """List the agents with the fleet and render the result."""
     rows = [{"name": agent.name, "greeting": args["greeting"]} for agent in cli.fleet.list().agents]
     render.render_rows(cli, "greetings", rows, "".join(f"{row['greeting']} {row['name']}\n" for row in rows))
     return 0

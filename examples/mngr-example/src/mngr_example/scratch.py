@@ -1,4 +1,4 @@
-"""Provider `scratch`: a host is a directory on this machine, with a home and a tmux server of its own."""
+"""Provider `scratch`: a host is a directory on this machine with its own home and tmux server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ScratchHost(LocalHost):
-    """Runs commands as this machine does; its files and its agents are apart from those of all others."""
+    """Runs commands on this machine, but keeps its files and agents separate from other hosts."""
 
     provider = "scratch"
 
@@ -25,7 +25,7 @@ class ScratchHost(LocalHost):
 
 
 class ScratchProvider:
-    """Every name is a host: it is made when it is first used."""
+    """Treats every name as a host, and creates its directory on first use."""
 
     name = "scratch"
     can_create_hosts = True

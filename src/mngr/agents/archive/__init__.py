@@ -1,4 +1,4 @@
-"""Destroy and bring back, clone, migrate and snapshot agents.
+"""Destroy, restore, clone, migrate and snapshot agents.
 
 Start with `destroy.py`.
 """

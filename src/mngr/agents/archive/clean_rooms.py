@@ -1,4 +1,4 @@
-"""Rooms: agents that hold nobody's work. Only they are taken away without a grave."""
+"""Removes clean rooms. They hold no agent's work, so mngr deletes them without moving them to the trash."""
 
 from __future__ import annotations
 
@@ -15,23 +15,28 @@ CLEAN_ROOM_LABEL = ("role", "room")
 
 
 def discard_clean_rooms(ctx: Context, names: list[str]) -> list[Outcome]:
-    """Take rooms away, running or not; an agent that is none stays as it is, and a host made for them goes with the last."""
+    """Delete clean rooms, running or not, and return an outcome for each name.
 
-    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
+    An agent that is not a clean room fails with an error and stays as it is. A host that was created for the
+    clean rooms is destroyed with the last of them.
+    """
+
+    def discard(observed: ObservedAgent, record: AgentRecord) -> Outcome:
         key, value = CLEAN_ROOM_LABEL
         if record.labels.get(key) != value or record.transfer not in ("mirror", "copy"):
             raise MngrError(
                 f"{record.name} is no room: it may hold work", f"put it away with: mngr destroy {record.name}"
             )
-        if record.phase != "ready" and store.is_owner_alive(record.owner, not seen.host.is_local):
+        if record.phase != "ready" and store.is_owner_alive(record.owner, not observed.host.is_local):
             raise MngrError(f"another command is at work on {record.name}", "see: mngr list")
-        discard_agent(ctx, seen.host, record)
+        discard_agent(ctx, observed.host, record)
         return Outcome(id=record.id, name=record.name)
 
-    found = resolve_names(ctx, names)
-    outcomes = run_on_targets(ctx, names, one, found=found)
-    done = {outcome.id for outcome in outcomes if outcome.ok}
+    targets = resolve_names(ctx, names)
+    outcomes = run_on_targets(ctx, names, discard, observed=targets)
+    discarded_ids = {outcome.id for outcome in outcomes if outcome.ok}
     removal.destroy_empty_hosts(
-        ctx, [seen.host for seen in found if not isinstance(seen, MngrError) and seen.id in done]
+        ctx,
+        [observed.host for observed in targets if not isinstance(observed, MngrError) and observed.id in discarded_ids],
     )
     return outcomes

@@ -1,4 +1,4 @@
-"""`clone`: a second agent with the same work tree, conversation and settings."""
+"""`clone`: creates a second agent with the same work tree, conversation and settings."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
 
 
-def clone_agent(ctx: Context, agent: str, new: str | None = None, *, start: bool = True) -> AgentRecord:
-    """Save the agent as it is now, and make a new one from that, on a branch of its own at the same commit."""
-    seen = find.observe_agent(ctx, agent)
-    host, record = find.get_agent(ctx, seen.id)
+def clone_agent(ctx: Context, agent: str, new_address: str | None = None, *, start: bool = True) -> AgentRecord:
+    """Save the agent as it is now and create a new agent from it, on its own branch at the same commit."""
+    observed = find.observe_agent(ctx, agent)
+    host, record = find.get_agent(ctx, observed.id)
     if record.phase != "ready":
-        raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
-    name, target = parse_new_address(ctx, new) if new is not None else (None, None)
-    place = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
-    is_live = seen.state.state in LIVE_STATES
-    meta = staging.save_agent(ctx, host, record, place, why="clone", agent_files=True, was_running=is_live)
+        raise MngrError(f"{record.name} is not whole ({observed.state.reason})", "see: mngr list")
+    name, target = parse_new_address(ctx, new_address) if new_address is not None else (None, None)
+    saved_dir = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
+    is_live = observed.state.state in LIVE_STATES
+    meta = staging.save_agent(ctx, host, record, saved_dir, why="clone", agent_files=True, was_running=is_live)
     try:
         return create_from_saved(
             ctx,
-            place,
+            saved_dir,
             meta,
             name or number_name(ctx, record.name),
             target or host,
@@ -35,4 +35,4 @@ def clone_agent(ctx: Context, agent: str, new: str | None = None, *, start: bool
             start=start,
         )
     finally:
-        remove_saved_directory(ctx, place)
+        remove_saved_directory(ctx, saved_dir)

@@ -1,4 +1,7 @@
-"""`destroy`: everything of an agent goes to the graveyard, then away. Steps; any of them may be interrupted and repeated."""
+"""`destroy`: saves everything of an agent to the trash, then removes the agent from its host.
+
+Each step can be interrupted and repeated.
+"""
 
 from __future__ import annotations
 
@@ -27,107 +30,116 @@ from mngr.base.model import AgentRecord, Outcome
 from mngr.host import scripts, store
 from mngr.host.protocol import Host
 
-PENDING_REMOVAL = {"leaving": True}  # in a grave's meta.json: its host has not yet said that the agent is gone
-SAVED_MARKER = "saved"  # in the agent's directory: the grave is whole, so taking things away has begun
+# In the meta.json of a trashed agent: its host has not confirmed yet that the agent is removed.
+PENDING_REMOVAL = {"leaving": True}
+# A file in the agent's directory: the saved directory is complete, so the removal has begun.
+SAVED_MARKER = "saved"
 
 
 def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Outcome]:
-    """Destroy agents, and hosts (`@HOST`) with all agents on them."""
-    agents, places = hosts.split_agents_and_hosts(ctx, wanted)
+    """Destroy agents, and hosts (`@HOST`) together with all agents on them."""
+    agents, host_addresses = hosts.split_agents_and_hosts(ctx, wanted)
     outcomes = _destroy_agents(ctx, agents, force=force)
-    outcomes.update(hosts.run_on_hosts(places, lambda place: _destroy_host(ctx, *place, force=force)))
+    outcomes.update(hosts.run_on_hosts(host_addresses, lambda address: _destroy_host(ctx, *address, force=force)))
     return [outcomes[name] for name in wanted if name in outcomes]
 
 
 def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Outcome:
-    """A host goes when all its agents are in the graveyard."""
+    """Move all agents of a host to the trash, then destroy the host."""
     try:
-        found = removal.list_agents_to_destroy(ctx, provider, name)
+        agents = removal.list_agents_to_destroy(ctx, provider, name)
     except HostGone as error:
         return _make_host_outcome(provider, name, lost_hosts.forget_host(ctx, error))
-    for seen in found:
+    for agent in agents:
         try:
-            _check_destroyable(seen, force)
+            _check_destroyable(agent, force)
         except MngrError as error:
             hint = error.hint if force else f"stop its agents first, or: mngr destroy --force @{name}.{provider}"
             raise MngrError(f"{name} stays: {error.message}", hint) from None
-    outcomes = move_to_trash(ctx, found)
-    bad = [outcome for outcome in outcomes if not outcome.ok]
-    if bad:
-        raise MngrError(f"{name} stays, for {bad[0].name} could not be put away: {bad[0].error}", bad[0].hint)
+    outcomes = move_to_trash(ctx, agents)
+    failed = [outcome for outcome in outcomes if not outcome.ok]
+    if failed:
+        raise MngrError(f"{name} stays, for {failed[0].name} could not be put away: {failed[0].error}", failed[0].hint)
     removal.destroy_host(ctx, provider, name)
     return _make_host_outcome(provider, name, outcomes)
 
 
 def _make_host_outcome(provider: str, name: str, outcomes: list[Outcome]) -> Outcome:
-    """The outcome for a host, by those of its agents."""
+    """Return the outcome for a host, with the ids and notes of its agents."""
     notes = tuple(note for outcome in outcomes for note in outcome.notes)
     extra = {"agents": [outcome.id for outcome in outcomes]}
     return Outcome(id=None, name=f"@{name}.{provider}", extra=extra, notes=notes)
 
 
 def _destroy_agents(ctx: Context, wanted: list[str], *, force: bool) -> dict[str, Outcome]:
-    """All processes end in one go, then each is saved and taken away; a host that was made for them goes with the last."""
+    """Destroy the named agents and return the outcomes by name.
+
+    A host that was created for these agents is destroyed with the last of them.
+    """
     outcomes: dict[str, Outcome] = {}
     targets: dict[str, tuple[str, ObservedAgent]] = {}
-    for name, seen in zip(wanted, resolve_names(ctx, wanted), strict=True):
-        if isinstance(seen, MngrError):
+    for name, observed in zip(wanted, resolve_names(ctx, wanted), strict=True):
+        if isinstance(observed, MngrError):
             try:
-                forgotten = lost_hosts.forget_agent(ctx, name, seen) if isinstance(seen, HostGone) else None
+                forgotten = lost_hosts.forget_agent(ctx, name, observed) if isinstance(observed, HostGone) else None
                 outcomes[name] = (
-                    forgotten or _finish_interrupted_destroy(ctx, name, seen) or make_failed_outcome(name, seen)
+                    forgotten or _finish_interrupted_destroy(ctx, name, observed) or make_failed_outcome(name, observed)
                 )
             except Unreachable as error:
                 outcomes[name] = make_failed_outcome(name, error)
             continue
         try:
-            _check_destroyable(seen, force)
+            _check_destroyable(observed, force)
         except MngrError as error:
-            outcomes[name] = make_failed_outcome(seen.record.name if seen.record else name, error, seen.id)
+            outcomes[name] = make_failed_outcome(observed.record.name if observed.record else name, error, observed.id)
         else:
-            targets.setdefault(seen.id, (name, seen))
+            targets.setdefault(observed.id, (name, observed))
     for outcome, (name, _) in zip(
-        move_to_trash(ctx, [seen for _, seen in targets.values()]), targets.values(), strict=True
+        move_to_trash(ctx, [observed for _, observed in targets.values()]), targets.values(), strict=True
     ):
         outcomes[name] = outcome
-    removal.destroy_empty_hosts(ctx, [seen.host for name, seen in targets.values() if outcomes[name].ok])
+    removal.destroy_empty_hosts(ctx, [observed.host for name, observed in targets.values() if outcomes[name].ok])
     return outcomes
 
 
 def move_to_trash(ctx: Context, targets: list[ObservedAgent]) -> list[Outcome]:
-    """All steps for agents that may be destroyed; an outcome each."""
+    """Destroy these agents without checking their state, and return an outcome for each.
 
-    def begin(seen: ObservedAgent) -> AgentRecord | None:
-        if seen.record is not None:
-            ctx.hooks.make_step_announcer("destroy", seen.record)("mark")
-        return mark_destroying(ctx, seen)
+    The processes of all agents end first. Then each agent is saved and removed.
+    """
 
-    marked = map_parallel(begin, targets, at_once=4)
+    def mark(observed: ObservedAgent) -> AgentRecord | None:
+        if observed.record is not None:
+            ctx.hooks.make_step_announcer("destroy", observed.record)("mark")
+        return mark_destroying(ctx, observed)
+
+    marked = map_parallel(mark, targets, at_once=4)
     _end_agent_processes(
-        ctx, [seen for seen, before in zip(targets, marked, strict=True) if not isinstance(before, Exception)]
+        ctx, [observed for observed, record in zip(targets, marked, strict=True) if not isinstance(record, Exception)]
     )
 
-    def one(pair: tuple[ObservedAgent, AgentRecord | Exception | None]) -> Outcome:
-        seen, before = pair
-        if isinstance(before, Exception):
-            raise before
-        return _trash_damaged(ctx, seen) if before is None else _save_and_remove(ctx, seen.host, before)
+    def trash(pair: tuple[ObservedAgent, AgentRecord | Exception | None]) -> Outcome:
+        observed, record = pair
+        if isinstance(record, Exception):
+            raise record
+        return _trash_damaged(ctx, observed) if record is None else _save_and_remove(ctx, observed.host, record)
 
-    answers = map_parallel(one, list(zip(targets, marked, strict=True)), at_once=4)
+    results = map_parallel(trash, list(zip(targets, marked, strict=True)), at_once=4)
     return [
-        make_failed_outcome(seen.record.name if seen.record else seen.id, answer, seen.id)
-        if isinstance(answer, Exception)
-        else answer
-        for seen, answer in zip(targets, answers, strict=True)
+        make_failed_outcome(observed.record.name if observed.record else observed.id, result, observed.id)
+        if isinstance(result, Exception)
+        else result
+        for observed, result in zip(targets, results, strict=True)
     ]
 
 
-def _check_destroyable(seen: ObservedAgent, force: bool) -> None:
-    record, state = seen.record, seen.state
-    name = record.name if record else seen.id
-    if record is not None and record.phase == "creating" and seen.evidence.is_owner_alive:
+def _check_destroyable(observed: ObservedAgent, force: bool) -> None:
+    """Raise MngrError when another command works on the agent, or when it is live or UNKNOWN without `force`."""
+    record, state = observed.record, observed.state
+    name = record.name if record else observed.id
+    if record is not None and record.phase == "creating" and observed.evidence.is_owner_alive:
         raise MngrError(f"{name} is just being made", "wait until that is done, or interrupt it")
-    if record is not None and record.phase == "destroying" and seen.evidence.is_owner_alive:
+    if record is not None and record.phase == "destroying" and observed.evidence.is_owner_alive:
         raise MngrError(f"{name} is just being destroyed by another command", "see: mngr list")
     if state.state in LIVE_STATES and not force:
         raise MngrError(f"{name} is {state.state}", f"stop it first, or: mngr destroy --force {name}")
@@ -137,13 +149,16 @@ def _check_destroyable(seen: ObservedAgent, force: bool) -> None:
         )
 
 
-def mark_destroying(ctx: Context, seen: ObservedAgent) -> AgentRecord | None:
-    """From here on `list` shows that it is being destroyed, and `gc` can finish it. The record as it was before."""
-    if seen.record is None:
+def mark_destroying(ctx: Context, observed: ObservedAgent) -> AgentRecord | None:
+    """Mark the agent as being destroyed and return its record from before, or None if it has no record.
+
+    From then on `list` shows the phase, and `gc` can finish an interrupted destroy.
+    """
+    if observed.record is None:
         return None
-    host = seen.host
-    with host.lock(os.path.join(host.home.agent_dir(seen.id), "lock")):
-        before = store.get_record(host, seen.id)
+    host = observed.host
+    with host.lock(os.path.join(host.home.agent_dir(observed.id), "lock")):
+        before = store.get_record(host, observed.id)
         if before.phase != "ready" and store.is_owner_alive(before.owner, not host.is_local):
             raise MngrError(f"another command is at work on {before.name}", "see: mngr list")
         if before.phase == "ready" and (not host.is_local or is_restore_unfinished(host, before)):
@@ -153,35 +168,38 @@ def mark_destroying(ctx: Context, seen: ObservedAgent) -> AgentRecord | None:
 
 
 def _end_agent_processes(ctx: Context, targets: list[ObservedAgent]) -> None:
+    """End the processes of these agents, with one call per host."""
     grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
     by_host: dict[int, tuple[Host, list[str]]] = {}
-    for seen in targets:
-        if seen.record is not None:
-            ctx.hooks.make_step_announcer("destroy", seen.record)("end")
-        by_host.setdefault(id(seen.host), (seen.host, []))[1].append(seen.id)
+    for observed in targets:
+        if observed.record is not None:
+            ctx.hooks.make_step_announcer("destroy", observed.record)("end")
+        by_host.setdefault(id(observed.host), (observed.host, []))[1].append(observed.id)
     for host, ids in by_host.values():
         end_processes(host, ids, grace=grace, reason="")
 
 
 def _save_and_remove(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
-    """Save, take away, bury an agent that is marked and whose processes have ended."""
-    if is_restore_unfinished(host, before):  # half made from a saved state, which still is the better one
+    """Save an agent to the trash and remove it. It is marked already, and its processes have ended."""
+    # A half-restored agent is not worth saving: the saved directory that it was restored from is complete.
+    if is_restore_unfinished(host, before):
         discard_agent(ctx, host, before)
         return Outcome(id=before.id, name=before.name, notes=("it was only half restored; what it is made from stays",))
-    record = before.replace(phase="ready", owner=None)  # as it shall be in the grave
+    record = before.replace(phase="ready", owner=None)  # This is the record that an undestroy restores.
     announce = ctx.hooks.make_step_announcer("destroy", record)
-    grave = os.path.join(ctx.home.trash, record.id)
+    trash_dir = os.path.join(ctx.home.trash, record.id)
     marker = os.path.join(host.home.agent_dir(record.id), SAVED_MARKER)
-    again = os.path.exists(os.path.join(grave, saved_directory.META_FILE)) and host.has_path(marker)
+    is_already_saved = os.path.exists(os.path.join(trash_dir, saved_directory.META_FILE)) and host.has_path(marker)
     try:
         announce("save")
-        # On a second try what is left of the work dir is not the work any more.
-        claimed = is_work_dir_reused(host, record)  # then what is there now is another agent's
-        mine = record.replace(work_dir=f"{record.work_dir}-{record.id[2:8]}") if claimed else record
+        # If another agent uses the work dir by now, its files must be neither saved nor removed.
+        is_reused = is_work_dir_reused(host, record)
+        record_to_save = record.replace(work_dir=f"{record.work_dir}-{record.id[2:8]}") if is_reused else record
+        # On a second attempt the work dir may be half removed, so the first saved directory is the one to keep.
         meta = (
-            saved_directory.load_meta(grave)
-            if again
-            else staging.save_agent(ctx, host, mine, grave, why="destroy", more=PENDING_REMOVAL)
+            saved_directory.load_meta(trash_dir)
+            if is_already_saved
+            else staging.save_agent(ctx, host, record_to_save, trash_dir, why="destroy", extra_meta=PENDING_REMOVAL)
         )
         announce("remove")
     except BaseException:
@@ -189,22 +207,22 @@ def _save_and_remove(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
         raise
     if host.is_local:
         host.write(marker, b"")
-        kept = 0 if claimed else remove_work_dir(host, record)
+        kept_commits = 0 if is_reused else remove_work_dir(host, record)
         announce("bury")
         store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
-        move_agent_files(host, host.home.agent_dir(record.id), os.path.join(grave, saved_directory.AGENT_DIR))
+        move_agent_files(host, host.home.agent_dir(record.id), os.path.join(trash_dir, saved_directory.AGENT_DIR))
     else:
-        kept = remove_from_host(host, record, keeps_work=claimed)
+        kept_commits = remove_from_host(host, record, keeps_work=is_reused)
         announce("bury")
-        confirm_removed(ctx, grave, meta)
+        confirm_removed(ctx, trash_dir, meta)
     store.release_name(ctx.home, record.name, record.id, host)
     store.forget_branch(ctx.home, record)
     ctx.hooks.notify("mngr_destroyed", agent=record)
-    return _make_outcome(record, meta, kept, grave)
+    return _make_outcome(record, meta, kept_commits, trash_dir)
 
 
 def unmark_destroying(host: Host, before: AgentRecord) -> None:
-    """The agent as it was; on a host that is out of reach it stays marked, which can be seen and repeated."""
+    """Write back the record from before the marking. On an unreachable host the agent stays marked."""
     try:
         store.save_record(host, before)
     except Unreachable:
@@ -212,17 +230,18 @@ def unmark_destroying(host: Host, before: AgentRecord) -> None:
 
 
 def remove_from_host(host: Host, record: AgentRecord, *, keeps_work: bool = False) -> int:
-    """Take an agent away from another host, its state being saved; how many commits kept its branch there."""
-    kept = 0
+    """Remove a saved agent from a remote host and return how many unique commits kept its branch there."""
+    kept_commits = 0
     if record.transfer == "worktree" and not keeps_work:
         host.write(os.path.join(host.home.agent_dir(record.id), SAVED_MARKER), b"")
-        kept = remove_work_dir(host, record)
+        kept_commits = remove_work_dir(host, record)
     _remove_remote_files(host, record.id, record.name, "" if keeps_work else staging.get_work_dir_name(host, record))
-    return kept
+    return kept_commits
 
 
-def _remove_remote_files(host: Host, agent_id: str, name: str, work: str) -> None:
-    argv = ["sh", "-c", scripts.read_program("leave.sh"), "leave.sh", host.home.root, agent_id, name, work]
+def _remove_remote_files(host: Host, agent_id: str, name: str, work_dir_name: str) -> None:
+    """Delete the agent's files, name and work dir on a remote host."""
+    argv = ["sh", "-c", scripts.read_program("leave.sh"), "leave.sh", host.home.root, agent_id, name, work_dir_name]
     result = host.run(argv)
     if result.code:
         raise MngrError(
@@ -231,72 +250,76 @@ def _remove_remote_files(host: Host, agent_id: str, name: str, work: str) -> Non
         )
 
 
-def confirm_removed(ctx: Context, grave: str, meta: dict[str, Any]) -> None:
-    """The host has said that the agent is no longer there: from now on it is in its grave only."""
-    saved_directory.write_meta(ctx.local_host, grave, {**meta, "leaving": False})
+def confirm_removed(ctx: Context, trash_dir: str, meta: dict[str, Any]) -> None:
+    """Write to the trash that the host no longer has the agent."""
+    saved_directory.write_meta(ctx.local_host, trash_dir, {**meta, "leaving": False})
 
 
 def is_still_on_host(ctx: Context, meta: dict[str, Any]) -> bool:
-    """Whether an agent that is in its grave is still on its host too; asks the host. Raises Unreachable."""
+    """True when a trashed agent is also still on its host. It asks the host and may raise Unreachable."""
     if not meta.get("leaving"):
         return False
     try:
         host = ctx.get_host(str(meta["record"]["provider"]), str(meta["record"]["host"]))
     except NotFound:
-        return False  # a host that is no longer there has no agents
+        return False  # A host that no longer exists has no agents.
     return host.has_path(host.home.agent_dir(str(meta["id"])))
 
 
 def _finish_interrupted_destroy(ctx: Context, name: str, error: MngrError) -> Outcome | None:
-    """The outcome for an agent whose destroying was cut off just when it was done."""
+    """Return the outcome for an agent that is removed from its host but whose destroy was not confirmed.
+
+    Return None when that is not the case.
+    """
     agent_id = (store.find_id(ctx.home, name) if names.is_agent_name(name) else None) or name
-    grave = os.path.join(ctx.home.trash, agent_id)
+    trash_dir = os.path.join(ctx.home.trash, agent_id)
     if not isinstance(error, NotFound) or not names.is_agent_id(agent_id):
         return None
     try:
-        meta = saved_directory.load_meta(grave)
+        meta = saved_directory.load_meta(trash_dir)
         if not meta.get("leaving") or is_still_on_host(ctx, meta):
             return None
     except (ValueError, MngrError):
         return None
-    confirm_removed(ctx, grave, meta)
+    confirm_removed(ctx, trash_dir, meta)
     store.release_name(ctx.home, str(meta["name"]), agent_id)
-    return Outcome(id=agent_id, name=str(meta["name"]), extra={"grave": grave})
+    return Outcome(id=agent_id, name=str(meta["name"]), extra={"grave": trash_dir})
 
 
-def move_agent_files(host: Host, directory: str, place: str) -> None:
-    """Move an agent's own files: the last act, after which it is no longer there."""
-    if os.path.lexists(place):
-        host.run(["rm", "-rf", "--", place])
+def move_agent_files(host: Host, directory: str, target: str) -> None:
+    """Move an agent's own directory. This is the last step, after which the agent no longer exists there."""
+    if os.path.lexists(target):
+        host.run(["rm", "-rf", "--", target])
     try:
-        os.rename(directory, place)
-    except OSError:  # another file system
-        moved = host.run(["mv", "--", directory, place])
-        if moved.code:
+        os.rename(directory, target)
+    except OSError:  # The target is on another file system.
+        result = host.run(["mv", "--", directory, target])
+        if result.code:
             raise MngrError(
-                f"cannot move {directory} to the graveyard: {moved.error_line}", "check space and permissions"
+                f"cannot move {directory} to the graveyard: {result.error_line}", "check space and permissions"
             ) from None
 
 
-def _make_outcome(record: AgentRecord, meta: dict[str, Any], kept: int, grave: str) -> Outcome:
+def _make_outcome(record: AgentRecord, meta: dict[str, Any], kept_commits: int, trash_dir: str) -> Outcome:
+    """Return the outcome of a destroyed agent, with a note for each thing that a user could miss."""
     name, notes = record.name, []
     if meta["dirty"]:
         notes.append(f"{name} had uncommitted work, saved with the rest: mngr undestroy {name}")
-    if kept:
+    if kept_commits:
         notes.append(
-            f"the branch {record.branch} stays: it holds {_format_commit_count(kept)} that no other branch has"
+            f"the branch {record.branch} stays: it holds {_format_commit_count(kept_commits)} that no other branch has"
         )
     elif meta["unpulled"]:
-        what = _format_commit_count(meta["unpulled"])
-        notes.append(f"{name} had {what} that no other branch has, saved with the rest: mngr undestroy {name}")
+        commits = _format_commit_count(meta["unpulled"])
+        notes.append(f"{name} had {commits} that no other branch has, saved with the rest: mngr undestroy {name}")
     if meta["ignored_bytes"]:
         notes.append(f"{name} had {format_size(meta['ignored_bytes'])} of ignored files, which are not kept")
     extra = {
         "dirty": meta["dirty"],
         "unpulled": meta["unpulled"],
-        "branch_kept": record.branch if kept else None,
+        "branch_kept": record.branch if kept_commits else None,
         "ignored_bytes": meta["ignored_bytes"],
-        "grave": grave,
+        "grave": trash_dir,
     }
     return Outcome(id=record.id, name=name, extra=extra, notes=tuple(notes))
 
@@ -305,9 +328,9 @@ def _format_commit_count(count: int) -> str:
     return "1 commit" if count == 1 else f"{count} commits"
 
 
-def format_size(count: int) -> str:
-    """Bytes as people read them."""
-    amount = float(count)
+def format_size(size: int) -> str:
+    """Return a number of bytes as text with a unit, such as `12 MB`."""
+    amount = float(size)
     for unit in ("bytes", "KB", "MB"):
         if amount < 1024:
             return f"{amount:.0f} {unit}"
@@ -315,11 +338,15 @@ def format_size(count: int) -> str:
     return f"{amount:.1f} GB"
 
 
-def _trash_damaged(ctx: Context, seen: ObservedAgent) -> Outcome:
-    """Without a record nobody knows what is the agent's: its files are put away, all else is named and left."""
-    host, agent_id = seen.host, seen.id
-    directory, grave = host.home.agent_dir(agent_id), os.path.join(ctx.home.trash, agent_id)
-    work = _find_work_dir(host, directory)
+def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:
+    """Move the files of an agent without a readable record to the trash.
+
+    Without the record mngr does not know which work dir or branch is the agent's, so it reports the work dir and
+    leaves it.
+    """
+    host, agent_id = observed.host, observed.id
+    directory, trash_dir = host.home.agent_dir(agent_id), os.path.join(ctx.home.trash, agent_id)
+    work_dir = _find_work_dir(host, directory)
     meta: dict[str, Any] = {
         "v": 1,
         "id": agent_id,
@@ -329,28 +356,28 @@ def _trash_damaged(ctx: Context, seen: ObservedAgent) -> Outcome:
         "record": None,
         "saved": "none",
     }
-    meta.update(dirty=False, unpulled=0, ignored_bytes=0, damage=seen.damage, work_dir=work)
-    with staging.StagingHome(ctx) as here:
+    meta.update(dirty=False, unpulled=0, ignored_bytes=0, damage=observed.damage, work_dir=work_dir)
+    with staging.StagingHome(ctx) as staging_home:
         if not host.is_local:
-            staging.copy_agent_files_here(host, agent_id, here)
-            directory = here.host.home.agent_dir(agent_id)
-        os.makedirs(grave, mode=0o700, exist_ok=True)
-        saved_directory.write_meta(ctx.local_host, grave, meta)
-        move_agent_files(ctx.local_host, directory, os.path.join(grave, saved_directory.AGENT_DIR))
+            staging.copy_agent_files_here(host, agent_id, staging_home)
+            directory = staging_home.host.home.agent_dir(agent_id)
+        os.makedirs(trash_dir, mode=0o700, exist_ok=True)
+        saved_directory.write_meta(ctx.local_host, trash_dir, meta)
+        move_agent_files(ctx.local_host, directory, os.path.join(trash_dir, saved_directory.AGENT_DIR))
     if not host.is_local:
         _remove_remote_files(host, agent_id, "", "")
     for name in store.list_names(ctx.home):
         store.release_name(ctx.home, name, agent_id, host)
-    notes = (f"its work dir was not touched: {work}",) if work else ()
-    extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": grave}
+    notes = (f"its work dir was not touched: {work_dir}",) if work_dir else ()
+    extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": trash_dir}
     return Outcome(id=agent_id, name=agent_id, extra=extra, notes=notes)
 
 
 def _find_work_dir(host: Host, directory: str) -> str | None:
-    """What the agent's own variables say."""
+    """Return the work dir from the agent's env file, or None if there is none or it does not exist."""
     try:
         text = host.read(os.path.join(directory, "env")).decode("utf-8", "replace")
     except MngrError:
         return None
-    found = text.rpartition("\nexport MNGR_WORK_DIR=")[2].partition("\n")[0].strip("'")
-    return found if found and host.has_path(found) else None
+    work_dir = text.rpartition("\nexport MNGR_WORK_DIR=")[2].partition("\n")[0].strip("'")
+    return work_dir if work_dir and host.has_path(work_dir) else None

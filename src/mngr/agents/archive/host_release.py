@@ -1,4 +1,4 @@
-"""`release`: a host that was made for some agents goes when they are done; all that they are is in the graveyard then."""
+"""`release`: moves a run's agents on a host to the trash and destroys the host that was created for them."""
 
 from __future__ import annotations
 
@@ -16,52 +16,60 @@ _HAS_NO_FILES = '[ -z "$(find "$1" ! -type d ! -name agent.json.new | head -n 1)
 
 
 def release_host(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
-    """Take a host away whose agents all have this label; their names. MngrError when it stays, with those that could not be saved."""
+    """Destroy a host whose agents all have this label, and return the names of the agents moved to the trash.
+
+    Raise MngrError when the host stays because an agent could not be saved or has another label.
+    """
     try:
         return _save_agents_and_destroy(ctx, provider, name, label)
-    except NotFound:  # another command was faster
+    except NotFound:  # Another command has destroyed the host already.
         return []
 
 
 def _save_agents_and_destroy(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
+    """Move the labelled agents to the trash, delete their clean rooms, and destroy the host."""
     try:
-        found = removal.list_agents_to_destroy(ctx, provider, name)
+        agents = removal.list_agents_to_destroy(ctx, provider, name)
     except HostGone:
-        found = []
-    strangers = [seen for seen in found if not _has_label(seen, label) and not _is_empty_directory(seen)]
-    ours = [seen for seen in found if _has_label(seen, label)]
-    kept = []
-    for seen in ours:
-        if seen.record is not None and (_has_label(seen, CLEAN_ROOM_LABEL) or _is_create_interrupted(seen.record)):
-            discard_agent(ctx, seen.host, seen.record)
+        agents = []
+    others = [agent for agent in agents if not _has_label(agent, label) and not _is_empty_directory(agent)]
+    labelled = [agent for agent in agents if _has_label(agent, label)]
+    to_save = []
+    for agent in labelled:
+        if agent.record is not None and (_has_label(agent, CLEAN_ROOM_LABEL) or _is_create_interrupted(agent.record)):
+            discard_agent(ctx, agent.host, agent.record)
         else:
-            kept.append(seen)
-    outcomes = move_to_trash(ctx, kept)
+            to_save.append(agent)
+    outcomes = move_to_trash(ctx, to_save)
     for outcome in outcomes:
         if not outcome.ok:
             raise MngrError(f"{name} stays, for {outcome.name} could not be put away: {outcome.error}", outcome.hint)
-    if strangers:
-        other = strangers[0].record.name if strangers[0].record else strangers[0].id
+    if others:
+        other_name = others[0].record.name if others[0].record else others[0].id
         raise MngrError(
-            f"{name} stays, for {other} is on it too", f"when that is done: mngr destroy @{name}.{provider}"
+            f"{name} stays, for {other_name} is on it too", f"when that is done: mngr destroy @{name}.{provider}"
         )
     removal.destroy_host(ctx, provider, name)
     return [outcome.name for outcome in outcomes]
 
 
-def _has_label(seen: ObservedAgent, label: tuple[str, str]) -> bool:
-    return seen.record is not None and seen.record.labels.get(label[0]) == label[1]
+def _has_label(agent: ObservedAgent, label: tuple[str, str]) -> bool:
+    """True when the agent's record has this label with this value."""
+    return agent.record is not None and agent.record.labels.get(label[0]) == label[1]
 
 
 def _is_create_interrupted(record: AgentRecord) -> bool:
-    """Whether its making was cut off, be it ours: who gives a host back makes nobody there any more."""
-    is_ours = store.is_this_process(record.owner)
-    return record.phase == "creating" and (is_ours or not store.is_owner_alive(record.owner, elsewhere=True))
+    """True when the agent's create was interrupted, or belongs to this process.
+
+    A process that releases a host no longer creates agents on it, so its own unfinished creates count too.
+    """
+    is_own = store.is_this_process(record.owner)
+    return record.phase == "creating" and (is_own or not store.is_owner_alive(record.owner, elsewhere=True))
 
 
-def _is_empty_directory(seen: ObservedAgent) -> bool:
-    """Whether it was cut off before its record was written: there is a directory, and no file in it."""
+def _is_empty_directory(agent: ObservedAgent) -> bool:
+    """True when the create was interrupted before the record was written: the directory holds no file."""
     return (
-        seen.record is None
-        and seen.host.run(["sh", "-c", _HAS_NO_FILES, "empty", seen.host.home.agent_dir(seen.id)]).code == 0
+        agent.record is None
+        and agent.host.run(["sh", "-c", _HAS_NO_FILES, "empty", agent.host.home.agent_dir(agent.id)]).code == 0
     )

@@ -1,4 +1,4 @@
-"""Snapshots of hosts: what a new host of the same provider can be made from. Agents have snapshots of their own."""
+"""Snapshots of hosts, from which a provider can create new hosts. Snapshots of agents are in `snapshot.py`."""
 
 from __future__ import annotations
 
@@ -18,34 +18,44 @@ from mngr.host.protocol import PartialSnapshotProvider
 _STARTED_FILE = "begun.json"
 
 
-def save_host_snapshot(ctx: Context, word: str, place: str) -> None:
-    """Write a snapshot of the host that `word` names to `place` in one step; MngrError when it can have none."""
-    _, found = hosts.split_agents_and_hosts(ctx, [word])
-    provider, name = found[word]
-    makes: Any = ctx.get_provider(provider)
-    if not makes.can_snapshot_hosts:
+def save_host_snapshot(ctx: Context, address: str, snapshot_dir: str) -> None:
+    """Save a snapshot of the host at `address` to `snapshot_dir`, which appears only when it is complete.
+
+    Raise MngrError when the provider cannot snapshot hosts.
+    """
+    _, host_addresses = hosts.split_agents_and_hosts(ctx, [address])
+    provider, name = host_addresses[address]
+    host_provider: Any = ctx.get_provider(provider)
+    if not host_provider.can_snapshot_hosts:
         raise MngrError(f"{provider} hosts have no snapshots", "keep its agents, each with: mngr snapshot create NAME")
     ctx.get_host(provider, name)
-    part = place + saved_directory.PARTIAL_SUFFIX
+    partial_dir = snapshot_dir + saved_directory.PARTIAL_SUFFIX
     try:
-        os.makedirs(part, mode=0o700)
+        os.makedirs(partial_dir, mode=0o700)
     except FileExistsError:
         raise MngrError(
-            f"a snapshot called {os.path.basename(place)!r} was cut off, or is just being made",
+            f"a snapshot called {os.path.basename(snapshot_dir)!r} was cut off, or is just being made",
             "choose another name, or clean up first: mngr gc",
         ) from None
     try:
-        ctx.local_host.write(os.path.join(part, saving.OWNER_FILE), json.dumps(store.describe_this_process()).encode())
-        begun = makes.find_partial_snapshot(name, part) if isinstance(makes, PartialSnapshotProvider) else None
-        if begun is not None:
+        ctx.local_host.write(
+            os.path.join(partial_dir, saving.OWNER_FILE), json.dumps(store.describe_this_process()).encode()
+        )
+        started = (
+            host_provider.find_partial_snapshot(name, partial_dir)
+            if isinstance(host_provider, PartialSnapshotProvider)
+            else None
+        )
+        if started is not None:
             ctx.local_host.write(
-                os.path.join(part, _STARTED_FILE), json.dumps({"provider": provider, **begun}).encode()
+                os.path.join(partial_dir, _STARTED_FILE), json.dumps({"provider": provider, **started}).encode()
             )
-        facts = makes.save_snapshot(name, part)
+        facts = host_provider.save_snapshot(name, partial_dir)
     except BaseException as error:
-        if not isinstance(error, MngrError):  # else nothing was made
-            undo_partial_snapshot(ctx, part)
-        ctx.local_host.run(["rm", "-rf", "--", part])
+        # After a MngrError there is nothing to undo: the provider has created nothing.
+        if not isinstance(error, MngrError):
+            undo_partial_snapshot(ctx, partial_dir)
+        ctx.local_host.run(["rm", "-rf", "--", partial_dir])
         raise
     meta = {
         "v": 1,
@@ -54,30 +64,32 @@ def save_host_snapshot(ctx: Context, word: str, place: str) -> None:
         "at": clock.format_timestamp(),
         "why": "snapshot",
     }
-    saved_directory.write_meta(ctx.local_host, part, {**meta, "record": None, "host": {"provider": provider, **facts}})
-    saving.rename_to_final(ctx.local_host, part, place)
-    ctx.local_host.run(["rm", "-f", "--", os.path.join(place, _STARTED_FILE)])
+    saved_directory.write_meta(
+        ctx.local_host, partial_dir, {**meta, "record": None, "host": {"provider": provider, **facts}}
+    )
+    saving.rename_to_final(ctx.local_host, partial_dir, snapshot_dir)
+    ctx.local_host.run(["rm", "-f", "--", os.path.join(snapshot_dir, _STARTED_FILE)])
 
 
-def undo_partial_snapshot(ctx: Context, part: str) -> None:
-    """Have a provider delete what a snapshot that was cut off made outside of its place."""
+def undo_partial_snapshot(ctx: Context, partial_dir: str) -> None:
+    """Have the provider delete what an interrupted snapshot created outside of its directory."""
     try:
-        with open(os.path.join(part, _STARTED_FILE), encoding="utf-8") as file:
+        with open(os.path.join(partial_dir, _STARTED_FILE), encoding="utf-8") as file:
             delete_provider_snapshot(ctx, {"host": json.load(file)})
     except (FileNotFoundError, NotADirectoryError, ValueError):
         pass
 
 
 def delete_provider_snapshot(ctx: Context, meta: dict[str, Any]) -> None:
-    """Delete what the provider keeps for a snapshot, if it is one of a host."""
+    """Have the provider delete its part of a host snapshot. Do nothing for a snapshot of an agent."""
     facts = meta.get("host")
     if facts:
-        makes: Any = ctx.get_provider(str(facts["provider"]))
-        makes.delete_snapshot(facts)
+        host_provider: Any = ctx.get_provider(str(facts["provider"]))
+        host_provider.delete_snapshot(facts)
 
 
 def check_agent_snapshot(name: str, meta: dict[str, Any]) -> None:
-    """MngrError when an agent is to be made from a snapshot of a host."""
+    """Raise MngrError when the snapshot is one of a host, not of an agent."""
     facts = meta.get("host")
     if facts:
         raise MngrError(

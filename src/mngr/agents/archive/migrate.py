@@ -1,4 +1,4 @@
-"""`migrate`: an agent to another host, with all its work and its conversation. At every moment one of it is whole."""
+"""`migrate`: moves an agent to another host with its work and conversation. One copy is complete at all times."""
 
 from __future__ import annotations
 
@@ -35,49 +35,56 @@ from mngr.host.protocol import Host
 
 
 def migrate(ctx: Context, agent: str, address: str) -> AgentRecord:
-    """Stop it, make it on the other host with the same id and name, start it if it ran, then take it away here.
+    """Move the agent to another host under the same id and name, and return its new record.
 
-    Until its name points to the other host it is whole where it was; what an interruption leaves there, `gc` puts away.
+    mngr stops the agent, creates it on the other host, starts it there if it was running, and removes the old copy.
+    Until the agent's name points to the other host, the old copy stays complete. After an interruption, `gc` removes
+    the leftovers.
     """
-    seen = find.observe_agent(ctx, agent)
-    record = get_record(seen)
+    observed = find.observe_agent(ctx, agent)
+    record = get_record(observed)
     target = get_target_host(ctx, address, record.name)
-    if (target.provider, target.name) == (seen.host.provider, seen.host.name):
+    if (target.provider, target.name) == (observed.host.provider, observed.host.name):
         raise MngrError(f"{record.name} is on {target.name} already", "name another host")
     if record.phase == "creating":
-        raise MngrError(f"{record.name} was never finished ({seen.state.reason})", "clean it up with: mngr gc")
-    grave = os.path.join(ctx.home.trash, record.id)
+        raise MngrError(f"{record.name} was never finished ({observed.state.reason})", "clean it up with: mngr gc")
+    trash_dir = os.path.join(ctx.home.trash, record.id)
     announce = ctx.hooks.make_step_announcer("migrate", record)
     announce("mark")
-    arrived = _find_migrated(ctx, target, record)
-    before = mark_destroying(ctx, seen)
-    assert before is not None
-    is_live = seen.state.state in LIVE_STATES or (before.phase == "destroying" and _was_running(grave))
-    if arrived is None:
-        _check_not_half_destroyed(seen.host, before)
+    migrated = _find_migrated(ctx, target, record)
+    old_record = mark_destroying(ctx, observed)
+    assert old_record is not None
+    is_live = observed.state.state in LIVE_STATES or (old_record.phase == "destroying" and _was_running(trash_dir))
+    if migrated is None:
+        _check_not_half_destroyed(observed.host, old_record)
         announce("end")
         grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
-        end_processes(seen.host, [record.id], grace=grace, reason="")
-        arrived = _move_to_host(ctx, seen, before.replace(phase="ready", owner=None), target, grave, is_live)
+        end_processes(observed.host, [record.id], grace=grace, reason="")
+        migrated = _move_to_host(
+            ctx, observed, old_record.replace(phase="ready", owner=None), target, trash_dir, is_live
+        )
     store.move_name(ctx.home, record.name, record.id, target)
     announce("remove")
-    _remove_from_source(ctx, seen.host, record, target, grave)
-    return arrived
+    _remove_from_source(ctx, observed.host, record, target, trash_dir)
+    return migrated
 
 
 def _find_migrated(ctx: Context, target: Host, record: AgentRecord) -> AgentRecord | None:
-    """What an interrupted migrate left on the other host, if it is whole; what is half made there is taken away."""
-    for there in listing.observe_host(ctx, target, [record.id]):
-        if there.record is not None and there.record.phase == "ready" and record.phase == "destroying":
-            return there.record
-        if there.record is None or there.record.phase != "creating" or there.evidence.is_owner_alive:
+    """Return the agent's record on the target host if an interrupted migrate has completed it there, else None.
+
+    A half-created agent on the target host is deleted. Any other agent with the same id raises AgentExists.
+    """
+    for on_target in listing.observe_host(ctx, target, [record.id]):
+        if on_target.record is not None and on_target.record.phase == "ready" and record.phase == "destroying":
+            return on_target.record
+        if on_target.record is None or on_target.record.phase != "creating" or on_target.evidence.is_owner_alive:
             raise store.AgentExists(record.id)
-        discard_agent(ctx, target, there.record)
+        discard_agent(ctx, target, on_target.record)
     return None
 
 
 def _check_not_half_destroyed(host: Host, record: AgentRecord) -> None:
-    """MngrError when a destroy was interrupted that had begun to take things away."""
+    """Raise MngrError when an interrupted destroy had already begun to remove the agent."""
     if record.phase == "destroying" and host.has_path(os.path.join(host.home.agent_dir(record.id), SAVED_MARKER)):
         raise MngrError(
             f"{record.name} is half destroyed",
@@ -85,43 +92,43 @@ def _check_not_half_destroyed(host: Host, record: AgentRecord) -> None:
         )
 
 
-def _was_running(grave: str) -> bool:
-    """Whether the agent ran when an interrupted migrate saved it."""
+def _was_running(trash_dir: str) -> bool:
+    """True when the agent was running while an interrupted migrate saved it."""
     try:
-        return bool(saved_directory.load_meta(grave).get("was_running"))
+        return bool(saved_directory.load_meta(trash_dir).get("was_running"))
     except ValueError:
         return False
 
 
 def _move_to_host(
-    ctx: Context, seen: ObservedAgent, record: AgentRecord, target: Host, grave: str, is_live: bool
+    ctx: Context, observed: ObservedAgent, record: AgentRecord, target: Host, trash_dir: str, is_live: bool
 ) -> AgentRecord:
-    """The agent on the other host; when that fails, it is again as it was."""
+    """Save the agent, restore it on the target host and return its record there. On failure, undo everything."""
     announce = ctx.hooks.make_step_announcer("migrate", record)
-    wish = RestoreRequest(
+    request = RestoreRequest(
         operation="migrate", name=record.name, host=target, agent_id=record.id, has_name=True, set_up=True
     )
     try:
         announce("save")
         meta = staging.save_agent(
             ctx,
-            seen.host,
+            observed.host,
             record,
-            grave,
+            trash_dir,
             why="migrate",
             agent_files=True,
             was_running=is_live,
-            more=PENDING_REMOVAL,
+            extra_meta=PENDING_REMOVAL,
         )
     except BaseException:
-        _undo_migrate(ctx, seen, record, is_live)
+        _undo_migrate(ctx, observed, record, is_live)
         raise
     try:
-        return start_restored(ctx, restore_agent(ctx, grave, meta, wish), start=is_live)
+        return start_restored(ctx, restore_agent(ctx, trash_dir, meta, request), start=is_live)
     except BaseException as error:
         if _is_target_clean(ctx, target, record, error):
-            _undo_migrate(ctx, seen, record, is_live)
-            remove_saved_directory(ctx, grave)
+            _undo_migrate(ctx, observed, record, is_live)
+            remove_saved_directory(ctx, trash_dir)
         else:
             ctx.note(
                 f"whether {record.name} arrived on {target.name} is not known; when that answers again: "
@@ -131,43 +138,43 @@ def _move_to_host(
 
 
 def _is_target_clean(ctx: Context, target: Host, record: AgentRecord, error: BaseException) -> bool:
-    """Whether it is sure that nothing of the agent is on the other host, or that what is there is not ours."""
+    """True when the target host certainly has nothing of this migration."""
     if isinstance(error, store.AgentExists):
         return True
     if not target.is_local and registry.find_facts(ctx.home, target.provider, target.name) is None:
-        return True  # it was made for this agent, and is gone
+        return True  # The host was created for this agent and is destroyed by now.
     try:
         return not target.has_path(target.home.agent_dir(record.id))
     except Unreachable:
         return False
 
 
-def _undo_migrate(ctx: Context, seen: ObservedAgent, record: AgentRecord, is_live: bool) -> None:
-    """The agent as it was before, running if it ran."""
-    unmark_destroying(seen.host, record)
+def _undo_migrate(ctx: Context, observed: ObservedAgent, record: AgentRecord, is_live: bool) -> None:
+    """Unmark the agent on its old host, and start it again if it was running."""
+    unmark_destroying(observed.host, record)
     if not is_live:
         return
     try:
-        start_agent(ctx, seen.host, record)
+        start_agent(ctx, observed.host, record)
     except MngrError as error:
         ctx.note(f"{record.name} is stopped, and could not be started again: {error.message}")
 
 
-def _remove_from_source(ctx: Context, host: Host, record: AgentRecord, target: Host, grave: str) -> None:
-    """Take away what is left where it was; it is safe on the other host by now."""
+def _remove_from_source(ctx: Context, host: Host, record: AgentRecord, target: Host, trash_dir: str) -> None:
+    """Remove the agent from its old host, now that it is complete on the target host."""
     directory = host.home.agent_dir(record.id)
     try:
         finish_restore(target, record)
         if host.is_local:
-            os.makedirs(grave, mode=0o700, exist_ok=True)
+            os.makedirs(trash_dir, mode=0o700, exist_ok=True)
             host.write(os.path.join(directory, SAVED_MARKER), b"")
             remove_work_dir(host, record)
-            move_agent_files(host, directory, os.path.join(grave, saved_directory.AGENT_DIR))
+            move_agent_files(host, directory, os.path.join(trash_dir, saved_directory.AGENT_DIR))
         else:
             remove_from_host(host, record)
             removal.destroy_empty_hosts(ctx, [host])
     except MngrError as error:
         ctx.note(f"what is left of {record.name} on {host.name} stays until mngr gc: {error.message}")
         return
-    if os.path.isdir(grave):
-        remove_saved_directory(ctx, grave)
+    if os.path.isdir(trash_dir):
+        remove_saved_directory(ctx, trash_dir)

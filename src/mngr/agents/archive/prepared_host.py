@@ -1,4 +1,4 @@
-"""`prepare`: a snapshot of a host that has the project and what its set-up makes, so that others need not make it again."""
+"""`prepare`: snapshots a host with the project and its set-up results, so that new hosts need not repeat the set-up."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from mngr.host import store
 
 
 def snapshot_prepared_host(ctx: Context, request: CreateRequest, snapshot: str) -> str:
-    """Make a host as `request` says, with a room in place of an agent; snapshot it without the room; it is gone then."""
-    room = request.replace(
+    """Create a host as requested, snapshot it, destroy it, and return the snapshot's name.
+
+    A clean room takes the place of the agent, so that the project and its set-up get onto the host. The clean room is
+    deleted before the snapshot.
+    """
+    clean_room_request = request.replace(
         kind="command",
         args=["true"],
         dirty="ignore",
@@ -24,12 +28,12 @@ def snapshot_prepared_host(ctx: Context, request: CreateRequest, snapshot: str) 
     )
     name = find.parse_address(ctx, request.address or "").name
     assert name is not None
-    if store.find_id(ctx.home, name) is not None:  # of a preparation that was cut off
+    if store.find_id(ctx.home, name) is not None:  # An interrupted prepare left this clean room.
         discard_clean_rooms(ctx, [name])
-    made = create_agents(ctx, room)[0]
-    if isinstance(made, Exception):
-        raise made
-    host, record = find.get_agent(ctx, made.id)
+    created = create_agents(ctx, clean_room_request)[0]
+    if isinstance(created, Exception):
+        raise created
+    host, record = find.get_agent(ctx, created.id)
     try:
         discard_agent(ctx, host, record)
         return create_snapshot(ctx, f"@{host.name}.{host.provider}", snapshot).name

@@ -1,4 +1,4 @@
-"""Snapshots: an agent's whole state under a name, and agents made from it."""
+"""Snapshots: save an agent's whole state under a name, and create agents from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mngr.host.protocol import Host
 
 
 class Snapshot(Struct):
-    """A kept state."""
+    """A saved state of an agent or a host, under a name."""
 
     name: str
     agent: str
@@ -42,57 +42,57 @@ class Snapshot(Struct):
     meta: dict[str, Any] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """Return the fields that `--json` shows."""
         return {name: getattr(self, name) for name in self._fields if name != "meta"}
 
 
 def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapshot:
-    """Keep an agent's state, or that of a host (`@HOST`), as it is now; it may run meanwhile."""
+    """Save the current state of an agent or of a host (`@HOST`). The agent may be running meanwhile."""
     if agent.startswith("@"):
-        name, place = _reserve_snapshot_path(ctx, name, agent[1:].partition(".")[0].lower())
-        host_snapshots.save_host_snapshot(ctx, agent, place)
+        name, snapshot_dir = _reserve_snapshot_path(ctx, name, agent[1:].partition(".")[0].lower())
+        host_snapshots.save_host_snapshot(ctx, agent, snapshot_dir)
         return get_snapshot(ctx, name)
-    seen = find.observe_agent(ctx, agent)
-    host, record = find.get_agent(ctx, seen.id)
+    observed = find.observe_agent(ctx, agent)
+    host, record = find.get_agent(ctx, observed.id)
     if record.phase != "ready":
-        raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
-    name, place = _reserve_snapshot_path(ctx, name, record.name)
-    is_live = seen.state.state in LIVE_STATES
-    staging.save_agent(ctx, host, record, place, why="snapshot", agent_files=True, was_running=is_live)
+        raise MngrError(f"{record.name} is not whole ({observed.state.reason})", "see: mngr list")
+    name, snapshot_dir = _reserve_snapshot_path(ctx, name, record.name)
+    is_live = observed.state.state in LIVE_STATES
+    staging.save_agent(ctx, host, record, snapshot_dir, why="snapshot", agent_files=True, was_running=is_live)
     return get_snapshot(ctx, name)
 
 
-def _reserve_snapshot_path(ctx: Context, name: str | None, of: str) -> tuple[str, str]:
-    """Name and place of a new snapshot."""
+def _reserve_snapshot_path(ctx: Context, name: str | None, source_name: str) -> tuple[str, str]:
+    """Return the name and directory of a new snapshot. Raise MngrError when the name is taken."""
     ctx.home.create()
-    name = names.check_name(name or f"{of[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
-    place = os.path.join(ctx.home.snapshots, name)
-    if os.path.lexists(place):
+    name = names.check_name(name or f"{source_name[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
+    snapshot_dir = os.path.join(ctx.home.snapshots, name)
+    if os.path.lexists(snapshot_dir):
         raise MngrError(
             f"there is already a snapshot called {name!r}",
             f"choose another name, or: mngr snapshot destroy {name}",
         )
-    return name, place
+    return name, snapshot_dir
 
 
 def list_snapshots(ctx: Context) -> list[Snapshot]:
-    """All of them, the latest last."""
+    """Return all readable snapshots, the latest last."""
     if not ctx.home.exists() or not os.path.isdir(ctx.home.snapshots):
         return []
-    found = []
+    snapshots = []
     for name in os.listdir(ctx.home.snapshots):
         if names.is_agent_name(name):
             try:
-                found.append(get_snapshot(ctx, name))
+                snapshots.append(get_snapshot(ctx, name))
             except MngrError:
                 continue
-    return sorted(found, key=lambda s: (s.created_at, s.name))
+    return sorted(snapshots, key=lambda snapshot: (snapshot.created_at, snapshot.name))
 
 
 def get_snapshot(ctx: Context, name: str) -> Snapshot:
-    """One by name; raises NotFound."""
-    place = os.path.join(ctx.home.snapshots, name)
-    if not names.is_agent_name(name) or not os.path.isdir(place):
+    """Return the snapshot with this name. Raise NotFound, or MngrError when it is damaged."""
+    snapshot_dir = os.path.join(ctx.home.snapshots, name)
+    if not names.is_agent_name(name) or not os.path.isdir(snapshot_dir):
         known = (
             [n for n in os.listdir(ctx.home.snapshots) if names.is_agent_name(n)]
             if os.path.isdir(ctx.home.snapshots)
@@ -100,9 +100,9 @@ def get_snapshot(ctx: Context, name: str) -> Snapshot:
         )
         raise NotFound(f"there is no snapshot {name!r}", suggest_closest(name, known) or "see: mngr snapshot list")
     try:
-        meta = saved_directory.load_meta(place)
+        meta = saved_directory.load_meta(snapshot_dir)
     except ValueError as error:
-        raise MngrError(f"the snapshot {name} is damaged: {error}", f"look at it in {place}") from None
+        raise MngrError(f"the snapshot {name} is damaged: {error}", f"look at it in {snapshot_dir}") from None
     record = meta.get("record") or {}
     return Snapshot(
         name=name,
@@ -114,27 +114,31 @@ def get_snapshot(ctx: Context, name: str) -> Snapshot:
         created_at=str(meta.get("at")),
         was_running=bool(meta.get("was_running")),
         dirty=bool(meta.get("dirty")),
-        place=place,
+        place=snapshot_dir,
         meta=meta,
     )
 
 
 def restore_snapshot(ctx: Context, name: str, address: str | None = None, *, start: bool = True) -> AgentRecord:
-    """A new agent from a snapshot, called as asked, else as the one it was taken of if that name is free."""
+    """Create a new agent from a snapshot.
+
+    Without a name in `address`, the agent gets the name of the original agent or of the snapshot, whichever is free.
+    If neither is free, it gets the original name with a number.
+    """
     snapshot = get_snapshot(ctx, name)
     host_snapshots.check_agent_snapshot(name, snapshot.meta)
-    wanted, host = parse_new_address(ctx, address) if address is not None else (None, None)
-    if wanted is None:
-        wanted = next((n for n in (snapshot.agent, name) if _is_name_free(ctx, n)), None)
-    wanted = wanted or number_name(ctx, snapshot.agent)
+    new_name, host = parse_new_address(ctx, address) if address is not None else (None, None)
+    if new_name is None:
+        new_name = next((n for n in (snapshot.agent, name) if _is_name_free(ctx, n)), None)
+    new_name = new_name or number_name(ctx, snapshot.agent)
     return create_from_saved(
-        ctx, snapshot.place, snapshot.meta, wanted, host, operation="snapshot restore", start=start
+        ctx, snapshot.place, snapshot.meta, new_name, host, operation="snapshot restore", start=start
     )
 
 
 def create_from_saved(
     ctx: Context,
-    place: str,
+    saved_dir: str,
     meta: dict[str, Any],
     name: str,
     host: Host | None,
@@ -142,24 +146,24 @@ def create_from_saved(
     operation: str,
     start: bool,
 ) -> AgentRecord:
-    """A second agent from saved state, on a branch of its own; what cannot start does not stay."""
-    wish = RestoreRequest(
+    """Create a second agent from a saved directory, on its own branch. Discard it if it cannot start."""
+    request = RestoreRequest(
         operation=operation,
         name=name,
-        host=host or get_former_host(ctx, place, meta, operation),
+        host=host or get_former_host(ctx, saved_dir, meta, operation),
         is_former_host=host is None,
         branch=f"mngr/{name}",
         set_up=True,
     )
-    record = start_restored(ctx, restore_agent(ctx, place, meta, wish), start=start)
+    record = start_restored(ctx, restore_agent(ctx, saved_dir, meta, request), start=start)
     finish_restore(ctx.get_host(record.provider, record.host), record)
     return record
 
 
-def start_restored(ctx: Context, made: RestoredAgent, *, start: bool) -> AgentRecord:
-    """Start what was restored; what cannot start does not stay."""
-    record = made.record
-    for note in made.notes:
+def start_restored(ctx: Context, restored: RestoredAgent, *, start: bool) -> AgentRecord:
+    """Print the notes of a restored agent, start it if asked, and return its record. Discard it if it cannot start."""
+    record = restored.record
+    for note in restored.notes:
         ctx.note(note)
     host = ctx.get_host(record.provider, record.host)
     if start:
@@ -176,17 +180,17 @@ def start_restored(ctx: Context, made: RestoredAgent, *, start: bool) -> AgentRe
 
 
 def parse_new_address(ctx: Context, address: str) -> tuple[str | None, Host | None]:
-    """Name and host in the address of a new agent; None for what is not said."""
-    wanted = find.parse_address(ctx, address)
-    if wanted.path is not None:
+    """Return the name and the host in the address of a new agent, each None if the address does not give it."""
+    parsed = find.parse_address(ctx, address)
+    if parsed.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
-    if wanted.name is not None and not _is_name_free(ctx, names.check_name(wanted.name)):
-        raise MngrError(f"there is already an agent called {wanted.name!r}", "choose another name")
-    return wanted.name, choose_former_host(ctx, wanted) if wanted.host or wanted.provider else None
+    if parsed.name is not None and not _is_name_free(ctx, names.check_name(parsed.name)):
+        raise MngrError(f"there is already an agent called {parsed.name!r}", "choose another name")
+    return parsed.name, choose_former_host(ctx, parsed) if parsed.host or parsed.provider else None
 
 
 def number_name(ctx: Context, name: str) -> str:
-    """`name` with the first number that makes it new."""
+    """Return `name` with the first number, from 2 on, that makes it a free name."""
     number = 2
     while not _is_name_free(ctx, f"{name[:58]}-{number}"):
         number += 1
@@ -194,12 +198,13 @@ def number_name(ctx: Context, name: str) -> str:
 
 
 def _is_name_free(ctx: Context, name: str) -> bool:
+    """True when no existing agent has this name."""
     holder = store.find_id(ctx.home, name)
     return holder is None or not is_name_in_use(ctx, name, holder)
 
 
 def destroy_snapshots(ctx: Context, wanted: list[str]) -> list[Outcome]:
-    """Delete snapshots for good."""
+    """Delete snapshots permanently, and return an outcome for each."""
     outcomes = []
     for name in wanted:
         try:

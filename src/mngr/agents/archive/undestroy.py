@@ -1,4 +1,4 @@
-"""`undestroy`: bring an agent back from the graveyard."""
+"""`undestroy`: restores an agent from the trash."""
 
 from __future__ import annotations
 
@@ -29,91 +29,104 @@ def undestroy(
     on: str | None = None,
     set_up: bool = False,
 ) -> list[Outcome]:
-    """Bring agents back, stopped, each exactly as it was, on the host it was on or on another; `set_up` makes ignored files anew."""
+    """Restore destroyed agents, stopped and exactly as they were, and return an outcome for each.
+
+    Each agent returns to its former host, or to the host at the address `on`. With `set_up` the project's set-up runs,
+    which creates its ignored files again.
+    """
     if new_name is not None and len(wanted) != 1:
         raise UsageError("--as is for one agent", "bring the others back on their own")
-    graves = list_trash(ctx)
+    trash = list_trash(ctx)
     host = get_target_host(ctx, on) if on is not None else None
     outcomes = []
-    for text in wanted:
+    for name in wanted:
         try:
-            outcomes.append(_undestroy_agent(ctx, get_trashed_agent(graves, text), new_name, host, set_up))
+            outcomes.append(_undestroy_agent(ctx, get_trashed_agent(trash, name), new_name, host, set_up))
         except MngrError as error:
-            outcomes.append(make_failed_outcome(text, error))
+            outcomes.append(make_failed_outcome(name, error))
     return outcomes
 
 
-def get_target_host(ctx: Context, text: str, name: str | None = None) -> Host:
-    """The host that an address without a name, or with this one, stands for; it is ready for agents afterwards."""
-    wanted = find.parse_address(ctx, text)
-    if wanted.name not in (None, name) or wanted.path is not None or not (wanted.host or wanted.provider):
-        raise UsageError(f"{text!r} names no host", "write @HOST, @HOST.PROVIDER or @.PROVIDER")
-    return choose_former_host(ctx, wanted)
+def get_target_host(ctx: Context, address_text: str, name: str | None = None) -> Host:
+    """Return the host at an address that has no agent name, or this one. The host is ready for agents."""
+    address = find.parse_address(ctx, address_text)
+    if address.name not in (None, name) or address.path is not None or not (address.host or address.provider):
+        raise UsageError(f"{address_text!r} names no host", "write @HOST, @HOST.PROVIDER or @.PROVIDER")
+    return choose_former_host(ctx, address)
 
 
 def _undestroy_agent(
-    ctx: Context, grave: TrashedAgent, new_name: str | None, host: Host | None, set_up: bool
+    ctx: Context, trashed: TrashedAgent, new_name: str | None, host: Host | None, set_up: bool
 ) -> Outcome:
-    if grave.problem is not None:
-        raise MngrError(f"{grave.name} cannot be brought back: {grave.problem}", f"its files are in {grave.place}")
-    if grave.meta.get("leaving"):
-        if is_still_on_host(ctx, grave.meta):
-            hint = f"finish that first: mngr destroy {grave.id}, or mngr gc"
-            raise MngrError(f"{grave.name} is not destroyed yet: it is still on {grave.host}", hint)
-        confirm_removed(ctx, grave.place, grave.meta)
-        store.release_name(ctx.home, grave.name, grave.id)
-    name = names.check_name(new_name or grave.name)
+    """Restore one agent from the trash and remove it from there."""
+    if trashed.problem is not None:
+        raise MngrError(
+            f"{trashed.name} cannot be brought back: {trashed.problem}", f"its files are in {trashed.place}"
+        )
+    if trashed.meta.get("leaving"):
+        if is_still_on_host(ctx, trashed.meta):
+            hint = f"finish that first: mngr destroy {trashed.id}, or mngr gc"
+            raise MngrError(f"{trashed.name} is not destroyed yet: it is still on {trashed.host}", hint)
+        confirm_removed(ctx, trashed.place, trashed.meta)
+        store.release_name(ctx.home, trashed.name, trashed.id)
+    name = names.check_name(new_name or trashed.name)
     holder = store.find_id(ctx.home, name)
-    if holder == grave.id and store.is_on_other_host(ctx.home, name):
-        _check_interrupted_undestroy(ctx, name, grave, host)
+    if holder == trashed.id and store.is_on_other_host(ctx.home, name):
+        _check_interrupted_undestroy(ctx, name, trashed, host)
     elif holder is not None and is_name_in_use(ctx, name, holder):
-        raise MngrError(f"there is another agent called {name!r} by now", f"mngr undestroy {grave.id} --as NAME")
-    spare = f"mngr/{new_name}" if new_name else None
-    wish = RestoreRequest(
+        raise MngrError(f"there is another agent called {name!r} by now", f"mngr undestroy {trashed.id} --as NAME")
+    fallback_branch = f"mngr/{new_name}" if new_name else None
+    request = RestoreRequest(
         operation="undestroy",
         name=name,
-        host=host or get_former_host(ctx, grave.place, grave.meta, "undestroy"),
+        host=host or get_former_host(ctx, trashed.place, trashed.meta, "undestroy"),
         is_former_host=host is None,
-        agent_id=grave.id,
-        fallback_branch=spare,
+        agent_id=trashed.id,
+        fallback_branch=fallback_branch,
         set_up=set_up,
     )
-    made = restore_agent(ctx, grave.place, grave.meta, wish)
-    finish_restore(ctx.get_host(made.record.provider, made.record.host), made.record)
-    remove_saved_directory(ctx, grave.place)
-    notes = list(made.notes)
-    if grave.meta.get("ignored_bytes") and not set_up:
+    restored = restore_agent(ctx, trashed.place, trashed.meta, request)
+    finish_restore(ctx.get_host(restored.record.provider, restored.record.host), restored.record)
+    remove_saved_directory(ctx, trashed.place)
+    notes = list(restored.notes)
+    if trashed.meta.get("ignored_bytes") and not set_up:
         notes.append(
-            f"{format_size(grave.meta['ignored_bytes'])} of ignored files were not kept; the project's set-up can make them anew"
+            f"{format_size(trashed.meta['ignored_bytes'])} of ignored files were not kept; the project's set-up can make them anew"
         )
-    record = made.record
+    record = restored.record
     extra = {"state": "STOPPED", "host": record.host, "branch": record.branch, "work_dir": record.work_dir}
     return Outcome(id=record.id, name=record.name, extra=extra, notes=tuple(notes))
 
 
-def _check_interrupted_undestroy(ctx: Context, name: str, grave: TrashedAgent, host: Host | None) -> None:
-    """An undestroy was interrupted; MngrError unless nothing of it is on the host that it was for."""
-    place = store.find_host_of_name(ctx.home, name)
-    assert place is not None
+def _check_interrupted_undestroy(ctx: Context, name: str, trashed: TrashedAgent, host: Host | None) -> None:
+    """Release the name that an interrupted undestroy left. Raise MngrError if its host has the agent already.
+
+    An unreachable host counts as not having the agent when the user names another host.
+    """
+    address = store.find_host_of_name(ctx.home, name)
+    assert address is not None
     try:
-        there = ctx.get_host(*place)
-        if there.has_path(there.home.agent_dir(grave.id)):
+        named_host = ctx.get_host(*address)
+        if named_host.has_path(named_host.home.agent_dir(trashed.id)):
             hint = "see: mngr list; what is half made is undone by: mngr gc"
-            raise MngrError(f"{name} is on {there.name} already", hint)
+            raise MngrError(f"{name} is on {named_host.name} already", hint)
     except Unreachable as error:
         if host is None:
             raise
         ctx.note(f"an earlier undestroy of {name} was cut off; {error.message}")
-    store.release_name(ctx.home, name, grave.id)
+    store.release_name(ctx.home, name, trashed.id)
 
 
 def is_name_in_use(ctx: Context, name: str, holder: str) -> bool:
-    """Whether the agent that a name stands for may be there; if its host says no, the name is free from now on."""
-    place = store.find_host_of_name(ctx.home, name)
-    if place is None:
+    """True when the agent that a name points to may exist.
+
+    If the agent's host says that the agent is gone, this releases the name.
+    """
+    address = store.find_host_of_name(ctx.home, name)
+    if address is None:
         return os.path.isdir(ctx.home.agent_dir(holder))
     try:
-        host = ctx.get_host(*place)
+        host = ctx.get_host(*address)
         if host.has_path(host.home.agent_dir(holder)):
             return True
     except MngrError:
@@ -122,9 +135,9 @@ def is_name_in_use(ctx: Context, name: str, holder: str) -> bool:
     return False
 
 
-def get_former_host(ctx: Context, place: str, meta: dict[str, Any], operation: str) -> Host:
-    """Return the host that a saved agent was on; Unreachable says how to restore the agent elsewhere."""
-    saved = get_saved_record(place, meta)
+def get_former_host(ctx: Context, saved_dir: str, meta: dict[str, Any], operation: str) -> Host:
+    """Return the host that a saved agent was on. Raise Unreachable with a hint to restore it elsewhere."""
+    saved = get_saved_record(saved_dir, meta)
     try:
         return choose_former_host(ctx, names.Address(host=saved.host, provider=saved.provider))
     except NotFound as error:

@@ -1,4 +1,4 @@
-"""`create`: named steps, each undone when a later one fails; the record is the commit point."""
+"""Create agents in named steps. A failed step undoes the earlier ones; the final record completes the creation."""
 
 from __future__ import annotations
 
@@ -35,149 +35,160 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-_MAX_PARALLEL_HOSTS = 32  # that are made at once
-_MAX_PARALLEL_AGENTS = 4  # that are made at once on each
+_MAX_PARALLEL_HOSTS = 32
+_MAX_PARALLEL_AGENTS = 4  # on each host
 
 
 def create_agents(
-    ctx: Context, request: CreateRequest, told: list[Outcome] | None = None
+    ctx: Context, request: CreateRequest, message_outcomes: list[Outcome] | None = None
 ) -> list[AgentView | Exception]:
-    """Make the agents; one answer each, in order. Errors before the first step are raised.
+    """Create the agents and return one view or error each, in order. Raise errors found before the first step.
 
-    Where the message can travel with all the rest, `told` has what came of it; whoever is not in there is to be told yet.
+    A first message that is delivered together with the creation adds its outcome to `message_outcomes`. The caller
+    sends the message to every agent that has no outcome there.
     """
-    told = [] if told is None else told
+    message_outcomes = [] if message_outcomes is None else message_outcomes
     if request.message is not None:
         check_text(request.message)
-    wanted = names.Address() if request.address is None else find.parse_address(ctx, request.address)
-    if wanted.path is not None:
+    address = names.Address() if request.address is None else find.parse_address(ctx, request.address)
+    if address.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
     if request.count < 1:
         raise UsageError("--count must be at least 1", "leave it out for one agent")
     limit.check_duration(request.idle_timeout)
     limit.check_activity(request.activity)
-    ctx.home.exists()  # or it is not ours to use
-    name = wanted.name or _generate_free_name(ctx)
-    wished = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
-    for one in wished:
-        names.check_name(one)
-    existing = _list_existing_ids(ctx, wished)
+    ctx.home.exists()  # Raises when the home belongs to another user.
+    name = address.name or _generate_free_name(ctx)
+    agent_names = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
+    for agent_name in agent_names:
+        names.check_name(agent_name)
+    existing = _list_existing_ids(ctx, agent_names)
     if existing and not request.reuse:
         raise store.NameTaken(next(iter(existing)))
-    for one in existing:
-        ctx.note(f"{one} is there already and was taken as it is")
-    fresh = [n for n in wished if n not in existing]
-    made: dict[str, AgentView | Exception] = {n: _start_existing(ctx, i) for n, i in existing.items()}
-    groups, known = _group_by_host(ctx, wanted, request, fresh), None
-    if fresh and (unmade := hosts.find_placeholder_host(ctx, wanted)) is not None:  # nothing is made for what cannot be
-        known = make_plan(ctx, unmade, request.replace(network=None))
+    for agent_name in existing:
+        ctx.note(f"{agent_name} is there already and was taken as it is")
+    new_names = [n for n in agent_names if n not in existing]
+    results: dict[str, AgentView | Exception] = {n: _start_existing(ctx, i) for n, i in existing.items()}
+    name_groups, first_plan = _group_by_host(ctx, address, request, new_names), None
+    # Find errors in the plan before a host is created.
+    if new_names and (placeholder_host := hosts.find_placeholder_host(ctx, address)) is not None:
+        first_plan = make_plan(ctx, placeholder_host, request.replace(network=None))
         ctx.home.create()
-    answers = map_parallel(
-        lambda some: _create_on_host(ctx, wanted, request, some, known, told),
-        groups,
+    group_results = map_parallel(
+        lambda group: _create_on_host(ctx, address, request, group, first_plan, message_outcomes),
+        name_groups,
         at_once=_MAX_PARALLEL_HOSTS,
     )
-    for some, answer in zip(groups, answers, strict=True):
-        if isinstance(answer, Exception) and (len(groups) == 1 or not isinstance(answer, MngrError)):
-            raise answer
-        made.update(dict.fromkeys(some, answer) if isinstance(answer, Exception) else answer)
-    return [made[n] for n in wished]
+    for group, group_result in zip(name_groups, group_results, strict=True):
+        if isinstance(group_result, Exception) and (len(name_groups) == 1 or not isinstance(group_result, MngrError)):
+            raise group_result
+        results.update(dict.fromkeys(group, group_result) if isinstance(group_result, Exception) else group_result)
+    return [results[n] for n in agent_names]
 
 
-def _group_by_host(ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str]) -> list[list[str]]:
-    """The names, by the hosts that they go to."""
+def _group_by_host(ctx: Context, address: Address, request: CreateRequest, new_names: list[str]) -> list[list[str]]:
+    """Return the names in groups, one group for each host."""
     size = request.agents_per_host
     if size is None:
-        return [fresh] if fresh else []
+        return [new_names] if new_names else []
     if size < 1:
         raise UsageError("--agents-per-host must be at least 1", "leave it out to have all on one host")
-    makes = wanted.provider is not None and ctx.get_provider(wanted.provider).can_create_hosts
-    if wanted.host is not None or not makes:
+    can_create = address.provider is not None and ctx.get_provider(address.provider).can_create_hosts
+    if address.host is not None or not can_create:
         raise UsageError("--agents-per-host is for hosts that are made", "write NAME@.PROVIDER")
-    return [fresh[at : at + size] for at in range(0, len(fresh), size)]
+    return [new_names[start : start + size] for start in range(0, len(new_names), size)]
 
 
 def _create_on_host(
-    ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str], known: CreatePlan | None, told: list[Outcome],
-) -> dict[str, AgentView | Exception]:  # fmt: skip
-    """Make agents on one host, which may have to be made; what came of each."""
-    made: dict[str, AgentView | Exception] = {}
-    host, is_new = hosts.choose_or_create_host(ctx, wanted, request.build_args, request.network, new=request.new_host)
+    ctx: Context,
+    address: Address,
+    request: CreateRequest,
+    new_names: list[str],
+    first_plan: CreatePlan | None,
+    message_outcomes: list[Outcome],
+) -> dict[str, AgentView | Exception]:
+    """Create agents on one host, creating the host if necessary. Return a view or an error for each name."""
+    results: dict[str, AgentView | Exception] = {}
+    host, is_new = hosts.choose_or_create_host(ctx, address, request.build_args, request.network, new=request.new_host)
     try:
-        plan = make_plan(ctx, host, request, known).replace(is_host_new=is_new)
+        plan = make_plan(ctx, host, request, first_plan).replace(is_host_new=is_new)
         ctx.home.create()
         plan = plan.replace(source=source_cache.copy_source_to_host(ctx, plan.source, host, plan.transfer, plan.base))
-        if len(fresh) > _MAX_PARALLEL_AGENTS:  # those that start would wait for those that start up
+        if len(new_names) > _MAX_PARALLEL_AGENTS:  # A message would make new agents wait until earlier ones are ready.
             plan = plan.replace(request=plan.request.replace(message=None))
-        make = _create_with_free_name if wanted.name is None and request.count == 1 else create_agent
-        made.update(
+        create_one = _create_with_free_name if address.name is None and request.count == 1 else create_agent
+        results.update(
             zip(
-                fresh,
-                map_parallel(lambda n: make(ctx, plan, n, told), fresh, at_once=_MAX_PARALLEL_AGENTS),
+                new_names,
+                map_parallel(
+                    lambda name: create_one(ctx, plan, name, message_outcomes), new_names, at_once=_MAX_PARALLEL_AGENTS
+                ),
                 strict=True,
             )
         )
     finally:
-        if is_new and all(isinstance(made.get(n), Exception | None) for n in fresh):
+        if is_new and all(isinstance(results.get(name), Exception | None) for name in new_names):
             hosts.destroy_unused_host(ctx, host)
-    return made
+    return results
 
 
-def _list_existing_ids(ctx: Context, wished: list[str]) -> dict[str, str]:
-    """Id of each name that an agent has; one elsewhere that is gone by now gives its name back."""
-    found: dict[str, str] = {}
-    for name in wished:
+def _list_existing_ids(ctx: Context, agent_names: list[str]) -> dict[str, str]:
+    """Return the id of each name that an agent has. Release the name of an agent that is gone from a remote host."""
+    ids: dict[str, str] = {}
+    for name in agent_names:
         agent_id = store.find_id(ctx.home, name)
-        place = store.find_host_of_name(ctx.home, name)
+        host_key = store.find_host_of_name(ctx.home, name)
         if agent_id is None:
             continue
-        host = ctx.get_host(*place) if place else ctx.local_host
+        host = ctx.get_host(*host_key) if host_key else ctx.local_host
         if host.has_path(host.home.agent_dir(agent_id)):
-            found[name] = agent_id
-        elif place:
+            ids[name] = agent_id
+        elif host_key:
             store.release_name(ctx.home, name, agent_id)
-    return found
+    return ids
 
 
 def _start_existing(ctx: Context, agent_id: str) -> AgentView | Exception:
-    """The agent there is, running."""
+    """Start the existing agent if necessary and return its view, or the error."""
     outcome = start_targets(ctx, [agent_id])[0]
     if not outcome.ok:
         return MngrError(outcome.error or "it could not be started", outcome.hint)
     return listing.make_view(find.observe_agent(ctx, agent_id))
 
 
-def _create_with_free_name(ctx: Context, plan: CreatePlan, name: str, told: list[Outcome]) -> AgentView:
-    """Make one agent; a made-up name that somebody else took meanwhile is not the user's trouble."""
+def _create_with_free_name(ctx: Context, plan: CreatePlan, name: str, message_outcomes: list[Outcome]) -> AgentView:
+    """Create one agent, with another generated name when the first one has been taken meanwhile."""
     for _ in range(100):
         try:
-            return create_agent(ctx, plan, name, told)
+            return create_agent(ctx, plan, name, message_outcomes)
         except (store.NameTaken, transfer.BranchTaken) as error:
             if isinstance(error, transfer.BranchTaken) and "*" not in (plan.branch or ""):
                 raise
             name = _generate_free_name(ctx)
-    return create_agent(ctx, plan, name, told)
+    return create_agent(ctx, plan, name, message_outcomes)
 
 
-def create_agent(ctx: Context, plan: CreatePlan, name: str, told: list[Outcome]) -> AgentView:
-    """All steps for one agent; on any failure nothing is left."""
+def create_agent(ctx: Context, plan: CreatePlan, name: str, message_outcomes: list[Outcome]) -> AgentView:
+    """Run all steps for one agent. On a failure, remove everything that the steps created."""
     host: Host = plan.host
     record = _make_record(ctx, plan, name)
     announce = ctx.hooks.make_step_announcer("create", record)
-    together = host
+    step_host = host
     if isinstance(host, RemoteHost) and plan.source.host.is_local and not ctx.hooks.plugins:
-        together = BatchedHost(host)
+        step_host = BatchedHost(host)
     try:
-        for step, act in _STEPS:
+        for step, run_step in _STEPS:
             announce(step)
-            record = act(ctx, together, plan, record) or record
-        if isinstance(together, BatchedHost) and plan.request.message is not None:
+            record = run_step(ctx, step_host, plan, record) or record
+        if isinstance(step_host, BatchedHost) and plan.request.message is not None:
             from mngr.agents.interact.message import queue_first_message
 
-            queue_first_message(ctx, together, record, plan.request.message, plan.request.message_timeout, told.append)
-        seen = listing.observe_started(together, record).replace(host=host)
+            queue_first_message(
+                ctx, step_host, record, plan.request.message, plan.request.message_timeout, message_outcomes.append
+            )
+        observed = listing.observe_started(step_host, record).replace(host=host)
     except KeyboardInterrupt:
-        if _is_created(host, record):  # only the message was still on its way
+        if _is_created(host, record):  # Only the message was not delivered yet.
             listing.remember_agent(ctx, host, record)
         else:
             _undo_create(ctx, host, record)
@@ -188,10 +199,11 @@ def create_agent(ctx: Context, plan: CreatePlan, name: str, told: list[Outcome])
         raise
     listing.remember_agent(ctx, host, record)
     ctx.hooks.notify("mngr_created", agent=record)
-    return listing.make_view(seen)
+    return listing.make_view(observed)
 
 
 def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
+    """Remove what the steps created, or note that the host does not answer."""
     try:
         discard_agent(ctx, host, record)
     except Unreachable:
@@ -199,7 +211,7 @@ def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
 
 
 def _is_created(host: Host, record: AgentRecord) -> bool:
-    """Whether an agent came to be although we were interrupted."""
+    """True when the agent was completed before the interruption."""
     try:
         return store.get_record(host, record.id).phase == "ready"
     except MngrError:
@@ -209,14 +221,16 @@ def _is_created(host: Host, record: AgentRecord) -> bool:
 def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
     host: Host = plan.host
     agent_id = names.generate_id()
-    work = plan.source.path
+    work_dir = plan.source.path
     if plan.transfer != "none":
-        work = os.path.join(host.home.work_dirs, name)
-        if not plan.is_host_new and host.has_path(work):
-            work = f"{work}-{agent_id[2:8]}"
+        work_dir = os.path.join(host.home.work_dirs, name)
+        if not plan.is_host_new and host.has_path(work_dir):
+            work_dir = f"{work_dir}-{agent_id[2:8]}"
     elif not is_same_machine(plan.source.host, host):
-        # Nothing is sent, so it begins where a person would.
-        work = environment.get_host_variables(ctx.home, host).get("HOME") or host.run(["sh", "-c", "cd && pwd"]).text
+        # No project is copied, so the agent starts in the user's home directory.
+        work_dir = (
+            environment.get_host_variables(ctx.home, host).get("HOME") or host.run(["sh", "-c", "cd && pwd"]).text
+        )
     return AgentRecord(
         id=agent_id,
         name=name,
@@ -227,7 +241,7 @@ def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
         provider=host.provider,
         project=plan.source.project,
         source=plan.source.durable_path,
-        work_dir=work,
+        work_dir=work_dir,
         transfer=plan.transfer,
         branch=plan.branch.replace("*", name) if plan.branch and plan.branch_is_new else plan.branch,
         base=plan.base,
@@ -245,10 +259,11 @@ def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
 
 
 def _reserve(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
+    """Claim the name and write the first record."""
     source, repo = plan.source, plan.source.repo
     branch = record.branch if record.branch_is_new and repo is not None else None
     if branch and repo and git.has_branch(source.host, repo.root, branch):
-        raise transfer.make_branch_taken_error(branch)  # before the record says that the branch is ours
+        raise transfer.make_branch_taken_error(branch)  # Fail before the record claims the branch as new.
     store.reserve_agent(ctx.home, host, record)
 
 
@@ -263,11 +278,13 @@ def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentReco
 
 
 def _copy_dirty_files(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
+    """Copy uncommitted files when the user asked for them."""
     if plan.dirty and plan.request.dirty == "include":
         transfer.copy_dirty_files(host, plan.source, record, plan.dirty)
 
 
 def _prepare(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
+    """Write the agent's environment, its kind's files and its command to the host."""
     text = environment.format_env_file(
         environment.get_host_variables(ctx.home, host),
         plan.variables,
@@ -285,17 +302,21 @@ def _prepare(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) ->
 
 
 def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
+    """Copy carried files and run the project's set-up."""
     if record.transfer == "none":
         return
     source = plan.source
-    files = source.project_dir if source.is_bare else source.root_dir
-    settings = ctx.load_host_settings(*((source.host, files) if files else (host, record.work_dir)))
-    if files:
-        project_setup.copy_carried_files(source.host, files, host, record, settings, by=source.git_command)
+    source_dir = source.project_dir if source.is_bare else source.root_dir
+    settings = ctx.load_host_settings(*((source.host, source_dir) if source_dir else (host, record.work_dir)))
+    if source_dir:
+        project_setup.copy_carried_files(
+            source.host, source_dir, host, record, settings, git_command=source.git_command
+        )
     project_setup.run_or_reuse_setup(host, record, settings)
 
 
 def _launch(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
+    """Start the agent's session and enforce its limits."""
     store.add_event(
         host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
     )
@@ -305,6 +326,7 @@ def _launch(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
 
 
 def _commit(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> AgentRecord:
+    """Save the record as ready, which completes the creation."""
     store.save_branch(ctx.home, record)
     return store.save_record(host, record.replace(phase="ready", owner=None))
 
@@ -321,6 +343,7 @@ _STEPS: tuple[tuple[str, Callable[[Context, Host, CreatePlan, AgentRecord], Agen
 
 
 def _generate_free_name(ctx: Context) -> str:
+    """Return a generated name that no agent of this home has."""
     for _ in range(100):
         name = names.generate_name()
         if store.find_id(ctx.home, name) is None:

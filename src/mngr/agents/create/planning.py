@@ -1,4 +1,4 @@
-"""What `create` will do, known before it touches anything."""
+"""Plans what `create` will do, before it changes anything."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LIST_INSTALLED = 'PATH=$1; shift; for name; do if command -v "$name" >/dev/null
 
 
 class CreatePlan(Struct):
-    """What is the same for all agents of one request."""
+    """The decisions that are the same for all agents of one request."""
 
     host: Host
     kind: str
@@ -43,13 +43,16 @@ class CreatePlan(Struct):
     branch_is_new: bool
     dirty: list[tuple[str, str]]
     variables: dict[str, str]
-    options: dict[str, Any]  # what the kind keeps for itself
+    options: dict[str, Any]  # the agent kind's own options
     request: CreateRequest
-    is_host_new: bool = False  # whether the host was made just now
+    is_host_new: bool = False  # True when this request created the host
 
 
-def make_plan(ctx: Context, host: Host, request: CreateRequest, known: CreatePlan | None = None) -> CreatePlan:
-    """Look at everything before touching anything; `known` is the plan for the same before there was a host."""
+def make_plan(ctx: Context, host: Host, request: CreateRequest, first_plan: CreatePlan | None = None) -> CreatePlan:
+    """Check the request and return the plan, without changing anything.
+
+    `first_plan` is the plan that was made for the same request before its host existed.
+    """
     kind = _choose_kind(ctx, host, request)
     options = {key: value for key in ("yolo", "resume") if (value := getattr(request, key))}
     if kind not in KIND_MODULES and (parent := ctx.settings.get(f"agents.{kind}.parent")):
@@ -59,12 +62,19 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest, known: CreatePla
     request = resolve_network(ctx, host, kind, request)
     if request.yolo:
         _check_yolo_allowed(ctx, host, request)
-    source = exclude_shared_transfers(known.source if known else get_source(ctx, host, request.source), request)
+    source = exclude_shared_transfers(
+        first_plan.source if first_plan else get_source(ctx, host, request.source), request
+    )
     mode = choose_transfer(source, host, request.transfer)
     base, branch, is_new = None, None, False
-    rows: list[tuple[str, str]] = []
-    if known is not None and known.transfer == mode:
-        base, branch, is_new, rows = known.base, known.branch, known.branch_is_new, known.dirty
+    dirty_files: list[tuple[str, str]] = []
+    if first_plan is not None and first_plan.transfer == mode:
+        base, branch, is_new, dirty_files = (
+            first_plan.base,
+            first_plan.branch,
+            first_plan.branch_is_new,
+            first_plan.dirty,
+        )
     elif mode in ("worktree", "mirror"):
         if source.repo is None:
             raise MngrError(f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none")
@@ -74,8 +84,8 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest, known: CreatePla
                 "make the first one, or use --transfer copy or none",
             )
         base, branch, is_new = _choose_branch(source.host, source.repo, request)
-        rows = _list_dirty_files(ctx, source, request)
-        if rows and request.dirty == "include" and base != source.repo.head:
+        dirty_files = _list_dirty_files(ctx, source, request)
+        if dirty_files and request.dirty == "include" and base != source.repo.head:
             raise MngrError(
                 "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
                 "leave BASE out, or use --dirty ignore",
@@ -88,12 +98,12 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest, known: CreatePla
     variables.update(environment.collect_user_variables(request.env_file, request.pass_env, request.env))
     return CreatePlan(
         host=host, kind=kind, args=request.args, source=source, transfer=mode, base=base, branch=branch,
-        branch_is_new=is_new, dirty=rows, variables=variables, options=options, request=request,
+        branch_is_new=is_new, dirty=dirty_files, variables=variables, options=options, request=request,
     )  # fmt: skip
 
 
 def _ask_to_share_login(ctx: Context, name: str) -> None:
-    """Whether agents may use the login that the user has: asked once, if there is somebody to ask, and remembered."""
+    """Ask the user once whether agents may use their login, and save the answer. Without a user to ask, do nothing."""
     kind = ctx.get_kind(name)
     logins: dict[str, str] = getattr(kind, "logins", dict)()
     path = next((path for path in logins if os.path.isfile(path)), None)
@@ -108,7 +118,7 @@ def _ask_to_share_login(ctx: Context, name: str) -> None:
 
 
 def _check_yolo_allowed(ctx: Context, host: Host, request: CreateRequest) -> None:
-    """An agent that asks nobody belongs where nothing else is, unless the user himself said otherwise."""
+    """Raise MngrError for --yolo outside a sandbox and a disposable host, unless the user has allowed it."""
     if request.sandbox or ctx.get_provider(host.provider).can_create_hosts:
         return
     if request.yolo_confirmed or ctx.load_project_settings(None).get("yolo.anywhere") is True:
@@ -120,6 +130,7 @@ def _check_yolo_allowed(ctx: Context, host: Host, request: CreateRequest) -> Non
 
 
 def _choose_kind(ctx: Context, host: Host, request: CreateRequest) -> str:
+    """Return the agent kind: requested, implied by a command, set as default, or the first installed coding agent."""
     if request.kind:
         return request.kind
     if request.args and not request.args[0].startswith("-"):
@@ -130,13 +141,13 @@ def _choose_kind(ctx: Context, host: Host, request: CreateRequest) -> str:
     path = environment.get_host_variables(ctx.home, host).get("PATH", os.defpath)
     programs = {name: ctx.get_kind(name).programs[0] for name in CODING_KINDS}
     try:
-        found = host.run(["sh", "-c", _LIST_INSTALLED, "installed", path, *programs.values()]).text.split("\n")
+        installed = host.run(["sh", "-c", _LIST_INSTALLED, "installed", path, *programs.values()]).text.split("\n")
     except Unreachable:
         if not isinstance(host, RemoteHost) or not isinstance(host.transport, hosts.UnmadeHostTransport):
             raise
-        return CODING_KINDS[0]  # what a host has that is not made yet will be seen
+        return CODING_KINDS[0]  # The installed programs are unknown until the host exists.
     for name, program in programs.items():
-        if program in found:
+        if program in installed:
             return name
     raise MngrError(
         "there is nothing to run: no kind, no command, and no coding agent is installed",
@@ -145,35 +156,36 @@ def _choose_kind(ctx: Context, host: Host, request: CreateRequest) -> str:
 
 
 def _choose_branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, bool]:
-    """(base commit, branch or pattern, whether it is new) of `[BASE][:NEW]`."""
-    text = request.branch or ":mngr/*"
-    start, colon, new = text.partition(":")
+    """Parse `[BASE][:NEW]` and return (base commit, branch or pattern, whether the branch is new)."""
+    spec = request.branch or ":mngr/*"
+    base_name, colon, new_branch = spec.partition(":")
     if not colon:
-        if not git.has_branch(host, repo.root, start):
-            raise MngrError(f"there is no branch {start!r}", f"make a new one with --branch :{start}")
+        if not git.has_branch(host, repo.root, base_name):
+            raise MngrError(f"there is no branch {base_name!r}", f"make a new one with --branch :{base_name}")
         if request.count > 1:
             raise UsageError("--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*")
-        commit = git.find_commit(host, repo.root, f"refs/heads/{start}")
+        commit = git.find_commit(host, repo.root, f"refs/heads/{base_name}")
         assert commit is not None
-        return commit, start, False
-    new = new or "mngr/*"
-    if request.count > 1 and "*" not in new:
-        raise UsageError(f"--count {request.count} needs a branch each", f"write --branch {start}:{new}-*")
-    commit = repo.head if not start else git.find_commit(host, repo.root, start)
+        return commit, base_name, False
+    new_branch = new_branch or "mngr/*"
+    if request.count > 1 and "*" not in new_branch:
+        raise UsageError(f"--count {request.count} needs a branch each", f"write --branch {base_name}:{new_branch}-*")
+    commit = repo.head if not base_name else git.find_commit(host, repo.root, base_name)
     if commit is None:
-        raise MngrError(f"there is no commit {start!r}", "BASE is a branch, a tag or a commit")
-    if request.branch and host.run(["git", "check-ref-format", "--branch", new.replace("*", "x")]).code:
-        raise UsageError(f"{new!r} cannot be the name of a branch", "see: git help check-ref-format")
-    return commit, new, True
+        raise MngrError(f"there is no commit {base_name!r}", "BASE is a branch, a tag or a commit")
+    if request.branch and host.run(["git", "check-ref-format", "--branch", new_branch.replace("*", "x")]).code:
+        raise UsageError(f"{new_branch!r} cannot be the name of a branch", "see: git help check-ref-format")
+    return commit, new_branch, True
 
 
 def _list_dirty_files(ctx: Context, source: ProjectSource, request: CreateRequest) -> list[tuple[str, str]]:
+    """Return the (status, path) rows of uncommitted files. Raise MngrError when `--dirty` does not allow them."""
     if source.is_bare or (request.dirty == "ignore" and not request.notes_ignored):
         return []
     rows = git.list_dirty_files(source.host, source.root_dir, source.git_command)
     if rows and request.dirty == "ignore":
-        what = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
-        ctx.note(f"{what} here; to take it along: --dirty include")
+        summary = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
+        ctx.note(f"{summary} here; to take it along: --dirty include")
         return []
     for _, path in rows if request.dirty == "include" else []:
         if not path.endswith("/") and transfer.is_submodule(source, path):
@@ -182,26 +194,28 @@ def _list_dirty_files(ctx: Context, source: ProjectSource, request: CreateReques
                 "commit them in the submodule and here, or use --dirty ignore",
             )
     if rows and request.dirty == "fail":
-        shown = ", ".join(path for _, path in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+        shown_paths = ", ".join(path for _, path in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
         raise MngrError(
-            f"{source.root_dir} has uncommitted changes: {shown}",
+            f"{source.root_dir} has uncommitted changes: {shown_paths}",
             "commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)",
         )
     return rows
 
 
 def resolve_network(ctx: Context, host: Host, kind: str, request: CreateRequest) -> CreateRequest:
-    """The request with its network settled; raises before anything is made when it cannot be had here."""
+    """Return the request with its network mode decided. Raise an error when this host cannot provide the mode."""
     network = request.network
-    walls = None if host.is_local else (registry.find_facts(ctx.home, host.provider, host.name) or {}).get("network")
-    if walls is not None and not request.sandbox:  # the host's own, and the same for all its agents
-        if network not in (None, walls):
+    host_network = (
+        None if host.is_local else (registry.find_facts(ctx.home, host.provider, host.name) or {}).get("network")
+    )
+    if host_network is not None and not request.sandbox:  # All agents of the host share its network.
+        if network not in (None, host_network):
             hint = f"make a host of its own: NAME@.{host.provider} --network {network}"
-            raise MngrError(f"{host.name} was made with --network {walls}", hint)
-        return request.replace(network=walls)
+            raise MngrError(f"{host.name} was made with --network {host_network}", hint)
+        return request.replace(network=host_network)
     if network is None:
-        wants = _list_model_addresses(ctx, kind, request)
-        network = ("allow=" + ",".join(wants) if wants else "off") if request.sandbox else "on"
+        addresses = _list_model_addresses(ctx, kind, request)
+        network = ("allow=" + ",".join(addresses) if addresses else "off") if request.sandbox else "on"
     mode, _ = names.parse_network(network)
     if request.sandbox and request.transfer in ("worktree", "none"):
         raise UsageError(
@@ -219,19 +233,20 @@ def resolve_network(ctx: Context, host: Host, kind: str, request: CreateRequest)
 
 
 def _list_model_addresses(ctx: Context, kind: str, request: CreateRequest) -> tuple[str, ...]:
-    """A coding agent's own model, and nothing else."""
-    found = ctx.get_kind(kind)
-    if not isinstance(found, CodingAgentKind):
-        return tuple(getattr(found, "addresses", ()))
-    return found.addresses(
+    """Return the addresses of the agent kind's model, the only ones that its sandbox allows."""
+    agent_kind = ctx.get_kind(kind)
+    if not isinstance(agent_kind, CodingAgentKind):
+        return tuple(getattr(agent_kind, "addresses", ()))
+    return agent_kind.addresses(
         {
-            **found.get_user_variables(),
+            **agent_kind.get_user_variables(),
             **environment.collect_user_variables(request.env_file, request.pass_env, request.env),
         }
     )
 
 
 def _check_sandbox_works(host: Host, flag: str) -> None:
+    """Raise MngrError when bubblewrap does not work on this host."""
     if host.provider != "local":
         raise MngrError(f"{flag} is not for {host.provider} hosts", "leave it out, or make the agent here")
     from mngr.agents.sandbox import seccomp
@@ -247,7 +262,10 @@ def _check_sandbox_works(host: Host, flag: str) -> None:
 
 
 def exclude_shared_transfers(source: ProjectSource, request: CreateRequest) -> ProjectSource:
-    """The source with only those transfers that share nothing with it; without a sandbox, `none` may still be chosen."""
+    """Return the source without the transfer modes that share files with it.
+
+    Only an agent with `--network` but without `--sandbox` may still use `none`.
+    """
     if not request.sandbox and request.network in (None, "on"):
         return source
     modes = ("mirror", "copy") if request.sandbox else ("mirror", "copy", "none")

@@ -1,4 +1,4 @@
-"""Remove hosts that mngr created, and what is left of them."""
+"""Removes hosts that mngr created, and leftovers of incomplete ones."""
 
 from __future__ import annotations
 
@@ -10,66 +10,70 @@ from mngr.base.fanout import map_parallel
 from mngr.host import registry, store
 from mngr.host.protocol import Host, LeftoverProvider
 
-_MAX_PARALLEL_HOSTS = 8  # hosts
+_MAX_PARALLEL_HOSTS = 8
 
 
-def list_agents_to_destroy(ctx: Context, provider: str, name: str) -> list[ObservedAgent]:
-    """The agents of a host that is to go, started if it is stopped; HostGone when nothing is left of it."""
-    makes = ctx.get_provider(provider)
-    if not makes.can_create_hosts:
-        raise MngrError(f"{provider} hosts are not ours to destroy", "name its agents: mngr list --host " + name)
-    host = ctx.get_host(provider, name)
-    if (registry.find_facts(ctx.home, provider, name) or {}).get("guest"):
-        return []  # what is on it is its owner's to destroy
+def list_agents_to_destroy(ctx: Context, provider_name: str, host_name: str) -> list[ObservedAgent]:
+    """Return the agents of a host that the caller will destroy. Start a stopped host; raise HostGone for a lost one."""
+    provider = ctx.get_provider(provider_name)
+    if not provider.can_create_hosts:
+        raise MngrError(
+            f"{provider_name} hosts are not ours to destroy", "name its agents: mngr list --host " + host_name
+        )
+    host = ctx.get_host(provider_name, host_name)
+    if (registry.find_facts(ctx.home, provider_name, host_name) or {}).get("guest"):
+        return []  # Its agents belong to the home that created it.
     try:
         return listing.observe_host(ctx, host)
     except HostGone:
         raise
     except Unreachable:
-        if not makes.can_stop_hosts:
+        if not provider.can_stop_hosts:
             raise
         try:
-            makes.start(name)
+            provider.start(host_name)
         except NotFound as error:
-            raise HostGone(provider, name, error.message) from None
+            raise HostGone(provider_name, host_name, error.message) from None
         return listing.observe_host(ctx, host)
 
 
-def destroy_host(ctx: Context, provider: str, name: str) -> None:
-    """Destroy a host and forget those of our names whose agents were on it."""
-    ctx.get_provider(provider).destroy(name)
-    for agent in store.list_names(ctx.home):
-        if store.find_host_of_name(ctx.home, agent) == (provider, name):
-            store.release_name(ctx.home, agent, store.find_id(ctx.home, agent) or "")
+def destroy_host(ctx: Context, provider_name: str, host_name: str) -> None:
+    """Destroy a host and release the names of its agents in this home."""
+    ctx.get_provider(provider_name).destroy(host_name)
+    for agent_name in store.list_names(ctx.home):
+        if store.find_host_of_name(ctx.home, agent_name) == (provider_name, host_name):
+            store.release_name(ctx.home, agent_name, store.find_id(ctx.home, agent_name) or "")
 
 
-def remove_incomplete_hosts(ctx: Context, provider: str) -> list[str]:
-    """Take away what is left of hosts whose making was cut off; what went wrong."""
+def remove_incomplete_hosts(ctx: Context, provider_name: str) -> list[str]:
+    """Remove the leftovers of hosts whose creation was interrupted, and return the problems."""
     problems = []
     try:
-        maker = ctx.get_provider(provider)
-        found = maker.list_leftovers() if isinstance(maker, LeftoverProvider) else []
+        provider = ctx.get_provider(provider_name)
+        leftovers = provider.list_leftovers() if isinstance(provider, LeftoverProvider) else []
     except MngrError as error:
-        return [f"{provider} could not be asked what was left half made: {error.message}"]
-    for left in found:
+        return [f"{provider_name} could not be asked what was left half made: {error.message}"]
+    for leftover in leftovers:
         try:
-            if left.is_incomplete and left.remove is not None:
-                left.remove()
+            if leftover.is_incomplete and leftover.remove is not None:
+                leftover.remove()
         except MngrError as error:
-            problems.append(f"{left.name} is left half made: {error.message}; see: mngr gc")
+            problems.append(f"{leftover.name} is left half made: {error.message}; see: mngr gc")
     return problems
 
 
-def destroy_empty_hosts(ctx: Context, places: list[Host]) -> None:
-    """Destroy hosts that were made for agents, and now have none."""
+def destroy_empty_hosts(ctx: Context, hosts: list[Host]) -> None:
+    """Destroy those of the hosts that were created for agents and now have none."""
 
-    def one(host: Host) -> None:
+    def destroy_if_empty(host: Host) -> None:
         facts = registry.find_facts(ctx.home, host.provider, host.name) if not host.is_local else None
         if facts is not None and facts.get("auto") and not listing.observe_host(ctx, host):
             destroy_host(ctx, host.provider, host.name)
 
-    hosts = list({id(place): place for place in places}.values())
-    for host, error in zip(hosts, map_parallel(one, hosts, at_once=_MAX_PARALLEL_HOSTS), strict=True):
+    unique_hosts = list({id(host): host for host in hosts}.values())
+    for host, error in zip(
+        unique_hosts, map_parallel(destroy_if_empty, unique_hosts, at_once=_MAX_PARALLEL_HOSTS), strict=True
+    ):
         if isinstance(error, MngrError):
             ctx.note(f"{host.name} has no agents any more and stays: {error.message}")
         elif error is not None:

@@ -1,4 +1,4 @@
-"""`diff`: an agent's work since its base, uncommitted and new files included."""
+"""Shows an agent's work since its base, including uncommitted and new files."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
 from mngr.host import scripts
 
-TIMEOUT_SECONDS = 300.0  # seconds
+TIMEOUT_SECONDS = 300.0
 
 
 def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str, ...] = ()) -> bytes:
-    """What git prints; `options` are those of `git diff`."""
+    """Return the output of git for the agent's work since its base. `options` are options of `git diff`."""
     host, record = find.get_agent(ctx, name)
     if record.base is None:
         raise MngrError(
             f"{record.name} has no base to compare with ({record.transfer})",
             "only work in git can be compared",
         )
-    whose = "own" if record.transfer == "mirror" else "shared"
-    argv = ["sh", "-c", scripts.read_program("diff.sh"), "diff.sh", whose, record.work_dir, record.base]
+    repository_use = "own" if record.transfer == "mirror" else "shared"
+    argv = ["sh", "-c", scripts.read_program("diff.sh"), "diff.sh", repository_use, record.work_dir, record.base]
     argv += ["committed" if committed else "all", *options]
     result = bubblewrap.open_sandboxed_host(host, record).run(argv, timeout=TIMEOUT_SECONDS)
     if result.code == 9:
@@ -32,5 +32,5 @@ def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str
 
 
 def make_missing_work_dir_error(record: AgentRecord) -> MngrError:
-    """The error for a work dir that is not there."""
+    """Return the error for a work dir that no longer exists."""
     return MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")

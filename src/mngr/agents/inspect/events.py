@@ -1,4 +1,4 @@
-"""`events`: what happened to agents, as mngr, their wrapper and they themselves wrote it down."""
+"""Reads the events of agents. mngr, the launch wrapper and the agents themselves write them."""
 
 from __future__ import annotations
 
@@ -20,74 +20,74 @@ from mngr.base.model import Struct
 from mngr.host import registry
 from mngr.host.protocol import Host
 
-SETTLE_SECONDS = 0.2  # seconds of silence after which all that is past has been read
+SETTLE_SECONDS = 0.2  # After this time without a new line, all past events have been read.
 _ZERO_TIMESTAMP = "0000-00-00T00:00:00.000Z"
 
 
 class EventFilter(Struct):
-    """Which rows to give."""
+    """Selects events by time and type. An empty field selects all events."""
 
-    since: str = ""  # a stamp
+    since: str = ""  # a timestamp
     types: tuple[str, ...] = ()
 
 
-def read_events(ctx: Context, names: list[str], wanted: EventFilter) -> list[dict[str, Any]]:
-    """The rows of these agents, of all when none is named, in the order they happened."""
+def read_events(ctx: Context, names: list[str], event_filter: EventFilter) -> list[dict[str, Any]]:
+    """Return the events of the named agents, or of all agents, in the order in which they happened."""
     rows: list[dict[str, Any]] = []
-    for host, seen in _group_agents_by_host(ctx, names):
-        called = {s.id: _get_agent_name(s) for s in seen}
-        paths = [os.path.join(agent_id, "events.jsonl") for agent_id in called]
-        script = 'cd "$0" && LC_ALL=C exec grep "" /dev/null "$@"'  # grep names the file of every row
-        found = host.run(["sh", "-c", script, host.home.agents, *paths], timeout=listing.LIST_TIMEOUT)
-        for line in found.out.split(b"\n"):
+    for host, agents in _group_agents_by_host(ctx, names):
+        agent_names = {agent.id: _get_agent_name(agent) for agent in agents}
+        paths = [os.path.join(agent_id, "events.jsonl") for agent_id in agent_names]
+        script = 'cd "$0" && LC_ALL=C exec grep "" /dev/null "$@"'  # grep prints the file's name before every line.
+        result = host.run(["sh", "-c", script, host.home.agents, *paths], timeout=listing.LIST_TIMEOUT)
+        for line in result.out.split(b"\n"):
             path, _, text = line.partition(b":")
             agent_id = path.partition(b"/")[0].decode("ascii", "replace")
-            row = _parse_row(text, wanted, called, agent_id)
+            row = _parse_row(text, event_filter, agent_names, agent_id)
             if row:
                 rows.append(row)
     return _sort_rows(rows)
 
 
-def follow_events(ctx: Context, names: list[str], wanted: EventFilter) -> Iterator[dict[str, Any]]:
-    """The same, and then as they come; agents made later are followed too when none is named."""
+def follow_events(ctx: Context, names: list[str], event_filter: EventFilter) -> Iterator[dict[str, Any]]:
+    """Yield past events and then new ones as they happen. Without names, also follow agents that are created later."""
     tails = TailGroup()
-    called: dict[str, str] = {}
+    agent_names: dict[str, str] = {}
     try:
         groups = _group_agents_by_host(ctx, names)
-        for host, seen in groups:
-            _follow_agents(tails, host, seen, called)
-        past: list[bytes] = []
-        began = time.monotonic()
-        while time.monotonic() < began + 1.0 and (lines := tails.wait(SETTLE_SECONDS)):
-            past.extend(lines)
-        yield from _sort_rows([row for line in past if (row := _parse_row(line, wanted, called))])
+        for host, agents in groups:
+            _follow_agents(tails, host, agents, agent_names)
+        past_lines: list[bytes] = []
+        started_at = time.monotonic()
+        while time.monotonic() < started_at + 1.0 and (lines := tails.wait(SETTLE_SECONDS)):
+            past_lines.extend(lines)
+        yield from _sort_rows([row for line in past_lines if (row := _parse_row(line, event_filter, agent_names))])
         for lines in iter_lines(tails):
-            yield from (row for line in lines if (row := _parse_row(line, wanted, called)))
+            yield from (row for line in lines if (row := _parse_row(line, event_filter, agent_names)))
             if lines:
                 continue
             for host, _ in groups:
-                here = _list_agent_ids(ctx, host)
-                if names and not here & set(called):
+                present_ids = _list_agent_ids(ctx, host)
+                if names and not present_ids & set(agent_names):
                     return
-                fresh = [] if names else [i for i in here - set(called) if naming.is_agent_id(i)]
-                if fresh:
-                    _follow_agents(tails, host, listing.observe_host(ctx, host, fresh), called)
+                new_ids = [] if names else [i for i in present_ids - set(agent_names) if naming.is_agent_id(i)]
+                if new_ids:
+                    _follow_agents(tails, host, listing.observe_host(ctx, host, new_ids), agent_names)
     finally:
         tails.close()
 
 
 def _sort_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By time, and each agent's as it was written: not every clock that writes them knows parts of a second."""
-    latest: dict[object, str] = {}
-    keyed: list[tuple[str, int]] = []
+    """Return the rows by time, keeping each agent's rows in file order. Some writers know only whole seconds."""
+    latest_times: dict[object, str] = {}
+    sort_keys: list[tuple[str, int]] = []
     for number, row in enumerate(rows):
-        latest[row["agent"]] = max(latest.get(row["agent"], ""), str(row["at"]))
-        keyed.append((latest[row["agent"]], number))
-    return [rows[number] for _, number in sorted(keyed)]
+        latest_times[row["agent"]] = max(latest_times.get(row["agent"], ""), str(row["at"]))
+        sort_keys.append((latest_times[row["agent"]], number))
+    return [rows[number] for _, number in sorted(sort_keys)]
 
 
 def _list_agent_ids(ctx: Context, host: Host) -> set[str]:
-    """The agents of a host; none when it was destroyed."""
+    """Return the ids of the agents on a host, or an empty set when the host was destroyed."""
     try:
         return set(host.run(["ls", host.home.agents], timeout=listing.LIST_TIMEOUT).text.split())
     except Unreachable:
@@ -97,15 +97,15 @@ def _list_agent_ids(ctx: Context, host: Host) -> set[str]:
 
 
 def parse_since(text: str) -> str:
-    """The stamp of a time: `2026-11-15`, `2026-11-15T21:30`, or how long ago: `10m`."""
+    """Return the timestamp for `2026-11-15`, `2026-11-15T21:30`, or a duration before now such as `10m`."""
     if "-" not in text:
         return clock.format_timestamp(time.time() - clock.parse_duration(text))
-    short = text.strip().replace(" ", "T").removesuffix("Z")
-    full = short + _ZERO_TIMESTAMP[len(short) :]
+    stripped = text.strip().replace(" ", "T").removesuffix("Z")
+    timestamp = stripped + _ZERO_TIMESTAMP[len(stripped) :]
     try:
         exists = (
-            clock.format_timestamp(clock.parse_timestamp(full))[:19] == full[:19]
-        )  # a 30th of February comes back as another day
+            clock.format_timestamp(clock.parse_timestamp(timestamp))[:19] == timestamp[:19]
+        )  # A 30th of February is formatted as another day.
     except (ValueError, OverflowError):
         exists = False
     if not exists:
@@ -113,44 +113,45 @@ def parse_since(text: str) -> str:
             f"{text!r} is not a time",
             "write it in UTC as 2026-11-15 or 2026-11-15T21:30, or how long ago: 10m",
         )
-    return full
+    return timestamp
 
 
 def _group_agents_by_host(ctx: Context, names: list[str]) -> list[tuple[Host, list[ObservedAgent]]]:
-    """The agents meant, by host."""
+    """Return each host with its observed agents: the named ones, or all. Raise the error of a name that fails."""
     if not names:
-        ctx.home.exists()  # raises when it is not ours
-        hosts = [ctx.get_host(*place) for place in ctx.list_host_keys()]
+        ctx.home.exists()  # Raises when the home belongs to another user.
+        hosts = [ctx.get_host(*host_key) for host_key in ctx.list_host_keys()]
         return [(host, listing.observe_host(ctx, host)) for host in hosts]
-    found: dict[int, tuple[Host, list[ObservedAgent]]] = {}
-    for _, seen in resolve_unique(ctx, names):
-        if isinstance(seen, Exception):
-            raise seen
-        found.setdefault(id(seen.host), (seen.host, []))[1].append(seen)
-    return list(found.values())
+    groups: dict[int, tuple[Host, list[ObservedAgent]]] = {}
+    for _, observed in resolve_unique(ctx, names):
+        if isinstance(observed, Exception):
+            raise observed
+        groups.setdefault(id(observed.host), (observed.host, []))[1].append(observed)
+    return list(groups.values())
 
 
-def _follow_agents(tails: TailGroup, host: Host, seen: list[ObservedAgent], called: dict[str, str]) -> None:
-    if seen:
-        called.update((s.id, _get_agent_name(s)) for s in seen)
-        tails.add(Tail(host, [os.path.join(host.home.agent_dir(s.id), "events.jsonl") for s in seen]))
+def _follow_agents(tails: TailGroup, host: Host, agents: list[ObservedAgent], agent_names: dict[str, str]) -> None:
+    """Add a tail for the event files of these agents, and remember the agents' names."""
+    if agents:
+        agent_names.update((agent.id, _get_agent_name(agent)) for agent in agents)
+        tails.add(Tail(host, [os.path.join(host.home.agent_dir(agent.id), "events.jsonl") for agent in agents]))
 
 
-def _get_agent_name(seen: ObservedAgent) -> str:
-    return seen.record.name if seen.record else seen.id
+def _get_agent_name(observed: ObservedAgent) -> str:
+    return observed.record.name if observed.record else observed.id
 
 
 def _parse_row(
-    line: bytes, wanted: EventFilter, called: dict[str, str], agent: str | None = None
+    line: bytes, event_filter: EventFilter, agent_names: dict[str, str], agent: str | None = None
 ) -> dict[str, Any] | None:
-    """The row in a line if it is wanted; agents can write anything there, so only what has our shape is one."""
+    """Return the event in a line if the filter selects it. Skip other lines, since agents can write anything there."""
     try:
         row = json.loads(line)
     except ValueError:
         return None
     if not isinstance(row, dict) or not isinstance(row.get("at"), str) or not isinstance(row.get("type"), str):
         return None
-    if row["at"] < wanted.since or (wanted.types and row["type"] not in wanted.types):
+    if row["at"] < event_filter.since or (event_filter.types and row["type"] not in event_filter.types):
         return None
     agent = agent or str(row.get("agent"))
     data = row.get("data")
@@ -158,7 +159,7 @@ def _parse_row(
         "v": 1,
         "at": row["at"],
         "agent": agent,
-        "name": called.get(agent, agent),
+        "name": agent_names.get(agent, agent),
         "type": row["type"],
         "source": str(row.get("source")),
         "data": data if isinstance(data, dict) else {},

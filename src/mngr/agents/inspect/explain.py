@@ -1,4 +1,4 @@
-"""`explain`: why an agent has the state it has, witness by witness."""
+"""Explains why an agent has its state, with each piece of evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mngr.kinds.protocol import AgentKind
 
 
 class EvidenceRow(Struct):
-    """What one witness said."""
+    """One piece of evidence: its source, what it says, and whether it decided the state."""
 
     witness: str
     said: str
@@ -24,7 +24,7 @@ class EvidenceRow(Struct):
 
 
 class Explanation(Struct):
-    """A state, everything that was heard about it, and what would change it."""
+    """A state, all evidence about it, and the next step that would change it."""
 
     id: str
     name: str
@@ -33,78 +33,92 @@ class Explanation(Struct):
     state_reason: str | None
     state_source: str
     state_since: str | None
-    age: float | None  # seconds it has lasted
+    age: float | None  # seconds since the state began
     evidence: list[EvidenceRow]
     change: str
 
 
 def explain(ctx: Context, name: str) -> Explanation:
-    """The state of an agent and why."""
-    seen = find.observe_agent(ctx, name)
-    record, state = seen.record, seen.state
-    called = record.name if record else seen.id
+    """Return the state of an agent and the evidence for it."""
+    observed = find.observe_agent(ctx, name)
+    record, state = observed.record, observed.state
+    agent_name = record.name if record else observed.id
     return Explanation(
-        id=seen.id,
-        name=called,
+        id=observed.id,
+        name=agent_name,
         kind=record.kind if record else "?",
         state=state.state,
         state_reason=state.reason,
         state_source=state.source,
         state_since=state.since,
-        age=_compute_age(state.since, seen.evidence.now),
-        evidence=_list_evidence(ctx, seen),
-        change=_suggest_next_step(ctx, seen, called),
+        age=_compute_age(state.since, observed.evidence.now),
+        evidence=_list_evidence(ctx, observed),
+        change=_suggest_next_step(ctx, observed, agent_name),
     )
 
 
-def _list_evidence(ctx: Context, seen: ObservedAgent) -> list[EvidenceRow]:
-    """Every witness in order; the first whose word is the state decided it."""
-    record, evidence = seen.record, seen.evidence
+def _list_evidence(ctx: Context, observed: ObservedAgent) -> list[EvidenceRow]:
+    """Return all evidence in order. The first rule that yields the state decided it."""
+    record, evidence = observed.record, observed.evidence
     if record is None:
-        return [EvidenceRow(witness="record", said=f"damaged: {seen.damage}", decided=True)]
+        return [EvidenceRow(witness="record", said=f"damaged: {observed.damage}", decided=True)]
     try:
         kind = ctx.get_agent_kind(record)
     except MngrError as error:
         return [EvidenceRow(witness="record", said=error.message, decided=True)]
-    heard: list[EvidenceRow] = []
-    for witness, hear in witnesses.EVIDENCE_RULES:
-        said, at = _DESCRIBERS[witness](record, evidence)
-        decided = hear(record, evidence) == seen.state and not any(t.decided for t in heard)
-        heard.append(
-            EvidenceRow(witness=witness, said=said, at=at, age=_compute_age(at, evidence.now), decided=decided)
+    rows: list[EvidenceRow] = []
+    for witness, apply_rule in witnesses.EVIDENCE_RULES:
+        description, timestamp = _DESCRIBERS[witness](record, evidence)
+        decided = apply_rule(record, evidence) == observed.state and not any(row.decided for row in rows)
+        rows.append(
+            EvidenceRow(
+                witness=witness,
+                said=description,
+                at=timestamp,
+                age=_compute_age(timestamp, evidence.now),
+                decided=decided,
+            )
         )
-    heard += _list_program_evidence(seen, kind)
-    if not any(t.decided for t in heard):
-        heard.append(
+    rows += _list_program_evidence(observed, kind)
+    if not any(row.decided for row in rows):
+        rows.append(
             EvidenceRow(
                 witness=f"kind {record.kind}",
-                said=_format_state(seen.state),
-                at=seen.state.since,
+                said=_format_state(observed.state),
+                at=observed.state.since,
                 decided=True,
             )
         )
-    return heard
+    return rows
 
 
-def _list_program_evidence(seen: ObservedAgent, kind: AgentKind) -> list[EvidenceRow]:
-    """What a coding agent's own file and its screen say, where they were asked."""
-    evidence, source = seen.evidence, seen.state.source
-    heard: list[EvidenceRow] = []
-    words = kind.read_own_status(evidence) if isinstance(kind, CodingAgentKind) else None
-    if words is not None:
-        said, at = words
+def _list_program_evidence(observed: ObservedAgent, kind: AgentKind) -> list[EvidenceRow]:
+    """Return what a coding agent's status file and its screen show, if mngr looked at them."""
+    evidence, source = observed.evidence, observed.state.source
+    rows: list[EvidenceRow] = []
+    own_status = kind.read_own_status(evidence) if isinstance(kind, CodingAgentKind) else None
+    if own_status is not None:
+        description, timestamp = own_status
         decided = source in ("program", "transcript")
-        heard.append(
-            EvidenceRow(witness="program", said=said, at=at, age=_compute_age(at, evidence.now), decided=decided)
+        rows.append(
+            EvidenceRow(
+                witness="program",
+                said=description,
+                at=timestamp,
+                age=_compute_age(timestamp, evidence.now),
+                decided=decided,
+            )
         )
     if evidence.screen is None and source == "screen":
         title = (evidence.pane or {}).get("title", "")
-        heard.append(EvidenceRow(witness="title", said=f"of its terminal: {title}", decided=True))
+        rows.append(EvidenceRow(witness="title", said=f"of its terminal: {title}", decided=True))
     if evidence.screen is not None:
         lines = [line.strip() for line in evidence.screen.splitlines() if line.strip()]
-        said = f"shows {seen.state.reason}" if source == "screen" else f"{len(lines)} lines, of which none tells more"
-        heard.append(EvidenceRow(witness="screen", said=said, decided=source == "screen"))
-    return heard
+        description = (
+            f"shows {observed.state.reason}" if source == "screen" else f"{len(lines)} lines, of which none tells more"
+        )
+        rows.append(EvidenceRow(witness="screen", said=description, decided=source == "screen"))
+    return rows
 
 
 def _describe_record(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
@@ -133,10 +147,10 @@ def _describe_exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | 
 def _describe_status(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.hook_status is None:
         return "none: the program has said nothing of its own state", None
-    said = f"the program last said {evidence.hook_status.get('state')}"
+    description = f"the program last said {evidence.hook_status.get('state')}"
     reason = evidence.hook_status.get("reason")
-    said += f" ({reason})" if reason else ""
-    return said + ("" if witnesses.is_running(evidence) else ", but it is gone"), witnesses.parse_row_time(
+    description += f" ({reason})" if reason else ""
+    return description + ("" if witnesses.is_running(evidence) else ", but it is gone"), witnesses.parse_row_time(
         evidence.hook_status
     )
 
@@ -147,10 +161,10 @@ def _describe_process(record: AgentRecord, evidence: Evidence) -> tuple[str, str
         return "tmux does not answer", None
     if pane is None:
         return "none: it has no terminal in our tmux server", None
-    at = clock.format_timestamp(float(pane["activity"]))
+    last_output = clock.format_timestamp(float(pane["activity"]))
     if not witnesses.is_running(evidence):
-        return f"ended, with its last screen in pane {pane['pane']}", at
-    return f"process {evidence.pid} runs in pane {pane['pane']}, last output", at
+        return f"ended, with its last screen in pane {pane['pane']}", last_output
+    return f"process {evidence.pid} runs in pane {pane['pane']}, last output", last_output
 
 
 _DESCRIBERS = {
@@ -162,12 +176,12 @@ _DESCRIBERS = {
 }
 
 
-def _suggest_next_step(ctx: Context, seen: ObservedAgent, name: str) -> str:
-    """The next step that would give it another state."""
-    state = seen.state
+def _suggest_next_step(ctx: Context, observed: ObservedAgent, name: str) -> str:
+    """Return the next step that would change the agent's state."""
+    state = observed.state
     if state.reason in ("create_interrupted", "destroy_interrupted"):
         return "an interrupted command left it: mngr gc cleans it up"
-    if state.state == "WAITING" and state.reason in _list_unanswerable_reasons(ctx, seen):
+    if state.state == "WAITING" and state.reason in _list_unanswerable_reasons(ctx, observed):
         return suggest_answer(state.reason, name)
     if state.state == "PARKED" and state.reason == "login":
         return f"log in, then send it a message: mngr message {name} -m TEXT"
@@ -184,9 +198,9 @@ def _suggest_next_step(ctx: Context, seen: ObservedAgent, name: str) -> str:
     }[state.state]
 
 
-def _list_unanswerable_reasons(ctx: Context, seen: ObservedAgent) -> tuple[str, ...]:
-    """What it may wait for that no message answers."""
-    kind = ctx.get_agent_kind(seen.record) if seen.record else None
+def _list_unanswerable_reasons(ctx: Context, observed: ObservedAgent) -> tuple[str, ...]:
+    """Return the reasons for waiting that a text message cannot answer."""
+    kind = ctx.get_agent_kind(observed.record) if observed.record else None
     return kind.blocking_reasons if isinstance(kind, CodingAgentKind) else ()
 
 
@@ -194,15 +208,16 @@ def _format_state(state: AgentState) -> str:
     return state.state + (f" ({state.reason})" if state.reason else "")
 
 
-def _compute_age(at: str | None, now: float) -> float | None:
+def _compute_age(timestamp: str | None, now: float) -> float | None:
+    """Return the seconds since a timestamp, or None when there is no valid timestamp."""
     try:
-        return round(now - clock.parse_timestamp(at), 3) if at else None
+        return round(now - clock.parse_timestamp(timestamp), 3) if timestamp else None
     except ValueError:
         return None
 
 
 def suggest_answer(reason: str, name: str) -> str:
-    """The next step when an agent asks something that a text would not answer."""
+    """Return the next step when an agent asks a question that a text message cannot answer."""
     if reason == "permission":
         return f"answer with mngr message {name} --allow or --deny"
     return f"answer it there: mngr connect {name}"

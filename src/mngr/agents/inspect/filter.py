@@ -1,4 +1,4 @@
-"""`--filter`: FIELD OP VALUE with == != < <= > >= ~, and or not ()."""
+"""Parses `--filter`: FIELD OP VALUE with == != < <= > >= ~, combined by and, or, not and parentheses."""
 
 from __future__ import annotations
 
@@ -11,39 +11,43 @@ from mngr.base.errors import UsageError, suggest_closest
 Predicate = Callable[[dict[str, Any]], bool]
 
 
-MAX_CONDITIONS = 200  # conditions
+MAX_CONDITIONS = 200
 _TOKEN = re.compile(
     r"""\s*(?:(?P<op>==|!=|<=|>=|<|>|~)|(?P<paren>[()])|"(?P<dq>[^"]*)"|'(?P<sq>[^']*)'|(?P<word>[^\s()=!<>~"']+))"""
 )
 
 
 def compile_filter(text: str, fields: tuple[str, ...]) -> Predicate:
-    """A test for agents as JSON; UsageError points at what cannot be understood."""
+    """Return a predicate for agents in their JSON form. Raise UsageError for text that is not a filter."""
     tokens = _tokenize(text)
     parser = _Parser(text, tokens, fields)
-    test = parser.parse_or()
+    predicate = parser.parse_or()
     if parser.at < len(tokens):
         raise _make_usage_error(text, f"did not expect {tokens[parser.at][1]!r}")
-    return test
+    return predicate
 
 
 def _tokenize(text: str) -> list[tuple[str, str]]:
-    found, at = [], 0
-    while text[at:].strip():
-        match = _TOKEN.match(text, at)
+    tokens, position = [], 0
+    while text[position:].strip():
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise _make_usage_error(text, f"cannot read {text[at:].strip()!r}")
+            raise _make_usage_error(text, f"cannot read {text[position:].strip()!r}")
         kind = str(match.lastgroup)
-        found.append(("value" if kind in ("dq", "sq") else kind, match[kind]))
-        at = match.end()
-    return found
+        tokens.append(("value" if kind in ("dq", "sq") else kind, match[kind]))
+        position = match.end()
+    return tokens
 
 
-def _make_usage_error(text: str, why: str) -> UsageError:
-    return UsageError(f"--filter {text!r}: {why}", "for example: --filter 'state == RUNNING and labels.team == red'")
+def _make_usage_error(text: str, problem: str) -> UsageError:
+    return UsageError(
+        f"--filter {text!r}: {problem}", "for example: --filter 'state == RUNNING and labels.team == red'"
+    )
 
 
 class _Parser:
+    """A recursive descent parser that turns the tokens into one predicate."""
+
     def __init__(self, text: str, tokens: list[tuple[str, str]], fields: tuple[str, ...]) -> None:
         self.text, self.tokens, self.fields, self.at, self.depth = text, tokens, fields, 0, 0
 
@@ -56,18 +60,18 @@ class _Parser:
         return token
 
     def parse_or(self) -> Predicate:
-        test = self.parse_and()
+        predicate = self.parse_and()
         while self.peek_token() == ("word", "or"):
             self.next_token()
-            test = _make_or(test, self.parse_and())
-        return test
+            predicate = _make_or(predicate, self.parse_and())
+        return predicate
 
     def parse_and(self) -> Predicate:
-        test = self.parse_condition()
+        predicate = self.parse_condition()
         while self.peek_token() == ("word", "and"):
             self.next_token()
-            test = _make_and(test, self.parse_condition())
-        return test
+            predicate = _make_and(predicate, self.parse_condition())
+        return predicate
 
     def parse_condition(self) -> Predicate:
         kind, word = self.next_token()
@@ -78,17 +82,17 @@ class _Parser:
             inner = self.parse_condition()
             return lambda item: not inner(item)
         if (kind, word) == ("paren", "("):
-            test = self.parse_or()
+            predicate = self.parse_or()
             if self.next_token() != ("paren", ")"):
                 raise _make_usage_error(self.text, "a ( is not closed")
-            return test
+            return predicate
         if kind != "word":
             raise _make_usage_error(self.text, f"expected a field, found {word!r}")
-        first = word.partition(".")[0]
-        if first not in self.fields:
+        field = word.partition(".")[0]
+        if field not in self.fields:
             raise UsageError(
-                f"--filter: there is no field {first!r}",
-                suggest_closest(first, list(self.fields)) or "fields: " + ", ".join(self.fields),
+                f"--filter: there is no field {field!r}",
+                suggest_closest(field, list(self.fields)) or "fields: " + ", ".join(self.fields),
             )
         kind, op = self.next_token()
         if kind != "op":
@@ -99,12 +103,12 @@ class _Parser:
         return _make_comparison(self.text, word, op, value)
 
 
-def _make_or(a: Predicate, b: Predicate) -> Predicate:
-    return lambda item: a(item) or b(item)
+def _make_or(left: Predicate, right: Predicate) -> Predicate:
+    return lambda item: left(item) or right(item)
 
 
-def _make_and(a: Predicate, b: Predicate) -> Predicate:
-    return lambda item: a(item) and b(item)
+def _make_and(left: Predicate, right: Predicate) -> Predicate:
+    return lambda item: left(item) and right(item)
 
 
 def _make_comparison(text: str, path: str, op: str, value: str) -> Predicate:
@@ -132,9 +136,10 @@ def _make_comparison(text: str, path: str, op: str, value: str) -> Predicate:
 
 
 def _find_field(item: dict[str, Any], path: str) -> Any:
-    first, _, rest = path.partition(".")
-    value = item.get(first)
-    return value.get(rest) if rest and isinstance(value, dict) else (None if rest else value)
+    """Return the value at FIELD or FIELD.KEY, or None."""
+    field, _, key = path.partition(".")
+    value = item.get(field)
+    return value.get(key) if key and isinstance(value, dict) else (None if key else value)
 
 
 def _format_value(value: Any) -> str:

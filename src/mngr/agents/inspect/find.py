@@ -1,4 +1,4 @@
-"""From what a user typed to the agent that is meant."""
+"""Finds the agent or host that a user named."""
 
 from __future__ import annotations
 
@@ -16,104 +16,119 @@ if TYPE_CHECKING:
 
 
 def parse_address(ctx: Context, text: str) -> Address:
-    """Parse with the providers there are."""
-    more = ctx.list_provider_names() if "@" in text else []
-    return names.parse_address(text, (*names.PROVIDER_NAMES, *(p for p in more if p not in names.PROVIDER_NAMES)))
+    """Parse an address, knowing all available providers."""
+    provider_names = ctx.list_provider_names() if "@" in text else []
+    return names.parse_address(
+        text, (*names.PROVIDER_NAMES, *(name for name in provider_names if name not in names.PROVIDER_NAMES))
+    )
 
 
 def get_agent(ctx: Context, text: str) -> tuple[Host, AgentRecord]:
-    """The agent that `text` names; NotFound, MngrError when its record is damaged."""
-    seen = [observe_agent(ctx, text)]
-    record = seen[0].record
+    """Return the host and record of the named agent. Raise NotFound, or MngrError when its record is damaged."""
+    observed = [observe_agent(ctx, text)]
+    record = observed[0].record
     if record is None:
         raise MngrError(
-            f"the record of {seen[0].id} is damaged: {seen[0].damage}",
-            f"put it away with: mngr destroy --force {seen[0].id}",
+            f"the record of {observed[0].id} is damaged: {observed[0].damage}",
+            f"put it away with: mngr destroy --force {observed[0].id}",
         )
-    return seen[0].host, record
+    return observed[0].host, record
 
 
 def get_agent_location(ctx: Context, text: str) -> tuple[Host, str]:
-    """Host and id of an agent. One on another host, known here by name, is not looked at: it may be gone by now."""
+    """Return the host and id of an agent.
+
+    For a name that belongs to a remote host, do not check whether the agent still exists there.
+    """
     if names.is_agent_name(text) and ctx.home.exists():
-        place, agent_id = store.find_host_of_name(ctx.home, text), store.find_id(ctx.home, text)
-        if place is not None and agent_id is not None:
-            return ctx.get_host(*place), agent_id
-    seen = observe_agent(ctx, text)
-    return seen.host, seen.id
+        host_key, agent_id = store.find_host_of_name(ctx.home, text), store.find_id(ctx.home, text)
+        if host_key is not None and agent_id is not None:
+            return ctx.get_host(*host_key), agent_id
+    observed = observe_agent(ctx, text)
+    return observed.host, observed.id
 
 
-def get_host(ctx: Context, wanted: Address) -> Host:
-    """The host that an address names; UsageError when it names none."""
-    if wanted.host is None:
-        raise UsageError(f"{wanted} names no host", "write @HOST or @HOST.PROVIDER")
-    return ctx.get_host(*((wanted.provider, wanted.host) if wanted.provider else ctx.get_host_key(wanted.host)))
+def get_host(ctx: Context, address: Address) -> Host:
+    """Return the host that an address names. Raise UsageError when it names none."""
+    if address.host is None:
+        raise UsageError(f"{address} names no host", "write @HOST or @HOST.PROVIDER")
+    return ctx.get_host(*((address.provider, address.host) if address.provider else ctx.get_host_key(address.host)))
 
 
 def observe_agent(ctx: Context, text: str) -> ObservedAgent:
-    """The agent that `text` names, with its state."""
+    """Return the named agent with its state. Raise NotFound when there is none."""
     from mngr.agents.inspect import list as listing
 
-    wanted = parse_address(ctx, text)
-    if wanted.name is None:
+    address = parse_address(ctx, text)
+    if address.name is None:
         raise UsageError(f"{text!r} names a host, not an agent", "write NAME or NAME@HOST")
-    if wanted.path is not None:
-        raise UsageError(f"{text!r} names a file, not an agent", f"leave out :{wanted.path}")
+    if address.path is not None:
+        raise UsageError(f"{text!r} names a file, not an agent", f"leave out :{address.path}")
     if not ctx.home.exists():
-        raise NotFound(f"there is no agent {wanted.name!r}", "make one: mngr create NAME -- COMMAND")
-    known = store.find_id(ctx.home, wanted.name)
-    if known is None and names.is_agent_id(wanted.name):
-        known = wanted.name
-    place = _find_first_host(ctx, wanted)
-    if known is not None and place is not None:
-        found = listing.observe_host(ctx, ctx.get_host(*place), [known])
-        if found:
-            return found[0]
-    return _search_all_hosts(ctx, wanted, place if wanted.host else None)
+        raise NotFound(f"there is no agent {address.name!r}", "make one: mngr create NAME -- COMMAND")
+    agent_id = store.find_id(ctx.home, address.name)
+    if agent_id is None and names.is_agent_id(address.name):
+        agent_id = address.name
+    host_key = _find_first_host(ctx, address)
+    if agent_id is not None and host_key is not None:
+        matches = listing.observe_host(ctx, ctx.get_host(*host_key), [agent_id])
+        if matches:
+            return matches[0]
+    return _search_all_hosts(ctx, address, host_key if address.host else None)
 
 
-def _find_first_host(ctx: Context, wanted: Address) -> tuple[str, str] | None:
-    """(provider, host) where an agent is to be looked for first; None where only a search can tell."""
-    if wanted.host is not None:
-        return (wanted.provider, wanted.host) if wanted.provider else ctx.get_host_key(wanted.host)
-    assert wanted.name is not None
-    elsewhere = store.find_host_of_name(ctx.home, wanted.name)
-    if elsewhere is None:
-        return ("local", "local") if wanted.provider in (None, "local") else None
-    return elsewhere if wanted.provider in (None, elsewhere[0]) else None
+def _find_first_host(ctx: Context, address: Address) -> tuple[str, str] | None:
+    """Return the (provider, host) to look at first, or None when only a search can find the agent."""
+    if address.host is not None:
+        return (address.provider, address.host) if address.provider else ctx.get_host_key(address.host)
+    assert address.name is not None
+    remote_key = store.find_host_of_name(ctx.home, address.name)
+    if remote_key is None:
+        return ("local", "local") if address.provider in (None, "local") else None
+    return remote_key if address.provider in (None, remote_key[0]) else None
 
 
-def _search_all_hosts(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> ObservedAgent:
-    """Look on every host: an agent made by another client, or a provider's that has no name here."""
+def _search_all_hosts(ctx: Context, address: Address, only_key: tuple[str, str] | None) -> ObservedAgent:
+    """Search all hosts, or the one given, for an agent whose name this home does not know.
+
+    Such an agent was created by another client or belongs to a plugin's provider.
+    """
     from mngr.agents.inspect import list as listing
 
     matches: list[ObservedAgent] = []
-    everyone: list[str] = []
+    known_names: list[str] = []
     unreachable: list[str] = []
-    gone: HostGone | None = None
-    places = [place] if place else [p for p in ctx.list_host_keys() if wanted.provider in (None, p[0])]
-    for _, host, answer in listing.observe_all_hosts(ctx, places):
-        if isinstance(answer, HostGone) and place is None:
-            if any(wanted.name in (s.id, s.record and s.record.name) for s in listing.list_last_observed(ctx, answer)):
-                gone = answer
+    gone_error: HostGone | None = None
+    host_keys = [only_key] if only_key else [key for key in ctx.list_host_keys() if address.provider in (None, key[0])]
+    for _, host, answer in listing.observe_all_hosts(ctx, host_keys):
+        if isinstance(answer, HostGone) and only_key is None:
+            if any(
+                address.name in (agent.id, agent.record and agent.record.name)
+                for agent in listing.list_last_observed(ctx, answer)
+            ):
+                gone_error = answer
             continue
         if isinstance(answer, MngrError):
-            if place is not None and not isinstance(answer, Unreachable):
+            if only_key is not None and not isinstance(answer, Unreachable):
                 raise answer
             unreachable.append(f"{host}: {answer.message}")
         else:
-            everyone.extend(seen.record.name for seen in answer if seen.record)
-            matches.extend(s for s in answer if wanted.name in (s.id, s.record.name if s.record else None))
+            known_names.extend(agent.record.name for agent in answer if agent.record)
+            matches.extend(
+                agent for agent in answer if address.name in (agent.id, agent.record.name if agent.record else None)
+            )
     if len(matches) > 1:
-        listed = ", ".join(f"{s.id}@{s.host.name}" for s in matches)
-        raise MngrError(f"{wanted.name!r} could be any of {listed}", "say which by its id")
+        candidates = ", ".join(f"{agent.id}@{agent.host.name}" for agent in matches)
+        raise MngrError(f"{address.name!r} could be any of {candidates}", "say which by its id")
     if matches:
         return matches[0]
-    if gone is not None:
-        raise gone
+    if gone_error is not None:
+        raise gone_error
     if unreachable:
         raise Unreachable(
-            f"{wanted.name!r} may be on a host that does not answer: {'; '.join(unreachable)}", "try again"
+            f"{address.name!r} may be on a host that does not answer: {'; '.join(unreachable)}", "try again"
         )
-    assert wanted.name is not None
-    raise NotFound(f"there is no agent {wanted.name!r}", suggest_closest(wanted.name, everyone) or "see: mngr list")
+    assert address.name is not None
+    raise NotFound(
+        f"there is no agent {address.name!r}", suggest_closest(address.name, known_names) or "see: mngr list"
+    )

@@ -1,4 +1,4 @@
-"""`list`: one program per host, in parallel, and a state with its reason for every agent."""
+"""Lists all agents with their states. One program per host collects the evidence, on all hosts in parallel."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LIST_TIMEOUT = 20.0
 
 
 class ObservedAgent(Struct):
-    """An agent as a host showed it: its record, the evidence, and the state that follows."""
+    """An agent as its host showed it: the record, the evidence, and the state derived from them."""
 
     host: Host
     id: str
-    record: AgentRecord | None  # None when damaged
+    record: AgentRecord | None  # None when it is damaged
     damage: str | None = None
     evidence: Evidence
     state: AgentState
@@ -43,32 +43,39 @@ class Listing(Struct):
 
 
 def list_agents(ctx: Context) -> Listing:
-    """Every agent on every host; a host that does not answer is an error row, not a failure."""
+    """Return all agents of all hosts. A host that does not answer becomes an error row."""
     if not ctx.home.exists() and not ctx.hooks.plugins:
         return Listing(agents=[])
-    shown = [_list_host_agents(ctx, *row) for row in observe_all_hosts(ctx)]
-    agents = sorted((a for one in shown for a in one.agents), key=lambda a: (a.created_at or "", a.name))
+    host_listings = [_list_host_agents(ctx, *row) for row in observe_all_hosts(ctx)]
+    agents = sorted(
+        (agent for host_listing in host_listings for agent in host_listing.agents),
+        key=lambda agent: (agent.created_at or "", agent.name),
+    )
     ctx.hooks.notify("mngr_listed", agents=agents)
-    errors = [error for one in shown for error in one.errors]
-    return Listing(agents=agents, errors=errors, notes=[note for one in shown for note in one.notes])
+    errors = [error for host_listing in host_listings for error in host_listing.errors]
+    return Listing(
+        agents=agents, errors=errors, notes=[note for host_listing in host_listings for note in host_listing.notes]
+    )
 
 
 def _list_host_agents(ctx: Context, provider: str, host: str, answer: list[ObservedAgent] | MngrError) -> Listing:
-    """What there is to show of one host."""
+    """Return the listing of one host from its answer or its error."""
     try:
         if isinstance(answer, HostStopped):
-            return Listing(agents=[make_view(seen, "STOPPED") for seen in list_last_observed(ctx, answer)])
+            return Listing(agents=[make_view(observed, "STOPPED") for observed in list_last_observed(ctx, answer)])
         if isinstance(answer, HostGone):
-            where = f"@{host}.{provider}"
-            note = f"{answer.message}; make it anew with what was kept: mngr start {where}; forget it: mngr destroy {where}"
-            return Listing(agents=[make_view(seen, "GONE") for seen in list_last_observed(ctx, answer)], notes=[note])
+            host_address = f"@{host}.{provider}"
+            note = f"{answer.message}; make it anew with what was kept: mngr start {host_address}; forget it: mngr destroy {host_address}"
+            return Listing(
+                agents=[make_view(observed, "GONE") for observed in list_last_observed(ctx, answer)], notes=[note]
+            )
         if isinstance(answer, MngrError):
-            agents = [make_view(seen, "UNKNOWN") for seen in _list_unknown(ctx, provider, host)]
+            agents = [make_view(observed, "UNKNOWN") for observed in _list_unknown(ctx, provider, host)]
             return Listing(agents=agents, errors=[_make_error_row(provider, host, answer)])
         notes = []
-        if any(_is_watcher_missing(seen) for seen in answer):
+        if any(_is_watcher_missing(observed) for observed in answer):
             notes = [f"{host}: limits are not being watched; mngr limit NAME sets the watcher up again"]
-        return Listing(agents=[make_view(seen) for seen in answer], notes=notes)
+        return Listing(agents=[make_view(observed) for observed in answer], notes=notes)
     except Exception as error:
         return Listing(agents=[], errors=[_make_error_row(provider, host, _make_bug_error(error))])
 
@@ -78,50 +85,52 @@ def _make_error_row(provider: str, host: str, error: MngrError) -> dict[str, str
 
 
 def _make_bug_error(error: Exception) -> MngrError:
-    """What we say where we are not up to what a host said: it must not take the others with it."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
+    """Return an MngrError for an unexpected exception, so that one host's output cannot break the whole listing."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})" if frame else ""
     return MngrError(f"this is a bug in mngr: {type(error).__name__}: {error}{where}", "please report it")
 
 
 def observe_all_hosts(
-    ctx: Context, places: list[tuple[str, str]] | None = None
+    ctx: Context, host_keys: list[tuple[str, str]] | None = None
 ) -> list[tuple[str, str, list[ObservedAgent] | MngrError]]:
-    """(provider, host, what it shows or why it does not answer) of every host or of some, asked in parallel."""
-    places = ctx.list_host_keys() if places is None else places
-    answers = map_parallel(lambda place: observe_host(ctx, ctx.get_host(*place)), places, at_once=32)
-    found: list[tuple[str, str, list[ObservedAgent] | MngrError]] = []
-    for (provider, host), answer in zip(places, answers, strict=True):
+    """Ask the hosts in parallel and return (provider, host, observed agents or error) for each. Default: all hosts."""
+    host_keys = ctx.list_host_keys() if host_keys is None else host_keys
+    answers = map_parallel(lambda host_key: observe_host(ctx, ctx.get_host(*host_key)), host_keys, at_once=32)
+    rows: list[tuple[str, str, list[ObservedAgent] | MngrError]] = []
+    for (provider, host), answer in zip(host_keys, answers, strict=True):
         if isinstance(answer, Exception) and not isinstance(answer, MngrError):
             answer = _make_bug_error(answer)
-        found.append((provider, host, answer))
-    return found
+        rows.append((provider, host, answer))
+    return rows
 
 
 def observe_host(ctx: Context, host: Host, ids: list[str] | None = None) -> list[ObservedAgent]:
-    """What a host shows of all its agents, or of some."""
-    seen = _observe_once(ctx, host, ids)
-    lost = [s.id for s in seen if s.state.reason == "lost"]
-    if lost:  # its pane may have come, or its exit record, between our two readings: look again
-        again = {s.id: s for s in _observe_once(ctx, host, lost)}
-        seen = [again.get(s.id, s) for s in seen]
-    return _add_screens(ctx, host, seen)
+    """Return the observed agents of a host: all, or those with the given ids."""
+    agents = _observe_once(ctx, host, ids)
+    lost_ids = [agent.id for agent in agents if agent.state.reason == "lost"]
+    if lost_ids:  # Ask again: the pane or the exit record may have appeared between the two reads.
+        second_look = {agent.id: agent for agent in _observe_once(ctx, host, lost_ids)}
+        agents = [second_look.get(agent.id, agent) for agent in agents]
+    return _add_screens(ctx, host, agents)
 
 
-def _add_screens(ctx: Context, host: Host, seen: list[ObservedAgent]) -> list[ObservedAgent]:
-    """The same; where a kind cannot tell without the agent's screen, with that: one more call for all of them."""
-    asked: dict[str, str] = {}
-    for s in seen:
-        wants = None if s.record is None or s.evidence.pane is None else _find_screen_check(ctx, s.record)
-        if wants is not None and wants(s.evidence, s.state):
-            asked[s.id] = str((s.evidence.pane or {})["pane"])
-    if not asked:
-        return seen
-    words: list[str] = []
-    for agent_id, pane in asked.items():
-        words += [
+def _add_screens(ctx: Context, host: Host, agents: list[ObservedAgent]) -> list[ObservedAgent]:
+    """Add the screen to the evidence where an agent's kind needs it, with one more call for all agents."""
+    panes: dict[str, str] = {}
+    for agent in agents:
+        wants_screen = (
+            None if agent.record is None or agent.evidence.pane is None else _find_screen_check(ctx, agent.record)
+        )
+        if wants_screen is not None and wants_screen(agent.evidence, agent.state):
+            panes[agent.id] = str((agent.evidence.pane or {})["pane"])
+    if not panes:
+        return agents
+    tmux_args: list[str] = []
+    for agent_id, pane in panes.items():
+        tmux_args += [
             ";",
             "display-message",
             "-p",
@@ -132,25 +141,27 @@ def _add_screens(ctx: Context, host: Host, seen: list[ObservedAgent]) -> list[Ob
             "-t",
             pane,
         ]
-    result = host.run(["tmux", "-u", "-S", host.tmux_socket, *words[1:]], timeout=LIST_TIMEOUT)
+    result = host.run(["tmux", "-u", "-S", host.tmux_socket, *tmux_args[1:]], timeout=LIST_TIMEOUT)
     screens: dict[str, list[str]] = {}
     for line in result.out.decode("utf-8", "replace").split("\n"):
         word, _, rest = line.partition(" ")
-        if word == "mngr-screen" and rest in asked and rest not in screens:
+        if word == "mngr-screen" and rest in panes and rest not in screens:
             current = screens.setdefault(rest, [])
         elif screens:
             current.append(line)
-    found: list[ObservedAgent] = []
-    for s in seen:
-        if s.id in screens and s.record is not None:
-            evidence = s.evidence.replace(screen="\n".join(screens[s.id]))
-            s = s.replace(evidence=evidence, state=ctx.get_agent_kind(s.record).state(s.record, evidence))
-        found.append(s)
-    return found
+    updated: list[ObservedAgent] = []
+    for agent in agents:
+        if agent.id in screens and agent.record is not None:
+            evidence = agent.evidence.replace(screen="\n".join(screens[agent.id]))
+            agent = agent.replace(
+                evidence=evidence, state=ctx.get_agent_kind(agent.record).state(agent.record, evidence)
+            )
+        updated.append(agent)
+    return updated
 
 
 def _find_screen_check(ctx: Context, record: AgentRecord) -> Callable[[Evidence, AgentState], bool] | None:
-    """How its kind decides whether it needs the screen; None for one that never does."""
+    """Return the kind's function that decides whether it needs the screen, or None when it never does."""
     try:
         return getattr(ctx.get_agent_kind(record), "wants_screen", None)
     except MngrError:
@@ -167,48 +178,53 @@ def _observe_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Obser
         host.tmux_socket,
         *(ids or []),
     ]
-    asked = time.time()
+    asked_at = time.time()
     result = host.run(argv, timeout=LIST_TIMEOUT)
     if not host.is_local and ids is None:
-        registry.save_last_listing(ctx.home, host.provider, host.name, result.out, asked)
+        registry.save_last_listing(ctx.home, host.provider, host.name, result.out, asked_at)
     return _parse_answer(ctx, host, result.out, ids, time.time())
 
 
 def list_last_observed(ctx: Context, error: HostStopped | HostGone) -> list[ObservedAgent]:
-    """The agents of a host that is stopped or gone, and so are they; those that had ended are as they were."""
-    found, at = _load_remembered(ctx, error.provider, error.host)
-    state = AgentState(state="FAILED", reason="host gone", source="cache", since=clock.format_timestamp(at))
+    """Return the last known agents of a stopped or gone host. Agents that had ended keep their state."""
+    agents, observed_at = _load_remembered(ctx, error.provider, error.host)
+    state = AgentState(state="FAILED", reason="host gone", source="cache", since=clock.format_timestamp(observed_at))
     if isinstance(error, HostStopped):
         reason = "host stopped" + (f": {error.why}" if error.why else "")
         state = state.replace(state="STOPPED", reason=reason)
-    ended = ("DONE", "FAILED", "STOPPED")
-    return [s if s.state.state in ended and s.state.reason != "lost" else s.replace(state=state) for s in found]
+    ended_states = ("DONE", "FAILED", "STOPPED")
+    return [
+        agent if agent.state.state in ended_states and agent.state.reason != "lost" else agent.replace(state=state)
+        for agent in agents
+    ]
 
 
 def _list_unknown(ctx: Context, provider: str, name: str) -> list[ObservedAgent]:
-    """The agents of a host that does not answer: nobody knows how they are now."""
-    found, at = _load_remembered(ctx, provider, name)
-    reason = f"its host does not answer; last seen {clock.format_age(time.time() - at)} ago"
-    state = AgentState(state="UNKNOWN", reason=reason, source="cache", since=clock.format_timestamp(at))
-    return [seen.replace(state=state) for seen in found]
+    """Return the last known agents of a host that does not answer, with state UNKNOWN."""
+    agents, observed_at = _load_remembered(ctx, provider, name)
+    reason = f"its host does not answer; last seen {clock.format_age(time.time() - observed_at)} ago"
+    state = AgentState(state="UNKNOWN", reason=reason, source="cache", since=clock.format_timestamp(observed_at))
+    return [agent.replace(state=state) for agent in agents]
 
 
 def _load_remembered(ctx: Context, provider: str, name: str) -> tuple[list[ObservedAgent], float]:
-    """The agents of a host as it last showed them, and when that was."""
-    out, at = registry.find_last_listing(ctx.home, provider, name) or (b"", 0.0)
-    found = [seen for seen in _parse_answer(ctx, _RememberedHost(name, provider), out, None, at) if seen.record]
-    return [s for s in found if not os.path.isdir(os.path.join(ctx.home.trash, s.id))], at
+    """Return the agents of a host from its last answer, and the time of that answer."""
+    out, observed_at = registry.find_last_listing(ctx.home, provider, name) or (b"", 0.0)
+    agents = [
+        agent for agent in _parse_answer(ctx, _RememberedHost(name, provider), out, None, observed_at) if agent.record
+    ]
+    return [agent for agent in agents if not os.path.isdir(os.path.join(ctx.home.trash, agent.id))], observed_at
 
 
 def remember_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
-    """An agent that was just made, in the last answer of its host: that may stop before it is asked again."""
+    """Add a new agent to the saved answer of its host, in case the host stops before mngr asks it again."""
     if not host.is_local:
         row = f"dir {record.id}\n{record.id}/agent.json:".encode() + store.encode_record(record)
         registry.append_last_listing(ctx.home, host.provider, host.name, row)
 
 
 class _RememberedHost:
-    """A host that is only remembered."""
+    """A host that does not answer, known only by its name and provider."""
 
     def __init__(self, name: str, provider: str) -> None:
         self.name = name
@@ -216,37 +232,38 @@ class _RememberedHost:
 
 
 def _parse_answer(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: float) -> list[ObservedAgent]:
-    order: list[str] = []
+    """Return the observed agents from the output of list.sh."""
+    agent_ids: list[str] = []
     panes: dict[str, dict[str, str]] = {}
     files: dict[str, dict[str, list[str]]] = {}
-    watcher, answers, told = False, True, None
+    has_watcher, is_tmux_running, host_time = False, True, None
     for line in out.decode("utf-8", "replace").split("\n"):
         word, _, rest = line.partition(" ")
         if word == "dir":
-            order.append(rest)
+            agent_ids.append(rest)
         elif word == "clock":
-            told = _parse_seconds(rest)
+            host_time = _parse_seconds(rest)
         elif line == "stranger":
-            answers = False
+            is_tmux_running = False
         elif line == "again":
             files.clear()
         elif word == "pane":
-            part = rest.split(" ", 9)
-            if len(part) != 10 or not _is_valid_pane(*part[3:9]):
+            fields = rest.split(" ", 9)
+            if len(fields) != 10 or not _is_valid_pane(*fields[3:9]):
                 continue
-            if part[2] == tmux.WATCHER_SESSION:
-                watcher = part[5] == "0"
-            elif part[1] == "agent" and part[0]:
+            if fields[2] == tmux.WATCHER_SESSION:
+                has_watcher = fields[5] == "0"
+            elif fields[1] == "agent" and fields[0]:
                 keys = ("session", "pane", "pid", "dead", "activity", "attached", "created", "title")
-                panes[part[0]] = dict(zip(keys, part[2:], strict=True))
+                panes[fields[0]] = dict(zip(keys, fields[2:], strict=True))
         elif "/" in word:
             path, _, text = line.partition(":")
             agent_id, _, name = path.partition("/")
             files.setdefault(agent_id, {}).setdefault(name, []).append(text)
-    heard = Evidence(now=now, has_watcher=watcher, is_tmux_running=answers, host_time=told)
+    shared_evidence = Evidence(now=now, has_watcher=has_watcher, is_tmux_running=is_tmux_running, host_time=host_time)
     return [
-        _observe_from_files(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), heard)
-        for agent_id in order
+        _observe_from_files(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), shared_evidence)
+        for agent_id in agent_ids
         if names.is_agent_id(agent_id) and (ids is None or agent_id in files)
     ]
 
@@ -257,16 +274,17 @@ def _observe_from_files(
     agent_id: str,
     files: dict[str, list[str]],
     pane: dict[str, str] | None,
-    heard: Evidence,
+    shared_evidence: Evidence,
 ) -> ObservedAgent:
-    proc = files.get("proc", [""])[0].strip()
-    evidence = heard.replace(
+    """Return one observed agent from its files and its pane. Damage in the record becomes state UNKNOWN."""
+    pid_text = files.get("proc", [""])[0].strip()
+    evidence = shared_evidence.replace(
         pane=pane,
         exit=_parse_row(files.get("exit")),
         stopped=_parse_row(files.get("stopped")),
         hook_status=_parse_row(files.get("status")),
         program_status=_find_program_status(files),
-        pid=int(proc) if names.is_number(proc) else None,
+        pid=int(pid_text) if names.is_number(pid_text) else None,
     )
     try:
         if "agent.json" not in files:
@@ -287,30 +305,30 @@ def _observe_from_files(
 
 
 def _is_valid_pane(pane: str, *numbers: str) -> bool:
-    """Whether tmux can have said that: its server is the agents' to change."""
+    """True when tmux can have printed these fields. Agents can change the tmux server, so mngr checks them."""
     return pane.startswith("%") and all(map(names.is_number, (pane[1:], *numbers)))
 
 
 def _parse_seconds(text: str) -> float | None:
-    """Seconds as `date +%s.%N` tells them; some know only whole ones."""
-    whole, _, rest = text.partition(".")
-    part = rest.strip("N%") or "0"
-    return float(f"{whole}.{part}") if names.is_number(whole) and names.is_number(part) else None
+    """Return the seconds printed by `date +%s.%N`, or None. Some systems print only whole seconds."""
+    whole, _, fraction_text = text.partition(".")
+    fraction = fraction_text.strip("N%") or "0"
+    return float(f"{whole}.{fraction}") if names.is_number(whole) and names.is_number(fraction) else None
 
 
 def _find_program_status(files: dict[str, list[str]]) -> dict[str, Any] | None:
-    """What its program says in a file of its own; the newest where an earlier one left its behind."""
+    """Return the newest status that the agent's program wrote to its own file, or None."""
     rows = [row for name in files if name.startswith("witness/") and (row := _parse_row(files[name]))]
     return max(rows, key=lambda row: str(row.get("updatedAt", "")), default=None)
 
 
-def make_view(seen: ObservedAgent, host_state: str = "RUNNING") -> AgentView:
-    """What the outside sees."""
-    record, evidence, state = seen.record, seen.evidence, seen.state
+def make_view(observed: ObservedAgent, host_state: str = "RUNNING") -> AgentView:
+    """Return the public view of an observed agent."""
+    record, evidence, state = observed.record, observed.evidence, observed.state
     if record is None:
         return AgentView(
-            id=seen.id, name=seen.id, kind="?", state=state.state, state_reason=state.reason,
-            state_source=state.source, host=seen.host.name, provider=seen.host.provider, host_state=host_state,
+            id=observed.id, name=observed.id, kind="?", state=state.state, state_reason=state.reason,
+            state_source=state.source, host=observed.host.name, provider=observed.host.provider, host_state=host_state,
             project="?", work_dir="?",
         )  # fmt: skip
     return AgentView(
@@ -320,10 +338,11 @@ def make_view(seen: ObservedAgent, host_state: str = "RUNNING") -> AgentView:
         state=state.state,
         state_reason=state.reason,
         state_source=state.source,
-        state_since=max(state.since, record.created_at) if state.since else None,  # some clocks know only seconds
+        # Some writers know only whole seconds, so a state could seem older than its agent.
+        state_since=max(state.since, record.created_at) if state.since else None,
         parked_until=state.parked_until,
-        host=seen.host.name,  # as we call it; another client may have another name for it
-        provider=seen.host.provider,
+        host=observed.host.name,  # The name in this home; other clients may use another.
+        provider=observed.host.provider,
         host_state=host_state,
         project=record.project,
         work_dir=record.work_dir,
@@ -338,14 +357,14 @@ def make_view(seen: ObservedAgent, host_state: str = "RUNNING") -> AgentView:
 
 
 def observe_started(host: Host, record: AgentRecord) -> ObservedAgent:
-    """An agent whose process was just seen to run; saves a second look."""
+    """Return a new agent whose process is known to run, without asking the host for its state."""
     pid = int(host.read(os.path.join(host.home.agent_dir(record.id), "proc")))
     state = AgentState(state="RUNNING", source="process", since=record.created_at)
     return ObservedAgent(host=host, id=record.id, record=record, evidence=Evidence(now=0.0, pid=pid), state=state)
 
 
 def list_hosts(ctx: Context) -> list[dict[str, Any]]:
-    """Every host, whether it answers, and how many agents it has."""
+    """Return a row for every host: its state, its number of agents, and its error."""
     rows: list[dict[str, Any]] = []
     for provider, host, answer in observe_all_hosts(ctx):
         row: dict[str, Any] = {
@@ -365,6 +384,7 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
 
 
 def _get_host_state(ctx: Context, answer: list[ObservedAgent] | MngrError) -> dict[str, Any]:
+    """Return the fields of a host's row that follow from its answer or its error."""
     if isinstance(answer, HostStopped):
         return {"state": "STOPPED", "agents": len(list_last_observed(ctx, answer)), "error": answer.why}
     if isinstance(answer, HostGone):
@@ -375,27 +395,32 @@ def _get_host_state(ctx: Context, answer: list[ObservedAgent] | MngrError) -> di
 
 
 def _find_end_time(ctx: Context, provider: str, host: str) -> str | None:
-    """When an engine ends a host by itself, which may start again; None when it does not."""
-    known = (registry.find_facts(ctx.home, provider, host) or {}).get("engine")
-    return known.get("ends_at") if isinstance(known, dict) else None
+    """Return when the engine will end the host by itself, or None when it will not."""
+    engine_facts = (registry.find_facts(ctx.home, provider, host) or {}).get("engine")
+    return engine_facts.get("ends_at") if isinstance(engine_facts, dict) else None
 
 
 def _compute_activity_at(record: AgentRecord, evidence: Evidence, state: AgentState) -> str | None:
+    """Return the time of the agent's last activity."""
     if evidence.pane is not None:
-        seen = clock.format_timestamp(float(evidence.pane["activity"]))
-        return max(seen, state.since or "", record.created_at)  # tmux counts whole seconds
+        last_output = clock.format_timestamp(float(evidence.pane["activity"]))
+        return max(last_output, state.since or "", record.created_at)  # tmux knows only whole seconds.
     return state.since or record.created_at
 
 
-def _is_watcher_missing(seen: ObservedAgent) -> bool:
-    record = seen.record
-    limited = record is not None and (record.idle_timeout is not None or record.lifetime is not None)
+def _is_watcher_missing(observed: ObservedAgent) -> bool:
+    """True when a live agent has a limit but no watcher enforces it."""
+    record = observed.record
+    has_limit = record is not None and (record.idle_timeout is not None or record.lifetime is not None)
     return (
-        limited and not seen.evidence.has_watcher and seen.state.state in ("STARTING", "RUNNING", "WAITING", "PARKED")
+        has_limit
+        and not observed.evidence.has_watcher
+        and observed.state.state in ("STARTING", "RUNNING", "WAITING", "PARKED")
     )
 
 
 def _parse_row(lines: list[str] | None) -> dict[str, Any] | None:
+    """Return the JSON object in the first line, or None."""
     if not lines:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Lines that are added to files on a host, as they come."""
+"""Follows files on a host and reads the lines that are added to them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Tail:
-    """Follows files by name, from their last `lines`, or from the first when that is None."""
+    """Follows files by name, starting with their last `lines` lines, or with the first line when `lines` is None."""
 
     def __init__(self, host: Host, paths: list[str], lines: int | None = None) -> None:
         start = "+1" if lines is None else str(lines)
-        # It ends with its input, for not every connection that ends is felt by what writes to it.
+        # The script ends with its input, because a program that writes does not always notice a lost connection.
         script = 'tail -q -n "$0" -F -- "$@" 2>/dev/null & cat >/dev/null; kill $! 2>/dev/null; wait'
         self._process = host.stream(["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
         self._half = b""
@@ -28,7 +28,7 @@ class Tail:
         self.fd = self._process.stdout.fileno()
 
     def read(self) -> list[bytes] | None:
-        """The lines that are complete now; None at the end. Blocks when nothing is there."""
+        """Return the complete lines that have arrived, or None at the end. Block until there is data."""
         data = os.read(self.fd, 1 << 16)
         if not data:
             return None
@@ -44,45 +44,45 @@ class Tail:
 
 
 class TailGroup:
-    """Several tails, read together."""
+    """Several tails that are read together."""
 
     def __init__(self) -> None:
         self._open: list[Tail] = []
 
     def add(self, tail: Tail) -> None:
-        """Read this one too."""
+        """Add a tail to the group."""
         self._open.append(tail)
 
     def wait(self, seconds: float) -> list[bytes]:
-        """The lines that came first, or nothing after so many seconds."""
+        """Return the next lines of any tail, or an empty list after this many seconds."""
         if not self._open:
             time.sleep(seconds)
             return []
         ready = file_descriptors.wait_readable([tail.fd for tail in self._open], seconds)
-        found: list[bytes] = []
-        for tail in [t for t in self._open if t.fd in ready]:
+        new_lines: list[bytes] = []
+        for tail in [tail for tail in self._open if tail.fd in ready]:
             lines = tail.read()
             if lines is None:
                 self._open.remove(tail)
                 tail.close()
             else:
-                found.extend(lines)
-        return found
+                new_lines.extend(lines)
+        return new_lines
 
     def close(self) -> None:
-        """Stop all."""
+        """Stop following all files."""
         for tail in self._open:
             tail.close()
         self._open.clear()
 
 
 def iter_lines(tails: TailGroup) -> Iterator[list[bytes]]:
-    """Lines as they come; an empty list at least once a second, so that the caller can look around."""
-    last = time.monotonic()
+    """Yield lines as they arrive, and an empty list at least once a second so that the caller can do other checks."""
+    last_check = time.monotonic()
     while True:
-        lines = tails.wait(last + 1.0 - time.monotonic())
+        lines = tails.wait(last_check + 1.0 - time.monotonic())
         if lines:
             yield lines
-        if time.monotonic() >= last + 1.0:
-            last = time.monotonic()
+        if time.monotonic() >= last_check + 1.0:
+            last_check = time.monotonic()
             yield []

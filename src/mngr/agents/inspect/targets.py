@@ -1,4 +1,4 @@
-"""Several targets at once: each has its own outcome, and one look at the host finds them all."""
+"""Runs an operation on several agents. Each one gets its own outcome, and each host is asked only once."""
 
 from __future__ import annotations
 
@@ -21,40 +21,45 @@ if TYPE_CHECKING:
 LIVE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")
 
 
-def resolve_names(ctx: Context, wanted: list[str]) -> list[ObservedAgent | MngrError]:
-    """What each name stands for, or why it stands for nothing."""
+def resolve_names(ctx: Context, agent_names: list[str]) -> list[ObservedAgent | MngrError]:
+    """Return the observed agent for each name, or the error."""
     ids = {}
-    places: dict[tuple[str, str], list[str]] = {}
+    ids_by_host: dict[tuple[str, str], list[str]] = {}
     if ctx.home.exists():
-        for name in wanted:
-            known = store.find_id(ctx.home, name) if names.is_agent_name(name) else None
-            if known or names.is_agent_id(name):
-                ids[name] = known or name
-                place = store.find_host_of_name(ctx.home, name) or ("local", "local")
-                places.setdefault(place, []).append(ids[name])
-    looks = map_parallel(
-        lambda at: listing.observe_host(ctx, ctx.get_host(*at[0]), list(dict.fromkeys(at[1]))),
-        list(places.items()),
+        for name in agent_names:
+            known_id = store.find_id(ctx.home, name) if names.is_agent_name(name) else None
+            if known_id or names.is_agent_id(name):
+                ids[name] = known_id or name
+                host_key = store.find_host_of_name(ctx.home, name) or ("local", "local")
+                ids_by_host.setdefault(host_key, []).append(ids[name])
+    answers = map_parallel(
+        lambda item: listing.observe_host(ctx, ctx.get_host(*item[0]), list(dict.fromkeys(item[1]))),
+        list(ids_by_host.items()),
         at_once=32,
     )
-    seen = {s.id: s for found in looks if not isinstance(found, Exception) for s in found}
-    silent = {i: e for e, of in zip(looks, places.values(), strict=True) if isinstance(e, MngrError) for i in of}
+    agents = {agent.id: agent for answer in answers if not isinstance(answer, Exception) for agent in answer}
+    errors = {
+        i: e
+        for e, host_ids in zip(answers, ids_by_host.values(), strict=True)
+        if isinstance(e, MngrError)
+        for i in host_ids
+    }
 
-    def one(name: str) -> ObservedAgent | MngrError:
-        if name in ids and ids[name] in seen:
-            return seen[ids[name]]
-        if name in ids and ids[name] in silent:
-            return silent[ids[name]]
+    def resolve_one(name: str) -> ObservedAgent | MngrError:
+        if name in ids and ids[name] in agents:
+            return agents[ids[name]]
+        if name in ids and ids[name] in errors:
+            return errors[ids[name]]
         try:
             return find.observe_agent(ctx, name)
         except MngrError as error:
             return error
 
-    return [one(name) for name in wanted]
+    return [resolve_one(name) for name in agent_names]
 
 
 def make_failed_outcome(name: str, error: Exception, agent_id: str | None = None) -> Outcome:
-    """The outcome of a target that did not work; a bug of ours is raised."""
+    """Return the failed outcome of a target. Raise any error that is not an MngrError, because it is a bug."""
     if not isinstance(error, MngrError):
         raise error
     return Outcome(id=agent_id, name=name, ok=False, error=error.message, hint=error.hint, exit_code=error.exit_code)
@@ -62,54 +67,54 @@ def make_failed_outcome(name: str, error: Exception, agent_id: str | None = None
 
 def run_on_targets(
     ctx: Context,
-    wanted: list[str],
+    target_names: list[str],
     work: Callable[[ObservedAgent, AgentRecord], Outcome],
     at_once: int = 8,
-    found: list[ObservedAgent | MngrError] | None = None,
+    observed: list[ObservedAgent | MngrError] | None = None,
 ) -> list[Outcome]:
-    """`work` on every target in parallel, once on one that is named twice; what it raises becomes that target's outcome.
+    """Run `work` on every target in parallel and return the outcomes. An MngrError becomes the target's outcome.
 
-    `found`: what they stand for.
+    A target that is named twice runs once. `observed` are the resolved targets, if the caller has them already.
     """
 
-    def one(pair: tuple[str, ObservedAgent | MngrError]) -> Outcome:
-        name, seen = pair
-        if isinstance(seen, MngrError):
-            return make_failed_outcome(name, seen)
+    def run_one(pair: tuple[str, ObservedAgent | MngrError]) -> Outcome:
+        name, target = pair
+        if isinstance(target, MngrError):
+            return make_failed_outcome(name, target)
         try:
-            return work(seen, get_record(seen))
+            return work(target, get_record(target))
         except MngrError as error:
-            return make_failed_outcome(seen.record.name if seen.record else name, error, seen.id)
+            return make_failed_outcome(target.record.name if target.record else name, error, target.id)
 
-    found = resolve_names(ctx, wanted) if found is None else found
-    pairs = drop_repeated_targets(list(zip(wanted, found, strict=True)))
-    answers = map_parallel(one, pairs, at_once)
+    observed = resolve_names(ctx, target_names) if observed is None else observed
+    pairs = drop_repeated_targets(list(zip(target_names, observed, strict=True)))
+    answers = map_parallel(run_one, pairs, at_once)
     return [
-        a if not isinstance(a, Exception) else make_failed_outcome(n, a)
-        for (n, _), a in zip(pairs, answers, strict=True)
+        answer if not isinstance(answer, Exception) else make_failed_outcome(name, answer)
+        for (name, _), answer in zip(pairs, answers, strict=True)
     ]
 
 
-def resolve_unique(ctx: Context, wanted: list[str]) -> list[tuple[str, ObservedAgent | MngrError]]:
-    """Names and what they stand for, or why they stand for nothing; of several names for one agent the first."""
-    return drop_repeated_targets(list(zip(wanted, resolve_names(ctx, wanted), strict=True)))
+def resolve_unique(ctx: Context, target_names: list[str]) -> list[tuple[str, ObservedAgent | MngrError]]:
+    """Return (name, observed agent or error) pairs. Of several names for one agent, keep the first."""
+    return drop_repeated_targets(list(zip(target_names, resolve_names(ctx, target_names), strict=True)))
 
 
 def drop_repeated_targets(
     pairs: list[tuple[str, ObservedAgent | MngrError]],
 ) -> list[tuple[str, ObservedAgent | MngrError]]:
-    """Those with another agent than all before: a name, an id and an address can stand for one."""
-    first: dict[str, tuple[str, ObservedAgent | MngrError]] = {}
-    for name, seen in pairs:
-        first.setdefault(name if isinstance(seen, MngrError) else seen.id, (name, seen))
-    return list(first.values())
+    """Return the pairs without repeated agents. A name, an id and an address can name the same agent."""
+    first_pairs: dict[str, tuple[str, ObservedAgent | MngrError]] = {}
+    for name, observed in pairs:
+        first_pairs.setdefault(name if isinstance(observed, MngrError) else observed.id, (name, observed))
+    return list(first_pairs.values())
 
 
-def get_record(seen: ObservedAgent) -> AgentRecord:
-    """The record, or an error that names the damage."""
-    if seen.record is None:
+def get_record(observed: ObservedAgent) -> AgentRecord:
+    """Return the agent's record. Raise MngrError when it is damaged."""
+    if observed.record is None:
         raise MngrError(
-            f"the record of {seen.id} is damaged: {seen.damage}",
-            f"put it away with: mngr destroy --force {seen.id}",
+            f"the record of {observed.id} is damaged: {observed.damage}",
+            f"put it away with: mngr destroy --force {observed.id}",
         )
-    return seen.record
+    return observed.record

@@ -1,4 +1,4 @@
-"""`transcript`: an agent's conversation, in one schema for all kinds."""
+"""Reads an agent's conversation, in one schema for all kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mngr.host.protocol import Host
 
 ROLES = ("user", "assistant", "tool")
 FIELDS = ("at", "role", "text", "tool", "input", "output", "model", "usage")
-# Plain files only: an agent can put anything in their place.
+# Only plain files are read, because an agent can put links and devices there.
 _LIST_FILES = """
 cd "$1" || exit 0
 shift
@@ -36,7 +36,7 @@ done
 
 
 class TranscriptLocation(Struct):
-    """Where a conversation lies: with its agent, or in the graveyard."""
+    """The location of a conversation: in the agent's directory or in the trash."""
 
     host: Host
     record: AgentRecord
@@ -45,57 +45,57 @@ class TranscriptLocation(Struct):
 
 
 def read_transcript(ctx: Context, name: str) -> list[dict[str, Any]]:
-    """Every row so far, also of an agent that was destroyed; MngrError when its kind keeps none."""
+    """Return all rows so far, also of a destroyed agent. Raise MngrError when the kind keeps no transcript."""
     return read_rows(ctx, get_transcript_location(ctx, name))
 
 
 def get_transcript_location(ctx: Context, name: str) -> TranscriptLocation:
-    """The conversation of an agent, the last destroyed one when none has this name now; raises NotFound."""
+    """Return where the conversation of the agent is, or of the last destroyed one of this name. Raise NotFound."""
     try:
         host, record = find.get_agent(ctx, name)
     except NotFound:
-        for grave in reversed(list_trash(ctx)):
-            if name in (grave.id, grave.name) and grave.problem is None:
-                return locate_trashed_transcript(ctx, grave)
+        for trashed in reversed(list_trash(ctx)):
+            if name in (trashed.id, trashed.name) and trashed.problem is None:
+                return locate_trashed_transcript(ctx, trashed)
         raise
     return TranscriptLocation(host=host, record=record, directory=host.home.agent_dir(record.id))
 
 
-def locate_trashed_transcript(ctx: Context, grave: TrashedAgent) -> TranscriptLocation:
-    """The conversation of a destroyed agent."""
-    record = AgentRecord(**grave.meta["record"])
+def locate_trashed_transcript(ctx: Context, trashed: TrashedAgent) -> TranscriptLocation:
+    """Return the location of a destroyed agent's conversation."""
+    record = AgentRecord(**trashed.meta["record"])
     return TranscriptLocation(
-        host=ctx.local_host, record=record, directory=os.path.join(grave.place, "agent"), is_destroyed=True
+        host=ctx.local_host, record=record, directory=os.path.join(trashed.place, "agent"), is_destroyed=True
     )
 
 
-def read_rows(ctx: Context, kept: TranscriptLocation) -> list[dict[str, Any]]:
-    """Every row of a conversation so far; MngrError when its kind keeps none."""
-    patterns = _get_file_patterns(ctx, kept.record)
-    out = kept.host.run(["sh", "-c", _READ_FILES, "read", kept.directory, *patterns]).out
-    found = ctx.get_agent_kind(kept.record).parse_transcript(out.split(b"\n"))
-    return [row for one in found if (row := _normalize_row(one))]
+def read_rows(ctx: Context, location: TranscriptLocation) -> list[dict[str, Any]]:
+    """Return all rows of a conversation so far. Raise MngrError when the kind keeps no transcript."""
+    patterns = _get_file_patterns(ctx, location.record)
+    out = location.host.run(["sh", "-c", _READ_FILES, "read", location.directory, *patterns]).out
+    parsed_rows = ctx.get_agent_kind(location.record).parse_transcript(out.split(b"\n"))
+    return [row for parsed_row in parsed_rows if (row := _normalize_row(parsed_row))]
 
 
 def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
-    """Every row so far and then as they come, until the agent is destroyed."""
-    kept = get_transcript_location(ctx, name)
-    if kept.is_destroyed:
-        yield from read_rows(ctx, kept)
+    """Yield all rows so far and then new ones, until the agent is destroyed."""
+    location = get_transcript_location(ctx, name)
+    if location.is_destroyed:
+        yield from read_rows(ctx, location)
         return
-    host, record = kept.host, kept.record
+    host, record = location.host, location.record
     tails = TailGroup()
     try:
         for row in ctx.get_agent_kind(record).parse_transcript(_follow_lines(ctx, host, record, tails)):
-            checked = _normalize_row(row)
-            if checked:
-                yield checked
+            normalized = _normalize_row(row)
+            if normalized:
+                yield normalized
     finally:
         tails.close()
 
 
 def _is_agent_present(ctx: Context, host: Host, record: AgentRecord) -> bool:
-    """Whether the agent is still there; not when it went with its host."""
+    """True when the agent still exists. False when it was removed together with its host."""
     try:
         return host.has_path(host.home.agent_dir(record.id))
     except Unreachable:
@@ -105,28 +105,28 @@ def _is_agent_present(ctx: Context, host: Host, record: AgentRecord) -> bool:
 
 
 def _follow_lines(ctx: Context, host: Host, record: AgentRecord, tails: TailGroup) -> Iterator[bytes]:
-    """Lines as they come, also of files that come later, until the agent is destroyed."""
-    known: set[str] = set()
+    """Yield lines as they arrive, also from files that appear later, until the agent is destroyed."""
+    followed: set[str] = set()
     patterns = _get_file_patterns(ctx, record)
 
-    def add(names: list[str]) -> None:
+    def follow_files(names: list[str]) -> None:
         for name in names:
-            if name not in known:
-                known.add(name)
+            if name not in followed:
+                followed.add(name)
                 tails.add(Tail(host, [os.path.join(host.home.agent_dir(record.id), name)]))
 
-    def look() -> None:
-        found = host.run(["sh", "-c", _LIST_FILES, "names", host.home.agent_dir(record.id), *patterns]).text
-        add(found.splitlines())
+    def follow_new_files() -> None:
+        file_names = host.run(["sh", "-c", _LIST_FILES, "names", host.home.agent_dir(record.id), *patterns]).text
+        follow_files(file_names.splitlines())
 
-    add([pattern for pattern in patterns if "*" not in pattern])
-    look()
+    follow_files([pattern for pattern in patterns if "*" not in pattern])
+    follow_new_files()
     for lines in iter_lines(tails):
         yield from lines
         if not lines:
             if not _is_agent_present(ctx, host, record):
                 return
-            look()
+            follow_new_files()
 
 
 def _get_file_patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _get_file_patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
 
 
 def _normalize_row(row: dict[str, Any]) -> dict[str, Any] | None:
-    """A row of our schema; whatever else an agent may have written there is left out."""
+    """Return the row with the fields of the schema, or None when it is not a valid row."""
     if row.get("role") not in ROLES or not isinstance(row.get("text"), str):
         return None
     return {"v": 1, **{field: row.get(field) for field in FIELDS}}

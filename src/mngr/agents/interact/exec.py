@@ -1,4 +1,4 @@
-"""`exec`: run a command in an agent's work dir with the agent's environment. Never retried."""
+"""Runs a command in an agent's work dir with the agent's environment. mngr never retries the command."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-MAX_COMMAND_SECONDS = 86400.0  # seconds: a command of the user's may take its time
+MAX_COMMAND_SECONDS = 86400.0  # A user's command may take long.
 
 
 class ExecResult(Struct):
-    """How a command on one agent ended."""
+    """The result of a command on one agent."""
 
     started: bool
     exit_code: int | None
@@ -29,23 +29,25 @@ class ExecResult(Struct):
 
 
 def exec_attached(ctx: Context, name: str, argv: list[str]) -> int:
-    """Run on one agent with this process's own streams; the command's exit code."""
+    """Run the command on one agent with this process's own streams, and return its exit code."""
     host, agent_id = find.get_agent_location(ctx, name)
-    entered, note = _build_enter_argv(host, agent_id, argv)
-    code = host.run_attached(entered)
-    _raise_if_not_started(ctx, host, name, code, note)
+    enter_argv, error_file = _build_enter_argv(host, agent_id, argv)
+    code = host.run_attached(enter_argv)
+    _raise_if_not_started(ctx, host, name, code, error_file)
     return code
 
 
 def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | None = None) -> list[Outcome]:
-    """Run on every agent and capture what it wrote."""
+    """Run the command on every agent and return the outcomes with its output."""
     from mngr.agents.inspect.targets import run_on_targets
 
-    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
-        entered, note = _build_enter_argv(seen.host, record.id, argv)
-        # Here it is of our process group without a limit, so that who interrupts us ends it, too.
-        result = seen.host.run(entered, timeout=timeout or (None if seen.host.is_local else MAX_COMMAND_SECONDS))
-        _raise_if_not_started(ctx, seen.host, record.name, result.code, note)
+    def exec_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
+        enter_argv, error_file = _build_enter_argv(observed.host, record.id, argv)
+        # A local command without a limit stays in this process group, so that Ctrl-C ends it, too.
+        result = observed.host.run(
+            enter_argv, timeout=timeout or (None if observed.host.is_local else MAX_COMMAND_SECONDS)
+        )
+        _raise_if_not_started(ctx, observed.host, record.name, result.code, error_file)
         texts = {
             "stdout": result.out.decode("utf-8", "replace"),
             "stderr": result.err.decode("utf-8", "replace"),
@@ -54,36 +56,41 @@ def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | 
         error = None if result.code == 0 else f"exit code {result.code}"
         return Outcome(id=record.id, name=record.name, ok=result.code == 0, error=error, exit_code=4, extra=extra)
 
-    blank = ExecResult(started=False, exit_code=None).to_dict()
-    return [o if o.extra else o.replace(extra=blank) for o in run_on_targets(ctx, names, one)]
+    not_started = ExecResult(started=False, exit_code=None).to_dict()
+    return [
+        outcome if outcome.extra else outcome.replace(extra=not_started)
+        for outcome in run_on_targets(ctx, names, exec_one)
+    ]
 
 
 def _build_enter_argv(host: Host, agent_id: str, argv: list[str]) -> tuple[list[str], str]:
+    """Return the command that enters the agent's environment, and the file in which it explains a failed entry."""
     directory = host.home.agent_dir(agent_id)
-    note = os.path.join(directory, f"exec-{os.getpid()}-{os.urandom(3).hex()}")
+    error_file = os.path.join(directory, f"exec-{os.getpid()}-{os.urandom(3).hex()}")
     terminal = f"TERM={os.environ.get('TERM', 'dumb')}"
     program = [
         "sh",
         "-c",
         scripts.read_program("enter.sh"),
         "enter.sh",
-    ]  # sent along: one round trip is all it takes
+    ]  # Sending the script along saves a round trip.
     if host.is_local:
         from mngr.agents.launch.launch import install_local_programs
         from mngr.agents.sandbox import bubblewrap
 
         bubblewrap.disable_fd_inheritance()
         program = ["sh", os.path.join(install_local_programs(host), "enter.sh")]
-    return ["env", "-i", terminal, *program, "-f", note, directory, *argv], note
+    return ["env", "-i", terminal, *program, "-f", error_file, directory, *argv], error_file
 
 
-def _raise_if_not_started(ctx: Context, host: Host, name: str, code: int, note: str) -> None:
+def _raise_if_not_started(ctx: Context, host: Host, name: str, code: int, error_file: str) -> None:
+    """Raise MngrError when the exit code 125 means that the command was not started."""
     if code != 125:
         return
     try:
-        reason = host.read(note).decode("utf-8", "replace").strip()
+        reason = host.read(error_file).decode("utf-8", "replace").strip()
     except NotFound:
-        find.get_agent(ctx, name)  # an agent that is gone has no place for a note
-        return  # the command's own 125
-    host.run(["rm", "-f", note])
+        find.get_agent(ctx, name)  # Raises when the agent, and so the directory for the file, is gone.
+        return  # The command itself ended with 125.
+    host.run(["rm", "-f", error_file])
     raise MngrError(f"{name}: {reason}", "nothing was run")

@@ -1,4 +1,4 @@
-"""`message`: type into an agent's terminal, and know that it arrived."""
+"""Sends messages by typing them into agents' terminals, and proves that they arrived."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
     from mngr.kinds.delivery import Delivery
 
-DELIVERY_SECONDS = 30.0  # seconds for a message to arrive
-RETRY_SECONDS = 1.0  # seconds after which an answer that changed nothing is given once more
+DELIVERY_SECONDS = 30.0  # A message must arrive within this time.
+RETRY_SECONDS = 1.0  # After this time mngr repeats an answer that had no effect.
 
 
 def send_message(
@@ -40,98 +40,104 @@ def send_message(
     wait: bool = False,
     timeout: float | None = None,
     raw: bool = False,
-    found: list[ObservedAgent | MngrError] | None = None,
+    observed: list[ObservedAgent | MngrError] | None = None,
 ) -> list[Outcome]:
-    """Deliver `text` to every agent at once; each outcome has `delivered` and `proof`, with `wait` also `state`.
+    """Deliver `text` to all agents in parallel and return the outcomes.
 
-    Instead of a text, `answer` is `allow` or `deny`, in the words of each agent's kind. `found`: how they were just seen.
+    Each outcome has `delivered` and `proof`, and with `wait` also the `state` after the turn. `answer` is
+    `allow` or `deny` and replaces the text; each agent's kind knows the keys for it. `observed` are the resolved
+    agents, if the caller has them already.
     """
     if text is not None:
         check_text(text)
-    began = time.monotonic()
-    limit = DELIVERY_SECONDS if timeout is None else timeout
+    started_at = time.monotonic()
+    delivery_timeout = DELIVERY_SECONDS if timeout is None else timeout
 
-    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
+    def send_one(target: ObservedAgent, record: AgentRecord) -> Outcome:
         delivery = (
-            _make_permission_answer(ctx, seen, record, answer)
+            _make_permission_answer(ctx, target, record, answer)
             if text is None
             else ctx.get_agent_kind(record).delivery(record, text)
         )
         if not raw:
             reject_slash_command(delivery)
-            _check_accepts_text(seen, record, delivery)
+            _check_accepts_text(target, record, delivery)
         if wait and delivery.proof == "sent":
             hint = f"leave out --wait; for its end: mngr wait {record.name} --state DONE,FAILED"
             raise MngrError(f"{record.name} ({record.kind}) has no turns to wait for; nothing was sent", hint)
-        if seen.state.state not in LIVE_STATES:
+        if target.state.state not in LIVE_STATES:
             if not start:
                 hint = f"start it first: mngr message --start {record.name}"
-                raise MngrError(f"{record.name} does not run ({seen.state.state})", hint)
+                raise MngrError(f"{record.name} does not run ({target.state.state})", hint)
             _start_agent(ctx, record)
-        elif seen.state.reason == "login":
+        elif target.state.reason == "login":
             from mngr.agents.launch.launch import refresh_login
 
-            refresh_login(ctx, seen.host, record)
-        _deliver(seen.host, record, delivery, limit)
+            refresh_login(ctx, target.host, record)
+        _deliver(target.host, record, delivery, delivery_timeout)
         if delivery.is_key:
-            _wait_until_answered(ctx, seen, record, delivery, limit)
+            _wait_until_answered(ctx, target, record, delivery, delivery_timeout)
         return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
 
-    blank = {"delivered": False, "proof": None}
-    found = resolve_and_start_hosts(ctx, names) if start else found
-    outcomes = [o if o.extra else o.replace(extra=blank) for o in run_on_targets(ctx, names, one, 16, found)]
+    not_delivered = {"delivered": False, "proof": None}
+    observed = resolve_and_start_hosts(ctx, names) if start else observed
+    outcomes = [
+        outcome if outcome.extra else outcome.replace(extra=not_delivered)
+        for outcome in run_on_targets(ctx, names, send_one, 16, observed)
+    ]
     if not wait:
         return outcomes
     return _wait_for_turn_end(
-        ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+        ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - started_at))
     )
 
 
-def _check_accepts_text(seen: ObservedAgent, record: AgentRecord, delivery: Delivery) -> None:
-    """A text would choose among the answers of a question that is on the screen."""
-    reason = seen.state.reason
-    if seen.state.state == "WAITING" and reason in delivery.blocking_reasons:
+def _check_accepts_text(observed: ObservedAgent, record: AgentRecord, delivery: Delivery) -> None:
+    """Raise MngrError when a question is on the screen, because a text would choose one of its answers."""
+    reason = observed.state.reason
+    if observed.state.state == "WAITING" and reason in delivery.blocking_reasons:
         from mngr.agents.inspect.explain import suggest_answer
 
-        said = f"{record.name} waits for an answer on its screen ({reason}); nothing was sent"
-        raise MngrError(said, suggest_answer(reason, record.name))
+        message = f"{record.name} waits for an answer on its screen ({reason}); nothing was sent"
+        raise MngrError(message, suggest_answer(reason, record.name))
 
 
 def _wait_until_answered(
-    ctx: Context, seen: ObservedAgent, record: AgentRecord, delivery: Delivery, limit: float
+    ctx: Context, observed: ObservedAgent, record: AgentRecord, delivery: Delivery, timeout: float
 ) -> None:
-    """Wait until the question is no longer there; a key that came as it just appeared may have been ignored."""
-    began = pressed = time.monotonic()
-    while (look := listing.observe_host(ctx, seen.host, [record.id])) and look[0].state == seen.state:
+    """Wait until the question is gone. Repeat the key, because the program may ignore one that comes too early."""
+    started_at = last_press = time.monotonic()
+    while (agents := listing.observe_host(ctx, observed.host, [record.id])) and agents[0].state == observed.state:
         now = time.monotonic()
-        if now > began + limit:
+        if now > started_at + timeout:
             hint = f"look at its screen: mngr capture {record.name}"
-            raise TimedOut(f"{record.name} still asks after {limit:g}s", hint)
-        if now > pressed + RETRY_SECONDS:
-            _deliver(seen.host, record, delivery, limit)
-            pressed = now
+            raise TimedOut(f"{record.name} still asks after {timeout:g}s", hint)
+        if now > last_press + RETRY_SECONDS:
+            _deliver(observed.host, record, delivery, timeout)
+            last_press = now
         time.sleep(0.05)
 
 
-def _make_permission_answer(ctx: Context, seen: ObservedAgent, record: AgentRecord, answer: str | None) -> Delivery:
-    """What to type, if the agent waits for a permission."""
-    state = seen.state
+def _make_permission_answer(ctx: Context, observed: ObservedAgent, record: AgentRecord, answer: str | None) -> Delivery:
+    """Return the delivery that answers a permission question. Raise MngrError when the agent does not ask."""
+    state = observed.state
     if (state.state, state.reason) != ("WAITING", "permission"):
-        said = f"{state.state}" + (f" ({state.reason})" if state.reason else "")
-        raise MngrError(f"{record.name} asks for no permission: it is {said}", f"see: mngr explain {record.name}")
+        text = f"{state.state}" + (f" ({state.reason})" if state.reason else "")
+        raise MngrError(f"{record.name} asks for no permission: it is {text}", f"see: mngr explain {record.name}")
     kind = ctx.get_agent_kind(record)
     if not kind.answer_keys:
         raise MngrError(f"{record.kind} asks for nothing that could be answered so", "send it a message")
-    said = kind.answer_keys[str(answer)]
-    return kind.build_answer(said) if isinstance(kind, CodingAgentKind) else kind.delivery(record, said)
+    text = kind.answer_keys[str(answer)]
+    return kind.build_answer(text) if isinstance(kind, CodingAgentKind) else kind.delivery(record, text)
 
 
 def _start_agent(ctx: Context, record: AgentRecord) -> None:
+    """Start the agent, or raise MngrError."""
     from mngr.agents.lifecycle.start import start_targets
 
-    (started,) = start_targets(ctx, [record.id])
-    if not started.ok:
-        raise MngrError(started.error or "it could not be started", started.hint)
+    (outcome,) = start_targets(ctx, [record.id])
+    if not outcome.ok:
+        raise MngrError(outcome.error or "it could not be started", outcome.hint)
 
 
 def queue_first_message(
@@ -139,37 +145,37 @@ def queue_first_message(
     host: BatchedHost,
     record: AgentRecord,
     text: str,
-    limit: float,
-    done: Callable[[Outcome], None],
+    timeout: float,
+    on_done: Callable[[Outcome], None],
 ) -> None:
-    """The first message to an agent that is being started, with what comes next; `done` hears what came of it."""
+    """Queue the first message to an agent that is being started. `done` receives the outcome."""
     try:
         delivery = ctx.get_agent_kind(record).delivery(record, text)
         reject_slash_command(delivery)
     except MngrError as error:
-        done(make_failed_outcome(record.name, error, record.id))
+        on_done(make_failed_outcome(record.name, error, record.id))
         return
 
-    def check(answer: ProcessResult) -> None:
+    def report_result(result: ProcessResult) -> None:
         try:
-            _check_proof(host.inner, record, delivery, limit, answer)
+            _check_proof(host.inner, record, delivery, timeout, result)
         except MngrError as error:
-            done(make_failed_outcome(record.name, error, record.id))
+            on_done(make_failed_outcome(record.name, error, record.id))
         else:
             extra = {"delivered": True, "proof": delivery.proof}
-            done(Outcome(id=record.id, name=record.name, extra=extra))
+            on_done(Outcome(id=record.id, name=record.name, extra=extra))
 
-    host.run_later(_build_send_argv(host, record, delivery, limit), check, stdin=delivery.text.encode())
-
-
-def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> None:
-    """Send and wait for the proof; raises when there is none."""
-    words = _build_send_argv(host, record, delivery, limit)
-    answer = host.run(words, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
-    _check_proof(host, record, delivery, limit, answer)
+    host.run_later(_build_send_argv(host, record, delivery, timeout), report_result, stdin=delivery.text.encode())
 
 
-def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> list[str]:
+def _deliver(host: Host, record: AgentRecord, delivery: Delivery, timeout: float) -> None:
+    """Send the message and wait for the proof. Raise an error when there is none."""
+    argv = _build_send_argv(host, record, delivery, timeout)
+    result = host.run(argv, stdin=delivery.text.encode(), timeout=3 * timeout + 30.0)
+    _check_proof(host, record, delivery, timeout, result)
+
+
+def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, timeout: float) -> list[str]:
     program, directory = scripts.read_program("send.sh"), host.home.agent_dir(record.id)
     return [
         "sh",
@@ -178,7 +184,7 @@ def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, limit:
         "send.sh",
         host.tmux_socket,
         directory,
-        f"{math.ceil(limit)}",
+        f"{math.ceil(timeout)}",
         delivery.ready or "",
         f"{delivery.pause:g}",
         delivery.arrival_marker or "",
@@ -192,37 +198,41 @@ def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, limit:
     ]
 
 
-def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, limit: float, answer: ProcessResult) -> None:
-    """Raises when what send.sh said is no proof."""
-    word, _, rest = answer.text.partition(" ")
+def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, timeout: float, result: ProcessResult) -> None:
+    """Raise an error when the output of send.sh does not prove the delivery."""
+    word, _, details = result.text.partition(" ")
     name = record.name
-    look = f"look at its screen: mngr capture {name}"
+    capture_hint = f"look at its screen: mngr capture {name}"
     if word == "sent":
         kind = "answer" if delivery.is_key else "message"
         store.add_event(host, record.id, kind, proof="sent", characters=len(delivery.text))
     elif word == "unproven":
-        raise TimedOut(f"{name} did not show within {limit:g}s that the message arrived; it may still", look)
+        raise TimedOut(f"{name} did not show within {timeout:g}s that the message arrived; it may still", capture_hint)
     elif word == "not-ready":
-        raise TimedOut(f"{name} was not ready for messages within {limit:g}s; nothing was sent", look)
+        raise TimedOut(f"{name} was not ready for messages within {timeout:g}s; nothing was sent", capture_hint)
     elif word == "busy":
-        raise TimedOut(f"others were sending to {name} for {limit:g}s; nothing was sent", "try again")
+        raise TimedOut(f"others were sending to {name} for {timeout:g}s; nothing was sent", "try again")
     elif word == "not-running":
         raise MngrError(f"{name} ended before the message arrived", f"see why: mngr explain {name}")
     elif word != "proven":
-        raise MngrError(f"{name}: tmux could not send the message: {rest or answer.error_line}", "see: mngr doctor")
+        raise MngrError(f"{name}: tmux could not send the message: {details or result.error_line}", "see: mngr doctor")
 
 
 def _wait_for_turn_end(ctx: Context, outcomes: list[Outcome], timeout: float | None) -> list[Outcome]:
-    """The outcomes with the state each agent had when its turn ended."""
+    """Wait for the agents' turns to end and return the outcomes with the states after them."""
     from mngr.agents.inspect.wait import wait_for_agents
 
-    sent = [o.id for o in outcomes if o.ok and o.id is not None]
-    ended = {o.id: o for o in wait_for_agents(ctx, sent, timeout=timeout)}
+    agent_ids = [outcome.id for outcome in outcomes if outcome.ok and outcome.id is not None]
+    wait_outcomes = {outcome.id: outcome for outcome in wait_for_agents(ctx, agent_ids, timeout=timeout)}
     return [
-        o.replace(
-            ok=end.ok, error=end.error, hint=end.hint, exit_code=end.exit_code, extra={**o.extra, **end.extra}
+        outcome.replace(
+            ok=wait_outcome.ok,
+            error=wait_outcome.error,
+            hint=wait_outcome.hint,
+            exit_code=wait_outcome.exit_code,
+            extra={**outcome.extra, **wait_outcome.extra},
         )
-        if (end := ended.get(o.id)) and o.ok
-        else o
-        for o in outcomes
-    ]  # fmt: skip
+        if (wait_outcome := wait_outcomes.get(outcome.id)) and outcome.ok
+        else outcome
+        for outcome in outcomes
+    ]

@@ -1,4 +1,4 @@
-"""`pipe`: one ssh connection to an agent or a host, served by an `sshd -i` through the host's own pipe. Nothing listens."""
+"""Serves one ssh connection to an agent or a host. mngr runs `sshd -i` over its own connection, so no port is open."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _SESSION_ENVIRONMENT = 'TERM="${TERM:-dumb}" SSH_CONNECTION="$SSH_CONNECTION" ${
 
 
 def serve_ssh(ctx: Context, address: str) -> int:
-    """Be the server of an ssh client on this process's streams; once something was sent, no error but Lost."""
+    """Serve an ssh client on this process's streams and return the exit code.
+
+    Once data was sent, the only possible error is ConnectionLost.
+    """
     host, agent_id = _get_target(ctx, address)
     key = get_client_key(ctx.home)
     _save_host_key(ctx, host)
@@ -44,7 +47,8 @@ def serve_ssh(ctx: Context, address: str) -> int:
     options = [*_SSHD_OPTIONS, f"AuthorizedKeysFile={quote_path(os.path.join(host.home.ssh, client))}"]
     if agent_id is None:
         options.append("Subsystem=sftp internal-sftp")
-    else:  # SHLVL keeps bash from reading ~/.bashrc for every session: nothing of it would reach the agent's place
+    else:
+        # SHLVL keeps bash from reading ~/.bashrc for every session, which would have no effect on the agent.
         options += [
             "Subsystem=sftp sftp-server",
             "SetEnv=SHLVL=1",
@@ -59,12 +63,12 @@ def serve_ssh(ctx: Context, address: str) -> int:
 
 
 def format_host_alias(host: str, provider: str) -> str:
-    """What a host's key is known under."""
+    """Return the name under which ssh knows a host's key."""
     return f"{host}.{provider}.mngr".lower()
 
 
 def get_client_key(home: Home) -> str:
-    """The public half of the key that hosts let us in with, and nobody else; made when it is first needed."""
+    """Return the public key that hosts accept from this home. Create the key pair when it is first needed."""
     path = os.path.join(home.ssh, "id_ed25519")
     if not os.path.exists(path + ".pub"):
         home.create()
@@ -77,10 +81,10 @@ def get_client_key(home: Home) -> str:
 
 
 def build_refusal_packet(text: str) -> bytes:
-    """What an ssh client shows as the reason why it is refused: often our standard error is not to be seen."""
-    said = text.encode()[:1000]
-    payload = b"\1" + (7).to_bytes(4, "big") + len(said).to_bytes(4, "big") + said + bytes(4)
-    padding = 16 - (5 + len(payload)) % 8  # the whole is a multiple of 8
+    """Return the bytes that make an ssh client show why it is refused. Users often cannot see standard error."""
+    reason = text.encode()[:1000]
+    payload = b"\1" + (7).to_bytes(4, "big") + len(reason).to_bytes(4, "big") + reason + bytes(4)
+    padding = 16 - (5 + len(payload)) % 8  # The length of the packet must be a multiple of 8.
     return (
         b"SSH-2.0-mngr\r\n"
         + (1 + len(payload) + padding).to_bytes(4, "big")
@@ -91,17 +95,18 @@ def build_refusal_packet(text: str) -> bytes:
 
 
 def quote_path(path: str) -> str:
-    """A path as one word of an ssh or sshd configuration, where % has a meaning."""
+    """Return a path quoted as one word of an ssh or sshd configuration, in which % is special."""
     if path.isascii() and path.translate(_UNQUOTED_CHARS).isalnum():
         return path
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def _get_target(ctx: Context, address: str) -> tuple[Host, str | None]:
-    wanted = find.parse_address(ctx, address)
-    if wanted.name is not None:
+    """Return the host that an address names, and the agent's id or None."""
+    parsed = find.parse_address(ctx, address)
+    if parsed.name is not None:
         return find.get_agent_location(ctx, address)
-    host = find.get_host(ctx, wanted)
+    host = find.get_host(ctx, parsed)
     host_probe.ensure_home(ctx.home, host)
     return host, None
 
@@ -111,7 +116,7 @@ def _build_pipe_argv(host: Host) -> list[str]:
 
 
 def _build_session_command(host: Host, agent_id: str) -> str:
-    """What every session runs, whatever it asks for: it is entered like any command of `exec`."""
+    """Return the command that every session runs, whatever the client asks for. It enters the agent as `exec` does."""
     argv = ["sh", "-c", scripts.read_program("enter.sh"), "enter.sh", host.home.agent_dir(agent_id)]
     argv += ["sh", "-c", scripts.read_program("session.sh"), "session.sh"]
     return scripts.format_one_line(
@@ -120,7 +125,7 @@ def _build_session_command(host: Host, agent_id: str) -> str:
 
 
 def _save_host_key(ctx: Context, host: Host) -> None:
-    """Ask for the host's key, once: the pipe is trusted already, and from now on ssh insists on that key."""
+    """Save the host's key once. mngr's connection is trusted already, and from then on ssh requires this key."""
     path = registry.known_hosts_path(ctx.home, host.provider, host.name)
     if os.path.exists(path):
         return
@@ -133,8 +138,9 @@ def _save_host_key(ctx: Context, host: Host) -> None:
     ctx.local_host.write(path, f"{format_host_alias(host.name, host.provider)} {key[0]}\n".encode())
 
 
-def _raise_for_exit_code(host: Host, code: int, said: str) -> None:
-    name, more = host.name, f": {said}" if said else ""
+def _raise_for_exit_code(host: Host, code: int, stderr: str) -> None:
+    """Raise MngrError for an exit code of pipe.sh that reports a known problem."""
+    name, details = host.name, f": {stderr}" if stderr else ""
     if code == 3:
         hint = f"install openssh-server there; mngr doctor @{name} says how"
         raise MngrError(f"{name} has no sshd", hint)
@@ -142,17 +148,17 @@ def _raise_for_exit_code(host: Host, code: int, said: str) -> None:
         raise MngrError(f"your user has no name on {name}, and sshd needs one", "add it to /etc/passwd there")
     if code == 5:
         hint = "as root there: mkdir -p /run/sshd; or use a user who is not root"
-        raise MngrError(f"sshd does not work on {name}{more}", hint)
+        raise MngrError(f"sshd does not work on {name}{details}", hint)
     if code == 6:
-        raise MngrError(f"cannot write to {host.home.ssh} on {name}{more}", f"see: mngr doctor @{name}")
+        raise MngrError(f"cannot write to {host.home.ssh} on {name}{details}", f"see: mngr doctor @{name}")
     if code == 9:
         raise MngrError(f"the key of {name} is no longer there", "try again: a new one is made")
 
 
 def _make_key(path: str) -> None:
-    fresh = f"{path}.{os.getpid()}.new"
-    made = shell.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "mngr", "-f", fresh])
-    if made.code:
-        raise MngrError(f"no key could be made: {made.error_line}", f"check the permissions of {path}")
-    os.replace(fresh, path)
-    os.replace(fresh + ".pub", path + ".pub")
+    temporary = f"{path}.{os.getpid()}.new"
+    result = shell.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "mngr", "-f", temporary])
+    if result.code:
+        raise MngrError(f"no key could be made: {result.error_line}", f"check the permissions of {path}")
+    os.replace(temporary, path)
+    os.replace(temporary + ".pub", path + ".pub")

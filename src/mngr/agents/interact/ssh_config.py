@@ -1,4 +1,4 @@
-"""`ssh-config`: entries with which ssh, rsync and editors reach every agent and host through `mngr pipe`."""
+"""Writes ssh_config entries with which ssh, rsync and editors reach every agent and host through `mngr pipe`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mngr.base.paths import Home
 from mngr.host import registry, store
 
 HEADER = "# Made by `mngr ssh-config --write`, and again whenever an agent comes or goes; changes here are lost.\n"
-_MAX_SOCKET_PATH_BYTES = 86  # bytes of the path of a socket, to which ssh adds 17 for a while
-# The pipe is safe already, so the key exchange and the cipher are the quick ones.
+_MAX_SOCKET_PATH_BYTES = 86  # ssh temporarily adds 17 bytes to the path of a socket.
+# mngr's connection is secure already, so the key exchange and the cipher are the fastest ones.
 _COMMON_OPTIONS = """\
 Host *.mngr
     IdentityFile {key}
@@ -36,7 +36,7 @@ Host *.mngr
 
 
 class SshEntry(Struct):
-    """What ssh is told about one agent or host."""
+    """The ssh_config entry of one agent or host."""
 
     alias: str  # NAME.mngr or HOST.PROVIDER.mngr
     address: str
@@ -44,25 +44,27 @@ class SshEntry(Struct):
     host: str
     provider: str
     user: str | None = None
-    control: str | None = None  # the socket of a connection that several commands share
+    control: str | None = None  # the socket through which several commands share a connection
 
 
 def list_entries(ctx: Context) -> list[SshEntry]:
-    """Every agent this home has a name for, and every other host that it has used. Asks nobody."""
+    """Return an entry for every agent with a name in this home and for every known host. Contact no host."""
     home = ctx.home
     if not home.exists():
         return []
     agents = []
     for name in store.list_names(home):
-        place = store.find_host_of_name(home, name) or ("local", "local")
-        control = _find_control_socket(home, place, store.find_id(home, name) or "")
-        agents.append(_make_agent_entry(home, name, place).replace(address=name, agent=name, control=control))
-    places = [(p, host) for p in registry.list_providers(home) for host in registry.list_hosts(home, p)]
-    return agents + [_make_agent_entry(home, f"{host}.{provider}", (provider, host)) for provider, host in places]
+        host_key = store.find_host_of_name(home, name) or ("local", "local")
+        control = _find_control_socket(home, host_key, store.find_id(home, name) or "")
+        agents.append(_make_agent_entry(home, name, host_key).replace(address=name, agent=name, control=control))
+    host_keys = [
+        (provider, host) for provider in registry.list_providers(home) for host in registry.list_hosts(home, provider)
+    ]
+    return agents + [_make_agent_entry(home, f"{host}.{provider}", (provider, host)) for provider, host in host_keys]
 
 
 def format_config(ctx: Context, entries: list[SshEntry]) -> str:
-    """The entries as ssh reads them."""
+    """Return the entries as ssh_config text."""
     if "\n" in ctx.home.root:
         raise MngrError("the path of the home has a line end in it", "choose another home with --home")
     get_client_key(ctx.home)
@@ -72,37 +74,38 @@ def format_config(ctx: Context, entries: list[SshEntry]) -> str:
 
 
 def write_config(ctx: Context) -> str:
-    """Put the entries in a file of ours for ssh to include; its path. From now on it follows the agents."""
+    """Write the entries to a file for ssh to include, and return its path. From then on mngr keeps the file current."""
     path = ctx.home.ssh_config
     ctx.home.create()
-    before = os.stat(ctx.home.names).st_mtime_ns
-    made = HEADER + format_config(ctx, list_entries(ctx))
-    ctx.local_host.write(path, made.encode("utf-8", "surrogateescape"))
-    os.utime(path, ns=(before, before))  # tells Context.are_ssh_entries_stale for which names it was made
+    names_mtime = os.stat(ctx.home.names).st_mtime_ns
+    text = HEADER + format_config(ctx, list_entries(ctx))
+    ctx.local_host.write(path, text.encode("utf-8", "surrogateescape"))
+    os.utime(path, ns=(names_mtime, names_mtime))  # Context.is_ssh_config_stale compares these times.
     return path
 
 
 def refresh_config(ctx: Context) -> None:
-    """Write the entries again; a command does not fail because of them."""
+    """Write the entries again. Ignore errors, because they must not fail the user's command."""
     try:
         write_config(ctx)
     except (MngrError, OSError):
         pass
 
 
-def _make_agent_entry(home: Home, name: str, place: tuple[str, str]) -> SshEntry:
-    provider, host = place
-    user, control = _find_user(home, provider, host), _find_control_socket(home, place)
+def _make_agent_entry(home: Home, name: str, host_key: tuple[str, str]) -> SshEntry:
+    """Return the entry of a host, which is also the template for an agent's entry."""
+    provider, host = host_key
+    user, control = _find_user(home, provider, host), _find_control_socket(home, host_key)
     return SshEntry(alias=f"{name}.mngr", address=f"@{name}", host=host, provider=provider, user=user, control=control)
 
 
 def _format_entry(home: Home, entry: SshEntry) -> str:
-    known = registry.known_hosts_path(home, entry.provider, entry.host)
+    known_hosts = registry.known_hosts_path(home, entry.provider, entry.host)
     lines = [
         f"Host {entry.alias}",
         f"ProxyCommand {_build_proxy_command(home, entry.address)}",
         f"HostKeyAlias {format_host_alias(entry.host, entry.provider)}",
-        f"UserKnownHostsFile {quote_path(known)}",
+        f"UserKnownHostsFile {quote_path(known_hosts)}",
     ]
     if entry.user:
         lines.append(f"User {entry.user}")
@@ -112,16 +115,16 @@ def _format_entry(home: Home, entry: SshEntry) -> str:
 
 
 def _build_proxy_command(home: Home, address: str) -> str:
-    """What ssh runs, by a shell, wherever it is called from."""
-    beside = os.path.join(os.path.dirname(sys.executable), "mngr")
-    words = [beside] if os.access(beside, os.X_OK) else [sys.executable, "-P", "-m", "mngr"]
+    """Return the shell command with which ssh starts `mngr pipe`, from any directory."""
+    program = os.path.join(os.path.dirname(sys.executable), "mngr")
+    words = [program] if os.access(program, os.X_OK) else [sys.executable, "-P", "-m", "mngr"]
     if home.root != os.path.join(os.path.expanduser("~"), ".mngr"):
         words += ["--home", home.root]
     return shell.join([*words, "pipe", address]).replace("%", "%%")
 
 
 def _find_user(home: Home, provider: str, host: str) -> str | None:
-    """The user there: no other is let in. What a host says of itself is not believed blindly."""
+    """Return the only user that may log in on a host, or None. Check a name that the host reported."""
     if provider == "local":
         import pwd
 
@@ -129,11 +132,14 @@ def _find_user(home: Home, provider: str, host: str) -> str | None:
             return pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
             return None
-    said = str((registry.find_facts(home, provider, host) or {}).get("login") or "")
-    return said if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", said) else None
+    login = str((registry.find_facts(home, provider, host) or {}).get("login") or "")
+    return login if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", login) else None
 
 
-def _find_control_socket(home: Home, place: tuple[str, str], agent_id: str = "") -> str | None:
-    """A socket for this agent at this place: after a `migrate` it is another. None where its path would be too long."""
-    path = os.path.join(home.ssh, f"{agent_id[2:]}{zlib.crc32('.'.join(place).encode()):08x}.c")
+def _find_control_socket(home: Home, host_key: tuple[str, str], agent_id: str = "") -> str | None:
+    """Return the socket path for an agent on this host, or None when the path would be too long.
+
+    The path depends on the host, so an agent gets another one after `migrate`.
+    """
+    path = os.path.join(home.ssh, f"{agent_id[2:]}{zlib.crc32('.'.join(host_key).encode()):08x}.c")
     return path if len(os.fsencode(path)) <= _MAX_SOCKET_PATH_BYTES else None

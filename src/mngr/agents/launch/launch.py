@@ -1,4 +1,4 @@
-"""Start an agent's process in a session of our tmux server."""
+"""Starts an agent's process in a session of mngr's own tmux server."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-_EXIT_NO_AGENT = 10  # what start.sh says when there is no agent to go on with
+_EXIT_NO_AGENT = 10  # the exit code of start.sh when the agent's process does not run
 
 
 def install_on_host(ctx: Context, host: Host) -> str:
-    """Put on the host what outlives this command: programs and tmux's configuration; the directory of the programs."""
+    """Install mngr's programs and its tmux configuration on the host. Return the programs' directory."""
     source = ctx.settings.get("tmux.source")
     if host.is_local:
         tmux.write_configuration(host.home, source)
@@ -33,8 +33,10 @@ def install_on_host(ctx: Context, host: Host) -> str:
     if unwrap_host(host) in ctx.installed_libs:
         return ctx.installed_libs[unwrap_host(host)]
     version = scripts.compute_installed_version()
-    texts = [word for name in scripts.INSTALLED_PROGRAMS for word in (name, scripts.read_program(name).rstrip("\n"))]
-    home, conf = host.home, tmux.build_configuration(source).rstrip("\n")
+    name_and_text_pairs = [
+        word for name in scripts.INSTALLED_PROGRAMS for word in (name, scripts.read_program(name).rstrip("\n"))
+    ]
+    home, tmux_conf = host.home, tmux.build_configuration(source).rstrip("\n")
     argv = [
         "sh",
         "-c",
@@ -43,39 +45,39 @@ def install_on_host(ctx: Context, host: Host) -> str:
         home.lib,
         version,
         home.tmux_conf,
-        conf,
+        tmux_conf,
     ]
-    lib = os.path.join(home.lib, version)
+    lib_dir = os.path.join(home.lib, version)
 
-    def check(result: ProcessResult) -> None:
+    def check_result(result: ProcessResult) -> None:
         if result.code:
-            said = f"cannot write to {home.root} on {host.name}: {result.error_line}"
-            raise MngrError(said, f"see: mngr doctor @{host.name}")
-        ctx.installed_libs[unwrap_host(host)] = lib
+            message = f"cannot write to {home.root} on {host.name}: {result.error_line}"
+            raise MngrError(message, f"see: mngr doctor @{host.name}")
+        ctx.installed_libs[unwrap_host(host)] = lib_dir
 
-    run_deferred(host, [*argv, home.socket_link, host.tmux_socket, *texts], check)
-    return lib
+    run_deferred(host, [*argv, home.socket_link, host.tmux_socket, *name_and_text_pairs], check_result)
+    return lib_dir
 
 
 def install_local_programs(host: Host) -> str:
-    """Put the programs that outlive this command in a home on this machine; the directory they are in."""
+    """Install mngr's programs in a home on this machine. Return their directory."""
     version = scripts.compute_installed_version()
-    place = os.path.join(host.home.lib, version)
+    lib_dir = os.path.join(host.home.lib, version)
     current = os.path.join(host.home.lib, "current")
-    if not os.path.exists(os.path.join(place, "complete")):
-        host.run(["mkdir", "-p", place])
+    if not os.path.exists(os.path.join(lib_dir, "complete")):
+        host.run(["mkdir", "-p", lib_dir])
         for name in scripts.INSTALLED_PROGRAMS:
-            host.write(os.path.join(place, name), scripts.read_program(name).encode())
-        host.write(os.path.join(place, "complete"), b"")
+            host.write(os.path.join(lib_dir, name), scripts.read_program(name).encode())
+        host.write(os.path.join(lib_dir, "complete"), b"")
     if not os.path.islink(current) or os.readlink(current) != version:
-        fresh = f"{current}.{os.getpid()}-{os.urandom(3).hex()}"
-        os.symlink(version, fresh)
-        os.replace(fresh, current)
-    return place
+        temporary = f"{current}.{os.getpid()}-{os.urandom(3).hex()}"
+        os.symlink(version, temporary)
+        os.replace(temporary, current)
+    return lib_dir
 
 
 def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool) -> None:
-    """What the launch wrapper will run, quoted."""
+    """Write the quoted command that the launch wrapper will run, and the sandbox around it."""
     argv = ctx.get_agent_kind(record).command(host, record, resume=resume)
     text = "set -- " + " ".join(quote(word) for word in argv) + "\n"
     host.write(os.path.join(host.home.agent_dir(record.id), "command"), text.encode("utf-8", "surrogateescape"))
@@ -83,7 +85,7 @@ def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool
 
 
 def refresh_login(ctx: Context, host: Host, record: AgentRecord) -> None:
-    """Bring the login that the user has by now to a coding agent that cannot see it."""
+    """Copy the user's current login to a coding agent that cannot read it itself."""
     from mngr.kinds.coding_agent import CodingAgentKind
 
     kind = ctx.get_agent_kind(record)
@@ -92,20 +94,20 @@ def refresh_login(ctx: Context, host: Host, record: AgentRecord) -> None:
 
 
 def launch_agent(ctx: Context, host: Host, record: AgentRecord) -> int:
-    """Start the session; returns the pid once the agent's process really runs."""
-    found: list[int] = []
+    """Start the session and return the pid once the agent's process runs."""
+    pids: list[int] = []
     install_on_host(ctx, host)
-    start_session(ctx, host, record, found.append)
-    return found[0]
+    start_session(ctx, host, record, pids.append)
+    return pids[0]
 
 
-def start_session(ctx: Context, host: Host, record: AgentRecord, runs: Callable[[int], None]) -> None:
-    """Start the session on a host where all is settled; `runs` is told the pid once the agent's process really runs."""
-    lib = os.path.join(host.home.lib, scripts.compute_installed_version())
+def start_session(ctx: Context, host: Host, record: AgentRecord, on_started: Callable[[int], None]) -> None:
+    """Start the session on a host where mngr's programs are installed. Pass the pid to `on_started` once it runs."""
+    lib_dir = os.path.join(host.home.lib, scripts.compute_installed_version())
     windows = [
-        w
+        word
         for name, line in record.windows.items()
-        for w in (tmux.quote_word(name, is_format=True), tmux.quote_word(line))
+        for word in (tmux.quote_word(name, is_format=True), tmux.quote_word(line))
     ]
     directory = host.home.agent_dir(record.id)
     argv = [
@@ -115,15 +117,15 @@ def start_session(ctx: Context, host: Host, record: AgentRecord, runs: Callable[
         "start.sh",
         host.tmux_socket,
         host.home.tmux_conf,
-        lib,
+        lib_dir,
         directory,
     ]
     argv += [record.name, tmux.quote_word(record.work_dir, is_format=True), *windows]
-    run_deferred(host, argv, lambda result: runs(_get_started_pid(ctx, host, record, result)), timeout=60.0)
+    run_deferred(host, argv, lambda result: on_started(_get_started_pid(ctx, host, record, result)), timeout=60.0)
 
 
 def _get_started_pid(ctx: Context, host: Host, record: AgentRecord, result: ProcessResult) -> int:
-    """The agent's process, by what start.sh said; MngrError when it did not start."""
+    """Return the pid of the agent's process from the result of start.sh. Raise MngrError when it did not start."""
     if result.code == 127:
         raise ProgramMissing("tmux")
     if result.code == 9:
@@ -136,11 +138,11 @@ def _get_started_pid(ctx: Context, host: Host, record: AgentRecord, result: Proc
     if words[:1] == ["running"] and len(words) == 2 and names.is_number(words[1]):
         return int(words[1])
     screen = [line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")]
-    said = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
+    last_lines = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
     install = getattr(ctx.get_agent_kind(record), "install", "")
     hint = "check the command and the agent's PATH"
     if install and host.is_local:
         hint = f"get it: {install}; then: mngr doctor {record.kind}"
     elif install:
         hint = f"get it on {host.name}, in the PATH of a login there: {install}"
-    raise MngrError(f"the agent's command did not start: {said}", hint)
+    raise MngrError(f"the agent's command did not start: {last_lines}", hint)

@@ -1,6 +1,6 @@
-"""`start` for a host that is gone: it is made anew, and its agents from what is known of them outside of it.
+"""Recreates a host that is gone, and restores its agents from what is known outside of it.
 
-That is what its provider kept (their commits and their own files, as they came), else their records and where they began.
+That is the provider's backup (commits and the agent's own files), or only the records and their base commits.
 """
 
 from __future__ import annotations
@@ -33,84 +33,88 @@ from mngr.host.remote_host import RemoteHost
 T = TypeVar("T")
 
 
-COMMITS_BUNDLE, FILES_ARCHIVE = saving.BUNDLE_FILE, "agent.tar"  # what host.Keeps gives
-LOCK_FILE_COUNT = 64  # files for the locks of all hosts
-_MAX_PARALLEL_AGENTS = 4  # agents
+COMMITS_BUNDLE, FILES_ARCHIVE = saving.BUNDLE_FILE, "agent.tar"  # the files that BackupProvider.fetch_backup writes
+LOCK_FILE_COUNT = 64  # All hosts share this many lock files.
+_MAX_PARALLEL_AGENTS = 4
 
 
 class RecoveredAgent(Struct):
-    """An agent of a host that is gone, as far as it can be brought back."""
+    """An agent of a host that is gone, as far as mngr can restore it."""
 
-    path: str  # a saved directory, in the graveyard
+    path: str  # a saved directory in the trash
     meta: dict[str, Any]
-    note: str  # what is lost
+    note: str  # says what is lost
 
 
 def recover_host(ctx: Context, error: HostGone) -> list[str]:
-    """Make a host anew that is gone, and its agents, stopped; what there is to say of each."""
-    number = zlib.crc32(f"{error.provider} {error.host}".encode()) % LOCK_FILE_COUNT
-    with Lock(os.path.join(ctx.home.cache, f"rescue-{number}.lock"), timeout=3600):
+    """Create a host again that is gone, restore its agents as stopped, and return a note about each."""
+    lock_number = zlib.crc32(f"{error.provider} {error.host}".encode()) % LOCK_FILE_COUNT
+    with Lock(os.path.join(ctx.home.cache, f"rescue-{lock_number}.lock"), timeout=3600):
         try:
             listing.observe_host(ctx, ctx.get_host(error.provider, error.host))
-            return []  # somebody else was faster
-        except HostGone as still:
-            error = still
-        kept = trash_lost_agents(ctx, error)
+            return []  # Another command has recovered the host meanwhile.
+        except HostGone as current_error:
+            error = current_error
+        recovered = trash_lost_agents(ctx, error)
         removal.destroy_host(ctx, error.provider, error.host)
         provider = ctx.get_provider(error.provider)
         try:
-            made = provider.create(error.host, {})
+            new_host = provider.create(error.host, {})
         except MngrError as problem:
-            names = " ".join(one.meta["name"] for one in kept)
+            names = " ".join(agent.meta["name"] for agent in recovered)
             raise type(problem)(problem.message, f"{problem.hint}; then: mngr undestroy {names}") from None
         host = ctx.get_host(error.provider, error.host)
-        if isinstance(host, RemoteHost) and isinstance(made, RemoteHost):
-            host.adopt_home(made)
+        if isinstance(host, RemoteHost) and isinstance(new_host, RemoteHost):
+            host.adopt_home(new_host)
         ctx.installed_libs.pop(host, None)
         return _raise_first_error(
-            map_parallel(lambda one: _restore_agent(ctx, one, host), kept, at_once=_MAX_PARALLEL_AGENTS)
+            map_parallel(lambda agent: _restore_agent(ctx, agent, host), recovered, at_once=_MAX_PARALLEL_AGENTS)
         )
 
 
 def trash_lost_agents(ctx: Context, error: HostGone) -> list[RecoveredAgent]:
-    """Put all agents of a host that is gone into the graveyard, as they are known elsewhere; their names are free then."""
-    known = list_backups(ctx, error)
-    agents = list_lost_agents(ctx, error, known)
+    """Move all agents of a host that is gone to the trash, from their backups. This releases their names."""
+    backups = list_backups(ctx, error)
+    records = list_lost_agents(ctx, error, backups)
     return _raise_first_error(
         map_parallel(
-            lambda one: trash_lost_agent(ctx, one, error, known.get(one.id)),
-            agents,
+            lambda record: trash_lost_agent(ctx, record, error, backups.get(record.id)),
+            records,
             at_once=_MAX_PARALLEL_AGENTS,
         )
     )
 
 
 def _raise_first_error(answers: list[T | Exception]) -> list[T]:
-    """Each of them; the first that failed is raised."""
-    found = []
+    """Return the answers, or raise the first one that is an error."""
+    results = []
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
-        found.append(answer)
-    return found
+        results.append(answer)
+    return results
 
 
-def list_lost_agents(ctx: Context, error: HostGone, known: dict[str, dict[str, Any]]) -> list[AgentRecord]:
-    """The agents that a host had: those it last showed, and those of which something was kept since."""
-    found = {s.id: s.record for s in listing.list_last_observed(ctx, error) if s.record and s.record.phase == "ready"}
-    for agent_id in known.keys() - found.keys():
+def list_lost_agents(ctx: Context, error: HostGone, backups: dict[str, dict[str, Any]]) -> list[AgentRecord]:
+    """Return the records of the agents that a host had: from its last answer and from later backups."""
+    records = {
+        agent.id: agent.record
+        for agent in listing.list_last_observed(ctx, error)
+        if agent.record and agent.record.phase == "ready"
+    }
+    for agent_id in backups.keys() - records.keys():
         try:
-            record = store.decode_record(json.dumps(known[agent_id].get("record")))
+            record = store.decode_record(json.dumps(backups[agent_id].get("record")))
         except ValueError:
-            continue  # it is only the host's word
-        is_known = store.find_host_of_name(ctx.home, record.name) == (error.provider, error.host)
-        if record.id == agent_id == store.find_id(ctx.home, record.name) and is_known:
-            found[agent_id] = record
-    return [found[agent_id] for agent_id in sorted(found)]
+            continue  # The host wrote the backup, so it may be invalid.
+        is_name_on_host = store.find_host_of_name(ctx.home, record.name) == (error.provider, error.host)
+        if record.id == agent_id == store.find_id(ctx.home, record.name) and is_name_on_host:
+            records[agent_id] = record
+    return [records[agent_id] for agent_id in sorted(records)]
 
 
 def list_backups(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
-    """What the provider kept of each agent, if it keeps anything; Unreachable when it does not say now."""
+    """Return the provider's backup of each agent by id, if it keeps any. Raise Unreachable when it does not answer."""
     provider = ctx.get_provider(error.provider)
     try:
         return provider.list_backups(error.host) if isinstance(provider, BackupProvider) else {}
@@ -120,100 +124,103 @@ def list_backups(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
 
 
 def trash_lost_agent(
-    ctx: Context, record: AgentRecord, error: HostGone, known: dict[str, Any] | None
+    ctx: Context, record: AgentRecord, error: HostGone, backup: dict[str, Any] | None
 ) -> RecoveredAgent:
-    """A saved directory of what is known of an agent."""
+    """Create a saved directory in the trash from what is known of an agent."""
     target = os.path.join(ctx.home.trash, record.id)
-    part = target + saved_directory.PARTIAL_SUFFIX
-    ctx.local_host.run(["rm", "-rf", "--", part])
-    os.makedirs(os.path.join(part, saved_directory.AGENT_DIR), mode=0o700)
-    if known is not None:
-        keeper: Any = ctx.get_provider(error.provider)
-        keeper.fetch_backup(error.host, record.id, part)
-    at = str((known or {}).get("head") or record.base)
-    has_commits = _get_file_size(os.path.join(part, COMMITS_BUNDLE)) > 0
+    partial_dir = target + saved_directory.PARTIAL_SUFFIX
+    ctx.local_host.run(["rm", "-rf", "--", partial_dir])
+    os.makedirs(os.path.join(partial_dir, saved_directory.AGENT_DIR), mode=0o700)
+    if backup is not None:
+        provider: Any = ctx.get_provider(error.provider)
+        provider.fetch_backup(error.host, record.id, partial_dir)
+    head = str((backup or {}).get("head") or record.base)
+    has_commits = _get_file_size(os.path.join(partial_dir, COMMITS_BUNDLE)) > 0
     if not has_commits:
-        ctx.local_host.run(["rm", "-f", "--", os.path.join(part, COMMITS_BUNDLE)])
-        at = str(record.base)
+        ctx.local_host.run(["rm", "-f", "--", os.path.join(partial_dir, COMMITS_BUNDLE)])
+        head = str(record.base)
     meta = {
         "v": 1, "id": record.id, "name": record.name, "at": clock.format_timestamp(), "why": "host gone", "record": _adapt_record(ctx, record).to_dict(),
-        "base": record.base, "saved": "git" if record.base else "none", "head": at, "branch": record.branch,
-        "refs": {"HEAD": at, f"refs/heads/{record.branch}": at} if record.branch else {"HEAD": at},
-        "form": (known or {}).get("form") or _get_object_format(ctx, record), "missing": [], "dirty": False, "unpulled": 0,
+        "base": record.base, "saved": "git" if record.base else "none", "head": head, "branch": record.branch,
+        "refs": {"HEAD": head, f"refs/heads/{record.branch}": head} if record.branch else {"HEAD": head},
+        "form": (backup or {}).get("form") or _get_object_format(ctx, record), "missing": [], "dirty": False, "unpulled": 0,
         "ignored_bytes": 0, "prerequisites": [record.base], "new_objects": int(has_commits),
     }  # fmt: skip
-    has_files = _unpack_agent_files(ctx, record, part)
-    saved_directory.write_meta(ctx.local_host, part, meta)
-    saving.rename_to_final(ctx.local_host, part, target)
+    has_files = _unpack_agent_files(ctx, record, partial_dir)
+    saved_directory.write_meta(ctx.local_host, partial_dir, meta)
+    saving.rename_to_final(ctx.local_host, partial_dir, target)
     store.release_name(ctx.home, record.name, record.id)
-    note = _describe_recovered(record, error, known, at if has_commits else None, has_files)
+    note = _describe_recovered(record, error, backup, head if has_commits else None, has_files)
     return RecoveredAgent(path=target, meta=meta, note=note)
 
 
 def _adapt_record(ctx: Context, record: AgentRecord) -> AgentRecord:
-    """For the restore: a mirror of a repository here that surely is the one it was made from, for it has its base."""
+    """Return the record with the transfer mode that fits the restore.
+
+    A mirror becomes a worktree when its source repository is here, which is certain when that has the base commit.
+    """
     repo = find_source_repo(ctx.local_host, record.source) if record.transfer == "mirror" and record.source else None
     if repo is None or not record.base or git.find_commit(ctx.local_host, repo.root, record.base) is None:
         return record if record.transfer != "worktree" else record.replace(transfer="mirror", source=None)
-    return record.replace(transfer="worktree")  # its refs are the source's and its own branch, as a worktree's are
+    return record.replace(transfer="worktree")  # The saved refs are like those of a worktree.
 
 
-def _unpack_agent_files(ctx: Context, record: AgentRecord, part: str) -> bool:
-    """The agent's own files; whether there are any. What it has of them is only its word, so they are checked."""
-    path, agent = os.path.join(part, FILES_ARCHIVE), os.path.join(part, saved_directory.AGENT_DIR)
+def _unpack_agent_files(ctx: Context, record: AgentRecord, partial_dir: str) -> bool:
+    """Unpack the agent's own files and return whether there are any. The agent wrote the archive, so check it first."""
+    archive, agent_dir = os.path.join(partial_dir, FILES_ARCHIVE), os.path.join(partial_dir, saved_directory.AGENT_DIR)
     try:
-        if _get_file_size(path):
-            tar.check_archive(path, only=(record.id,))
-            tar.unpack(ctx.local_host, path, part)
-            os.rmdir(agent)
-            os.rename(os.path.join(part, record.id), agent)
+        if _get_file_size(archive):
+            tar.check_archive(archive, only=(record.id,))
+            tar.unpack(ctx.local_host, archive, partial_dir)
+            os.rmdir(agent_dir)
+            os.rename(os.path.join(partial_dir, record.id), agent_dir)
     except (MngrError, OSError):
-        ctx.local_host.run(["rm", "-rf", "--", os.path.join(part, record.id)])
-        os.makedirs(agent, mode=0o700, exist_ok=True)
-    ctx.local_host.run(["rm", "-f", "--", path])
-    is_there = os.path.isfile(os.path.join(agent, "env"))
-    if not is_there:
-        given = environment.get_inherited_variables(ctx.get_agent_kind(record))
-        ctx.local_host.write(os.path.join(agent, "env"), environment.format_env_file({}, given, {}))
-    return is_there
+        ctx.local_host.run(["rm", "-rf", "--", os.path.join(partial_dir, record.id)])
+        os.makedirs(agent_dir, mode=0o700, exist_ok=True)
+    ctx.local_host.run(["rm", "-f", "--", archive])
+    has_env = os.path.isfile(os.path.join(agent_dir, "env"))
+    if not has_env:
+        variables = environment.get_inherited_variables(ctx.get_agent_kind(record))
+        ctx.local_host.write(os.path.join(agent_dir, "env"), environment.format_env_file({}, variables, {}))
+    return has_env
 
 
 def _describe_recovered(
-    record: AgentRecord, error: HostGone, known: dict[str, Any] | None, at: str | None, has_files: bool
+    record: AgentRecord, error: HostGone, backup: dict[str, Any] | None, head: str | None, has_files: bool
 ) -> str:
-    """What is there of an agent, and what is not."""
-    if at is not None and known is not None:
-        age = clock.format_age(max(0.0, time.time() - float(known["at"])))
-        there = f"{record.name} is at {at[:10]}, as it was kept {age} ago"
+    """Return a sentence that says what of an agent is restored and what is lost."""
+    if head is not None and backup is not None:
+        age = clock.format_age(max(0.0, time.time() - float(backup["at"])))
+        restored = f"{record.name} is at {head[:10]}, as it was kept {age} ago"
     else:
-        there = f"{record.name} is at its base, for no commit of it was kept"
-    lost = "what it had not committed is lost" if has_files else "its files and its conversation are lost"
-    return f"{error.message}; {there}; {lost}"
+        restored = f"{record.name} is at its base, for no commit of it was kept"
+    loss = "what it had not committed is lost" if has_files else "its files and its conversation are lost"
+    return f"{error.message}; {restored}; {loss}"
 
 
-def _restore_agent(ctx: Context, one: RecoveredAgent, host: Host) -> str:
-    """Make an agent again, with its id and its name; what there is to say about it."""
-    name = str(one.meta["name"])
+def _restore_agent(ctx: Context, recovered: RecoveredAgent, host: Host) -> str:
+    """Restore an agent with its id and name, and return a note about it."""
+    name = str(recovered.meta["name"])
     try:
-        made = restore_agent(
+        restored = restore_agent(
             ctx,
-            one.path,
-            one.meta,
-            RestoreRequest(operation="rescue", name=name, host=host, agent_id=one.meta["id"], set_up=True),
+            recovered.path,
+            recovered.meta,
+            RestoreRequest(operation="rescue", name=name, host=host, agent_id=recovered.meta["id"], set_up=True),
         )
     except MngrError as error:
         return f"{name} could not be made again: {error.message}; it is in the graveyard: mngr undestroy {name}"
-    finish_restore(host, made.record)
-    saving.remove_saved_directory(ctx, one.path)
-    return "; ".join([one.note, *made.notes])
+    finish_restore(host, restored.record)
+    saving.remove_saved_directory(ctx, recovered.path)
+    return "; ".join([recovered.note, *restored.notes])
 
 
 def _get_object_format(ctx: Context, record: AgentRecord) -> str:
-    """How the commits of the repository that it comes from are named."""
+    """Return the object format of the agent's source repository, such as sha1."""
     if record.source is None or not os.path.isdir(record.source):
         return "sha1"
-    found = git.run(ctx.local_host, record.source, "rev-parse", "--show-object-format")
-    return found.text if found.code == 0 else "sha1"
+    result = git.run(ctx.local_host, record.source, "rev-parse", "--show-object-format")
+    return result.text if result.code == 0 else "sha1"
 
 
 def _get_file_size(path: str) -> int:

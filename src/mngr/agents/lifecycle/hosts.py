@@ -1,4 +1,4 @@
-"""Hosts as a whole: chosen or made for new agents, started, stopped, destroyed."""
+"""Chooses or creates hosts for new agents, and starts and stops hosts."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
     from mngr.base.names import Address
     from mngr.host.protocol import Host
 
-_MAX_PARALLEL_HOSTS = 8  # hosts
+_MAX_PARALLEL_HOSTS = 8
 
 
-def choose_former_host(ctx: Context, wanted: Address) -> Host:
-    """Where an agent shall live that was before, with a home for it; made where there is none, like the one that was."""
-    return choose_or_create_host(ctx, wanted, [], None, like_before=True)[0]
+def choose_former_host(ctx: Context, address: Address) -> Host:
+    """Return the host for an agent that existed before. Create the host as it was when it no longer exists."""
+    return choose_or_create_host(ctx, address, [], None, like_before=True)[0]
 
 
 def choose_or_create_host(
     ctx: Context,
-    wanted: Address,
+    address: Address,
     build_args: list[str],
     network: str | None,
     *,
     new: bool = False,
     like_before: bool = False,
 ) -> tuple[Host, bool]:
-    """Where new agents shall live, with a home for them; and whether the host was made for them just now.
+    """Return the host for new agents, with a home on it, and whether this call created the host.
 
-    `like_before`: one that was destroyed comes back as it was, whatever the settings say by now.
+    With `like_before`, a destroyed host gets its former options, whatever the settings say now.
     """
-    is_local = wanted.provider in (None, "local") and wanted.host in (None, "local")
+    is_local = address.provider in (None, "local") and address.host in (None, "local")
     if is_local and not build_args and not new:
         return ctx.local_host, False
-    name = wanted.provider or ("local" if wanted.host is None else ctx.get_host_key(wanted.host)[0])
-    provider = ctx.get_provider(name)
-    is_known = wanted.host is not None and wanted.host in provider.list()
+    provider_name = address.provider or ("local" if address.host is None else ctx.get_host_key(address.host)[0])
+    provider = ctx.get_provider(provider_name)
+    is_known = address.host is not None and address.host in provider.list()
     if not provider.can_create_hosts:
         if build_args or new:
             flag = "-b" if build_args else "--new-host"
-            raise UsageError(f"{name} makes no hosts, so {flag} has no meaning", "leave it out")
-        host = provider.create(None, {}) if wanted.host is None else ctx.get_host(name, wanted.host)
+            raise UsageError(f"{provider_name} makes no hosts, so {flag} has no meaning", "leave it out")
+        host = provider.create(None, {}) if address.host is None else ctx.get_host(provider_name, address.host)
         if not host.is_local:
             from mngr.providers.shared.host_probe import ensure_home
 
@@ -60,28 +60,30 @@ def choose_or_create_host(
             ensure_home(ctx.home, host)
         return host, False
     if new and is_known:
-        raise MngrError(f"there is already a host {wanted.host!r}", f"leave out --new-host, or write NAME@.{name}")
+        raise MngrError(
+            f"there is already a host {address.host!r}", f"leave out --new-host, or write NAME@.{provider_name}"
+        )
     ctx.home.create()
-    options = _parse_build_args(ctx, name, build_args)
-    if network is not None and not is_known:  # its first agent chooses; for all others it is checked
+    options = _parse_build_args(ctx, provider_name, build_args)
+    if network is not None and not is_known:  # The first agent decides the network of a host.
         options["network"] = network
-    if wanted.host is not None and not is_known and not like_before:
-        registry.delete_phases(ctx.home, name, wanted.host, "gone")
+    if address.host is not None and not is_known and not like_before:
+        registry.delete_phases(ctx.home, provider_name, address.host, "gone")
     try:
-        made = provider.create(wanted.host, options)
+        created = provider.create(address.host, options)
     except HostGone as error:
         _recover_host(ctx, error)
-        made = provider.create(wanted.host, options)
-    is_joined = "guest" in (registry.find_facts(ctx.home, name, made.name) or {})
-    return ctx.get_host(name, made.name), not is_known and not is_joined
+        created = provider.create(address.host, options)
+    is_joined = "guest" in (registry.find_facts(ctx.home, provider_name, created.name) or {})
+    return ctx.get_host(provider_name, created.name), not is_known and not is_joined
 
 
-def find_placeholder_host(ctx: Context, wanted: Address) -> Host | None:
-    """In place of a host that is yet to be made, so that a plan can be checked before; None where there is nothing to make."""
-    if wanted.provider in (None, "local"):
+def find_placeholder_host(ctx: Context, address: Address) -> Host | None:
+    """Return a stand-in for a host that is yet to be created, to check a plan with. None when the host exists."""
+    if address.provider in (None, "local"):
         return None
-    provider = ctx.get_provider(wanted.provider)
-    if not provider.can_create_hosts or (wanted.host is not None and wanted.host in provider.list()):
+    provider = ctx.get_provider(address.provider)
+    if not provider.can_create_hosts or (address.host is not None and address.host in provider.list()):
         return None
     from mngr.host.remote_host import RemoteHost
 
@@ -89,12 +91,12 @@ def find_placeholder_host(ctx: Context, wanted: Address) -> Host | None:
 
 
 class UnmadeHostTransport:
-    """The wire to a host that is not there yet."""
+    """The transport of a host that does not exist yet. Every use raises Unreachable."""
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         raise self.make_lost_error("")
 
-    def make_lost_error(self, said: str) -> Unreachable:
+    def make_lost_error(self, stderr: str) -> Unreachable:
         return Unreachable("the host is not made yet")
 
     def close(self) -> None:
@@ -102,7 +104,7 @@ class UnmadeHostTransport:
 
 
 def destroy_unused_host(ctx: Context, host: Host) -> None:
-    """Take away a host that was made for agents that could not be made."""
+    """Destroy a new host whose agents could not be created."""
     try:
         if not listing.observe_host(ctx, host):
             ctx.get_provider(host.provider).destroy(host.name)
@@ -111,110 +113,119 @@ def destroy_unused_host(ctx: Context, host: Host) -> None:
 
 
 def _parse_build_args(ctx: Context, provider: str, build_args: list[str]) -> dict[str, Any]:
-    """What a new host shall be like: -b as the settings of its provider, `+=` adds to a list of theirs."""
+    """Return the options of a new host from `-b KEY=VALUE`. `+=` extends a list of the provider's settings."""
     settings = ctx.settings.get_table(f"providers.{provider}")
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in build_args:
-        key, eq, value = text.partition("=")
-        plain = key.removesuffix("+")
-        if not eq or not plain:
+        key, separator, value = text.partition("=")
+        option = key.removesuffix("+")
+        if not separator or not option:
             raise UsageError(f"-b: {text!r} is not KEY=VALUE", "for example: -b image=debian:stable")
-        more = [*as_list(found.get(plain, settings.get(plain))), value]
-        found[plain] = more if key.endswith("+") else value
-    return found
+        extended = [*as_list(options.get(option, settings.get(option))), value]
+        options[option] = extended if key.endswith("+") else value
+    return options
 
 
-def split_agents_and_hosts(ctx: Context, wanted: list[str]) -> tuple[list[str], dict[str, tuple[str, str]]]:
-    """Words that name agents, and (provider, host) of those that name a host: `@HOST` or `@HOST.PROVIDER`."""
+def split_agents_and_hosts(ctx: Context, targets: list[str]) -> tuple[list[str], dict[str, tuple[str, str]]]:
+    """Return the targets that name agents, and the (provider, host) of each target `@HOST` or `@HOST.PROVIDER`."""
     hosts: dict[str, tuple[str, str]] = {}
-    for word in wanted:
-        if word.startswith("@"):
-            where = find.parse_address(ctx, word)
-            if where.host is None or where.path is not None:
-                raise UsageError(f"{word!r} names no host", "write @HOST or @HOST.PROVIDER")
-            hosts[word] = (where.provider, where.host) if where.provider is not None else ctx.get_host_key(where.host)
-    return [word for word in wanted if word not in hosts], hosts
+    for target in targets:
+        if target.startswith("@"):
+            address = find.parse_address(ctx, target)
+            if address.host is None or address.path is not None:
+                raise UsageError(f"{target!r} names no host", "write @HOST or @HOST.PROVIDER")
+            hosts[target] = (
+                (address.provider, address.host) if address.provider is not None else ctx.get_host_key(address.host)
+            )
+    return [target for target in targets if target not in hosts], hosts
 
 
-def resolve_and_start_hosts(ctx: Context, wanted: list[str]) -> list[ObservedAgent | MngrError]:
-    """What each name stands for, once the hosts that are stopped have been started, and those that are gone made anew."""
-    found = resolve_names(ctx, wanted)
-    away = (HostStopped, HostGone)
-    asleep = {(e.provider, e.host): f"@{e.host}.{e.provider}" for e in found if isinstance(e, away)}
-    if not asleep:
-        return found
-    outcomes = start_hosts(ctx, {word: place for place, word in asleep.items()})
-    for at, error in enumerate(resolve_names(ctx, wanted)):
-        outcome = outcomes.get(f"@{error.host}.{error.provider}") if isinstance(error, away) else None
-        found[at] = MngrError(outcome.error, outcome.hint) if outcome and outcome.error else error
-    return found
+def resolve_and_start_hosts(ctx: Context, names: list[str]) -> list[ObservedAgent | MngrError]:
+    """Return the observed agent or the error for each name, after starting stopped hosts and recovering lost ones."""
+    resolved = resolve_names(ctx, names)
+    host_errors = (HostStopped, HostGone)
+    targets_by_host = {
+        (error.provider, error.host): f"@{error.host}.{error.provider}"
+        for error in resolved
+        if isinstance(error, host_errors)
+    }
+    if not targets_by_host:
+        return resolved
+    outcomes = start_hosts(ctx, {target: host_key for host_key, target in targets_by_host.items()})
+    for index, error in enumerate(resolve_names(ctx, names)):
+        outcome = outcomes.get(f"@{error.host}.{error.provider}") if isinstance(error, host_errors) else None
+        resolved[index] = MngrError(outcome.error, outcome.hint) if outcome and outcome.error else error
+    return resolved
 
 
-def start_hosts(ctx: Context, places: dict[str, tuple[str, str]]) -> dict[str, Outcome]:
-    """Start hosts; one that runs is left alone, one that is gone is made anew."""
+def start_hosts(ctx: Context, host_keys: dict[str, tuple[str, str]]) -> dict[str, Outcome]:
+    """Start hosts by target and return the outcomes. Leave a running host alone, and recover one that is gone."""
 
-    def one(place: tuple[str, str]) -> Outcome:
+    def start_one(host_key: tuple[str, str]) -> Outcome:
         try:
-            if not ctx.get_provider(place[0]).can_stop_hosts and ctx.get_provider(place[0]).can_create_hosts:
-                listing.observe_host(ctx, ctx.get_host(*place))  # it runs, or is gone
+            if not ctx.get_provider(host_key[0]).can_stop_hosts and ctx.get_provider(host_key[0]).can_create_hosts:
+                listing.observe_host(ctx, ctx.get_host(*host_key))  # Such a host either runs or is gone.
             else:
-                _get_stoppable_provider(ctx, place, "start").start(place[1])
+                _get_stoppable_provider(ctx, host_key, "start").start(host_key[1])
         except HostGone as error:
             _recover_host(ctx, error)
-        return Outcome(id=None, name=f"@{place[1]}.{place[0]}", extra={"was": None})
+        return Outcome(id=None, name=f"@{host_key[1]}.{host_key[0]}", extra={"was": None})
 
-    return run_on_hosts(places, one)
+    return run_on_hosts(host_keys, start_one)
 
 
 def _recover_host(ctx: Context, error: HostGone) -> None:
-    """Make a host anew that is gone, with its agents as they are known elsewhere."""
-    from mngr.agents.lifecycle.host_recovery import recover_host  # rarely needed, and slow to import
+    """Create a host again that is gone, and restore its agents from what is known elsewhere."""
+    from mngr.agents.lifecycle.host_recovery import recover_host  # This module is rarely needed and slow to import.
 
     for note in recover_host(ctx, error):
         ctx.note(note)
 
 
 def stop_hosts(
-    ctx: Context, places: dict[str, tuple[str, str]], end: Callable[[Host, list[ObservedAgent]], None]
+    ctx: Context, host_keys: dict[str, tuple[str, str]], end_agents: Callable[[Host, list[ObservedAgent]], None]
 ) -> dict[str, Outcome]:
-    """Stop hosts; their agents are ended first, as each of them would be."""
+    """Stop hosts. `end_agents` ends the processes of their agents first."""
 
-    def one(place: tuple[str, str]) -> Outcome:
-        name = f"@{place[1]}.{place[0]}"
-        provider = _get_stoppable_provider(ctx, place, "stop")
-        host = ctx.get_host(*place)
+    def stop_one(host_key: tuple[str, str]) -> Outcome:
+        name = f"@{host_key[1]}.{host_key[0]}"
+        provider = _get_stoppable_provider(ctx, host_key, "stop")
+        host = ctx.get_host(*host_key)
         try:
-            end(host, listing.observe_host(ctx, host))
-            listing.observe_host(ctx, host)  # is what `list` shows until it is started again
+            end_agents(host, listing.observe_host(ctx, host))
+            listing.observe_host(ctx, host)  # `mngr list` shows this answer while the host is stopped.
         except HostStopped:
             return Outcome(id=None, name=name, extra={"was": "STOPPED"})
-        provider.stop(place[1])
+        provider.stop(host_key[1])
         return Outcome(id=None, name=name, extra={"was": "RUNNING"})
 
-    return run_on_hosts(places, one)
+    return run_on_hosts(host_keys, stop_one)
 
 
-def _get_stoppable_provider(ctx: Context, place: tuple[str, str], verb: str) -> Any:
-    provider = ctx.get_provider(place[0])
-    if verb == "stop" and (registry.find_facts(ctx.home, *place) or {}).get("guest"):
-        raise MngrError(f"{place[1]} was made from another home, and is not ours to stop", "stop it there")
+def _get_stoppable_provider(ctx: Context, host_key: tuple[str, str], verb: str) -> Any:
+    """Return the host's provider. Raise MngrError when mngr cannot start or stop this host."""
+    provider = ctx.get_provider(host_key[0])
+    if verb == "stop" and (registry.find_facts(ctx.home, *host_key) or {}).get("guest"):
+        raise MngrError(f"{host_key[1]} was made from another home, and is not ours to stop", "stop it there")
     if not provider.can_stop_hosts:
         raise MngrError(
-            f"{place[0]} hosts are not ours to start and stop",
-            "name its agents: mngr list --host " + place[1],
+            f"{host_key[0]} hosts are not ours to start and stop",
+            "name its agents: mngr list --host " + host_key[1],
         )
     if verb == "stop":
         from mngr.host.protocol import StopChecker
 
         if isinstance(provider, StopChecker):
-            provider.check_stoppable(place[1])
+            provider.check_stoppable(host_key[1])
     return provider
 
 
-def run_on_hosts(places: dict[str, tuple[str, str]], work: Callable[[tuple[str, str]], Outcome]) -> dict[str, Outcome]:
-    """Do something with every host, by the words that named them."""
-    answers = map_parallel(work, list(places.values()), at_once=_MAX_PARALLEL_HOSTS)
+def run_on_hosts(
+    host_keys: dict[str, tuple[str, str]], work: Callable[[tuple[str, str]], Outcome]
+) -> dict[str, Outcome]:
+    """Run `work` on every host in parallel and return the outcomes by target."""
+    answers = map_parallel(work, list(host_keys.values()), at_once=_MAX_PARALLEL_HOSTS)
     return {
-        word: make_failed_outcome(word, answer) if isinstance(answer, Exception) else answer
-        for word, answer in zip(places, answers, strict=True)
+        target: make_failed_outcome(target, answer) if isinstance(answer, Exception) else answer
+        for target, answer in zip(host_keys, answers, strict=True)
     }

@@ -1,4 +1,4 @@
-"""`limit`: stop an agent when it is idle or too old. A small loop on the host enforces it."""
+"""Limits how long an agent may be idle or exist. A watcher on the host stops it after that."""
 
 from __future__ import annotations
 
@@ -24,28 +24,31 @@ if TYPE_CHECKING:
 ACTIVITY_KINDS = ("output", "input", "process")
 
 
-def set_limits(ctx: Context, wanted: list[str], changes: dict[str, Any]) -> list[Outcome]:
-    """Change `idle_timeout`, `lifetime` and `activity` of agents; None takes a limit away. Without changes: what they are."""
+def set_limits(ctx: Context, target_names: list[str], changes: dict[str, Any]) -> list[Outcome]:
+    """Change `idle_timeout`, `lifetime` and `activity` of agents. None removes a limit.
+
+    Each outcome has the limits in effect, also without changes.
+    """
     for key, value in changes.items():
         if key == "activity":
             check_activity(value)
         else:
             check_duration(value)
 
-    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
+    def set_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
         if changes:
-            tmux.get_safe_socket(seen.host)
-            with seen.host.lock(os.path.join(seen.host.home.agent_dir(record.id), "lock")):
-                record = store.save_record(seen.host, store.get_record(seen.host, record.id).replace(**changes))
-            enforce_limits(ctx, seen.host, record)
+            tmux.get_safe_socket(observed.host)
+            with observed.host.lock(os.path.join(observed.host.home.agent_dir(record.id), "lock")):
+                record = store.save_record(observed.host, store.get_record(observed.host, record.id).replace(**changes))
+            enforce_limits(ctx, observed.host, record)
         extra = {key: getattr(record, key) for key in ("idle_timeout", "lifetime", "activity")}
         return Outcome(id=record.id, name=record.name, extra=extra)
 
-    return run_on_targets(ctx, wanted, one)
+    return run_on_targets(ctx, target_names, set_one)
 
 
 def check_duration(seconds: float | None) -> None:
-    """UsageError unless a watcher that looks every second can keep to this limit."""
+    """Raise UsageError for less than a second, because the watcher looks only once a second."""
     if seconds is not None and seconds < 1:
         raise UsageError(
             f"a limit of {seconds:g}s is less than a second", "give a second or more; none takes a limit away"
@@ -53,21 +56,21 @@ def check_duration(seconds: float | None) -> None:
 
 
 def check_activity(text: str) -> str:
-    """What counts as activity, if it is one of those a watcher can see, or several with commas."""
-    wrong = [word for word in text.split(",") if word not in ACTIVITY_KINDS]
-    if wrong:
+    """Return the text when it lists only kinds of activity that a watcher can see. Raise UsageError otherwise."""
+    unknown = [word for word in text.split(",") if word not in ACTIVITY_KINDS]
+    if unknown:
         hint = "output, input (keys and messages), process (processor time), or several with commas"
-        raise UsageError(f"--activity cannot be {wrong[0]!r}", hint)
+        raise UsageError(f"--activity cannot be {unknown[0]!r}", hint)
     return text
 
 
 def has_limit(record: AgentRecord) -> bool:
-    """Whether the agent needs a watcher."""
+    """True when the agent needs a watcher."""
     return record.idle_timeout is not None or record.lifetime is not None
 
 
 def enforce_limits(ctx: Context, host: Host, record: AgentRecord) -> None:
-    """Write the limits where the watcher reads them, and see to it that there is one."""
+    """Write the limits to the file that the watcher reads, and start the watcher if necessary."""
     path = os.path.join(host.home.agent_dir(record.id), "limit")
     if not has_limit(record):
         host.run(["rm", "-f", path])
@@ -84,12 +87,21 @@ def ensure_watcher(ctx: Context, host: Host) -> None:
     """Start the watcher of this host unless it runs."""
     if host.run(tmux.build_argv(host, "has-session", "-t", f"={tmux.WATCHER_SESSION}")).code == 0:
         return
-    lib = install_on_host(ctx, host)
+    lib_dir = install_on_host(ctx, host)
     grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
-    loop = ["sh", os.path.join(lib, "watch.sh"), host.tmux_socket, host.home.root, lib, f"{grace:g}"]
-    stays = ["set-option", "-w", "-t", f"={tmux.WATCHER_SESSION}:", "remain-on-exit", "off"]
+    watcher_argv = ["sh", os.path.join(lib_dir, "watch.sh"), host.tmux_socket, host.home.root, lib_dir, f"{grace:g}"]
+    close_pane_on_exit = ["set-option", "-w", "-t", f"={tmux.WATCHER_SESSION}:", "remain-on-exit", "off"]
     argv = tmux.build_argv(
-        host, "-f", host.home.tmux_conf, "new-session", "-d", "-s", tmux.WATCHER_SESSION, *loop, ";", *stays
+        host,
+        "-f",
+        host.home.tmux_conf,
+        "new-session",
+        "-d",
+        "-s",
+        tmux.WATCHER_SESSION,
+        *watcher_argv,
+        ";",
+        *close_pane_on_exit,
     )
     result = host.run(["sh", "-c", 'exec env -i PATH="$PATH" "$@"', "watch", *argv])
     if result.code and b"duplicate session" not in result.err:

@@ -1,4 +1,4 @@
-"""Hosts that are gone for good: of each of their agents what is known goes to the graveyard, and then all is forgotten."""
+"""Forgets hosts that are gone for good, and moves what is known of their agents to the trash."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ from mngr.host import registry, store
 
 
 def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
-    """Forget a host and all agents that it had; an outcome for each agent. Unreachable when what was kept cannot be had now."""
-    known = host_recovery.list_backups(ctx, error)
-    whole = {record.id: record for record in host_recovery.list_lost_agents(ctx, error, known)}
-    half = [s.record for s in listing.list_last_observed(ctx, error) if s.record and s.id not in whole]
-    outcomes = [_trash_lost_agent(ctx, record, error, known) for record in [*whole.values(), *half]]
+    """Forget a host and its agents, and return an outcome for each agent.
+
+    Raise Unreachable when the provider cannot give its backups now.
+    """
+    backups = host_recovery.list_backups(ctx, error)
+    complete = {record.id: record for record in host_recovery.list_lost_agents(ctx, error, backups)}
+    incomplete = [
+        agent.record for agent in listing.list_last_observed(ctx, error) if agent.record and agent.id not in complete
+    ]
+    outcomes = [_trash_lost_agent(ctx, record, error, backups) for record in [*complete.values(), *incomplete]]
     removal.destroy_host(ctx, error.provider, error.host)
     return outcomes
 
 
 def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
-    """Forget one agent, by name or id, and a host that was made for agents with its last; None if it never had it.
+    """Forget one agent by name or id, or return None when the host never had it.
 
-    Raises Unreachable, as forget_host.
+    The last agent of a host that was created for agents takes the host with it. Raise Unreachable as forget_host does.
     """
-    wanted = (name, store.find_id(ctx.home, name))
-    record = next((s.record for s in listing.list_last_observed(ctx, error) if s.id in wanted), None)
+    name_and_id = (name, store.find_id(ctx.home, name))
+    record = next((agent.record for agent in listing.list_last_observed(ctx, error) if agent.id in name_and_id), None)
     if record is None:
         return None
     outcome = _trash_lost_agent(ctx, record, error, host_recovery.list_backups(ctx, error))
@@ -45,14 +50,18 @@ def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
     return outcome
 
 
-def _trash_lost_agent(ctx: Context, record: AgentRecord, error: HostGone, known: dict[str, dict[str, Any]]) -> Outcome:
-    """A grave with what was kept elsewhere; one without files says who lies there, and why there is nothing to bring back."""
+def _trash_lost_agent(
+    ctx: Context, record: AgentRecord, error: HostGone, backups: dict[str, dict[str, Any]]
+) -> Outcome:
+    """Put an agent into the trash with its backup, or without files but with the reason for the loss."""
     extra: dict[str, Any] = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None}
-    if record.id in known:
-        kept = host_recovery.trash_lost_agent(ctx, record, error, known[record.id])
-        return Outcome(id=record.id, name=record.name, extra={**extra, "grave": kept.path}, notes=(kept.note,))
-    grave = os.path.join(ctx.home.trash, record.id)
-    os.makedirs(grave, mode=0o700, exist_ok=True)
+    if record.id in backups:
+        recovered = host_recovery.trash_lost_agent(ctx, record, error, backups[record.id])
+        return Outcome(
+            id=record.id, name=record.name, extra={**extra, "grave": recovered.path}, notes=(recovered.note,)
+        )
+    trash_dir = os.path.join(ctx.home.trash, record.id)
+    os.makedirs(trash_dir, mode=0o700, exist_ok=True)
     meta = {
         "v": 1,
         "id": record.id,
@@ -61,9 +70,9 @@ def _trash_lost_agent(ctx: Context, record: AgentRecord, error: HostGone, known:
         "why": "destroy",
         "saved": "none",
     }
-    lost = {"dirty": False, "unpulled": 0, "ignored_bytes": 0, "lost": error.message}
-    saved_directory.write_meta(ctx.local_host, grave, {**meta, **lost, "record": record.to_dict()})
+    loss = {"dirty": False, "unpulled": 0, "ignored_bytes": 0, "lost": error.message}
+    saved_directory.write_meta(ctx.local_host, trash_dir, {**meta, **loss, "record": record.to_dict()})
     store.release_name(ctx.home, record.name, record.id)
     store.forget_branch(ctx.home, record)
     note = f"{error.message}; of {record.name} only what was pulled is left"
-    return Outcome(id=record.id, name=record.name, extra={**extra, "grave": grave}, notes=(note,))
+    return Outcome(id=record.id, name=record.name, extra={**extra, "grave": trash_dir}, notes=(note,))

@@ -1,4 +1,4 @@
-"""`rename` and `label`: change what is written down about an agent."""
+"""Changes the name and the labels in an agent's record."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
 
 
-def rename_agent(ctx: Context, old: str, new: str) -> AgentRecord:
-    """Give an agent another name; its branch and work dir keep theirs."""
-    names.check_name(new)
-    host, record = find.get_agent(ctx, old)
-    if record.name == new:
+def rename_agent(ctx: Context, old_name: str, new_name: str) -> AgentRecord:
+    """Rename an agent. Its branch and work dir keep their names."""
+    names.check_name(new_name)
+    host, record = find.get_agent(ctx, old_name)
+    if record.name == new_name:
         return record
     if record.phase != "ready":
         raise MngrError(f"{record.name} is just being made or destroyed", "wait until that is done; see: mngr list")
-    rename_session = tmux.build_argv(host, "rename-session", "-t", f"={record.name}:", new)
+    rename_session = tmux.build_argv(host, "rename-session", "-t", f"={record.name}:", new_name)
     with host.lock(os.path.join(host.home.agent_dir(record.id), "lock")):
-        store.add_name(ctx.home, host, new, record.id)
+        store.add_name(ctx.home, host, new_name, record.id)
         try:
-            renamed = store.save_record(host, store.get_record(host, record.id).replace(name=new))
+            renamed = store.save_record(host, store.get_record(host, record.id).replace(name=new_name))
         except MngrError:
-            store.release_name_everywhere(ctx.home, host, new, record.id)
+            store.release_name_everywhere(ctx.home, host, new_name, record.id)
             raise
         host.run(rename_session)
         store.release_name_everywhere(ctx.home, host, record.name, record.id)
         environment.update_env_file(ctx, host, renamed)
-    store.add_event(host, record.id, "renamed", old=record.name, new=new)
+    store.add_event(host, record.id, "renamed", old=record.name, new=new_name)
     return renamed
 
 
-def set_labels(ctx: Context, wanted: list[str], changes: dict[str, str | None]) -> list[Outcome]:
+def set_labels(ctx: Context, target_names: list[str], changes: dict[str, str | None]) -> list[Outcome]:
     """Set labels, or remove those whose value is None."""
     if not changes:
         raise UsageError("no label is given", "write K=V to set one, K- to remove it")
 
-    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
-        with seen.host.lock(os.path.join(seen.host.home.agent_dir(record.id), "lock")):
-            fresh = store.get_record(seen.host, record.id)
-            labels = {k: v for k, v in {**fresh.labels, **changes}.items() if v is not None}
-            store.save_record(seen.host, fresh.replace(labels=labels))
+    def label_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
+        with observed.host.lock(os.path.join(observed.host.home.agent_dir(record.id), "lock")):
+            current = store.get_record(observed.host, record.id)
+            labels = {k: v for k, v in {**current.labels, **changes}.items() if v is not None}
+            store.save_record(observed.host, current.replace(labels=labels))
         return Outcome(id=record.id, name=record.name, extra={"labels": labels})
 
-    return run_on_targets(ctx, wanted, one)
+    return run_on_targets(ctx, target_names, label_one)

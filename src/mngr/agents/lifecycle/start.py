@@ -1,4 +1,4 @@
-"""`start`: bring an agent back where it was."""
+"""Starts stopped agents and hosts. An agent continues where it was."""
 
 from __future__ import annotations
 
@@ -21,28 +21,32 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-def start_targets(ctx: Context, wanted: list[str]) -> list[Outcome]:
-    """Start agents that do not run, and hosts (`@HOST`) that are stopped; what runs is left alone."""
-    agents, places = hosts.split_agents_and_hosts(ctx, wanted)
-    outcomes = hosts.start_hosts(ctx, places)
-    outcomes.update(_start_agents(ctx, agents))
-    return [outcomes[word] for word in wanted if word in outcomes]
+def start_targets(ctx: Context, targets: list[str]) -> list[Outcome]:
+    """Start agents that do not run and hosts (`@HOST`) that are stopped. Leave running ones alone."""
+    agent_names, host_keys = hosts.split_agents_and_hosts(ctx, targets)
+    outcomes = hosts.start_hosts(ctx, host_keys)
+    outcomes.update(_start_agents(ctx, agent_names))
+    return [outcomes[target] for target in targets if target in outcomes]
 
 
-def _start_agents(ctx: Context, wanted: list[str]) -> dict[str, Outcome]:
-    """By the words that named them first."""
+def _start_agents(ctx: Context, target_names: list[str]) -> dict[str, Outcome]:
+    """Start the agents and return their outcomes by the name that was given first."""
 
-    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
+    def start_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
         if record.phase != "ready":
-            raise MngrError(f"{record.name} was never finished ({seen.state.reason})", "clean it up with: mngr gc")
-        if seen.state.state in LIVE_STATES:
-            return Outcome(id=record.id, name=record.name, extra={"was": seen.state.state})
-        start_agent(ctx, seen.host, record)
-        return Outcome(id=record.id, name=record.name, extra={"was": seen.state.state})
+            raise MngrError(f"{record.name} was never finished ({observed.state.reason})", "clean it up with: mngr gc")
+        if observed.state.state in LIVE_STATES:
+            return Outcome(id=record.id, name=record.name, extra={"was": observed.state.state})
+        start_agent(ctx, observed.host, record)
+        return Outcome(id=record.id, name=record.name, extra={"was": observed.state.state})
 
-    pairs = drop_repeated_targets(list(zip(wanted, hosts.resolve_and_start_hosts(ctx, wanted), strict=True)))
+    pairs = drop_repeated_targets(
+        list(zip(target_names, hosts.resolve_and_start_hosts(ctx, target_names), strict=True))
+    )
     names = [name for name, _ in pairs]
-    return dict(zip(names, run_on_targets(ctx, names, one, found=[seen for _, seen in pairs]), strict=True))
+    return dict(
+        zip(names, run_on_targets(ctx, names, start_one, observed=[observed for _, observed in pairs]), strict=True)
+    )
 
 
 def start_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
@@ -51,11 +55,11 @@ def start_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
         raise MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")
     with host.lock(os.path.join(host.home.agent_dir(record.id), "lock")):
         if listing.observe_host(ctx, host, [record.id])[0].state.state in LIVE_STATES:
-            return  # somebody else was faster
+            return  # Another command has started it meanwhile.
         record = store.get_record(host, record.id)
         if record.phase != "ready":
             raise MngrError(f"{record.name} is just being destroyed", "see: mngr list")
-        end_processes(host, [record.id], grace=0.5, reason="restart")  # a dead pane still holds the session's name
+        end_processes(host, [record.id], grace=0.5, reason="restart")  # A dead pane still occupies the session's name.
         refresh_login(ctx, host, record)
         write_command(ctx, host, record, resume=True)
         pid = launch_agent(ctx, host, record)

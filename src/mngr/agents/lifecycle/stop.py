@@ -1,4 +1,4 @@
-"""`stop`: end the processes, keep everything."""
+"""Stops agents and hosts. It ends the processes and keeps all files."""
 
 from __future__ import annotations
 
@@ -18,47 +18,50 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-def stop_targets(ctx: Context, wanted: list[str], grace: float | None = None) -> list[Outcome]:
-    """Stop agents, and hosts (`@HOST`) with all agents on them; what has ended already is left as it is."""
+def stop_targets(ctx: Context, targets: list[str], grace: float | None = None) -> list[Outcome]:
+    """Stop agents, and hosts (`@HOST`) with all agents on them. Leave ended ones as they are."""
     if grace is None:
         grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
-    agents, places = hosts.split_agents_and_hosts(ctx, wanted)
-    outcomes = _stop_agents(ctx, agents, grace)
-    outcomes.update(hosts.stop_hosts(ctx, places, lambda host, seen: _end_processes(ctx, host, seen, grace)))
-    return [outcomes[word] for word in wanted if word in outcomes]
+    agent_names, host_keys = hosts.split_agents_and_hosts(ctx, targets)
+    outcomes = _stop_agents(ctx, agent_names, grace)
+    outcomes.update(hosts.stop_hosts(ctx, host_keys, lambda host, agents: _end_processes(ctx, host, agents, grace)))
+    return [outcomes[target] for target in targets if target in outcomes]
 
 
-def _stop_agents(ctx: Context, wanted: list[str], grace: float) -> dict[str, Outcome]:
-    """All of a host in one go; by the words that named them first."""
+def _stop_agents(ctx: Context, target_names: list[str], grace: float) -> dict[str, Outcome]:
+    """Stop the agents, all of one host together. Return the outcomes by the name that was given first."""
     outcomes: dict[str, Outcome] = {}
     live: dict[int, tuple[Host, list[ObservedAgent]]] = {}
-    for name, seen in resolve_unique(ctx, wanted):
-        if isinstance(seen, HostStopped):
+    for name, observed in resolve_unique(ctx, target_names):
+        if isinstance(observed, HostStopped):
             outcomes[name] = Outcome(id=store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"})
             continue
-        if isinstance(seen, MngrError):
-            outcomes[name] = make_failed_outcome(name, seen)
+        if isinstance(observed, MngrError):
+            outcomes[name] = make_failed_outcome(name, observed)
             continue
         try:
-            record = get_record(seen)
+            record = get_record(observed)
         except MngrError as error:
-            outcomes[name] = make_failed_outcome(name, error, seen.id)
+            outcomes[name] = make_failed_outcome(name, error, observed.id)
             continue
-        if seen.state.state in LIVE_STATES:
-            live.setdefault(id(seen.host), (seen.host, []))[1].append(seen)
-        outcomes[name] = Outcome(id=seen.id, name=record.name, extra={"was": seen.state.state})
-    ended = map_parallel(lambda one: _end_processes(ctx, *one, grace), live.values())
-    for (_, group), problem in zip(live.values(), ended, strict=True):
-        if problem is not None:  # its host does not answer any more: others are stopped all the same
-            bad = {seen.id: make_failed_outcome(get_record(seen).name, problem, seen.id) for seen in group}
-            outcomes = {name: bad.get(one.id or "", one) for name, one in outcomes.items()}
+        if observed.state.state in LIVE_STATES:
+            live.setdefault(id(observed.host), (observed.host, []))[1].append(observed)
+        outcomes[name] = Outcome(id=observed.id, name=record.name, extra={"was": observed.state.state})
+    problems = map_parallel(lambda host_agents: _end_processes(ctx, *host_agents, grace), live.values())
+    for (_, group), problem in zip(live.values(), problems, strict=True):
+        if problem is not None:  # The host no longer answers; agents on other hosts are stopped anyway.
+            failures = {
+                observed.id: make_failed_outcome(get_record(observed).name, problem, observed.id) for observed in group
+            }
+            outcomes = {name: failures.get(outcome.id or "", outcome) for name, outcome in outcomes.items()}
     return outcomes
 
 
-def _end_processes(ctx: Context, host: Host, group: list[ObservedAgent], grace: float) -> None:
-    live = [seen for seen in group if seen.state.state in LIVE_STATES]
+def _end_processes(ctx: Context, host: Host, agents: list[ObservedAgent], grace: float) -> None:
+    """End the processes of the live agents and record it in their events."""
+    live = [agent for agent in agents if agent.state.state in LIVE_STATES]
     if live:
-        end_processes(host, [seen.id for seen in live], grace=grace, reason="")
-    for seen in live:
-        store.add_event(host, seen.id, "stopped", reason="user")
-        ctx.hooks.notify("mngr_stopped", agent=seen.record)
+        end_processes(host, [agent.id for agent in live], grace=grace, reason="")
+    for agent in live:
+        store.add_event(host, agent.id, "stopped", reason="user")
+        ctx.hooks.notify("mngr_stopped", agent=agent.record)

@@ -1,7 +1,7 @@
-"""An agent behind walls: everything of it is entered through bubblewrap, with a view of the machine made for it.
+"""Runs an agent in a bubblewrap sandbox with its own view of the machine.
 
-`agents/ID/sandbox`, which only we can write, holds the walls as a shell function; `enter.sh` goes through it, and so
-does `inside`, for git and other programs of ours that read what the agent has written.
+The file `agents/ID/sandbox`, which only mngr can write, holds the sandbox as a shell function. `enter.sh` uses it, and
+so does `open_sandboxed_host`, for git and other programs of mngr that read files which the agent has written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-# As root only all of these together hold: any capability that is left can undo the rest.
+# For root, these flags protect only together, because any remaining capability can undo the others.
 ISOLATION_FLAGS = (
     "--unshare-user",
     "--unshare-all",
@@ -32,11 +32,11 @@ ISOLATION_FLAGS = (
 )
 _PROXY_URL = "http://127.0.0.1:3128"  # where network_proxy.py listens
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-# What an agent's program writes in the agent's directory.
+# The files in the agent's directory that its program may write.
 _WRITABLE_FILES = ("status", "events.jsonl", "transcript.jsonl")
 
-# `env` gives the signals back that the part outside ignores: those end the program inside, and it ends the rest.
-# A file as standard input could be opened again, to write, so its contents come through a pipe.
+# `env` restores the signals that the part outside ignores. They end the program inside, and its end ends the rest.
+# The agent could reopen a file on standard input for writing, so its contents come through a pipe.
 _ENTER_FUNCTION = """\
 # Made by mngr for every start. What enters here: enter.sh; and, alone and perhaps with a directory of ours to write to,
 # mngr's own programs that look at the work dir.
@@ -66,12 +66,12 @@ _mngr_walls() {{
 
 
 def is_sandboxed(record: AgentRecord) -> bool:
-    """Whether the agent is behind walls of ours."""
+    """True when mngr runs the agent in a sandbox."""
     return record.provider == "local" and (record.sandbox or record.network != "on")
 
 
 def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
-    """Put the walls down as they shall be from the next start on."""
+    """Write the sandbox that applies from the agent's next start."""
     if not is_sandboxed(record):
         return
     from mngr.agents.sandbox import seccomp, visible_files
@@ -79,18 +79,18 @@ def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
     directory = host.home.agent_dir(record.id)
     _make_private_home(host, directory)
     kind = ctx.get_agent_kind(record)
-    shared = [os.path.join(directory, name) for name in (*_WRITABLE_FILES, *getattr(kind, "writes", ()))]
+    writable_files = [os.path.join(directory, name) for name in (*_WRITABLE_FILES, *getattr(kind, "writes", ()))]
     if record.sandbox:
         path = host.run(["sh", "-c", '. "$1"; printf %s "$PATH"', "path", os.path.join(directory, "env")]).text
         program = (*kind.programs, *kind.command(host, record, resume=False))[0]
-        show = [os.path.expanduser(p) for p in ctx.load_project_settings(None).get("sandbox.show") or []]
-        words = visible_files.build_sandbox_args(
-            host.home, record, shared, visible_files.list_program_paths(host.home, path, program), show
+        shown_paths = [os.path.expanduser(p) for p in ctx.load_project_settings(None).get("sandbox.show") or []]
+        bwrap_args = visible_files.build_sandbox_args(
+            host.home, record, writable_files, visible_files.list_program_paths(host.home, path, program), shown_paths
         )
     else:
-        words = visible_files.build_network_only_args(host, record)
+        bwrap_args = visible_files.build_network_only_args(host, record)
     text = _ENTER_FUNCTION.format(
-        bwrap=quote(_find_bwrap()), shared=join(shared), words=join([*ISOLATION_FLAGS, *words]), filter=quote(os.path.join(directory, "seccomp")),
+        bwrap=quote(_find_bwrap()), shared=join(writable_files), words=join([*ISOLATION_FLAGS, *bwrap_args]), filter=quote(os.path.join(directory, "seccomp")),
         closed="--remount-ro / " if record.sandbox else "", **_build_network_parts(host, record, directory),
     )  # fmt: skip
     host.write(os.path.join(directory, "seccomp"), seccomp.build_filter())
@@ -99,30 +99,32 @@ def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
 
 
 def _find_bwrap() -> str:
-    """Where it is: nothing that the agent can write to may stand in front of it."""
+    """Return the path of bwrap, only from directories that the agent cannot write to."""
     import shutil
 
-    found = shutil.which("bwrap", path=get_absolute_search_path())
-    if found is None:
+    path = shutil.which("bwrap", path=get_absolute_search_path())
+    if path is None:
         raise ProgramMissing("bwrap")
-    return found
+    return path
 
 
 def _make_private_home(host: Host, directory: str) -> None:
-    """A home of its own, in which the agent commits under the user's name."""
-    place = os.path.join(directory, "home")
-    if os.path.isdir(place):
+    """Create the agent's own home directory, with the user's name and address for commits."""
+    agent_home = os.path.join(directory, "home")
+    if os.path.isdir(agent_home):
         return
-    os.mkdir(place, mode=0o700)
+    os.mkdir(agent_home, mode=0o700)
     for key in ("user.name", "user.email"):
         value = host.run(["git", "config", "--global", key])
         if value.code == 0:
-            git.run_checked(host, place, "config", "--file", os.path.join(place, ".gitconfig"), key, value.text)
+            git.run_checked(
+                host, agent_home, "config", "--file", os.path.join(agent_home, ".gitconfig"), key, value.text
+            )
 
 
 def _build_network_parts(host: Host, record: AgentRecord, directory: str) -> dict[str, str]:
-    """What goes around bwrap, into its words and in front of the program, for the network that was asked for."""
-    mode, places = names.parse_network(record.network)
+    """Return the words for the requested network: around bwrap, among its options, and before the program inside."""
+    mode, allowed_addresses = names.parse_network(record.network)
     if mode != "allow":
         return {"around": "", "network": "--share-net " if mode == "on" else "", "within": ""}
     import sys
@@ -131,41 +133,43 @@ def _build_network_parts(host: Host, record: AgentRecord, directory: str) -> dic
 
     program = os.path.join(directory, "network_proxy.py")
     host.write(program, scripts.read_program_beside(__file__, "network_proxy.py").encode())
-    gate = [os.path.realpath(sys.executable), "-I", "-S", program]
-    rules = ",".join(f"{f'[{name}]' if ':' in name else name}:{'*' if port is None else port}" for name, port in places)
-    words = [word for key in _PROXY_VARIABLES for word in ("--setenv", key, _PROXY_URL)]
-    # Its own loopback it reaches itself; of ours, what it may reach comes through the proxy too.
-    given = {name for name, _ in places}
-    own = [name for name in ("localhost", "127.0.0.1", "::1") if name not in given]
-    words += ["--setenv", "NO_PROXY", ",".join(own), "--setenv", "NODE_USE_ENV_PROXY", "1"]
-    words += visible_files.build_python_args(gate[0])
+    proxy_argv = [os.path.realpath(sys.executable), "-I", "-S", program]
+    rules = ",".join(
+        f"{f'[{name}]' if ':' in name else name}:{'*' if port is None else port}" for name, port in allowed_addresses
+    )
+    bwrap_args = [word for key in _PROXY_VARIABLES for word in ("--setenv", key, _PROXY_URL)]
+    # The sandbox reaches its own loopback directly. Allowed addresses of the host's loopback go through the proxy.
+    allowed_names = {name for name, _ in allowed_addresses}
+    own_loopback = [name for name in ("localhost", "127.0.0.1", "::1") if name not in allowed_names]
+    bwrap_args += ["--setenv", "NO_PROXY", ",".join(own_loopback), "--setenv", "NODE_USE_ENV_PROXY", "1"]
+    bwrap_args += visible_files.build_python_args(proxy_argv[0])
     return {
-        "around": join([*gate, directory, rules]) + " ",
-        "network": join(words) + " ",
-        "within": join([*gate, "in"]) + " ",
+        "around": join([*proxy_argv, directory, rules]) + " ",
+        "network": join(bwrap_args) + " ",
+        "within": join([*proxy_argv, "in"]) + " ",
     }
 
 
-def open_sandboxed_host(host: Host, record: AgentRecord, also: str = "") -> Host:
-    """The host as the agent sees it, without any network: where our own programs may touch what it has written.
+def open_sandboxed_host(host: Host, record: AgentRecord, writable_dir: str = "") -> Host:
+    """Return the host as the agent sees it, without a network. mngr's programs there can safely read the agent's files.
 
-    `also` is a directory of ours that they may write to.
+    `writable_dir` is a directory of mngr that they may write to.
     """
     directory = host.home.agent_dir(record.id)
     if not is_sandboxed(record) or not record.sandbox or not host.has_path(os.path.join(directory, "env")):
-        return host  # without its variables nothing of it has run yet
+        return host  # Without its env file, the agent has never run.
     from mngr.host.remote_host import RemoteHost
 
     disable_fd_inheritance()
-    return RemoteHost(host.name, host.provider, _SandboxTransport(directory, also), host.home.root, os.getuid())
+    return RemoteHost(host.name, host.provider, _SandboxTransport(directory, writable_dir), host.home.root, os.getuid())
 
 
 class _SandboxTransport:
-    """How to start a command within an agent's walls. Nothing of our own environment comes along."""
+    """Starts commands inside an agent's sandbox, without this process's environment."""
 
-    def __init__(self, directory: str, also: str) -> None:
+    def __init__(self, directory: str, writable_dir: str) -> None:
         self._directory = directory
-        self._also = also
+        self._also = writable_dir
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         line = '_mngr_alone=1 _mngr_also=$2; . "$1/sandbox" && shift 2 && _mngr_walls "$@"'
@@ -173,19 +177,19 @@ class _SandboxTransport:
         clean = [] if only is None else ["env", "-i", *only]
         return [*words, self._directory, self._also, *clean, "sh", "-c", program]
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        last = said.splitlines()[-1] if said else "it ended"
-        return Unreachable(f"the sandbox could not be entered: {last}", "start the agent: that makes it anew")
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        reason = stderr.splitlines()[-1] if stderr else "it ended"
+        return Unreachable(f"the sandbox could not be entered: {reason}", "start the agent: that makes it anew")
 
     def close(self) -> None:
         pass
 
 
 def disable_fd_inheritance() -> None:
-    """Keep what this process has open from everything it starts from now on."""
+    """Keep all processes that start from now on from inheriting this process's open files."""
     for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ():
         if int(name) > 2:
             try:
                 os.set_inheritable(int(name), False)
             except OSError:
-                pass  # the listing's own
+                pass  # The descriptor of the directory listing itself is closed by now.

@@ -1,14 +1,14 @@
-"""What a sandboxed program may not ask of the kernel, as a program for the kernel (seccomp)."""
+"""The seccomp filter that forbids some system calls in a sandbox."""
 
 from __future__ import annotations
 
 _LOAD, _EQUAL, _AT_LEAST, _ABOVE, _RETURN = 0x20, 0x15, 0x35, 0x25, 0x06
-_SYSCALL_OFFSET, _ARCH_OFFSET, _SECOND_ARGUMENT_OFFSET = 0, 4, 24  # where `struct seccomp_data` has them
+_SYSCALL_OFFSET, _ARCH_OFFSET, _SECOND_ARGUMENT_OFFSET = 0, 4, 24  # offsets in `struct seccomp_data`
 _ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_X32 = 0x40000000  # a second set of numbers on x86-64, which nobody needs
+_X32 = 0x40000000  # An unused second set of system call numbers on x86-64 starts here.
 
-# What the kernel calls the machine; the number of ioctl; the first of add_key, request_key, keyctl.
+# Each row has the kernel's id of the machine, the number of ioctl, and the first of add_key, request_key and keyctl.
 _ARCHITECTURES = (
     (0xC000003E, 16, 248),  # x86-64
     (0x40000003, 54, 286),  # i386
@@ -19,16 +19,16 @@ _ARCHITECTURES = (
 
 
 def build_filter() -> bytes:
-    """Nobody types into a terminal or asks for keys: a session's keys are open to all its processes.
+    """Return a filter that forbids typing into terminals and reading kernel keys, which a session's processes share.
 
-    On a machine that is not in the table nothing works at all.
+    On a machine that is not in the table, the filter forbids all system calls.
     """
     import struct
 
     code = [(_LOAD, 0, 0, _ARCH_OFFSET)]
     for arch, ioctl, keys in _ARCHITECTURES:
         code += [
-            (_EQUAL, 0, 10, arch),  # else on to the next machine
+            (_EQUAL, 0, 10, arch),  # otherwise jump to the next machine
             (_LOAD, 0, 0, _SYSCALL_OFFSET),
             (_AT_LEAST, 7, 0, _X32),
             (_EQUAL, 2, 0, ioctl),

@@ -1,4 +1,4 @@
-"""What a sandboxed agent sees of the machine, as words for bubblewrap: nothing that is not named here."""
+"""Builds the bubblewrap arguments for the files that a sandbox shows. Everything else is hidden."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SYSTEM_DIRS = (
     "/nix/store",
     "/gnu/store",
 )
-# As root the settings of the kernel could be written through /proc, one of which names a program to run outside.
+# Root could change kernel settings through /proc, and one of them names a program that runs outside.
 _KERNEL_MOUNTS = ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
 _EMPTY_MOUNTS = (
     "--perms",
@@ -40,15 +40,18 @@ _EMPTY_MOUNTS = (
     "/run",
 )
 _PROGRAM_DIRS = ("bin", "sbin", "shims")
-_LIBRARY_DIRS = ("lib", "lib64", "libexec")  # of a directory with programs: what they are installed with
+_LIBRARY_DIRS = ("lib", "lib64", "libexec")  # Beside a directory of programs, these mark an installation.
 
 
 def build_sandbox_args(
-    home: Home, record: AgentRecord, shared: list[str], installed: list[str], show: list[str]
+    home: Home, record: AgentRecord, writable_files: list[str], program_paths: list[str], shown_paths: list[str]
 ) -> list[str]:
-    """The system's programs, the work dir, a home of its own, and of our home only what is this agent's."""
+    """Return the arguments for an agent.
+
+    It sees the system's programs, its work dir, its own home and, of mngr's home, only its own directory.
+    """
     directory = home.agent_dir(record.id)
-    words = [
+    args = [
         *_build_system_args(home, record.source or ""),
         *_EMPTY_MOUNTS,
         "--symlink",
@@ -56,51 +59,55 @@ def build_sandbox_args(
         "/var/run",
     ]
     if record.network == "on":
-        words += _build_resolver_args()
-    for path in (*installed, *show, home.lib, directory):
-        words += ["--ro-bind-try", path, path]
-    own = [os.path.join(directory, name) for name in ("home", "outputs")]
-    for path in (*shared, *own, record.work_dir):
-        words += ["--bind", path, path]
-    return [*words, "--setenv", "HOME", own[0], "--chdir", record.work_dir]
+        args += _build_resolver_args()
+    for path in (*program_paths, *shown_paths, home.lib, directory):
+        args += ["--ro-bind-try", path, path]
+    own_dirs = [os.path.join(directory, name) for name in ("home", "outputs")]
+    for path in (*writable_files, *own_dirs, record.work_dir):
+        args += ["--bind", path, path]
+    return [*args, "--setenv", "HOME", own_dirs[0], "--chdir", record.work_dir]
 
 
 def build_clean_room_args(
     home: Home, path: str, program: str, *, size: int, own: str, show: list[str], network: bool
 ) -> list[str]:
-    """What all rooms of a host see: the system's programs, those on the PATH, and this one with what it is installed with.
+    """Return the arguments for all clean rooms of a host.
 
-    `own` is a home; it, /tmp and what is shared in memory are empty at each start, and hold so many bytes.
+    They see the system's programs, those on the PATH, and `program` with its installation. The home `own`, /tmp and
+    shared memory are empty at each start and hold `size` bytes each.
     """
-    words = [*_build_system_args(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    for place in ("/tmp", "/var/tmp"):
-        words += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
-    for place in ("/run", own):
-        words += ["--size", str(size), "--tmpfs", place]
-    words += ["--symlink", "../run", "/var/run"]
-    beside = _find_installation_dir(os.path.dirname(program)) if os.path.isabs(program) else None
-    installed = [*list_program_paths(home, path, program), *([beside] if beside else ())]
-    secrets = tuple(os.path.realpath(place) for place in _list_secret_dirs(home))
+    args = [*_build_system_args(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    for directory in ("/tmp", "/var/tmp"):
+        args += ["--perms", "1777", "--size", str(size), "--tmpfs", directory]
+    for directory in ("/run", own):
+        args += ["--size", str(size), "--tmpfs", directory]
+    args += ["--symlink", "../run", "/var/run"]
+    program_dir = _find_installation_dir(os.path.dirname(program)) if os.path.isabs(program) else None
+    installed = [*list_program_paths(home, path, program), *([program_dir] if program_dir else ())]
+    secrets = tuple(os.path.realpath(directory) for directory in _list_secret_dirs(home))
     linked = [
-        place for above in installed for place in _list_linked_modules(above) if not _is_below(secrets[0], (place,))
+        directory
+        for installation in installed
+        for directory in _list_linked_modules(installation)
+        if not _is_below(secrets[0], (directory,))
     ]
-    for place in dict.fromkeys((*installed, *linked, *show)):
-        words += ["--ro-bind-try", place, place]
-    return [*words, *(_build_resolver_args() if network else ())]
+    for directory in dict.fromkeys((*installed, *linked, *show)):
+        args += ["--ro-bind-try", directory, directory]
+    return [*args, *(_build_resolver_args() if network else ())]
 
 
-def _list_linked_modules(place: str) -> list[str]:
-    """Where a Python that is installed here has modules besides: those of projects that are installed as they lie."""
-    found: list[str] = []
-    for top in ("lib", "lib64"):
-        for version in sorted(_list_dir(os.path.join(place, top))):
-            folder = os.path.join(place, top, version, "site-packages")
+def _list_linked_modules(installation: str) -> list[str]:
+    """Return the source directories that a Python installation uses through .pth files, such as editable installs."""
+    linked_dirs: list[str] = []
+    for lib_name in ("lib", "lib64"):
+        for version in sorted(_list_dir(os.path.join(installation, lib_name))):
+            folder = os.path.join(installation, lib_name, version, "site-packages")
             for name in sorted(_list_dir(folder)) if version.startswith("python") else ():
                 if name.endswith(".pth"):
                     with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                         lines = [line.strip() for line in file]
-                    found += [line for line in lines if os.path.isabs(line) and os.path.isdir(line)]
-    return found
+                    linked_dirs += [line for line in lines if os.path.isabs(line) and os.path.isdir(line)]
+    return linked_dirs
 
 
 def _list_dir(folder: str) -> list[str]:
@@ -110,118 +117,121 @@ def _list_dir(folder: str) -> list[str]:
         return []
 
 
-def build_virtualenv_args(place: str) -> list[str]:
-    """What the Python of a virtual environment is installed with, wherever that is."""
-    program = os.path.join(place, "bin", "python")
-    ends = dict.fromkeys((os.path.realpath(program), _resolve_link_once(program)))
-    return [word for end in ends if os.path.isfile(end) for word in build_python_args(end)]
+def build_virtualenv_args(virtualenv: str) -> list[str]:
+    """Return the arguments that show the Python installation behind a virtual environment."""
+    program = os.path.join(virtualenv, "bin", "python")
+    targets = dict.fromkeys((os.path.realpath(program), _resolve_link_once(program)))
+    return [arg for target in targets if os.path.isfile(target) for arg in build_python_args(target)]
 
 
 def build_network_only_args(host: Host, record: AgentRecord) -> list[str]:
-    """Everything as it is but for the places where sockets are: for an agent without a network, and nothing more."""
-    words = ["--dev-bind", "/", "/", *_KERNEL_MOUNTS[:4], "--tmpfs", "/run"]
-    place = os.path.dirname(host.tmux_socket)
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    return [*words, "--tmpfs", place, "--chdir", record.work_dir]
+    """Return the arguments for an agent with only a restricted network: all files except directories with sockets."""
+    args = ["--dev-bind", "/", "/", *_KERNEL_MOUNTS[:4], "--tmpfs", "/run"]
+    socket_dir = os.path.dirname(host.tmux_socket)
+    os.makedirs(socket_dir, mode=0o700, exist_ok=True)
+    return [*args, "--tmpfs", socket_dir, "--chdir", record.work_dir]
 
 
 def build_python_args(program: str) -> list[str]:
-    """What a Python needs to run."""
-    place = _find_installation_dir(os.path.dirname(program)) or program
-    return [] if _is_below(place, SYSTEM_DIRS) else ["--ro-bind", place, place]
+    """Return the arguments that show a Python's installation."""
+    installation = _find_installation_dir(os.path.dirname(program)) or program
+    return [] if _is_below(installation, SYSTEM_DIRS) else ["--ro-bind", installation, installation]
 
 
-def list_program_paths(home: Home, path: str, program: str) -> list[str]:
-    """What must be seen so that programs on the PATH can run: where they are, and where their links lead."""
-    found: dict[str, None] = {}
-    secrets = tuple(os.path.realpath(place) for place in _list_secret_dirs(home))
-    for place in _iter_program_paths(path, program, secrets[1]):
-        real = os.path.realpath(place)
-        hides = any(_is_below(secret, (real,)) for secret in secrets) or _is_below(real, secrets[1:])
-        if not hides and not _is_below(place, (*SYSTEM_DIRS, *found)):
-            found[place] = None
-    return list(found)
+def list_program_paths(home: Home, search_path: str, program: str) -> list[str]:
+    """Return the paths that programs on the PATH need: their installations and the targets of their links."""
+    paths: dict[str, None] = {}
+    secrets = tuple(os.path.realpath(candidate) for candidate in _list_secret_dirs(home))
+    for candidate in _iter_program_paths(search_path, program, secrets[1]):
+        real_path = os.path.realpath(candidate)
+        is_secret = any(_is_below(secret, (real_path,)) for secret in secrets) or _is_below(real_path, secrets[1:])
+        if not is_secret and not _is_below(candidate, (*SYSTEM_DIRS, *paths)):
+            paths[candidate] = None
+    return list(paths)
 
 
-def _iter_program_paths(path: str, program: str, ours: str) -> Iterator[str]:
+def _iter_program_paths(search_path: str, program: str, mngr_home: str) -> Iterator[str]:
+    """Yield the installations of all directories on the PATH, of the links in them, and of the program."""
     files = [program] if os.path.isabs(program) else []
-    for folder in dict.fromkeys(path.split(":")):
+    for folder in dict.fromkeys(search_path.split(":")):
         if os.path.isabs(folder) and os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK):
             yield _find_installation_dir(folder) or os.path.normpath(folder)
             files += [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
     for file in files:
-        real = os.path.realpath(file)
-        by_agent = _is_below(os.path.realpath(os.path.dirname(file)), (ours,))  # it may lead anywhere
-        if os.path.isfile(real) and not by_agent:
-            for end in dict.fromkeys((real, _resolve_link_once(file))):
-                yield _find_node_modules(end) or _find_installation_dir(os.path.dirname(end)) or end
+        real_path = os.path.realpath(file)
+        is_from_agent = _is_below(
+            os.path.realpath(os.path.dirname(file)), (mngr_home,)
+        )  # An agent's link may lead anywhere.
+        if os.path.isfile(real_path) and not is_from_agent:
+            for target in dict.fromkeys((real_path, _resolve_link_once(file))):
+                yield _find_node_modules(target) or _find_installation_dir(os.path.dirname(target)) or target
     if files[:1] == [program]:
         yield program
 
 
 def _resolve_link_once(file: str) -> str:
-    """Where a link leads by the path it lies under, which may itself lead through links."""
+    """Return the direct target of a link, which may lead through other links."""
     target = os.readlink(file) if os.path.islink(file) else file
     return os.path.normpath(os.path.join(os.path.dirname(file), target))
 
 
 def _find_node_modules(path: str) -> str | None:
-    """Where a program for node finds its parts, which may be packages beside its own."""
-    above, mark, _ = path.partition("/node_modules/")
-    return f"{above}/node_modules" if mark else None
+    """Return the node_modules directory that holds a program's packages, or None."""
+    parent, separator, _ = path.partition("/node_modules/")
+    return f"{parent}/node_modules" if separator else None
 
 
 def _find_installation_dir(folder: str) -> str | None:
-    """The directory above one with programs, if it looks like an installation of them."""
-    above, name = os.path.split(os.path.normpath(folder))
+    """Return the parent of a directory of programs when it looks like an installation, or None."""
+    parent, name = os.path.split(os.path.normpath(folder))
     home = os.path.realpath(os.path.expanduser("~"))
-    if name not in _PROGRAM_DIRS or os.path.realpath(above) in (
+    if name not in _PROGRAM_DIRS or os.path.realpath(parent) in (
         home,
         f"{home}/.local",
-    ):  # they have much besides
+    ):  # These also hold private files.
         return None
-    return above if any(os.path.isdir(os.path.join(above, beside)) for beside in _LIBRARY_DIRS) else None
+    return parent if any(os.path.isdir(os.path.join(parent, lib_name)) for lib_name in _LIBRARY_DIRS) else None
 
 
 def _build_resolver_args() -> list[str]:
-    """Where names of other machines are looked up, if that is a link out of /etc."""
-    place = os.path.realpath("/etc/resolv.conf")
-    return [] if _is_below(place, SYSTEM_DIRS) else ["--ro-bind-try", place, place]
+    """Return the arguments that show the DNS configuration when it is a link out of /etc."""
+    resolv_conf = os.path.realpath("/etc/resolv.conf")
+    return [] if _is_below(resolv_conf, SYSTEM_DIRS) else ["--ro-bind-try", resolv_conf, resolv_conf]
 
 
 def _build_system_args(home: Home, *hidden: str) -> list[str]:
-    """The system's files without what is nobody's business; `hidden` may lie among them."""
-    words = [*_build_system_mounts(), *_KERNEL_MOUNTS]
+    """Return the arguments that show the system's files without secrets and without the `hidden` directories."""
+    args = [*_build_system_mounts(), *_KERNEL_MOUNTS]
     for path in (*_list_secret_dirs(home), *hidden):
         if path not in SYSTEM_DIRS and _is_below(path, SYSTEM_DIRS) and os.path.isdir(path):
-            words += ["--tmpfs", path]
-    return words
+            args += ["--tmpfs", path]
+    return args
 
 
 def _build_system_mounts() -> list[str]:
-    words: list[str] = []
+    args: list[str] = []
     for path in SYSTEM_DIRS:
         if os.path.islink(path):
-            words += ["--symlink", os.readlink(path), path]
+            args += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
-            words += ["--ro-bind", path, path]
+            args += ["--ro-bind", path, path]
     for path, is_dir in _iter_private_paths("/etc"):
-        words += ["--tmpfs", path, "--remount-ro", path] if is_dir else ["--ro-bind", "/dev/null", path]
-    return words
+        args += ["--tmpfs", path, "--remount-ro", path] if is_dir else ["--ro-bind", "/dev/null", path]
+    return args
 
 
 def _iter_private_paths(top: str) -> Iterator[tuple[str, bool]]:
-    """What this user may read and not everybody: as root that is keys and passwords."""
-    for place, folders, files in os.walk(top):
+    """Yield (path, is directory) of files that this user can read but not everybody, such as keys and passwords."""
+    for parent, folders, files in os.walk(top):
         for name in (*folders, *files):
-            path = os.path.join(place, name)
+            path = os.path.join(parent, name)
             try:
                 mode = os.lstat(path).st_mode
             except OSError:
                 continue  # gone meanwhile
             is_dir = stat.S_ISDIR(mode)
-            open_to_all = mode & 0o005 == 0o005 if is_dir else mode & 0o004
-            if stat.S_ISLNK(mode) or open_to_all or not os.access(path, os.R_OK):
+            is_public = mode & 0o005 == 0o005 if is_dir else mode & 0o004
+            if stat.S_ISLNK(mode) or is_public or not os.access(path, os.R_OK):
                 continue
             yield path, is_dir
             if is_dir:
@@ -229,10 +239,10 @@ def _iter_private_paths(top: str) -> Iterator[tuple[str, bool]]:
 
 
 def _list_secret_dirs(home: Home) -> tuple[str, str]:
-    """What no agent sees but for its own part of it."""
+    """Return the user's home and mngr's home, which a sandbox hides except for the agent's own part."""
     return os.path.expanduser("~"), home.root
 
 
-def _is_below(path: str, places: tuple[str, ...]) -> bool:
-    """Whether a path is one of these or in one."""
-    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
+def _is_below(path: str, directories: tuple[str, ...]) -> bool:
+    """True when a path is one of these directories or inside one."""
+    return any(path == directory or path.startswith(directory.rstrip("/") + "/") for directory in directories)

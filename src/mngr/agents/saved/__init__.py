@@ -1,4 +1,4 @@
-"""The whole state of an agent as files in a directory, and an agent made from such a directory.
+"""Save the whole state of an agent as files in a directory, and create an agent from such a directory.
 
-Start with `save.py` and `restore.py`; `staging.py` and `upload.py` do the same for another host.
+Start with `save.py` and `restore.py`. `staging.py` and `upload.py` do the same for remote hosts.
 """

@@ -1,4 +1,4 @@
-"""Much data to and from a host, by a command there that says at its end how it ended."""
+"""Streams large data to and from a host, and detects a lost connection."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def receive_to_file(host: Host, argv: list[str], path: str) -> shell.ProcessResult:
-    """Run a command and write what it prints to a file; Unreachable when the connection ends first."""
+    """Run a command on the host and write its output to a file. Raise Unreachable if the connection is lost."""
     size = 0
-    with tempfile.TemporaryFile() as said, open(path, "wb") as file:
-        process, mark = _start_marked(host, argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=said)
+    with tempfile.TemporaryFile() as stderr, open(path, "wb") as file:
+        process, end_mark = _start_marked(host, argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=stderr)
         assert process.stdout is not None
         try:
             with process.stdout:
@@ -37,31 +37,38 @@ def receive_to_file(host: Host, argv: list[str], path: str) -> shell.ProcessResu
             shell.wait_process(process)
             raise
         shell.wait_process(process)
-        return _parse_result(host, said, mark)
+        return _parse_result(host, stderr, end_mark)
 
 
-def send_from_process(host: Host, argv: list[str], pack: Process[bytes]) -> shell.ProcessResult:
-    """Run a command whose input is what a process here prints; Unreachable when the connection ends first."""
-    with tempfile.TemporaryFile() as said:
-        process, mark = _start_marked(host, argv, stdin=pack.stdout, stdout=shell.DEVNULL, stderr=said)
-        assert pack.stdout is not None
-        pack.stdout.close()
+def send_from_process(host: Host, argv: list[str], sender: Process[bytes]) -> shell.ProcessResult:
+    """Run a command on the host with the output of a local process as its input.
+
+    Raise Unreachable if the connection is lost.
+    """
+    with tempfile.TemporaryFile() as stderr:
+        process, end_mark = _start_marked(host, argv, stdin=sender.stdout, stdout=shell.DEVNULL, stderr=stderr)
+        assert sender.stdout is not None
+        sender.stdout.close()
         shell.wait_process(process)
-        shell.wait_process(pack)  # nobody reads on, so it ends too
-        return _parse_result(host, said, mark)
+        shell.wait_process(sender)  # Its output has no reader any more, so it ends too.
+        return _parse_result(host, stderr, end_mark)
 
 
 def _start_marked(host: Host, argv: list[str], **streams: Any) -> tuple[Process[bytes], str]:
-    """Start a command that says at the end how it ended, so that silence means the connection was lost."""
-    mark = f"mngr-{os.urandom(8).hex()}:"
-    line = f'"$@"; printf "{mark}%s;" $? >&2'
-    return host.stream(["sh", "-c", line, "stream", *argv], **streams), mark
+    """Start a command on the host and return its process and its end mark.
+
+    The command's stderr ends with the mark and the exit code. If the mark is missing, the connection was lost.
+    """
+    end_mark = f"mngr-{os.urandom(8).hex()}:"
+    line = f'"$@"; printf "{end_mark}%s;" $? >&2'
+    return host.stream(["sh", "-c", line, "stream", *argv], **streams), end_mark
 
 
-def _parse_result(host: Host, said: Any, mark: str) -> shell.ProcessResult:
-    said.seek(0)
-    text, found, code = said.read().rpartition(mark.encode())
-    if not found or not code.endswith(b";") or not is_exit_code(code[:-1]):
+def _parse_result(host: Host, stderr: Any, end_mark: str) -> shell.ProcessResult:
+    """Return the result of a marked command from its stderr. Raise Unreachable if the end mark is missing."""
+    stderr.seek(0)
+    text, separator, code = stderr.read().rpartition(end_mark.encode())
+    if not separator or not code.endswith(b";") or not is_exit_code(code[:-1]):
         assert isinstance(host, RemoteHost)
         raise host.transport.make_lost_error(code.decode("utf-8", "replace").strip())
     return shell.ProcessResult(code=int(code[:-1]), out=b"", err=text)

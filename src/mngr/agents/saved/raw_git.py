@@ -1,4 +1,8 @@
-"""git on bytes: a git dir of our own in front of an agent's files, so that nobody's settings, filters or hooks apply."""
+"""Runs git on the exact bytes of an agent's files.
+
+It uses a temporary git dir next to the agent's own, so that no settings, filters or hooks of the user or the agent
+apply.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,9 @@ _ATTRIBUTES = "* -text -crlf -eol -ident -filter -working-tree-encoding\n"
 
 
 class WorkTreeRepo(Struct):
-    """Where a work tree's repository is and where it stands."""
+    """The repository of a work tree: its directories, its object format and its HEAD."""
 
-    git_dir: str | None  # None when only the repository behind it is left
+    git_dir: str | None  # None when the work tree is gone and only its repository is left
     common_dir: str  # shared by all its worktrees
     object_format: str  # sha1 or sha256
     head: str | None  # None before the first commit
@@ -38,8 +42,8 @@ class WorkTreeRepo(Struct):
 
 
 def find_work_tree_repo(host: Host, work: str) -> WorkTreeRepo | None:
-    """What stands in a work tree; None when it is not the top of one."""
-    ask = (
+    """Return the repository of a work tree, or None if the directory is not the top of a work tree."""
+    words = (
         "rev-parse",
         "--path-format=absolute",
         "--git-dir",
@@ -47,47 +51,50 @@ def find_work_tree_repo(host: Host, work: str) -> WorkTreeRepo | None:
         "--show-object-format",
         "--show-toplevel",
     )
-    said = git.run(host, work, *ask, "HEAD")
-    lines = said.text.split("\n")
+    result = git.run(host, work, *words, "HEAD")
+    lines = result.text.split("\n")
     if len(lines) < 4 or os.path.realpath(lines[3]) != os.path.realpath(work):
         return None
-    start = host.read(os.path.join(lines[0], "HEAD")).decode("utf-8", "surrogateescape").strip()
-    branch = start.removeprefix("ref: refs/heads/") if start.startswith("ref: refs/heads/") else None
+    head_text = host.read(os.path.join(lines[0], "HEAD")).decode("utf-8", "surrogateescape").strip()
+    branch = head_text.removeprefix("ref: refs/heads/") if head_text.startswith("ref: refs/heads/") else None
     return WorkTreeRepo(
         git_dir=lines[0],
         common_dir=lines[1],
         object_format=lines[2],
-        head=lines[4] if said.code == 0 else None,
+        head=lines[4] if result.code == 0 else None,
         branch=branch,
     )
 
 
-def make_raw_git_dir(target: str, place: WorkTreeRepo, exclude: str | None = None) -> str:
-    """The git dir of our own: the same objects, index and HEAD, and settings that leave every byte as it is."""
+def make_raw_git_dir(target: str, repo: WorkTreeRepo, exclude: str | None = None) -> str:
+    """Create a raw git dir at `target` and return its path.
+
+    It links to the repository's objects and index, has the same HEAD, and its settings leave every byte unchanged.
+    """
     os.makedirs(os.path.join(target, "refs"))
     os.mkdir(os.path.join(target, "info"))
-    config = _CONFIG.format(version=0 if place.object_format == "sha1" else 1)
+    config = _CONFIG.format(version=0 if repo.object_format == "sha1" else 1)
     if exclude is not None:
         config += '\texcludesFile = "' + exclude.replace("\\", "\\\\").replace('"', '\\"') + '"\n'
-    if place.object_format != "sha1":
-        config += f"[extensions]\n\tobjectFormat = {place.object_format}\n"
-    head = place.head or f"ref: refs/heads/{place.branch or 'unborn'}"
+    if repo.object_format != "sha1":
+        config += f"[extensions]\n\tobjectFormat = {repo.object_format}\n"
+    head = repo.head or f"ref: refs/heads/{repo.branch or 'unborn'}"
     for name, text in (("HEAD", head + "\n"), ("config", config), ("info/attributes", _ATTRIBUTES)):
         with open(os.path.join(target, name), "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
-    links = [("objects", place.common_dir), ("info/exclude", place.common_dir), ("shallow", place.common_dir)]
-    if place.git_dir is not None:
-        links.append(("index", place.git_dir))
-        links.extend((name, place.git_dir) for name in os.listdir(place.git_dir) if name.startswith("sharedindex."))
-    for name, where in links:
-        path = os.path.join(where, name)
+    links = [("objects", repo.common_dir), ("info/exclude", repo.common_dir), ("shallow", repo.common_dir)]
+    if repo.git_dir is not None:
+        links.append(("index", repo.git_dir))
+        links.extend((name, repo.git_dir) for name in os.listdir(repo.git_dir) if name.startswith("sharedindex."))
+    for name, directory in links:
+        path = os.path.join(directory, name)
         if name == "index" or os.path.exists(path):
             os.symlink(path, os.path.join(target, name))
     return target
 
 
 def remove_raw_git_dir(raw: str) -> None:
-    """Take it away again."""
+    """Delete a raw git dir, without following its links."""
     for top, folders, files in os.walk(raw, topdown=False):
         for name in (*files, *folders):
             path = os.path.join(top, name)
@@ -100,7 +107,7 @@ def remove_raw_git_dir(raw: str) -> None:
 
 
 def run(host: Host, raw: str, work: str, *words: str, stdin: bytes = b"") -> ProcessResult:
-    """git through the git dir of our own; a failure is a Result."""
+    """Run git through a raw git dir. A failure is a result, not an exception."""
     argv = [
         "git",
         "-C",
@@ -114,7 +121,7 @@ def run(host: Host, raw: str, work: str, *words: str, stdin: bytes = b"") -> Pro
 
 
 def run_checked(host: Host, raw: str, work: str, *words: str, stdin: bytes = b"") -> bytes:
-    """git through the git dir of our own; what it printed, or MngrError."""
+    """Run git through a raw git dir and return its output. Raise MngrError if it fails."""
     result = run(host, raw, work, *words, stdin=stdin)
     if result.code:
         raise MngrError(
@@ -125,11 +132,14 @@ def run_checked(host: Host, raw: str, work: str, *words: str, stdin: bytes = b""
 
 
 def list_index_rows(host: Host, raw: str, work: str) -> list[bytes]:
-    """The rows of the index, as `parse` reads them."""
+    """Return the rows of the index, for `parse_index_rows`."""
     return run_checked(host, raw, work, "ls-files", "--stage", "-v", "-z").split(b"\0")[:-1]
 
 
 def parse_index_rows(rows: list[bytes]) -> list[tuple[str, str, str]]:
-    """(tag, mode, path) of rows of the index; the tag is H, or tells of a flag or a conflict (git help ls-files)."""
+    """Return (tag, mode, path) for each row of the index.
+
+    The tag is H, or another letter for a flag or a conflict (see `git help ls-files`).
+    """
     parts = (row.decode("utf-8", "surrogateescape").partition("\t") for row in rows)
     return [(front[0], front[2:8], path) for front, _, path in parts]

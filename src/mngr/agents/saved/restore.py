@@ -1,6 +1,6 @@
-"""`restore`: an agent from a saved directory, in named steps with undo, as `create` makes one.
+"""`restore`: creates an agent from a saved directory, in named steps with undo, as `create` does.
 
-For another host everything is made here first, in a directory laid out as a home, and sent in one stream.
+For a remote host, mngr first builds the agent in a local staging home and then sends it in one stream.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mngr.base.model import AgentRecord, Struct
 from mngr.host import store
 from mngr.host.protocol import Host
 
-# What belongs to the agent that was, not to the one that is made from it.
+# These files describe the saved agent's processes and are not valid for the restored agent.
 _NOT_RESTORED_FILES = (
     "agent.json",
     "command",
@@ -48,32 +48,32 @@ _NOT_RESTORED_FILES = (
 
 
 class RestoreRequest(Struct):
-    """What shall become of a saved agent."""
+    """How to restore a saved agent."""
 
     operation: str  # undestroy | clone | snapshot restore | migrate
     name: str
     host: Host
-    is_former_host: bool = False  # it is the host that the agent was on
-    agent_id: str | None = None  # None: it is a new one
-    has_name: bool = False  # the name here is its own already
-    branch: str | None = None  # None: the branch it had
-    fallback_branch: str | None = None  # a branch to take if the one it had is checked out elsewhere
-    set_up: bool = False  # run the project's set-up, for ignored files are not saved
+    is_former_host: bool = False  # `host` is the host that the agent was on
+    agent_id: str | None = None  # None: create a new id
+    has_name: bool = False  # the name points to this agent already
+    branch: str | None = None  # None: the branch that the agent had
+    fallback_branch: str | None = None  # used if the agent's branch is checked out elsewhere
+    set_up: bool = False  # run the project's set-up, because ignored files are not saved
 
 
 class RestoredAgent(Struct):
-    """The agent, stopped, and what there is to say about it."""
+    """A restored agent, stopped, with notes for the user."""
 
     record: AgentRecord
     notes: list[str]
 
 
 class _RestoreJob(Struct):
-    """What the steps work on."""
+    """The input of all restore steps."""
 
     ctx: Context
     host: Host
-    build_host: Host  # where it is made: there, or in a stage of ours
+    build_host: Host  # where mngr builds the agent: the host itself, or a local staging home
     saved_dir: str
     meta: dict[str, Any]
     request: RestoreRequest
@@ -81,210 +81,235 @@ class _RestoreJob(Struct):
     notes: list[str]
 
 
-def restore_agent(ctx: Context, place: str, meta: dict[str, Any], wish: RestoreRequest) -> RestoredAgent:
-    """Make the agent; on any failure nothing is left but the saved directory. The caller settles it."""
-    saved = get_saved_record(place, meta)
-    host = wish.host
+def restore_agent(ctx: Context, saved_dir: str, meta: dict[str, Any], request: RestoreRequest) -> RestoredAgent:
+    """Restore an agent from a saved directory. On failure nothing is left but the saved directory.
+
+    The caller must call `finish_restore` when it keeps the agent.
+    """
+    saved_record = get_saved_record(saved_dir, meta)
+    host = request.host
     try:
-        record = _make_record(host, saved, meta, wish)
+        record = _make_record(host, saved_record, meta, request)
     except Unreachable as error:
-        raise suggest_other_host(saved, wish.operation, error) if wish.is_former_host else error from None
-    is_new = wish.operation == "rescue"  # another machine by the old name
-    moved = is_new or (host.provider, host.name) != (saved.provider, saved.host)
-    task = _RestoreJob(
+        raise suggest_other_host(saved_record, request.operation, error) if request.is_former_host else error from None
+    is_replacement = request.operation == "rescue"  # A rescue restores to a new machine with the old name.
+    has_moved = is_replacement or (host.provider, host.name) != (saved_record.provider, saved_record.host)
+    job = _RestoreJob(
         ctx=ctx,
         host=host,
         build_host=host,
-        saved_dir=place,
+        saved_dir=saved_dir,
         meta=meta,
-        request=wish,
-        has_moved=moved,
+        request=request,
+        has_moved=has_moved,
         notes=[],
     )
     if host.is_local:
-        return _run_steps(task, record)
-    with StagingHome(ctx) as stage:
-        return _run_steps(task.replace(build_host=stage.host), record)
+        return _run_steps(job, record)
+    with StagingHome(ctx) as staging_home:
+        return _run_steps(job.replace(build_host=staging_home.host), record)
 
 
-def get_saved_record(place: str, meta: dict[str, Any]) -> AgentRecord:
-    """The record that was saved; MngrError when it was damaged."""
+def get_saved_record(saved_dir: str, meta: dict[str, Any]) -> AgentRecord:
+    """Return the record in a saved directory. Raise MngrError when it is damaged."""
     if not isinstance(meta.get("record"), dict):
-        raise MngrError(f"the record of {meta.get('name')} was damaged when it was saved", f"its files are in {place}")
+        raise MngrError(
+            f"the record of {meta.get('name')} was damaged when it was saved", f"its files are in {saved_dir}"
+        )
     try:
         return store.decode_record(json.dumps(meta["record"]))
     except ValueError as error:
-        raise MngrError(f"the record of {meta.get('name')} is damaged: {error}", f"its files are in {place}") from None
+        raise MngrError(
+            f"the record of {meta.get('name')} is damaged: {error}", f"its files are in {saved_dir}"
+        ) from None
 
 
-def suggest_other_host(saved: AgentRecord, operation: str, error: Unreachable) -> Unreachable:
-    """The same error, which says how to do without that host."""
+def suggest_other_host(saved_record: AgentRecord, operation: str, error: Unreachable) -> Unreachable:
+    """Return the same error with a hint that says how to restore the agent on another host."""
     snapshot = "mngr snapshot restore SNAPSHOT NAME@HOST"
-    other = f"mngr undestroy {saved.name} --on @HOST" if operation == "undestroy" else snapshot
-    hint = f"{error.hint}; or bring it back elsewhere: {other}" if error.hint else f"elsewhere: {other}"
-    return Unreachable(f"{saved.name} was on {saved.host}: {error.message}", hint)
+    command = f"mngr undestroy {saved_record.name} --on @HOST" if operation == "undestroy" else snapshot
+    hint = f"{error.hint}; or bring it back elsewhere: {command}" if error.hint else f"elsewhere: {command}"
+    return Unreachable(f"{saved_record.name} was on {saved_record.host}: {error.message}", hint)
 
 
-def _run_steps(task: _RestoreJob, record: AgentRecord) -> RestoredAgent:
-    announce = task.ctx.hooks.make_step_announcer(task.request.operation, record)
+def _run_steps(job: _RestoreJob, record: AgentRecord) -> RestoredAgent:
+    """Run all restore steps, and undo them if one fails."""
+    announce = job.ctx.hooks.make_step_announcer(job.request.operation, record)
     try:
         for step, act in _STEPS:
             announce(step)
-            record = act(task, record) or record
+            record = act(job, record) or record
     except store.AgentExists:
-        raise  # another command makes the same agent: nothing here is ours
+        raise  # Another command creates the same agent, so nothing there belongs to this restore.
     except BaseException as error:
-        if not _is_nothing_created(task.host, step, error):
-            _undo_restore(task, record)
+        if not _is_nothing_created(job.host, step, error):
+            _undo_restore(job, record)
         if isinstance(error, OSError):
             raise MngrError(f"cannot restore {record.name}: {error}", "check space and permissions") from None
         raise
-    return RestoredAgent(record=record, notes=task.notes)
+    return RestoredAgent(record=record, notes=job.notes)
 
 
 def _is_nothing_created(host: Host, step: str, error: BaseException) -> bool:
-    """Whether it ended before anything was there: what is there now may be another command's.
+    """True when the restore failed before it created anything. Anything there may be another command's.
 
-    Here the directory comes before the name, on another host the name before the directory.
+    On this machine mngr reserves the directory before the name, on a remote host the name before the directory.
     """
     if host.is_local:
         return step == "reserve" and not isinstance(error, store.NameTaken)
     return isinstance(error, store.NameTaken)
 
 
-def _undo_restore(task: _RestoreJob, record: AgentRecord) -> None:
+def _undo_restore(job: _RestoreJob, record: AgentRecord) -> None:
+    """Delete the half-restored agent, and its host if that was created for it."""
     try:
-        discard_agent(task.ctx, task.host, record)
-        removal.destroy_empty_hosts(task.ctx, [task.host])
+        discard_agent(job.ctx, job.host, record)
+        removal.destroy_empty_hosts(job.ctx, [job.host])
     except Unreachable:
-        where = task.host.name
-        task.ctx.note(f"{record.name} may be left half made on {where}; when that answers again: mngr gc")
+        host_name = job.host.name
+        job.ctx.note(f"{record.name} may be left half made on {host_name}; when that answers again: mngr gc")
 
 
-def _make_record(host: Host, saved: AgentRecord, meta: dict[str, Any], wish: RestoreRequest) -> AgentRecord:
-    agent_id = wish.agent_id or names.generate_id()
-    work = saved.work_dir
-    if saved.transfer == "none":
-        if not host.has_path(work):
-            raise MngrError(f"the directory it worked in is gone: {work} on {host.name}", "put it back, and try again")
-    elif wish.agent_id is None or os.path.dirname(work) != host.home.work_dirs or host.has_path(work):
-        work = os.path.join(host.home.work_dirs, wish.name)
-        if host.has_path(work):
-            work = f"{work}-{agent_id[2:8]}"
-    if (saved.sandbox or saved.network != "on") and host.provider != saved.provider:
+def _make_record(host: Host, saved_record: AgentRecord, meta: dict[str, Any], request: RestoreRequest) -> AgentRecord:
+    """Return the record of the agent to restore. Raise MngrError when the host cannot have this agent."""
+    agent_id = request.agent_id or names.generate_id()
+    work_dir = saved_record.work_dir
+    if saved_record.transfer == "none":
+        if not host.has_path(work_dir):
+            raise MngrError(
+                f"the directory it worked in is gone: {work_dir} on {host.name}", "put it back, and try again"
+            )
+    elif request.agent_id is None or os.path.dirname(work_dir) != host.home.work_dirs or host.has_path(work_dir):
+        work_dir = os.path.join(host.home.work_dirs, request.name)
+        if host.has_path(work_dir):
+            work_dir = f"{work_dir}-{agent_id[2:8]}"
+    if (saved_record.sandbox or saved_record.network != "on") and host.provider != saved_record.provider:
         raise MngrError(
-            f"{saved.name} is behind walls that {host.provider} hosts do not have",
-            f"bring it back on {saved.provider}",
+            f"{saved_record.name} is behind walls that {host.provider} hosts do not have",
+            f"bring it back on {saved_record.provider}",
         )
-    fresh: dict[str, Any] = {} if wish.agent_id is not None else {"created_at": clock.format_timestamp()}
-    if meta.get("staged") and saved.transfer == "worktree":  # of a repository on the host it was on
-        fresh.update(transfer="mirror", source=None)
-    return saved.replace(
-        id=agent_id, name=wish.name, phase="creating", owner=store.describe_this_process(), work_dir=work,
-        host=host.name, provider=host.provider, **fresh,
+    changes: dict[str, Any] = {} if request.agent_id is not None else {"created_at": clock.format_timestamp()}
+    if meta.get("staged") and saved_record.transfer == "worktree":  # The source repository is on the former host.
+        changes.update(transfer="mirror", source=None)
+    return saved_record.replace(
+        id=agent_id, name=request.name, phase="creating", owner=store.describe_this_process(), work_dir=work_dir,
+        host=host.name, provider=host.provider, **changes,
     )  # fmt: skip
 
 
-def _reserve(task: _RestoreJob, record: AgentRecord) -> None:
-    store.reserve_agent(task.ctx.home, task.host, record, mark=RESTORING_FILE, named=not task.request.has_name)
+def _reserve(job: _RestoreJob, record: AgentRecord) -> None:
+    """Reserve the agent's directory and name."""
+    store.reserve_agent(job.ctx.home, job.host, record, mark=RESTORING_FILE, named=not job.request.has_name)
 
 
-def _restore_agent_files(task: _RestoreJob, record: AgentRecord) -> None:
-    """Conversation, events, outputs, variables."""
-    source, target = os.path.join(task.saved_dir, AGENT_DIR), task.build_host.home.agent_dir(record.id)
+def _restore_agent_files(job: _RestoreJob, record: AgentRecord) -> None:
+    """Copy the agent's own files: its conversation, events, outputs and variables."""
+    source, target = os.path.join(job.saved_dir, AGENT_DIR), job.build_host.home.agent_dir(record.id)
     os.makedirs(os.path.join(target, "outputs"), mode=0o700, exist_ok=True)
-    kept = [n for n in sorted(os.listdir(source)) if n not in _NOT_RESTORED_FILES and not n.endswith(".new")]
-    if kept:
-        done = task.build_host.run(["cp", "-Rp", "--", *(os.path.join(source, name) for name in kept), target])
-        if done.code:
-            raise MngrError(f"cannot copy the files of {record.name}: {done.error_line}", "check space and permissions")
+    file_names = [
+        name for name in sorted(os.listdir(source)) if name not in _NOT_RESTORED_FILES and not name.endswith(".new")
+    ]
+    if file_names:
+        result = job.build_host.run(["cp", "-Rp", "--", *(os.path.join(source, name) for name in file_names), target])
+        if result.code:
+            raise MngrError(
+                f"cannot copy the files of {record.name}: {result.error_line}", "check space and permissions"
+            )
 
 
-def _restore_work_dir(task: _RestoreJob, record: AgentRecord) -> AgentRecord:
-    host, build = task.host, task.build_host
-    is_far = build is not host
-    branch = task.request.branch if record.transfer in ("worktree", "mirror") else None
-    made, near = record, _copy_source_to_host(task, record) if is_far else ""
+def _restore_work_dir(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
+    """Restore the work dir, send everything to a remote host, and return the record with its branch."""
+    host, build_host = job.host, job.build_host
+    is_remote = build_host is not host
+    branch = job.request.branch if record.transfer in ("worktree", "mirror") else None
+    restored, source_copy = record, _copy_source_to_host(job, record) if is_remote else ""
     if record.transfer != "none":
-        work = WorkDirRestore(
-            host=build,
-            saved_dir=task.saved_dir,
-            meta=task.meta,
-            record=record.replace(work_dir=upload.get_upload_work_dir(build, record)) if is_far else record,
+        restore = WorkDirRestore(
+            host=build_host,
+            saved_dir=job.saved_dir,
+            meta=job.meta,
+            record=record.replace(work_dir=upload.get_upload_work_dir(build_host, record)) if is_remote else record,
             branch=branch,
-            fallback_branch=task.request.fallback_branch,
-            needs_own_repo=is_far,
-            can_share_objects=bool(near),
-            notes=task.notes,
+            fallback_branch=job.request.fallback_branch,
+            needs_own_repo=is_remote,
+            can_share_objects=bool(source_copy),
+            notes=job.notes,
         )
-        made = restore_work_dir(work).replace(work_dir=record.work_dir)
-    _update_agent_files(task, made)
-    if is_far:
+        restored = restore_work_dir(restore).replace(work_dir=record.work_dir)
+    _update_agent_files(job, restored)
+    if is_remote:
         try:
-            upload.upload_agent(build, host, made, near)
+            upload.upload_agent(build_host, host, restored, source_copy)
         except upload.SourceObjectsMissing:
-            copy_shared_objects(build, upload.get_upload_work_dir(build, made))
-            upload.upload_agent(build, host, made)
-    return store.save_record(host, made) if made != record else made
+            copy_shared_objects(build_host, upload.get_upload_work_dir(build_host, restored))
+            upload.upload_agent(build_host, host, restored)
+    return store.save_record(host, restored) if restored != record else restored
 
 
-def _copy_source_to_host(task: _RestoreJob, record: AgentRecord) -> str:
-    """A copy on the host of the repository that the agent was made from, so that it need not travel with it; or nothing."""
+def _copy_source_to_host(job: _RestoreJob, record: AgentRecord) -> str:
+    """Copy the agent's source repository to the host and return its path there.
+
+    The agent's objects then need not be sent. Return an empty string if that is not possible or not worthwhile.
+    """
     if record.transfer not in ("worktree", "mirror") or record.source is None:
         return ""
-    local = task.ctx.local_host
+    local = job.ctx.local_host
     repo = find_source_repo(local, record.source)
-    if repo is None or task.meta.get("saved") != "git" or not shared_packs.has_large_packs(local, repo):
+    if repo is None or job.meta.get("saved") != "git" or not shared_packs.has_large_packs(local, repo):
         return ""
-    origin = ProjectSource(
+    source = ProjectSource(
         host=local, path=record.source, repo=repo, durable_path=record.source, project=record.project
     )
     try:
-        near = source_cache.copy_source_to_host(task.ctx, origin, task.host, "mirror", None).host_copy
+        host_copy = source_cache.copy_source_to_host(job.ctx, source, job.host, "mirror", None).host_copy
     except Unreachable:
         raise
     except MngrError:
         return ""
-    return near.root if near is not None else ""
+    return host_copy.root if host_copy is not None else ""
 
 
-def _update_agent_files(task: _RestoreJob, record: AgentRecord) -> None:
-    """What its variables say of its host and of itself, and that it does not run."""
-    directory = task.build_host.home.agent_dir(record.id)
+def _update_agent_files(job: _RestoreJob, record: AgentRecord) -> None:
+    """Write the agent's variables for its new host and id, and mark it as stopped."""
+    directory = job.build_host.home.agent_dir(record.id)
     path = os.path.join(directory, "env")
-    base = environment.get_host_variables(task.ctx.home, task.host) if task.has_moved else None
+    base = environment.get_host_variables(job.ctx.home, job.host) if job.has_moved else None
     text = environment.replace_agent_part(
-        task.build_host.read(path), environment.build_agent_variables(task.ctx, task.host, record), base
+        job.build_host.read(path), environment.build_agent_variables(job.ctx, job.host, record), base
     )
-    task.build_host.write(path, text)
-    stopped = f'{{"at":{int(clock.parse_timestamp(clock.format_timestamp()))},"reason":"{task.request.operation}"}}\n'
-    task.build_host.write(os.path.join(directory, "stopped"), stopped.encode())
+    job.build_host.write(path, text)
+    stopped = f'{{"at":{int(clock.parse_timestamp(clock.format_timestamp()))},"reason":"{job.request.operation}"}}\n'
+    job.build_host.write(os.path.join(directory, "stopped"), stopped.encode())
 
 
-def _prepare(task: _RestoreJob, record: AgentRecord) -> None:
-    launch.install_on_host(task.ctx, task.host)
-    task.ctx.get_agent_kind(record).prepare(task.host, record)
-    bubblewrap.write_sandbox(task.ctx, task.host, record)
+def _prepare(job: _RestoreJob, record: AgentRecord) -> None:
+    """Install mngr's programs on the host, prepare the agent kind and write the sandbox."""
+    launch.install_on_host(job.ctx, job.host)
+    job.ctx.get_agent_kind(record).prepare(job.host, record)
+    bubblewrap.write_sandbox(job.ctx, job.host, record)
 
 
-def _set_up(task: _RestoreJob, record: AgentRecord) -> None:
-    if not task.request.set_up or record.transfer == "none":
+def _set_up(job: _RestoreJob, record: AgentRecord) -> None:
+    """Copy the carried files and run the project's set-up, if the request asks for it."""
+    if not job.request.set_up or record.transfer == "none":
         return
-    host = task.host
+    host = job.host
     root = None if record.source is None else get_project_dir(record.source)
     if root is not None and os.path.isdir(root):
-        settings = config.load_settings(task.ctx.home.settings, root, [], dict(os.environ))
-        project_setup.copy_carried_files(task.ctx.local_host, root, host, record, settings, replace=False)
+        settings = config.load_settings(job.ctx.home.settings, root, [], dict(os.environ))
+        project_setup.copy_carried_files(job.ctx.local_host, root, host, record, settings, replace=False)
         project_setup.run_or_reuse_setup(host, record, settings)
-    elif not host.is_local:  # here nothing is run that only an agent of another host has asked for
-        project_setup.run_or_reuse_setup(host, record, task.ctx.load_host_settings(host, record.work_dir))
+    # The settings in the work dir come from the agent, so mngr does not run their set-up on this machine.
+    elif not host.is_local:
+        project_setup.run_or_reuse_setup(host, record, job.ctx.load_host_settings(host, record.work_dir))
 
 
-def _commit(task: _RestoreJob, record: AgentRecord) -> AgentRecord:
-    store.save_branch(task.ctx.home, record)
-    record = store.save_record(task.host, record.replace(phase="ready", owner=None))
-    data = {"from": task.meta["id"], "name": record.name, "branch": record.branch}
-    store.add_event(task.host, record.id, task.request.operation.replace(" ", "_"), **data)
+def _commit(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
+    """Mark the agent as ready and record the event."""
+    store.save_branch(job.ctx.home, record)
+    record = store.save_record(job.host, record.replace(phase="ready", owner=None))
+    data = {"from": job.meta["id"], "name": record.name, "branch": record.branch}
+    store.add_event(job.host, record.id, job.request.operation.replace(" ", "_"), **data)
     return record
 
 

@@ -1,4 +1,4 @@
-"""From a saved directory back to a work dir: files, modes, links, index and branch exactly as they were."""
+"""Restores a work dir from a saved directory: files, modes, links, index and branch exactly as they were."""
 
 from __future__ import annotations
 
@@ -28,59 +28,62 @@ _OPERATION_FILES = (
     "BISECT_NAMES",
 )
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+# Files in a mirror's git dir that the agent may have changed. They are restored last, so that they do not affect mngr's
+# own git commands.
 _AGENT_GIT_FILES = (
     "config",
     "hooks",
-)  # of a mirror: the agent's own, put back when we are done with git there
+)
 
 
 class WorkDirRestore(Struct):
-    """A work dir to bring back: from where, for whom, and on which new branch if not on its own."""
+    """A work dir to restore: its saved directory, its agent's record and its branch."""
 
     host: Host
     saved_dir: str
     meta: dict[str, Any]
     record: AgentRecord
     branch: str | None
-    fallback_branch: str | None  # a branch to take if its own is checked out elsewhere
-    needs_own_repo: bool = False  # it shall have a repository of its own, whatever it had
-    can_share_objects: bool = False  # that repository may use the source's objects: `make_whole` comes later
+    fallback_branch: str | None  # used if the agent's branch is checked out elsewhere
+    needs_own_repo: bool = False  # restore as a separate repository, even if it was a worktree
+    can_share_objects: bool = False  # may borrow the source's objects; they are added on the host
     notes: list[str]
 
 
-def restore_work_dir(work: WorkDirRestore) -> AgentRecord:
-    """Make the work dir; the record as it is then."""
-    record = work.record
-    repo = find_source_repo(work.host, record.source)
-    if work.meta["saved"] == "files":
-        return _restore_files(work, repo)
-    if work.meta["saved"] == "none":
+def restore_work_dir(restore: WorkDirRestore) -> AgentRecord:
+    """Restore the work dir and return the record with its branch and transfer mode."""
+    record = restore.record
+    repo = find_source_repo(restore.host, record.source)
+    if restore.meta["saved"] == "files":
+        return _restore_files(restore, repo)
+    if restore.meta["saved"] == "none":
         if record.transfer != "worktree" or repo is None:
             raise MngrError(
                 "its work dir was gone when it was destroyed: there is nothing to restore",
-                f"see {work.saved_dir}",
+                f"see {restore.saved_dir}",
             )
-        form = git.run_checked(work.host, repo.root, "rev-parse", "--show-object-format")
-        empty: dict[str, Any] = {
+        object_format = git.run_checked(restore.host, repo.root, "rev-parse", "--show-object-format")
+        unchanged: dict[str, Any] = {
             "head": record.base,
             "branch": record.branch,
             "refs": {},
             "missing": [],
-            "form": form,
+            "form": object_format,
         }
-        work = work.replace(meta={**work.meta, **empty})
-    if record.transfer == "mirror" or repo is None or work.needs_own_repo:
-        return _restore_mirror(work, repo)
-    return _restore_worktree(work, repo)
+        restore = restore.replace(meta={**restore.meta, **unchanged})
+    if record.transfer == "mirror" or repo is None or restore.needs_own_repo:
+        return _restore_mirror(restore, repo)
+    return _restore_worktree(restore, repo)
 
 
-def _restore_worktree(work: WorkDirRestore, repo: Repo) -> AgentRecord:
-    host, meta = work.host, work.meta
-    _fetch_bundle(work, repo.root)
-    record, branch, made = _choose_branch(work, repo)
+def _restore_worktree(restore: WorkDirRestore, repo: Repo) -> AgentRecord:
+    """Restore the work dir as a worktree of its source repository."""
+    host, meta = restore.host, restore.meta
+    _fetch_bundle(restore, repo.root)
+    record, branch, new_branches = _choose_branch(restore, repo)
     store.save_record(host, record)
-    host.write(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE), json.dumps(made).encode())
-    for name, oid in made:
+    host.write(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE), json.dumps(new_branches).encode())
+    for name, oid in new_branches:
         git.run_checked(host, repo.root, "update-ref", f"refs/heads/{name}", oid, "0" * len(oid))
     start = str(meta["head"] or record.base)
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
@@ -89,217 +92,227 @@ def _restore_worktree(work: WorkDirRestore, repo: Repo) -> AgentRecord:
         )
     if branch is not None:
         git.run_checked(host, record.work_dir, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
-    _unpack_git_dir(work, record, skip=_OPERATION_FILES if work.branch else ())
-    _write_files(work, record)
-    _relink_submodules(work, record)
+    _unpack_git_dir(restore, record, skip=_OPERATION_FILES if restore.branch else ())
+    _write_files(restore, record)
+    _relink_submodules(restore, record)
     return record
 
 
-def _choose_branch(work: WorkDirRestore, repo: Repo) -> tuple[AgentRecord, str | None, list[tuple[str, str]]]:
-    """The record, the branch to check out, and the branches to make with where they shall stand."""
-    record, meta = work.record, work.meta
-    head, branch, own = meta["head"], meta["branch"], record.branch
-    if work.branch is not None:
-        if git.has_branch(work.host, repo.root, work.branch):
-            raise make_branch_taken_error(work.branch)
+def _choose_branch(restore: WorkDirRestore, repo: Repo) -> tuple[AgentRecord, str | None, list[tuple[str, str]]]:
+    """Return the record, the branch to check out, and the branches to create with their commits."""
+    record, meta = restore.record, restore.meta
+    head, branch, own_branch = meta["head"], meta["branch"], record.branch
+    if restore.branch is not None:
+        if git.has_branch(restore.host, repo.root, restore.branch):
+            raise make_branch_taken_error(restore.branch)
         return (
-            record.replace(branch=work.branch, branch_is_new=True),
-            work.branch,
-            [(work.branch, head)] if head else [],
+            record.replace(branch=restore.branch, branch_is_new=True),
+            restore.branch,
+            [(restore.branch, head)] if head else [],
         )
-    made: list[tuple[str, str]] = []
-    if own and own != branch and f"refs/heads/{own}" in meta["refs"] and not git.has_branch(work.host, repo.root, own):
-        made.append((own, meta["refs"][f"refs/heads/{own}"]))
+    new_branches: list[tuple[str, str]] = []
+    if (
+        own_branch
+        and own_branch != branch
+        and f"refs/heads/{own_branch}" in meta["refs"]
+        and not git.has_branch(restore.host, repo.root, own_branch)
+    ):
+        new_branches.append((own_branch, meta["refs"][f"refs/heads/{own_branch}"]))
     if branch is None or head is None:
-        return record, branch, made
-    oid, where = _get_branch_position(work.host, repo, branch)
-    moved, said = branch, ""
-    if where:
-        if work.fallback_branch is None or git.has_branch(work.host, repo.root, work.fallback_branch):
+        return record, branch, new_branches
+    oid, checked_out_at = _get_branch_position(restore.host, repo, branch)
+    old_branch, reason = branch, ""
+    if checked_out_at:
+        if restore.fallback_branch is None or git.has_branch(restore.host, repo.root, restore.fallback_branch):
             hint = "switch to another branch there, or bring it back as another: mngr undestroy NAME --as OTHER"
-            raise MngrError(f"the branch {branch!r} is checked out at {where}", hint)
-        branch, oid, said = work.fallback_branch, None, f"is checked out at {where}"
+            raise MngrError(f"the branch {branch!r} is checked out at {checked_out_at}", hint)
+        branch, oid, reason = restore.fallback_branch, None, f"is checked out at {checked_out_at}"
     elif oid is not None and oid != head:
-        branch, said = f"{branch}-{record.id[2:8]}", "has moved on since"
-    if said:
-        work.notes.append(f"the branch {moved} {said}; {record.name} is on {branch} now")
-        record = record.replace(branch=branch, branch_is_new=True) if moved == own else record
+        branch, reason = f"{branch}-{record.id[2:8]}", "has moved on since"
+    if reason:
+        restore.notes.append(f"the branch {old_branch} {reason}; {record.name} is on {branch} now")
+        record = record.replace(branch=branch, branch_is_new=True) if old_branch == own_branch else record
     if oid != head:
-        made.append((branch, head))
-    return record, branch, made
+        new_branches.append((branch, head))
+    return record, branch, new_branches
 
 
 def _get_branch_position(host: Host, repo: Repo, branch: str) -> tuple[str | None, str]:
-    """Where a branch stands, and the worktree that has it checked out."""
+    """Return the commit of a branch, or None, and the path of the worktree that has it checked out."""
     ref = f"refs/heads/{branch}"
     listed = git.run_checked(host, repo.root, "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", ref)
     for row in listed.split("\n"):
         name, _, rest = row.partition(" ")
         if name == ref:
-            oid, _, where = rest.partition(" ")
-            return oid, where
+            oid, _, worktree = rest.partition(" ")
+            return oid, worktree
     return None, ""
 
 
-def _restore_mirror(work: WorkDirRestore, repo: Repo | None) -> AgentRecord:
-    """An independent repository; also what becomes of a worktree whose source is gone."""
-    host, meta, record = work.host, work.meta, work.record
-    has_bundle = os.path.exists(os.path.join(work.saved_dir, BUNDLE_FILE))
+def _restore_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
+    """Restore the work dir as an independent repository. This includes a worktree whose source is gone."""
+    host, meta, record = restore.host, restore.meta, restore.record
+    has_bundle = os.path.exists(os.path.join(restore.saved_dir, BUNDLE_FILE))
     if repo is None and (not has_bundle or meta.get("prerequisites")):
         raise MngrError(
             f"the repository it was made from is gone: {record.source}",
-            f"put it back; the saved files are in {work.saved_dir}",
+            f"put it back; the saved files are in {restore.saved_dir}",
         )
-    there = record.work_dir
-    made = host.run(["git", "init", "--quiet", "--template=", f"--object-format={meta['form']}", there])
-    if made.code:
-        raise MngrError(f"git init failed: {made.error_line}", "see: mngr doctor")
+    work_dir = record.work_dir
+    result = host.run(["git", "init", "--quiet", "--template=", f"--object-format={meta['form']}", work_dir])
+    if result.code:
+        raise MngrError(f"git init failed: {result.error_line}", "see: mngr doctor")
     if repo is not None:
-        shared_packs.add_alternate(host, repo, os.path.join(there, ".git"))
+        shared_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
     if has_bundle:
-        _fetch_bundle(work, there)
+        _fetch_bundle(restore, work_dir)
     if record.transfer == "worktree":
         if repo is not None:
-            _copy_source_refs(work, repo, there)
+            _copy_source_refs(restore, repo, work_dir)
         for ref, oid in meta["refs"].items():
             if ref != "HEAD":
-                git.run_checked(host, there, "update-ref", ref, oid)
+                git.run_checked(host, work_dir, "update-ref", ref, oid)
         record = record.replace(transfer="mirror", source=None if repo is None else record.source)
         if repo is None:
-            work.notes.append("its source is gone: it has a repository of its own now")
+            restore.notes.append("its source is gone: it has a repository of its own now")
     if meta["head"]:
-        git.run_checked(host, there, "update-ref", "--no-deref", "HEAD", meta["head"])
-    kept = _unpack_git_dir(work, record, skip=(*_AGENT_GIT_FILES, *(_OPERATION_FILES if work.branch else ())))
-    record = _set_mirror_branch(work, record)
-    _delete_dangling_refs(work, there)
-    if repo is not None and not work.can_share_objects:
-        copy_shared_objects(host, there)
-    _write_files(work, record)
-    _relink_submodules(work, record)
-    settings = [f"./{name}" for name in _AGENT_GIT_FILES if name in kept]
-    if settings and work.record.transfer == "mirror":
-        tar.unpack(host, os.path.join(work.saved_dir, GIT_ARCHIVE), os.path.join(there, ".git"), *settings)
+        git.run_checked(host, work_dir, "update-ref", "--no-deref", "HEAD", meta["head"])
+    saved_names = _unpack_git_dir(
+        restore, record, skip=(*_AGENT_GIT_FILES, *(_OPERATION_FILES if restore.branch else ()))
+    )
+    record = _set_mirror_branch(restore, record)
+    _delete_dangling_refs(restore, work_dir)
+    if repo is not None and not restore.can_share_objects:
+        copy_shared_objects(host, work_dir)
+    _write_files(restore, record)
+    _relink_submodules(restore, record)
+    agent_files = [f"./{name}" for name in _AGENT_GIT_FILES if name in saved_names]
+    if agent_files and restore.record.transfer == "mirror":
+        tar.unpack(host, os.path.join(restore.saved_dir, GIT_ARCHIVE), os.path.join(work_dir, ".git"), *agent_files)
     return record
 
 
-def copy_shared_objects(host: Host, there: str) -> None:
-    """Give a repository that borrows objects all that it needs of them."""
-    git.run_checked(host, there, *_NO_HOOKS, "repack", "-a", "-d", "-k", "-q")
-    host.run(["rm", "-f", "--", os.path.join(there, ".git", shared_packs.ALTERNATES_FILE)])
+def copy_shared_objects(host: Host, work_dir: str) -> None:
+    """Copy all borrowed objects into the repository, so that it no longer needs the other one."""
+    git.run_checked(host, work_dir, *_NO_HOOKS, "repack", "-a", "-d", "-k", "-q")
+    host.run(["rm", "-f", "--", os.path.join(work_dir, ".git", shared_packs.ALTERNATES_FILE)])
 
 
-def _copy_source_refs(work: WorkDirRestore, repo: Repo, there: str) -> None:
-    """What any mirror has of its source: all branches and tags, and who commits."""
-    host = work.host
-    form = "--format=create %(refname) %(objectname)"
-    refs = git.run_checked(host, repo.root, "for-each-ref", form, "refs/heads", "refs/tags")
+def _copy_source_refs(restore: WorkDirRestore, repo: Repo, work_dir: str) -> None:
+    """Copy the source's branches, tags, committer settings and shallow boundary, as in any mirror."""
+    host = restore.host
+    row_format = "--format=create %(refname) %(objectname)"
+    refs = git.run_checked(host, repo.root, "for-each-ref", row_format, "refs/heads", "refs/tags")
     if refs:
-        git.run_checked(host, there, "update-ref", "--stdin", stdin=f"{refs}\n".encode("utf-8", "surrogateescape"))
+        git.run_checked(host, work_dir, "update-ref", "--stdin", stdin=f"{refs}\n".encode("utf-8", "surrogateescape"))
     for key in ("user.name", "user.email"):
         value = git.run(host, repo.root, "config", "--local", key)
         if value.code == 0:
-            git.run_checked(host, there, "config", key, value.text)
+            git.run_checked(host, work_dir, "config", key, value.text)
     shallow = os.path.join(repo.common_dir, "shallow")
     if os.path.exists(shallow):
-        host.write(os.path.join(there, ".git", "shallow"), host.read(shallow))
+        host.write(os.path.join(work_dir, ".git", "shallow"), host.read(shallow))
 
 
-def _set_mirror_branch(work: WorkDirRestore, record: AgentRecord) -> AgentRecord:
-    """HEAD as it was, or on the new branch."""
-    host, there, branch = work.host, record.work_dir, work.meta["branch"]
-    if work.branch not in (None, record.branch):
-        assert work.branch is not None
-        if git.has_branch(host, there, work.branch):
-            raise make_branch_taken_error(work.branch)
-        if work.meta["head"]:
-            git.run_checked(host, there, "update-ref", f"refs/heads/{work.branch}", work.meta["head"])
-        record, branch = record.replace(branch=work.branch, branch_is_new=True), work.branch
+def _set_mirror_branch(restore: WorkDirRestore, record: AgentRecord) -> AgentRecord:
+    """Set HEAD to the branch it was on, or to the new branch, and return the record."""
+    host, work_dir, branch = restore.host, record.work_dir, restore.meta["branch"]
+    if restore.branch not in (None, record.branch):
+        assert restore.branch is not None
+        if git.has_branch(host, work_dir, restore.branch):
+            raise make_branch_taken_error(restore.branch)
+        if restore.meta["head"]:
+            git.run_checked(host, work_dir, "update-ref", f"refs/heads/{restore.branch}", restore.meta["head"])
+        record, branch = record.replace(branch=restore.branch, branch_is_new=True), restore.branch
     if branch is not None:
-        git.run_checked(host, there, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        git.run_checked(host, work_dir, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
     return record
 
 
-def _delete_dangling_refs(work: WorkDirRestore, there: str) -> None:
-    """Refs to commits that were the source's and that it no longer has."""
-    listed = git.run_checked(work.host, there, "for-each-ref", "--format=%(objectname) %(refname)").split("\n")
+def _delete_dangling_refs(restore: WorkDirRestore, work_dir: str) -> None:
+    """Delete refs to commits of the source that the source no longer has."""
+    listed = git.run_checked(restore.host, work_dir, "for-each-ref", "--format=%(objectname) %(refname)").split("\n")
     rows = [row.partition(" ") for row in listed if row]
-    asked = git.run_checked(
-        work.host,
-        there,
+    types = git.run_checked(
+        restore.host,
+        work_dir,
         "cat-file",
         "--batch-check=%(objecttype)",
-        stdin="".join(f"{r[0]}\n" for r in rows).encode(),
+        stdin="".join(f"{row[0]}\n" for row in rows).encode(),
     )
-    for (_, _, ref), answer in zip(rows, asked.split("\n"), strict=False):
-        if answer.endswith(" missing"):
-            git.run(work.host, there, "update-ref", "-d", ref)
-            work.notes.append(f"{ref} is left out: the source no longer has its commit")
+    for (_, _, ref), object_type in zip(rows, types.split("\n"), strict=False):
+        if object_type.endswith(" missing"):
+            git.run(restore.host, work_dir, "update-ref", "-d", ref)
+            restore.notes.append(f"{ref} is left out: the source no longer has its commit")
 
 
-def _fetch_bundle(work: WorkDirRestore, repository: str) -> None:
-    path = os.path.join(work.saved_dir, BUNDLE_FILE)
+def _fetch_bundle(restore: WorkDirRestore, repository: str) -> None:
+    """Add the saved commits to a repository. Raise MngrError if it lacks the commits that they build on."""
+    path = os.path.join(restore.saved_dir, BUNDLE_FILE)
     if not os.path.exists(path):
         return
-    done = git.run(work.host, repository, "bundle", "unbundle", path)
-    if done.code and b"prerequisite" in done.err:
-        lost = ", ".join(oid[:12] for oid in work.meta["prerequisites"])
+    result = git.run(restore.host, repository, "bundle", "unbundle", path)
+    if result.code and b"prerequisite" in result.err:
+        missing = ", ".join(oid[:12] for oid in restore.meta["prerequisites"])
         raise MngrError(
-            f"{repository} no longer has what the saved work builds on: {lost}",
-            f"bring that commit back (git fetch), and try again; the saved files are in {work.saved_dir}",
+            f"{repository} no longer has what the saved work builds on: {missing}",
+            f"bring that commit back (git fetch), and try again; the saved files are in {restore.saved_dir}",
         )
-    if done.code:
-        raise MngrError(f"{path} cannot be read: {done.error_line}", f"look at it with: git bundle verify {path}")
+    if result.code:
+        raise MngrError(f"{path} cannot be read: {result.error_line}", f"look at it with: git bundle verify {path}")
 
 
-def _unpack_git_dir(work: WorkDirRestore, record: AgentRecord, skip: tuple[str, ...]) -> set[str]:
-    """The index, reflogs and so on; the top names that were saved."""
-    path = os.path.join(work.saved_dir, GIT_ARCHIVE)
+def _unpack_git_dir(restore: WorkDirRestore, record: AgentRecord, skip: tuple[str, ...]) -> set[str]:
+    """Unpack the saved index, reflogs and so on, and return the top-level names in the archive."""
+    path = os.path.join(restore.saved_dir, GIT_ARCHIVE)
     if not os.path.exists(path):
         return set()
-    kept = {name.split("/")[0] for name in tar.check_archive(path, refuse=("HEAD", "objects", "commondir", "gitdir"))}
-    target = git.run_checked(work.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
-    tar.unpack(work.host, path, target, *(f"--exclude=./{name}" for name in skip))
-    return kept
+    saved_names = {
+        name.split("/")[0] for name in tar.check_archive(path, refuse=("HEAD", "objects", "commondir", "gitdir"))
+    }
+    target = git.run_checked(restore.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
+    tar.unpack(restore.host, path, target, *(f"--exclude=./{name}" for name in skip))
+    return saved_names
 
 
-def _write_files(work: WorkDirRestore, record: AgentRecord) -> None:
-    """The files: what git holds as it holds it, then the archive, which git has written nothing in the way of."""
-    host, meta, there = work.host, work.meta, record.work_dir
-    place = raw_git.find_work_tree_repo(host, there)
-    if place is None or place.git_dir is None:
-        raise MngrError(f"{there} did not become a repository", "see: mngr doctor")
-    path = os.path.join(work.saved_dir, FILES_ARCHIVE)
+def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
+    """Check out the files that git holds, then unpack the archive with all others."""
+    host, meta, work_dir = restore.host, restore.meta, record.work_dir
+    tree_repo = raw_git.find_work_tree_repo(host, work_dir)
+    if tree_repo is None or tree_repo.git_dir is None:
+        raise MngrError(f"{work_dir} did not become a repository", "see: mngr doctor")
+    path = os.path.join(restore.saved_dir, FILES_ARCHIVE)
     members = tar.check_archive(path, refuse=(".git",)) if os.path.exists(path) else {}
-    above: set[str] = set()
+    parents: set[str] = set()
     for name in members:
-        while (name := os.path.dirname(name)) and name not in above:
-            above.add(name)
-    raw = raw_git.make_raw_git_dir(os.path.join(host.home.agent_dir(record.id), "raw"), place)
-    if meta["head"] and not os.path.exists(os.path.join(place.git_dir, "index")):
-        raw_git.run_checked(host, raw, there, "read-tree", meta["head"])
-    gone = set(meta.get("missing", ()))
-    wanted = [
-        name for tag, mode, name in raw_git.parse_index_rows(raw_git.list_index_rows(host, raw, there))
-        if tag in "Hh" and mode != "160000" and name not in members and name not in gone and name not in above
+        while (name := os.path.dirname(name)) and name not in parents:
+            parents.add(name)
+    raw = raw_git.make_raw_git_dir(os.path.join(host.home.agent_dir(record.id), "raw"), tree_repo)
+    if meta["head"] and not os.path.exists(os.path.join(tree_repo.git_dir, "index")):
+        raw_git.run_checked(host, raw, work_dir, "read-tree", meta["head"])
+    missing = set(meta.get("missing", ()))
+    to_check_out = [
+        name for tag, mode, name in raw_git.parse_index_rows(raw_git.list_index_rows(host, raw, work_dir))
+        if tag in "Hh" and mode != "160000" and name not in members and name not in missing and name not in parents
     ]  # fmt: skip
     line = f'umask {meta.get("umask", "022")}; exec git -C "$2" --git-dir="$1" --work-tree="$2" checkout-index -u -z --stdin'
-    listed = "".join(f"{name}\0" for name in wanted).encode("utf-8", "surrogateescape")
-    done = host.run(["sh", "-c", line, "checkout", raw, there], stdin=listed)
+    listed = "".join(f"{name}\0" for name in to_check_out).encode("utf-8", "surrogateescape")
+    result = host.run(["sh", "-c", line, "checkout", raw, work_dir], stdin=listed)
     raw_git.remove_raw_git_dir(raw)
-    if done.code:
-        raise MngrError(f"git checkout-index failed in {there}: {done.error_line}", "check space and permissions")
+    if result.code:
+        raise MngrError(f"git checkout-index failed in {work_dir}: {result.error_line}", "check space and permissions")
     if members:
-        tar.unpack(host, path, there)
+        tar.unpack(host, path, work_dir)
 
 
-def _relink_submodules(work: WorkDirRestore, record: AgentRecord) -> None:
-    """Submodules whose git dir lies in the worktree's own: point them at where that is now."""
-    old, path = work.meta.get("git_dir"), os.path.join(work.saved_dir, FILES_ARCHIVE)
-    if not old or not os.path.exists(path):
+def _relink_submodules(restore: WorkDirRestore, record: AgentRecord) -> None:
+    """Update submodules whose git dir is inside the worktree's git dir, because that has a new path."""
+    old_git_dir, path = restore.meta.get("git_dir"), os.path.join(restore.saved_dir, FILES_ARCHIVE)
+    if not old_git_dir or not os.path.exists(path):
         return
-    new = git.run_checked(work.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
-    was = work.meta["record"]["work_dir"]
-    if (old, was) == (new, record.work_dir):
+    new_git_dir = git.run_checked(restore.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
+    old_work_dir = restore.meta["record"]["work_dir"]
+    if (old_git_dir, old_work_dir) == (new_git_dir, record.work_dir):
         return
     for name, kind in tar.check_archive(path).items():
         file = os.path.join(record.work_dir, name)
@@ -307,20 +320,20 @@ def _relink_submodules(work: WorkDirRestore, record: AgentRecord) -> None:
             continue
         if os.path.getsize(file) > 4096:
             continue
-        points = work.host.read(file).decode("utf-8", "surrogateescape").strip().removeprefix("gitdir: ")
-        points = os.path.normpath(os.path.join(was, os.path.dirname(name), points))
-        if points.startswith(old + "/"):
-            there, folder = new + points[len(old) :], os.path.dirname(file)
-            link = f"gitdir: {os.path.relpath(there, folder)}\n"
-            work.host.write(file, link.encode("utf-8", "surrogateescape"), 0o644)
-            settings = os.path.join(there, "config")
-            work.host.run(["git", "config", "-f", settings, "core.worktree", os.path.relpath(folder, there)])
+        git_dir = restore.host.read(file).decode("utf-8", "surrogateescape").strip().removeprefix("gitdir: ")
+        git_dir = os.path.normpath(os.path.join(old_work_dir, os.path.dirname(name), git_dir))
+        if git_dir.startswith(old_git_dir + "/"):
+            moved_git_dir, folder = new_git_dir + git_dir[len(old_git_dir) :], os.path.dirname(file)
+            link = f"gitdir: {os.path.relpath(moved_git_dir, folder)}\n"
+            restore.host.write(file, link.encode("utf-8", "surrogateescape"), 0o644)
+            settings = os.path.join(moved_git_dir, "config")
+            restore.host.run(["git", "config", "-f", settings, "core.worktree", os.path.relpath(folder, moved_git_dir)])
 
 
-def _restore_files(work: WorkDirRestore, repo: Repo | None) -> AgentRecord:
-    """A plain copy, or a work tree that was no longer one when it was saved."""
-    host, record = work.host, work.record
-    path = os.path.join(work.saved_dir, FILES_ARCHIVE)
+def _restore_files(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
+    """Restore a work dir that was saved as plain files."""
+    host, record = restore.host, restore.record
+    path = os.path.join(restore.saved_dir, FILES_ARCHIVE)
     members = tar.check_archive(path)
     if (
         record.transfer == "worktree"
@@ -329,9 +342,9 @@ def _restore_files(work: WorkDirRestore, repo: Repo | None) -> AgentRecord:
         and record.branch
         and record.base
     ):
-        _fetch_bundle(work, repo.root)
-        branch = work.branch or record.branch
-        start = work.meta.get("head") or record.base
+        _fetch_bundle(restore, repo.root)
+        branch = restore.branch or record.branch
+        start = restore.meta.get("head") or record.base
         known = git.has_branch(host, repo.root, branch)
         words = [record.work_dir, branch] if known else ["--no-track", "-b", branch, record.work_dir, start]
         with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):

@@ -1,4 +1,4 @@
-"""`save`: the whole state of an agent as files in a directory, byte for byte. Nothing of the agent's is changed."""
+"""`save`: writes the whole state of an agent to a directory, byte for byte. It changes nothing of the agent."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from mngr.host.protocol import Host
 
 BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE = "work.bundle", "work.tar", "git.tar"
 OWNER_FILE = "owner"
+# Files in a git dir that the restore creates itself, or that the bundle holds.
 _EXCLUDED_GIT_FILES = (
     "HEAD",
     "commondir",
     "gitdir",
     "locked",
     "objects",
-)  # of a git dir: made anew, or in the bundle
+)
 
 
 class CopyOrigin(Struct):
-    """Where a copy of an agent comes from, and what the copy itself cannot tell."""
+    """The remote agent that a staged copy comes from, and facts that the copy itself does not contain."""
 
     record: AgentRecord
     umask: str
-    needs_source: bool = False  # without the source, where that is here, the copy is not whole
-    extra_meta: dict[str, Any]  # for its meta.json
+    needs_source: bool = False  # the copy lacks objects that only the local source has
+    extra_meta: dict[str, Any]  # added to meta.json
 
 
 class IncompleteCopy(MngrError):
-    """The copy cannot be read with git, and as files it would not be whole."""
+    """git cannot read the copy, and its files alone would be incomplete."""
 
 
 def save_local_agent(
@@ -52,9 +53,9 @@ def save_local_agent(
     was_running: bool = False,
     origin: CopyOrigin | None = None,
 ) -> dict[str, Any]:
-    """Write everything to `target` in one step; what `meta.json` says about it."""
-    part = target + PARTIAL_SUFFIX
-    real = origin.record if origin else record
+    """Save a local agent, or a staged copy, to `target`, which appears only when complete. Return its meta.json."""
+    partial_dir = target + PARTIAL_SUFFIX
+    original = origin.record if origin else record
     meta: dict[str, Any] = {
         "v": 1,
         "id": record.id,
@@ -62,23 +63,23 @@ def save_local_agent(
         "at": clock.format_timestamp(),
         "why": why,
     }
-    meta.update(was_running=was_running, record=real.to_dict(), base=record.base)
+    meta.update(was_running=was_running, record=original.to_dict(), base=record.base)
     meta.update(dirty=False, unpulled=0, ignored_bytes=0)
     try:
-        if os.path.lexists(part):
-            host.run(["rm", "-rf", "--", part])
-        os.makedirs(part, mode=0o700)
-        host.write(os.path.join(part, OWNER_FILE), json.dumps(store.describe_this_process()).encode())
-        meta.update(_save_work_dir(host, record, part, origin))
+        if os.path.lexists(partial_dir):
+            host.run(["rm", "-rf", "--", partial_dir])
+        os.makedirs(partial_dir, mode=0o700)
+        host.write(os.path.join(partial_dir, OWNER_FILE), json.dumps(store.describe_this_process()).encode())
+        meta.update(_save_work_dir(host, record, partial_dir, origin))
         meta.update(origin.extra_meta if origin else {})
         if agent_files:
-            copied = host.run(["cp", "-Rp", "--", host.home.agent_dir(record.id), os.path.join(part, AGENT_DIR)])
-            tar.check_read_result(copied, host.home.agent_dir(record.id))
-        raw_git.remove_raw_git_dir(os.path.join(part, "raw"))
-        write_meta(host, part, meta)
-        rename_to_final(host, part, target)
+            result = host.run(["cp", "-Rp", "--", host.home.agent_dir(record.id), os.path.join(partial_dir, AGENT_DIR)])
+            tar.check_read_result(result, host.home.agent_dir(record.id))
+        raw_git.remove_raw_git_dir(os.path.join(partial_dir, "raw"))
+        write_meta(host, partial_dir, meta)
+        rename_to_final(host, partial_dir, target)
     except BaseException as error:
-        host.run(["rm", "-rf", "--", part])
+        host.run(["rm", "-rf", "--", partial_dir])
         if isinstance(error, OSError):
             raise MngrError(
                 f"cannot save {record.name} to {target}: {error.strerror}", "check space and permissions"
@@ -87,101 +88,115 @@ def save_local_agent(
     return meta
 
 
-def rename_to_final(host: Host, part: str, target: str) -> None:
-    """Sync what lies in `part` and give it its name; what had that name before is gone."""
-    for entry in os.scandir(part):
+def rename_to_final(host: Host, partial_dir: str, target: str) -> None:
+    """Sync the files in `partial_dir` to disk and rename it to `target`, replacing an older `target`."""
+    for entry in os.scandir(partial_dir):
         if entry.is_file(follow_symlinks=False):
             _fsync(entry.path)
-    _fsync(part)
+    _fsync(partial_dir)
     if os.path.lexists(target):
         host.run(["rm", "-rf", "--", target])
-    os.rename(part, target)
+    os.rename(partial_dir, target)
     _fsync(os.path.dirname(target))
 
 
-def _save_work_dir(host: Host, record: AgentRecord, part: str, origin: CopyOrigin | None) -> dict[str, Any]:
-    """The work dir, by what it is."""
-    work = record.work_dir
+def _save_work_dir(host: Host, record: AgentRecord, partial_dir: str, origin: CopyOrigin | None) -> dict[str, Any]:
+    """Save the work dir with git if possible, else as plain files, and return facts for meta.json."""
+    work_dir = record.work_dir
     if record.transfer == "none":
         return {"saved": "none"}
-    if not os.path.isdir(work):
-        return _save_branch(host, record, part)
-    there = bubblewrap.open_sandboxed_host(host, record, part)
-    place = raw_git.find_work_tree_repo(there, work) if record.transfer != "copy" else None
-    is_whole = place is not None and os.path.realpath(place.git_dir or "") == os.path.join(
-        os.path.realpath(work), ".git"
+    if not os.path.isdir(work_dir):
+        return _save_branch(host, record, partial_dir)
+    sandboxed_host = bubblewrap.open_sandboxed_host(host, record, partial_dir)
+    repo = raw_git.find_work_tree_repo(sandboxed_host, work_dir) if record.transfer != "copy" else None
+    is_own_repo = repo is not None and os.path.realpath(repo.git_dir or "") == os.path.join(
+        os.path.realpath(work_dir), ".git"
     )
-    if place is not None and is_whole == (record.transfer == "mirror"):
+    if repo is not None and is_own_repo == (record.transfer == "mirror"):
         try:
-            return _save_git(host, record, place, part, origin)
-        except MngrError as error:  # a damaged index or the like: then every file as it is
+            return _save_git(host, record, repo, partial_dir, origin)
+        except MngrError as error:  # With a damaged index or the like, save all files as they are.
             if origin and origin.needs_source:
                 raise IncompleteCopy(error.message) from None
             for name in (BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE):
-                host.run(["rm", "-f", "--", os.path.join(part, name)])
-            raw_git.remove_raw_git_dir(os.path.join(part, "raw"))
+                host.run(["rm", "-f", "--", os.path.join(partial_dir, name)])
+            raw_git.remove_raw_git_dir(os.path.join(partial_dir, "raw"))
     elif origin and origin.needs_source:
-        raise IncompleteCopy(f"{work} did not become a repository")
-    branch = _save_branch(host, record, part) if record.transfer == "worktree" else {}
-    tar.pack(there, work, tar.list_tree(there, work, ["."]), os.path.join(part, FILES_ARCHIVE))
-    return {**branch, "saved": "files", "dirty": (origin.record if origin else record).transfer != "copy"}
+        raise IncompleteCopy(f"{work_dir} did not become a repository")
+    branch_meta = _save_branch(host, record, partial_dir) if record.transfer == "worktree" else {}
+    tar.pack(
+        sandboxed_host,
+        work_dir,
+        tar.list_tree(sandboxed_host, work_dir, ["."]),
+        os.path.join(partial_dir, FILES_ARCHIVE),
+    )
+    return {**branch_meta, "saved": "files", "dirty": (origin.record if origin else record).transfer != "copy"}
 
 
-def _save_branch(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
-    """The work dir is gone or no longer a work tree: what its branch holds."""
+def _save_branch(host: Host, record: AgentRecord, partial_dir: str) -> dict[str, Any]:
+    """Save only the agent's branch, because the work dir is gone or no longer a work tree."""
     repo = git.find_repo(host, record.source) if record.source and os.path.isdir(record.source) else None
     tip = git.find_commit(host, repo.root, f"refs/heads/{record.branch}") if repo and record.branch else None
     if repo is None or tip is None:
         return {"saved": "none"}
-    form = git.run_checked(host, repo.root, "rev-parse", "--show-object-format")
-    place = raw_git.WorkTreeRepo(
-        git_dir=None, common_dir=repo.common_dir, object_format=form, head=tip, branch=record.branch
+    object_format = git.run_checked(host, repo.root, "rev-parse", "--show-object-format")
+    tree_repo = raw_git.WorkTreeRepo(
+        git_dir=None, common_dir=repo.common_dir, object_format=object_format, head=tip, branch=record.branch
     )
-    raw = raw_git.make_raw_git_dir(os.path.join(part, "raw"), place)
+    raw = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), tree_repo)
     refs = {"HEAD": tip, f"refs/heads/{record.branch}": tip}
-    meta = {"saved": "git", "head": tip, "branch": record.branch, "refs": refs, "form": form}
-    return {**meta, **_write_bundle(host, record, raw, repo.root, place, refs, [], part)}
+    meta = {"saved": "git", "head": tip, "branch": record.branch, "refs": refs, "form": object_format}
+    return {**meta, **_write_bundle(host, record, raw, repo.root, tree_repo, refs, [], partial_dir)}
 
 
 def _save_git(
-    host: Host, record: AgentRecord, place: WorkTreeRepo, part: str, origin: CopyOrigin | None
+    host: Host, record: AgentRecord, repo: WorkTreeRepo, partial_dir: str, origin: CopyOrigin | None
 ) -> dict[str, Any]:
-    """A work tree: what git can hold as a bundle, the rest as archives."""
-    work, there = record.work_dir, bubblewrap.open_sandboxed_host(host, record, part)
-    # What its own host ignores did not come, and what we ignore is no matter of an agent elsewhere.
-    settings = {"core.excludesfile": os.devnull} if origin else worktree_state.read_git_settings(there, work)
-    raw = raw_git.make_raw_git_dir(os.path.join(part, "raw"), place, settings.get("core.excludesfile"))
-    state = worktree_state.read_work_tree_state(there, raw, work, place, settings, origin.umask if origin else None)
+    """Save a work tree: a bundle for what git can hold, and archives for the rest."""
+    work_dir, sandboxed_host = record.work_dir, bubblewrap.open_sandboxed_host(host, record, partial_dir)
+    # A staged copy has no ignored files, and this machine's ignore rules do not apply to a remote agent.
+    settings = (
+        {"core.excludesfile": os.devnull} if origin else worktree_state.read_git_settings(sandboxed_host, work_dir)
+    )
+    raw = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), repo, settings.get("core.excludesfile"))
+    state = worktree_state.read_work_tree_state(
+        sandboxed_host, raw, work_dir, repo, settings, origin.umask if origin else None
+    )
     if state.files:
-        tar.pack(there, work, state.files, os.path.join(part, FILES_ARCHIVE))
-    refs = _list_refs(there, record, place)
-    bundle = _write_bundle(host, record, raw, work, place, refs, state.blobs, part)
-    _save_git_dir(there, place, part, needs_index=state.needs_index, has_history=bool(bundle["new_objects"]))
-    own = [row for row in state.dirty if not row.startswith(".mngr/") or row.startswith(".mngr/settings")]
+        tar.pack(sandboxed_host, work_dir, state.files, os.path.join(partial_dir, FILES_ARCHIVE))
+    refs = _list_refs(sandboxed_host, record, repo)
+    bundle = _write_bundle(host, record, raw, work_dir, repo, refs, state.blobs, partial_dir)
+    _save_git_dir(
+        sandboxed_host, repo, partial_dir, needs_index=state.needs_index, has_history=bool(bundle["new_objects"])
+    )
+    changed = [path for path in state.dirty if not path.startswith(".mngr/") or path.startswith(".mngr/settings")]
     return {
-        "saved": "git", "head": place.head, "branch": place.branch, "refs": refs, "form": place.object_format, "git_dir": place.git_dir,
-        "umask": state.umask, "missing": state.missing, "dirty": bool(own) or _has_submodule(state.files), "ignored_bytes": state.ignored_bytes,
-        "unpulled": count_unpulled(host, record) if place.head != record.base else 0, **bundle,
+        "saved": "git", "head": repo.head, "branch": repo.branch, "refs": refs, "form": repo.object_format, "git_dir": repo.git_dir,
+        "umask": state.umask, "missing": state.missing, "dirty": bool(changed) or _has_submodule(state.files), "ignored_bytes": state.ignored_bytes,
+        "unpulled": count_unpulled(host, record) if repo.head != record.base else 0, **bundle,
     }  # fmt: skip
 
 
 def _has_submodule(files: list[str]) -> bool:
-    """Whether a repository inside the work tree is saved with it; asking it for changes would run what it is set to."""
+    """True when a repository inside the work tree is saved with it.
+
+    mngr does not ask git for changes in that repository, because its settings could run programs.
+    """
     return any(os.path.basename(path) == ".git" for path in files)
 
 
-def _list_refs(host: Host, record: AgentRecord, place: WorkTreeRepo) -> dict[str, str]:
-    """What a bundle names: a mirror's every ref, a worktree's HEAD and branches."""
-    found: dict[str, str] = {} if place.head is None else {"HEAD": place.head}
+def _list_refs(host: Host, record: AgentRecord, repo: WorkTreeRepo) -> dict[str, str]:
+    """Return the refs for the bundle: all refs of a mirror, or HEAD and the branches of a worktree."""
+    refs: dict[str, str] = {} if repo.head is None else {"HEAD": repo.head}
     if record.transfer == "mirror":
-        wanted: list[str] = []
+        ref_names: list[str] = []
     else:
-        wanted = [f"refs/heads/{name}" for name in {place.branch, record.branch} if name]
-        if not wanted or (place.head and wanted == [f"refs/heads/{place.branch}"]):
-            return {**found, **{name: place.head for name in wanted if place.head}}
-    listed = git.run_checked(host, record.work_dir, "for-each-ref", "--format=%(objectname) %(refname)", *wanted)
+        ref_names = [f"refs/heads/{name}" for name in {repo.branch, record.branch} if name]
+        if not ref_names or (repo.head and ref_names == [f"refs/heads/{repo.branch}"]):
+            return {**refs, **{name: repo.head for name in ref_names if repo.head}}
+    listed = git.run_checked(host, record.work_dir, "for-each-ref", "--format=%(objectname) %(refname)", *ref_names)
     rows = (row.partition(" ") for row in listed.split("\n") if row)
-    return {**found, **{name: oid for oid, _, name in rows if not wanted or name in wanted}}
+    return {**refs, **{name: oid for oid, _, name in rows if not ref_names or name in ref_names}}
 
 
 def _write_bundle(
@@ -189,88 +204,102 @@ def _write_bundle(
     record: AgentRecord,
     raw: str,
     work: str,
-    place: WorkTreeRepo,
+    repo: WorkTreeRepo,
     refs: dict[str, str],
     blobs: list[str],
-    part: str,
+    partial_dir: str,
 ) -> dict[str, Any]:
-    """Everything that the source's branches and tags do not hold, as a git bundle; none when that is nothing."""
-    held = _list_source_commits(host, record, refs)
+    """Write a bundle of everything that the source's branches and tags lack. Write none if there is nothing."""
+    source_commits = _list_source_commits(host, record, refs)
     roots = dict.fromkeys(
-        [*refs.values(), *worktree_state.list_mentioned_objects(place.git_dir, place.object_format), *blobs]
+        [*refs.values(), *worktree_state.list_mentioned_objects(repo.git_dir, repo.object_format), *blobs]
     )
-    new = [oid for oid in roots if oid not in held]
-    there = bubblewrap.open_sandboxed_host(host, record, part)
-    if new and set(new) - set(refs.values()) - set(blobs):
-        asked = raw_git.run_checked(
-            there, raw, work, "cat-file", "--batch-check", stdin="\n".join(new).encode() + b"\n"
+    new_objects = [oid for oid in roots if oid not in source_commits]
+    sandboxed_host = bubblewrap.open_sandboxed_host(host, record, partial_dir)
+    if new_objects and set(new_objects) - set(refs.values()) - set(blobs):
+        types = raw_git.run_checked(
+            sandboxed_host, raw, work, "cat-file", "--batch-check", stdin="\n".join(new_objects).encode() + b"\n"
         ).decode()
-        new = [row.split(" ")[0] for row in asked.splitlines() if not row.endswith((" missing", " ambiguous"))]
-    if not new:
-        return {"prerequisites": held, "new_objects": 0}
-    edge = _list_prerequisites(there, raw, work, new, held)
-    head = (
+        new_objects = [row.split(" ")[0] for row in types.splitlines() if not row.endswith((" missing", " ambiguous"))]
+    if not new_objects:
+        return {"prerequisites": source_commits, "new_objects": 0}
+    prerequisites = _list_prerequisites(sandboxed_host, raw, work, new_objects, source_commits)
+    header = (
         "# v2 git bundle\n"
-        if place.object_format == "sha1"
-        else f"# v3 git bundle\n@object-format={place.object_format}\n"
+        if repo.object_format == "sha1"
+        else f"# v3 git bundle\n@object-format={repo.object_format}\n"
     )
-    head += "".join(f"-{oid} \n" for oid in edge) + "".join(f"{oid} {name}\n" for name, oid in refs.items()) + "\n"
-    path = os.path.join(part, BUNDLE_FILE)
+    header += (
+        "".join(f"-{oid} \n" for oid in prerequisites) + "".join(f"{oid} {name}\n" for name, oid in refs.items()) + "\n"
+    )
+    path = os.path.join(partial_dir, BUNDLE_FILE)
     with open(path, "wb") as file:
-        file.write(head.encode("utf-8", "surrogateescape"))
-    wanted = "\n".join([*new, *(f"^{oid}" for oid in edge)]) + "\n"
+        file.write(header.encode("utf-8", "surrogateescape"))
+    revisions = "\n".join([*new_objects, *(f"^{oid}" for oid in prerequisites)]) + "\n"
     line = 'exec git --git-dir="$1" --no-replace-objects pack-objects --revs --stdout --delta-base-offset -q >>"$2"'
-    packed = there.run(["sh", "-c", line, "pack", raw, path], stdin=wanted.encode())
-    if packed.code:
+    result = sandboxed_host.run(["sh", "-c", line, "pack", raw, path], stdin=revisions.encode())
+    if result.code:
         raise MngrError(
-            f"git cannot pack the commits of {record.name}: {packed.error_line}",
+            f"git cannot pack the commits of {record.name}: {result.error_line}",
             "look at its work dir with: git fsck",
         )
-    stands_on = [place.head] if place.head in held else []
-    return {"prerequisites": list(dict.fromkeys([*edge, *stands_on])), "new_objects": len(new)}
+    head_in_source = [repo.head] if repo.head in source_commits else []
+    return {"prerequisites": list(dict.fromkeys([*prerequisites, *head_in_source])), "new_objects": len(new_objects)}
 
 
-def _list_prerequisites(host: Host, raw: str, work: str, new: list[str], held: list[str]) -> list[str]:
-    """Of what the source has, the commits that new ones build on: whatever else becomes of it, these are enough."""
-    if not held:
+def _list_prerequisites(
+    host: Host, raw: str, work: str, new_objects: list[str], source_commits: list[str]
+) -> list[str]:
+    """Return the commits of the source that the new commits build on directly."""
+    if not source_commits:
         return []
-    asked = "".join(f"{oid}\n" for oid in (*new, *(f"^{oid}" for oid in held)))
-    listed = raw_git.run_checked(host, raw, work, "rev-list", "--boundary", "--stdin", stdin=asked.encode()).decode()
+    revisions = "".join(f"{oid}\n" for oid in (*new_objects, *(f"^{oid}" for oid in source_commits)))
+    listed = raw_git.run_checked(
+        host, raw, work, "rev-list", "--boundary", "--stdin", stdin=revisions.encode()
+    ).decode()
     return [row[1:] for row in listed.splitlines() if row.startswith("-")]
 
 
 def _list_source_commits(host: Host, record: AgentRecord, refs: dict[str, str]) -> list[str]:
-    """What need not be saved: the base, and for a mirror other tips and tags, if a lasting ref of the source has them."""
+    """Return commits that need not be saved, because a lasting ref of the source has them.
+
+    These are the base and, for a mirror, the tips of other branches and tags.
+    """
     source = record.source
     if record.base is None or source is None or not os.path.isdir(source):
         return []
     others = ["--exclude=mngr/*", *([f"--exclude={record.branch}"] if record.branch_is_new else [])]
-    ask = ("rev-list", "--max-count=1", record.base, "--not", *others, "--branches", "--tags", "--remotes")
-    said = git.run(host, source, *ask)
-    if said.code or said.out:
+    words = ("rev-list", "--max-count=1", record.base, "--not", *others, "--branches", "--tags", "--remotes")
+    result = git.run(host, source, *words)
+    if result.code or result.out:
         return []
-    held = [record.base]
+    commits = [record.base]
     if record.transfer == "mirror":
         tips = git.run_checked(
             host, source, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"
         ).split("\n")
         known = {row.partition(" ")[0] for row in tips if not row.partition(" ")[2].startswith("refs/heads/mngr/")}
-        held.extend(oid for oid in dict.fromkeys(refs.values()) if oid in known and oid != record.base)
-    return held
+        commits.extend(oid for oid in dict.fromkeys(refs.values()) if oid in known and oid != record.base)
+    return commits
 
 
-def _save_git_dir(host: Host, place: WorkTreeRepo, part: str, *, needs_index: bool, has_history: bool) -> None:
-    """The index, reflogs, a merge or rebase under way: all of the git dir that is not made anew."""
-    assert place.git_dir is not None
+def _save_git_dir(host: Host, repo: WorkTreeRepo, partial_dir: str, *, needs_index: bool, has_history: bool) -> None:
+    """Save the index, the reflogs and an unfinished merge or rebase: all that a restore cannot create."""
+    assert repo.git_dir is not None
     usual = {*_EXCLUDED_GIT_FILES, "index", "logs", "ORIG_HEAD", "refs"}
-    names = [n for n in sorted(os.listdir(place.git_dir)) if n not in _EXCLUDED_GIT_FILES and not n.endswith(".lock")]
-    if place.git_dir == place.common_dir or needs_index or has_history or not usual.issuperset(names):
+    names = [
+        name
+        for name in sorted(os.listdir(repo.git_dir))
+        if name not in _EXCLUDED_GIT_FILES and not name.endswith(".lock")
+    ]
+    if repo.git_dir == repo.common_dir or needs_index or has_history or not usual.issuperset(names):
         if not needs_index:
             names = [name for name in names if name != "index" and not name.startswith("sharedindex.")]
-        tar.pack(host, place.git_dir, tar.list_tree(host, place.git_dir, names), os.path.join(part, GIT_ARCHIVE))
+        tar.pack(host, repo.git_dir, tar.list_tree(host, repo.git_dir, names), os.path.join(partial_dir, GIT_ARCHIVE))
 
 
 def _fsync(path: str) -> None:
+    """Write a file or directory to disk."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -278,10 +307,10 @@ def _fsync(path: str) -> None:
         os.close(fd)
 
 
-def remove_saved_directory(ctx: Context, place: str) -> None:
-    """Delete a saved directory: in one step for everybody who looks, then file by file."""
-    gone = f"{place}{PARTIAL_SUFFIX}"
-    ctx.local_host.run(["rm", "-rf", "--", gone])
-    os.rename(place, gone)
-    ctx.local_host.run(["chmod", "-R", "u+rwX", "--", gone])
-    ctx.local_host.run(["rm", "-rf", "--", gone])
+def remove_saved_directory(ctx: Context, saved_dir: str) -> None:
+    """Delete a saved directory. Renaming it first makes it disappear in one step."""
+    doomed = f"{saved_dir}{PARTIAL_SUFFIX}"
+    ctx.local_host.run(["rm", "-rf", "--", doomed])
+    os.rename(saved_dir, doomed)
+    ctx.local_host.run(["chmod", "-R", "u+rwX", "--", doomed])
+    ctx.local_host.run(["rm", "-rf", "--", doomed])

@@ -1,4 +1,4 @@
-"""Packs of an agent's repository whose every object the user's repository has: they need not travel."""
+"""Finds packs of an agent's repository that the user's repository has completely, so that mngr need not send them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mngr.host import git
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
 
-ALTERNATES_FILE = os.path.join("objects", "info", "alternates")  # of a git directory: where else its objects are
-LARGE_PACK_BYTES = 1 << 20  # bytes: a smaller pack is sent sooner than asked about
+ALTERNATES_FILE = os.path.join("objects", "info", "alternates")  # in a git dir: lists other object directories
+LARGE_PACK_BYTES = 1 << 20  # Sending a smaller pack is faster than asking about it.
 _PACK_NAME = re.compile(r"pack-[0-9a-f]{40,64}")
-# Whether an object that a pack's index names is missing here.
+# Exits with 0 when an object in the pack's index is missing in the local repository.
 _FIND_MISSING_OBJECT = """
 git show-index --object-format="$1" <"$3" | cut -d' ' -f2 |
     git -C "$2" --no-replace-objects cat-file --batch-check='%(objectname)' --buffer | grep -q ' missing$'
@@ -22,42 +22,45 @@ git show-index --object-format="$1" <"$3" | cut -d' ' -f2 |
 
 
 def parse_large_packs(rows: list[str]) -> list[str]:
-    """Names of large packs, of rows `SIZE NAME.pack` that a host has sent."""
-    found = []
+    """Return the names of the large packs among rows `SIZE NAME.pack` from a host."""
+    names = []
     for row in rows:
         size, _, name = row.partition(" ")
         name = name.removesuffix(".pack")
         if size.isascii() and size.isdigit() and int(size[:18]) >= LARGE_PACK_BYTES and _PACK_NAME.fullmatch(name):
-            found.append(name)
-    return found[:100]
+            names.append(name)
+    return names[:100]
 
 
-def list_local_packs(local: Host, repo: Repo, host: Host, work: str, names: list[str], place: str) -> list[str]:
-    """Those of these packs that hold nothing but what the repository here has too; `place` is for their indexes."""
-    folder = os.path.join(work, ".git", "objects", "pack")
-    path = os.path.join(place, "indexes.tar")
+def list_local_packs(
+    local: Host, repo: Repo, host: Host, work_dir: str, names: list[str], scratch_dir: str
+) -> list[str]:
+    """Return the packs whose objects the local repository all has. Their indexes are unpacked in `scratch_dir`."""
+    folder = os.path.join(work_dir, ".git", "objects", "pack")
+    path = os.path.join(scratch_dir, "indexes.tar")
     argv = ["tar", "-C", folder, "-cf", "-", *(f"{name}.idx" for name in names)]
     if host_stream.receive_to_file(host, argv, path).code:
         return []
     tar.check_archive(path, only=tuple(f"{name}.idx" for name in names))
-    tar.unpack(local, path, place, "--no-same-owner")
+    tar.unpack(local, path, scratch_dir, "--no-same-owner")
     os.unlink(path)
-    form = git.run_checked(local, repo.root, "rev-parse", "--show-object-format")
-    found = []
+    object_format = git.run_checked(local, repo.root, "rev-parse", "--show-object-format")
+    shared = []
     for name in names:
-        index = os.path.join(place, f"{name}.idx")
-        if os.path.isfile(index) and not os.path.islink(index) and _has_all_objects(local, repo, form, index):
-            found.append(name)
-    return found
+        index = os.path.join(scratch_dir, f"{name}.idx")
+        if os.path.isfile(index) and not os.path.islink(index) and _has_all_objects(local, repo, object_format, index):
+            shared.append(name)
+    return shared
 
 
-def _has_all_objects(local: Host, repo: Repo, form: str, index: str) -> bool:
-    asked = local.run(["sh", "-c", _FIND_MISSING_OBJECT, "missing", form, repo.common_dir, index])
-    return asked.code == 1 and not asked.err
+def _has_all_objects(local: Host, repo: Repo, object_format: str, index: str) -> bool:
+    """True when the local repository has all objects that the pack's index names."""
+    result = local.run(["sh", "-c", _FIND_MISSING_OBJECT, "missing", object_format, repo.common_dir, index])
+    return result.code == 1 and not result.err
 
 
 def add_alternate(local: Host, repo: Repo, git_dir: str) -> None:
-    """Let a copy that came without them use the objects of the repository here."""
+    """Let a copied repository use the objects of the local one."""
     path = os.path.join(git_dir, ALTERNATES_FILE)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -68,6 +71,6 @@ def add_alternate(local: Host, repo: Repo, git_dir: str) -> None:
 
 
 def has_large_packs(local: Host, repo: Repo) -> bool:
-    """Whether a repository holds enough to be worth asking who has it."""
+    """True when the repository is large enough to make sharing its packs worthwhile."""
     rows = git.run(local, repo.root, "count-objects", "-v").text.split("\n")
     return any(row.startswith("size-pack: ") and int(row[11:]) * 1024 >= LARGE_PACK_BYTES for row in rows)

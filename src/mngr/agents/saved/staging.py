@@ -1,4 +1,4 @@
-"""An agent of another host, brought here exactly as it is: a small home of ours that the same code reads as any other."""
+"""Copies an agent from a remote host into a temporary local home, which the code for local agents can read."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mngr.host.git import Repo
 from mngr.host.protocol import Host
 from mngr.providers.local import LocalHost
 
-MAX_READ_ATTEMPTS = 3  # to read files that change meanwhile
-_GATHERED_DIR = "gather"  # in the agent's directory: objects of a repository that is not all there
-_MAX_PRUNE_CHARS = 20_000  # characters of what find is told to leave out: a command has its limits
+MAX_READ_ATTEMPTS = 3  # Files may change while they are read.
+_GATHERED_DIR = "gather"  # in the agent's directory: objects that the work dir's repository shares or borrows
+_MAX_PRUNE_CHARS = 20_000  # The length of a command line is limited.
 _GIT_CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = false\n{more}"
 _SHA256_CONFIG = "[extensions]\n\tobjectFormat = sha256\n"
 
 
 class StagingHome:
-    """`with Stage(ctx) as stage:` a directory that nobody else can read, laid out as a home, gone afterwards."""
+    """A private temporary directory with the layout of a home, deleted at the end of the `with` block."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -53,42 +53,42 @@ class StagingHome:
 
 
 def remove_tree(local: Host, path: str) -> None:
-    """Delete a directory whose insides may be read-only."""
+    """Delete a directory, even if it contains read-only directories."""
     if local.run(["rm", "-rf", "--", path]).code:
         local.run(["chmod", "-R", "u+rwX", "--", path])
         local.run(["rm", "-rf", "--", path])
 
 
 class WorkDirFacts(Struct):
-    """What a host says of a work dir before its files come."""
+    """What a host reports of a work dir before mngr copies its files."""
 
     git: str = "none"
     umask: str = "022"
     ignored: list[str] = []
     ignored_bytes: int = 0
-    packs: list[str] = []  # large ones
-    git_dir: str = ""  # of a worktree: where its own part of the repository was
+    packs: list[str] = []  # only large packs
+    git_dir: str = ""  # path on the host of the agent's git dir, if that shares or borrows objects
 
 
 def save_agent(
     ctx: Context,
     host: Host,
     record: AgentRecord,
-    place: str,
+    target: str,
     *,
     why: str,
     agent_files: bool = False,
     was_running: bool = False,
-    more: dict[str, Any] | None = None,
+    extra_meta: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write an agent's whole state to `place` in one step, wherever it is; what `meta.json` says about it.
+    """Save an agent of any host to `target`, which appears only when complete, and return its meta.json.
 
-    Of an agent on another host its own files always come along; `more` is for its `meta.json`.
+    The agent's own files are always saved if it is on a remote host. `extra_meta` is added to meta.json then.
     """
     if host.is_local:
-        return saving.save_local_agent(host, record, place, why=why, agent_files=agent_files, was_running=was_running)
-    real = record.replace(host=host.name, provider=host.provider)
-    save_copy = functools.partial(_save_copy, ctx, host, real, place, why, was_running, more or {})
+        return saving.save_local_agent(host, record, target, why=why, agent_files=agent_files, was_running=was_running)
+    original = record.replace(host=host.name, provider=host.provider)
+    save_copy = functools.partial(_save_copy, ctx, host, original, target, why, was_running, extra_meta or {})
     try:
         return save_copy(whole=False)
     except _UnreadableCopy:
@@ -96,96 +96,102 @@ def save_agent(
 
 
 class _UnreadableCopy(MngrError):
-    """What came builds on the repository here, and cannot be read with it."""
+    """The copy relies on the local source repository, but git cannot read it that way."""
 
 
 def _save_copy(
     ctx: Context,
     host: Host,
-    real: AgentRecord,
-    place: str,
+    original: AgentRecord,
+    target: str,
     why: str,
     was_running: bool,
-    more: dict[str, Any],
+    extra_meta: dict[str, Any],
     *,
     whole: bool,
 ) -> dict[str, Any]:
-    """Bring an agent home and save the copy; without `whole` what is here already need not come."""
-    record = real
-    with StagingHome(ctx) as stage:
+    """Copy a remote agent here and save the copy. Without `whole`, packs that are here already are not copied."""
+    record = original
+    with StagingHome(ctx) as staging_home:
         try:
-            staged, seen = copy_agent_here(ctx, host, real, stage, whole=whole)
+            staged, work_facts = copy_agent_here(ctx, host, original, staging_home, whole=whole)
         except OSError as error:
             raise MngrError(
-                f"cannot copy {record.name} to {stage.root}: {error}", "check space and permissions"
+                f"cannot copy {record.name} to {staging_home.root}: {error}", "check space and permissions"
             ) from None
         if why == "destroy":
-            store.add_event(stage.host, record.id, "destroyed", name=record.name, branch=record.branch)
-        facts = {"staged": True, "ignored_bytes": seen.ignored_bytes, **more}
-        if seen.git_dir:
-            facts["git_dir"] = seen.git_dir
-        origin = saving.CopyOrigin(record=real, umask=seen.umask, needs_source=bool(seen.packs), extra_meta=facts)
+            store.add_event(staging_home.host, record.id, "destroyed", name=record.name, branch=record.branch)
+        facts = {"staged": True, "ignored_bytes": work_facts.ignored_bytes, **extra_meta}
+        if work_facts.git_dir:
+            facts["git_dir"] = work_facts.git_dir
+        origin = saving.CopyOrigin(
+            record=original, umask=work_facts.umask, needs_source=bool(work_facts.packs), extra_meta=facts
+        )
         try:
             return saving.save_local_agent(
-                stage.host, staged, place, why=why, agent_files=True, was_running=was_running, origin=origin
+                staging_home.host, staged, target, why=why, agent_files=True, was_running=was_running, origin=origin
             )
         except saving.IncompleteCopy as error:
             raise _UnreadableCopy(error.message) from None
 
 
 def copy_agent_here(
-    ctx: Context, host: Host, record: AgentRecord, stage: StagingHome, *, whole: bool = True
+    ctx: Context, host: Host, record: AgentRecord, staging_home: StagingHome, *, whole: bool = True
 ) -> tuple[AgentRecord, WorkDirFacts]:
-    """Copy an agent's directory and work dir from its host; the record that fits the copy, and what the host said."""
+    """Copy an agent's directory and work dir from its host into the staging home.
+
+    Return the record that fits the copy, and what the host reported of the work dir.
+    """
     name = get_work_dir_name(host, record)
     facts = _collect_work_dir_facts(host, record.work_dir) if name else WorkDirFacts()
     repo = None if whole or not facts.packs else _find_source_repo(ctx, record)
-    known = (
-        shared_packs.list_local_packs(ctx.local_host, repo, host, record.work_dir, facts.packs, stage.root)
+    shared = (
+        shared_packs.list_local_packs(ctx.local_host, repo, host, record.work_dir, facts.packs, staging_home.root)
         if repo
         else []
     )
-    facts = facts.replace(packs=known)
-    apart = record.branch or "HEAD" if facts.git in ("file", "borrows") else ""
-    _fetch_files(host, record.id, name, apart, _build_find_prunes(name, facts), stage)
-    work = os.path.join(stage.host.home.work_dirs, name or record.name)
-    staged = record.replace(work_dir=work)
-    if not name or not os.path.isdir(work):
+    facts = facts.replace(packs=shared)
+    gathered_ref = record.branch or "HEAD" if facts.git in ("file", "borrows") else ""
+    _fetch_files(host, record.id, name, gathered_ref, _build_find_prunes(name, facts), staging_home)
+    work_dir = os.path.join(staging_home.host.home.work_dirs, name or record.name)
+    staged = record.replace(work_dir=work_dir)
+    if not name or not os.path.isdir(work_dir):
         return staged, facts
-    _delete_ignored(work, facts.ignored)
-    if apart:
-        facts = facts.replace(git_dir=_build_own_repository(ctx, stage, record.id, work))
+    _delete_ignored(work_dir, facts.ignored)
+    if gathered_ref:
+        facts = facts.replace(git_dir=_build_own_repository(ctx, staging_home, record.id, work_dir))
     if record.transfer == "copy":
         return staged, facts
-    # What git here would follow out of the copy is kept as files, and git is kept from it.
-    kind = "mirror" if _is_self_contained(os.path.join(work, ".git")) else "copy"
-    if repo is not None and known:
-        if kind == "copy":
+    # A repository that leads git to files outside of the copy is saved as plain files, without running git on it.
+    transfer = "mirror" if _is_self_contained(os.path.join(work_dir, ".git")) else "copy"
+    if repo is not None and shared:
+        if transfer == "copy":
             raise _UnreadableCopy(f"the repository of {record.name} leads elsewhere")
-        shared_packs.add_alternate(ctx.local_host, repo, os.path.join(work, ".git"))
-    source = record.source if record.transfer == "mirror" else None  # a worktree's is on that host
-    return staged.replace(transfer=kind, source=source), facts
+        shared_packs.add_alternate(ctx.local_host, repo, os.path.join(work_dir, ".git"))
+    source = record.source if record.transfer == "mirror" else None  # A worktree's source is on the remote host.
+    return staged.replace(transfer=transfer, source=source), facts
 
 
 def _find_source_repo(ctx: Context, record: AgentRecord) -> Repo | None:
-    """The repository here that a mirror was made from."""
+    """Return the local repository that a mirror was created from, or None."""
     return find_source_repo(ctx.local_host, record.source) if record.transfer == "mirror" else None
 
 
-def copy_agent_files_here(host: Host, agent_id: str, stage: StagingHome) -> None:
-    """Copy only an agent's own directory."""
-    _fetch_files(host, agent_id, "", "", [], stage)
+def copy_agent_files_here(host: Host, agent_id: str, staging_home: StagingHome) -> None:
+    """Copy only the agent's own directory, without its work dir, into the staging home."""
+    _fetch_files(host, agent_id, "", "", [], staging_home)
 
 
 def get_work_dir_name(host: Host, record: AgentRecord) -> str:
-    """The name of its work dir among those of its host; empty when it is not one of ours."""
+    """Return the work dir's name among mngr's work dirs on the host, or an empty string if it is not one."""
     folder, name = os.path.split(record.work_dir)
-    is_ours = folder == host.home.work_dirs and name not in ("", ".", "..") and record.transfer != "none"
-    return name if is_ours else ""
+    is_managed = folder == host.home.work_dirs and name not in ("", ".", "..") and record.transfer != "none"
+    return name if is_managed else ""
 
 
-def _collect_work_dir_facts(host: Host, work: str) -> WorkDirFacts:
-    result = host.run(["sh", "-c", scripts.read_program("survey.sh"), "survey.sh", work])
+def _collect_work_dir_facts(host: Host, work_dir: str) -> WorkDirFacts:
+    """Ask the host about a work dir. Values that are not well-formed are replaced by defaults."""
+    result = host.run(["sh", "-c", scripts.read_program("survey.sh"), "survey.sh", work_dir])
     facts: dict[str, str] = {}
     rows = result.out.split(b"\0")
     large: list[str] = []
@@ -204,40 +210,45 @@ def _collect_work_dir_facts(host: Host, work: str) -> WorkDirFacts:
 
 
 def _build_find_prunes(name: str, facts: WorkDirFacts) -> list[str]:
-    """Words for find that leave out ignored directories and packs. Only so many: what comes all the same is dropped here."""
+    """Return arguments for find that skip ignored directories and shared packs.
+
+    Their length is limited. Ignored files that are copied nevertheless are deleted here.
+    """
     paths = [f"work/{name}/.git/objects/pack/{pack}.*" for pack in facts.packs]
-    left = _MAX_PRUNE_CHARS
+    remaining = _MAX_PRUNE_CHARS
     for path in facts.ignored:
-        left -= 2 * len(path) if path.endswith("/") else 0
-        if path.endswith("/") and left > 0:
+        remaining -= 2 * len(path) if path.endswith("/") else 0
+        if path.endswith("/") and remaining > 0:
             paths.append(f"work/{name}/{path.rstrip('/')}".translate(worktree_state.FIND_ESCAPES))
     return [word for path in paths for word in ("-path", path, "-prune", "-o")]
 
 
-def _delete_ignored(work: str, names: list[str]) -> None:
-    """Take away what git on the host ignores, and directories that held nothing else; never through a link."""
-    real = os.path.realpath(work)
+def _delete_ignored(work_dir: str, names: list[str]) -> None:
+    """Delete what git on the host ignores, and directories that become empty. Never follow a link."""
+    real = os.path.realpath(work_dir)
     for name in names:
-        path = os.path.join(work, os.path.normpath(name))
-        above = os.path.dirname(path)
+        path = os.path.join(work_dir, os.path.normpath(name))
+        parent = os.path.dirname(path)
         if os.path.isabs(name) or ".." in name.split("/") or name == ".":
             continue
-        if os.path.realpath(above) != os.path.normpath(os.path.join(real, os.path.relpath(above, work))):
+        if os.path.realpath(parent) != os.path.normpath(os.path.join(real, os.path.relpath(parent, work_dir))):
             continue
         try:
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
             elif os.path.lexists(path):
                 os.unlink(path)
-            while above != work and not os.listdir(above):
-                os.rmdir(above)
-                above = os.path.dirname(above)
-        except OSError:  # in a directory that is read-only; then it is kept
+            while parent != work_dir and not os.listdir(parent):
+                os.rmdir(parent)
+                parent = os.path.dirname(parent)
+        except OSError:  # The file is in a read-only directory and stays.
             continue
 
 
-def _fetch_files(host: Host, agent_id: str, name: str, apart: str, words: list[str], stage: StagingHome) -> None:
-    """One tar stream into the stage, checked before anything is taken out of it."""
+def _fetch_files(
+    host: Host, agent_id: str, name: str, gathered_ref: str, find_prunes: list[str], staging_home: StagingHome
+) -> None:
+    """Copy files from the host as one tar stream, and check the archive before unpacking it."""
     argv = [
         "sh",
         "-c",
@@ -246,10 +257,10 @@ def _fetch_files(host: Host, agent_id: str, name: str, apart: str, words: list[s
         host.home.root,
         agent_id,
         name,
-        apart,
-        *words,
+        gathered_ref,
+        *find_prunes,
     ]
-    path = os.path.join(stage.root, "stream.tar")
+    path = os.path.join(staging_home.root, "stream.tar")
     for attempt in range(MAX_READ_ATTEMPTS):
         result = host_stream.receive_to_file(host, argv, path)
         if b"find: failed" in result.err:
@@ -264,11 +275,11 @@ def _fetch_files(host: Host, agent_id: str, name: str, apart: str, words: list[s
         if not result.code or attempt == MAX_READ_ATTEMPTS - 1:
             tar.check_read_result(result, f"{host.home.root} on {host.name}")
             break
-    found = tar.check_archive(path, only=(f"agents/{agent_id}", *([f"work/{name}"] if name else [])))
-    tar.unpack(stage.host, path, stage.root, "--no-same-owner", "--delay-directory-restore")
+    members = tar.check_archive(path, only=(f"agents/{agent_id}", *([f"work/{name}"] if name else [])))
+    tar.unpack(staging_home.host, path, staging_home.root, "--no-same-owner", "--delay-directory-restore")
     os.unlink(path)
-    _check_tree(stage.root, agent_id)
-    if found.get(f"agents/{agent_id}") != "dir" or found.get(f"work/{name}", "dir") != "dir":
+    _check_tree(staging_home.root, agent_id)
+    if members.get(f"agents/{agent_id}") != "dir" or members.get(f"work/{name}", "dir") != "dir":
         raise MngrError(
             f"{agent_id} is not what it should be on {host.name}: a link stands in its place",
             "look at it there",
@@ -276,7 +287,7 @@ def _fetch_files(host: Host, agent_id: str, name: str, apart: str, words: list[s
 
 
 def _check_tree(root: str, agent_id: str) -> None:
-    """Nothing but directories, files, links and pipes came; what stands at the top of the agent's own is no link."""
+    """Raise MngrError if a device or socket was copied. Delete links and pipes at the top of the agent's directory."""
     for top, folders, files in os.walk(root):
         for name in (*folders, *files):
             mode = os.lstat(os.path.join(top, name)).st_mode
@@ -290,21 +301,23 @@ def _check_tree(root: str, agent_id: str) -> None:
         path = os.path.join(own, name)
         mode = os.lstat(path).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-            os.unlink(path)  # we read and write files there by name
+            os.unlink(path)  # mngr opens files in this directory by name, and must not follow a link.
 
 
-def _is_self_contained(place: str) -> bool:
-    """Whether a git directory is all there is of it: git would follow no link, and no word of it, to anywhere else."""
-    outside = ("commondir", "objects/info/alternates", "objects/info/http-alternates", "config.worktree")
-    return _has_only_regular_files(place) and not any(os.path.exists(os.path.join(place, name)) for name in outside)
+def _is_self_contained(git_dir: str) -> bool:
+    """True when git would follow no link or path in this git dir to anything outside of it."""
+    external_files = ("commondir", "objects/info/alternates", "objects/info/http-alternates", "config.worktree")
+    return _has_only_regular_files(git_dir) and not any(
+        os.path.exists(os.path.join(git_dir, name)) for name in external_files
+    )
 
 
-def _has_only_regular_files(place: str) -> bool:
-    """Whether a git directory holds only files and directories; hooks, which never run here, may be anything."""
-    if os.path.islink(place) or not os.path.isdir(place):
+def _has_only_regular_files(git_dir: str) -> bool:
+    """True when a git dir holds only files and directories. Hooks never run here, so they do not count."""
+    if os.path.islink(git_dir) or not os.path.isdir(git_dir):
         return False
-    for top, folders, files in os.walk(place):
-        if top == place and "hooks" in folders:
+    for top, folders, files in os.walk(git_dir):
+        if top == git_dir and "hooks" in folders:
             folders.remove("hooks")
         for name in (*folders, *files):
             mode = os.lstat(os.path.join(top, name)).st_mode
@@ -313,33 +326,38 @@ def _has_only_regular_files(place: str) -> bool:
     return True
 
 
-def _build_own_repository(ctx: Context, stage: StagingHome, agent_id: str, work: str) -> str:
-    """A repository of its own from what `gather.sh` brought of one that shares or borrows objects; where that was."""
-    local, place = ctx.local_host, os.path.join(work, ".git")
-    extra = os.path.join(stage.host.home.agent_dir(agent_id), _GATHERED_DIR)
-    came = os.path.join(extra, "git")
-    if not _has_only_regular_files(extra) or (not os.path.isdir(came) and not _has_only_regular_files(place)):
+def _build_own_repository(ctx: Context, staging_home: StagingHome, agent_id: str, work_dir: str) -> str:
+    """Turn the files that `gather.sh` collected into an independent repository for the work dir.
+
+    Return the path of the original git dir on the host.
+    """
+    local, git_dir = ctx.local_host, os.path.join(work_dir, ".git")
+    gathered_dir = os.path.join(staging_home.host.home.agent_dir(agent_id), _GATHERED_DIR)
+    gathered_git_dir = os.path.join(gathered_dir, "git")
+    if not _has_only_regular_files(gathered_dir) or (
+        not os.path.isdir(gathered_git_dir) and not _has_only_regular_files(git_dir)
+    ):
         return ""
-    if os.path.isdir(came):
-        os.unlink(place)
-        os.rename(came, place)
+    if os.path.isdir(gathered_git_dir):
+        os.unlink(git_dir)
+        os.rename(gathered_git_dir, git_dir)
     for name in ("commondir", "gitdir", "locked", "config.worktree", "objects/info/alternates"):
-        if os.path.exists(os.path.join(place, name)):
-            os.unlink(os.path.join(place, name))
+        if os.path.exists(os.path.join(git_dir, name)):
+            os.unlink(os.path.join(git_dir, name))
     for name in ("objects/pack", "refs"):
-        os.makedirs(os.path.join(place, name), exist_ok=True)
-    with open(os.path.join(extra, "refs"), encoding="utf-8", errors="surrogateescape") as file:
+        os.makedirs(os.path.join(git_dir, name), exist_ok=True)
+    with open(os.path.join(gathered_dir, "refs"), encoding="utf-8", errors="surrogateescape") as file:
         rows = sorted({row for row in file.read().split("\n") if row}, key=lambda row: row.partition(" ")[2])
     text = "".join(f"{row}\n" for row in rows)
-    local.write(os.path.join(place, "packed-refs"), text.encode("utf-8", "surrogateescape"), 0o644)
-    if not os.path.exists(os.path.join(place, "config")):
-        is_long = bool(rows) and len(rows[0].partition(" ")[0]) == 64
-        config = _GIT_CONFIG.format(version=int(is_long), more=_SHA256_CONFIG if is_long else "")
-        local.write(os.path.join(place, "config"), config.encode(), 0o644)
+    local.write(os.path.join(git_dir, "packed-refs"), text.encode("utf-8", "surrogateescape"), 0o644)
+    if not os.path.exists(os.path.join(git_dir, "config")):
+        is_sha256 = bool(rows) and len(rows[0].partition(" ")[0]) == 64
+        config = _GIT_CONFIG.format(version=int(is_sha256), more=_SHA256_CONFIG if is_sha256 else "")
+        local.write(os.path.join(git_dir, "config"), config.encode(), 0o644)
     line = 'exec git --git-dir="$1" index-pack --stdin <"$2"'
-    made = local.run(["sh", "-c", line, "index", place, os.path.join(extra, "pack")])
-    if made.code:
-        raise MngrError(f"what came of the repository cannot be read: {made.error_line}", "try again")
-    was = local.read(os.path.join(extra, "dir")).decode("utf-8", "surrogateescape")
-    remove_tree(local, extra)
-    return was
+    result = local.run(["sh", "-c", line, "index", git_dir, os.path.join(gathered_dir, "pack")])
+    if result.code:
+        raise MngrError(f"what came of the repository cannot be read: {result.error_line}", "try again")
+    original_git_dir = local.read(os.path.join(gathered_dir, "dir")).decode("utf-8", "surrogateescape")
+    remove_tree(local, gathered_dir)
+    return original_git_dir

@@ -1,4 +1,4 @@
-"""An agent that was made here, sent to its host in one stream: all of it arrives, or nothing."""
+"""Sends an agent that was built locally to its host in one stream, either completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from mngr.host import scripts
 from mngr.host.protocol import Host
 
 _WORK_DIR_NAME, _COMPLETE_MARKER = "landing", "complete"
-UPLOAD_NAMES = (_WORK_DIR_NAME, _COMPLETE_MARKER)  # in an agent's directory, while it is on its way
+UPLOAD_NAMES = (_WORK_DIR_NAME, _COMPLETE_MARKER)  # in an agent's directory during the upload
 
 
-def get_upload_work_dir(build: Host, record: AgentRecord) -> str:
-    """Where its work dir is made."""
-    return os.path.join(build.home.agent_dir(record.id), _WORK_DIR_NAME)
+def get_upload_work_dir(build_host: Host, record: AgentRecord) -> str:
+    """Return the directory in which mngr builds the agent's work dir."""
+    return os.path.join(build_host.home.agent_dir(record.id), _WORK_DIR_NAME)
 
 
 class SourceObjectsMissing(MngrError):
-    """The copy of the source on the host does not have all that the agent's repository needs."""
+    """The copy of the source on the host lacks objects that the agent's repository needs."""
 
 
-def upload_agent(build: Host, host: Host, record: AgentRecord, near: str = "") -> None:
-    """Send the agent's files and work dir into the directory that is reserved for it; raises MngrError, Unreachable.
+def upload_agent(build_host: Host, host: Host, record: AgentRecord, source_copy: str = "") -> None:
+    """Send the agent's files and work dir to the directory that is reserved for it on the host.
 
-    With `near` the repository borrows objects here, and is made whole there from that one. Lacking.
+    `source_copy` is a repository on the host from which the agent's repository gets the objects that it borrows here.
+    Raise SourceObjectsMissing if that repository lacks any of them, MngrError or Unreachable if the upload fails.
     """
-    directory, work = build.home.agent_dir(record.id), get_upload_work_dir(build, record)
+    directory, work_dir = build_host.home.agent_dir(record.id), get_upload_work_dir(build_host, record)
     mode = "0"
     if record.transfer != "none":
-        bits = stat.S_IMODE(os.stat(work).st_mode)
-        os.chmod(work, bits | 0o700)  # or it cannot be moved into its place
-        mode = f"{bits:o}"
-    build.write(os.path.join(build.home.root, _COMPLETE_MARKER), b"")
-    # Plain tar there knows long names of this format only.
+        permissions = stat.S_IMODE(os.stat(work_dir).st_mode)
+        os.chmod(work_dir, permissions | 0o700)  # Without these permissions the host could not move it.
+        mode = f"{permissions:o}"
+    build_host.write(os.path.join(build_host.home.root, _COMPLETE_MARKER), b"")
+    # A minimal tar on the host may support long names only in this format.
     argv = [
         "tar",
         "--format=gnu",
@@ -48,24 +49,27 @@ def upload_agent(build: Host, host: Host, record: AgentRecord, near: str = "") -
         "-",
         ".",
     ]
-    argv += ["-C", build.home.root, _COMPLETE_MARKER]
-    pack = build.stream(argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=shell.DEVNULL)
-    words = [
+    argv += ["-C", build_host.home.root, _COMPLETE_MARKER]
+    sender = build_host.stream(argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=shell.DEVNULL)
+    script_args = [
         host.home.root,
         record.id,
         os.path.basename(record.work_dir) if record.transfer != "none" else "",
         mode,
-        near,
+        source_copy,
     ]
-    result = host_stream.send_from_process(host, ["sh", "-c", scripts.read_program("land.sh"), "land.sh", *words], pack)
+    result = host_stream.send_from_process(
+        host, ["sh", "-c", scripts.read_program("land.sh"), "land.sh", *script_args], sender
+    )
     if result.code == 9:
         raise SourceObjectsMissing(result.error_line)
     if result.code == 8:
         raise MngrError(f"{record.work_dir} on {host.name} is somebody else's by now", "try again")
-    if result.code or pack.returncode not in (
+    # -13 is SIGPIPE: the receiver need not read the padding at the end of the archive.
+    if result.code or sender.returncode not in (
         0,
         -13,
-    ):  # at the end of an archive nobody reads what fills its last block
+    ):
         raise MngrError(
             f"{record.name} could not be sent to {host.name}: {result.error_line}",
             "check space and permissions there",

@@ -1,4 +1,4 @@
-"""What of a work tree git alone would not bring back, read without changing or converting a byte."""
+"""Reads what git alone could not restore of a work tree, without changing or converting any file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATUS_OPTIONS = (
     "--no-renames",
     "--ignore-submodules=dirty",
 )
-# Directories that are empty or have an odd mode, files of an odd mode, named pipes, and git's own names below the top.
+# Finds empty directories, unusual modes, named pipes, nested .git entries and .gitattributes files.
 _FIND_ODD_FILES = """\
 cd "$1" || exit
 shift
@@ -29,27 +29,27 @@ printf '%s\\0' "$u"
 LC_ALL=C exec find . "$@" -name .git -prune -print0 -o \\( -type d \\( -empty -o ! -perm "$x" \\) -o -type f ! -perm "$f" ! -perm "$x" \\
     -o -type p -o -name .gitattributes \\) -print0
 """
-FIND_ESCAPES = {ord(char): "\\" + char for char in "\\*?["}  # for find, whose paths are patterns
+FIND_ESCAPES = {ord(char): "\\" + char for char in "\\*?["}  # because find reads paths as patterns
 _CONVERTING_ATTRIBUTES = ("filter", "ident", "working-tree-encoding")
 _HEX_DIGITS = frozenset(b"0123456789abcdef")
 _UNSCANNED_DIRS = ("objects", "hooks", "info", "modules", "worktrees", "lfs")
-_MODES_WITHOUT_BLOB = ("000000", "160000")  # nothing there, a submodule
+_MODES_WITHOUT_BLOB = ("000000", "160000")  # a missing file, a submodule
 
 
 class WorkTreeState(Struct):
-    """A work tree as it stands."""
+    """What must be saved of a work tree besides its commits."""
 
-    files: list[str]  # paths to archive
+    files: list[str]  # paths for the archive
     missing: list[str]  # in the index, not in the work tree
     dirty: list[str]  # staged, changed or untracked
     blobs: list[str]  # objects that only the index holds
-    needs_index: bool  # the index is not simply HEAD's tree
+    needs_index: bool  # the index differs from HEAD's tree
     umask: str
     ignored_bytes: int
 
 
 class _StatusRows(Struct):
-    """What `git status` said."""
+    """The paths in the output of `git status`, by what they mean for saving."""
 
     changed: list[str] = []
     missing: list[str] = []
@@ -59,37 +59,40 @@ class _StatusRows(Struct):
     blobs: list[str] = []
 
 
-def read_git_settings(host: Host, work: str) -> dict[str, str]:
-    """The user's settings that decide what is ignored and what is converted."""
-    asked = git.run(host, work, "config", "-z", "--get-regexp", r"^core\.(excludesfile|attributesfile|autocrlf)$")
-    rows = (row.partition("\n") for row in asked.out.decode("utf-8", "surrogateescape").split("\0") if row)
+def read_git_settings(host: Host, work_dir: str) -> dict[str, str]:
+    """Return the git settings that decide which files are ignored or converted."""
+    result = git.run(host, work_dir, "config", "-z", "--get-regexp", r"^core\.(excludesfile|attributesfile|autocrlf)$")
+    rows = (row.partition("\n") for row in result.out.decode("utf-8", "surrogateescape").split("\0") if row)
     return {key.lower(): value for key, _, value in rows}
 
 
 def read_work_tree_state(
-    host: Host, raw: str, work: str, place: WorkTreeRepo, config: dict[str, str], umask: str | None = None
+    host: Host, raw: str, work_dir: str, repo: WorkTreeRepo, config: dict[str, str], umask: str | None = None
 ) -> WorkTreeState:
-    """Look at the whole work tree once; `umask` is that of its host, where that is another."""
+    """Return the state of the whole work tree. `umask` is given for a copy, and is that of its original host."""
     is_copy = umask is not None
-    rows = _parse_status(raw_git.run_checked(host, raw, work, "status", *_STATUS_OPTIONS))
-    index = raw_git.list_index_rows(host, raw, work)
+    rows = _parse_status(raw_git.run_checked(host, raw, work_dir, "status", *_STATUS_OPTIONS))
+    index = raw_git.list_index_rows(host, raw, work_dir)
     special = raw_git.parse_index_rows([row for row in index if not row.startswith((b"H 100", b"H 120"))])
-    umask, odd = _list_odd_files(host, work, rows.ignored, umask)
+    umask, odd_files = _list_odd_files(host, work_dir, rows.ignored, umask)
     flagged = [path for tag, mode, path in special if tag not in "HM" and mode != "160000"]
-    repos = {name[:-5] for name in odd if name.endswith("/.git")}
-    whole = {path.rstrip("/") for path in rows.untracked if path.endswith("/")}
-    whole |= {path for _, mode, path in special if mode == "160000" and path in repos}
-    whole |= {f"{name}/.git" for name in repos if not _is_below(name, whole)}
+    repos = {name[:-5] for name in odd_files if name.endswith("/.git")}
+    whole_dirs = {path.rstrip("/") for path in rows.untracked if path.endswith("/")}
+    whole_dirs |= {path for _, mode, path in special if mode == "160000" and path in repos}
+    whole_dirs |= {f"{name}/.git" for name in repos if not _is_below(name, whole_dirs)}
     files = dict.fromkeys([*rows.changed, *(path for path in rows.untracked if not path.endswith("/"))])
-    files.update(dict.fromkeys(name for name in odd if not name.endswith("/.git")))
-    files.update(dict.fromkeys(path for path in flagged if os.path.lexists(os.path.join(work, path))))
-    if not is_copy and _can_convert_files(place, config, odd):  # of a copy git believes no file to be unchanged
+    files.update(dict.fromkeys(name for name in odd_files if not name.endswith("/.git")))
+    files.update(dict.fromkeys(path for path in flagged if os.path.lexists(os.path.join(work_dir, path))))
+    # In a copy git takes no file as unchanged, so it has listed all converted files already.
+    if not is_copy and _can_convert_files(repo, config, odd_files):
         known = {*files, *rows.missing}
         plain = [
-            p for tag, mode, p in raw_git.parse_index_rows(index) if tag == "H" and mode[:3] == "100" and p not in known
+            path
+            for tag, mode, path in raw_git.parse_index_rows(index)
+            if tag == "H" and mode[:3] == "100" and path not in known
         ]
-        files.update(dict.fromkeys(_list_converted_files(host, work, plain)))
-    files.update(dict.fromkeys(tar.list_tree(host, work, sorted(whole))))
+        files.update(dict.fromkeys(_list_converted_files(host, work_dir, plain)))
+    files.update(dict.fromkeys(tar.list_tree(host, work_dir, sorted(whole_dirs))))
     return WorkTreeState(
         files=list(files),
         missing=rows.missing,
@@ -97,12 +100,12 @@ def read_work_tree_state(
         blobs=rows.blobs,
         needs_index=bool(rows.staged or flagged),
         umask=umask,
-        ignored_bytes=_compute_disk_usage(host, work, rows.ignored),
+        ignored_bytes=_compute_disk_usage(host, work_dir, rows.ignored),
     )
 
 
 def _parse_status(out: bytes) -> _StatusRows:
-    """`git status --porcelain=v2 -z` by what it means for saving."""
+    """Parse the output of `git status --porcelain=v2 -z`."""
     rows = _StatusRows(changed=[], missing=[], staged=[], untracked=[], ignored=[], blobs=[])
     for row in out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         kind, _, rest = row.partition(" ")
@@ -111,92 +114,100 @@ def _parse_status(out: bytes) -> _StatusRows:
         elif kind == "!":
             rows.ignored.append(rest)
         elif kind == "1":
-            xy, _, _, in_index, in_work, _, oid, path = rest.split(" ", 7)
+            xy, _, _, index_mode, work_mode, _, oid, path = rest.split(" ", 7)
             if xy[0] != "." or xy[1] == "A":
                 rows.staged.append(path)
-                if in_index not in _MODES_WITHOUT_BLOB:
+                if index_mode not in _MODES_WITHOUT_BLOB:
                     rows.blobs.append(oid)
             if xy[1] == "D":
                 rows.missing.append(path)
-            elif xy[1] != "." and in_work != "160000":
+            elif xy[1] != "." and work_mode != "160000":
                 rows.changed.append(path)
         elif kind == "u":
-            part = rest.split(" ", 9)
-            rows.staged.append(part[9])
-            rows.blobs.extend(o for o, m in zip(part[6:9], part[2:5], strict=True) if m not in _MODES_WITHOUT_BLOB)
-            (rows.missing if part[5] == "000000" else rows.changed).append(part[9])
+            fields = rest.split(" ", 9)
+            rows.staged.append(fields[9])
+            rows.blobs.extend(
+                blob for blob, mode in zip(fields[6:9], fields[2:5], strict=True) if mode not in _MODES_WITHOUT_BLOB
+            )
+            (rows.missing if fields[5] == "000000" else rows.changed).append(fields[9])
     return rows
 
 
-def _list_odd_files(host: Host, work: str, ignored: list[str], umask: str | None) -> tuple[str, list[str]]:
-    """The umask, and what `git status` says nothing of; not below what is ignored."""
+def _list_odd_files(host: Host, work_dir: str, ignored: list[str], umask: str | None) -> tuple[str, list[str]]:
+    """Return the umask, and paths that `git status` does not report. Ignored directories are skipped."""
     prunes = ["./.git", *("./" + path.rstrip("/") for path in ignored if path.endswith("/"))][:500]
     words = [word for path in prunes for word in ("-path", path.translate(FIND_ESCAPES), "-prune", "-o")]
-    begin = f"umask {umask}\n" if umask else ""
-    result = host.run(["sh", "-c", begin + _FIND_ODD_FILES, "find", work, *words])
-    tar.check_read_result(result, work)
-    umask, *found = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
-    left_out = set(ignored)
-    below = {path.rstrip("/") for path in ignored if path.endswith("/")}
-    names = (name.removeprefix("./") for name in found)
-    return umask, [name for name in names if name not in left_out and not _is_below(name, below)]
+    prefix = f"umask {umask}\n" if umask else ""
+    result = host.run(["sh", "-c", prefix + _FIND_ODD_FILES, "find", work_dir, *words])
+    tar.check_read_result(result, work_dir)
+    umask, *paths = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    excluded = set(ignored)
+    ignored_dirs = {path.rstrip("/") for path in ignored if path.endswith("/")}
+    names = (name.removeprefix("./") for name in paths)
+    return umask, [name for name in names if name not in excluded and not _is_below(name, ignored_dirs)]
 
 
-def _is_below(name: str, places: set[str]) -> bool:
-    """Whether `name` is one of these directories or in one."""
+def _is_below(name: str, directories: set[str]) -> bool:
+    """True when the path is one of these directories or inside one."""
     while name:
-        if name in places:
+        if name in directories:
             return True
         name = os.path.dirname(name)
     return False
 
 
-def _can_convert_files(place: WorkTreeRepo, config: dict[str, str], odd: list[str]) -> bool:
-    """Whether any rule could make a file differ from what git holds."""
+def _can_convert_files(repo: WorkTreeRepo, config: dict[str, str], odd_files: list[str]) -> bool:
+    """True when a setting or attribute could make a file differ from git's copy of it."""
     if config.get("core.autocrlf", "false").lower() in ("true", "input", "1", "yes", "on"):
         return True
-    if "core.attributesfile" in config or any(name.rpartition("/")[2] == ".gitattributes" for name in odd):
+    if "core.attributesfile" in config or any(name.rpartition("/")[2] == ".gitattributes" for name in odd_files):
         return True
-    user = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    places = (os.path.join(place.common_dir, "info"), os.path.join(user, "git"))
-    return any(os.path.exists(os.path.join(p, "attributes")) for p in places) or os.path.exists("/etc/gitattributes")
+    user_config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    directories = (os.path.join(repo.common_dir, "info"), os.path.join(user_config, "git"))
+    return any(os.path.exists(os.path.join(directory, "attributes")) for directory in directories) or os.path.exists(
+        "/etc/gitattributes"
+    )
 
 
-def _list_converted_files(host: Host, work: str, names: list[str]) -> list[str]:
-    """Files that may differ from what git holds although it calls them unchanged: a filter's, or with CR in them."""
+def _list_converted_files(host: Host, work_dir: str, names: list[str]) -> list[str]:
+    """Return unchanged files that may differ from git's copy: those with a filter, or that contain CR."""
     if not names:
         return []
     listed = "\0".join(names).encode("utf-8", "surrogateescape")
     words = ("-c", "core.fsmonitor=false", "check-attr", "-z", "--stdin", *_CONVERTING_ATTRIBUTES)
-    asked = git.run(host, work, *words, stdin=listed)
-    if asked.code:
-        raise MngrError(f"git check-attr failed in {work}: {asked.error_line}", "mend its .gitattributes")
-    told = asked.out.decode("utf-8", "surrogateescape").split("\0")
-    found = [path for path, value in zip(told[0::3], told[2::3], strict=False) if value not in ("unspecified", "unset")]
+    result = git.run(host, work_dir, *words, stdin=listed)
+    if result.code:
+        raise MngrError(f"git check-attr failed in {work_dir}: {result.error_line}", "mend its .gitattributes")
+    fields = result.out.decode("utf-8", "surrogateescape").split("\0")
+    filtered = [
+        path for path, value in zip(fields[0::3], fields[2::3], strict=False) if value not in ("unspecified", "unset")
+    ]
     line = 'cd "$1" && LC_ALL=C exec xargs -0 grep -lsF --null -e "$2" --'
-    with_cr = host.run(["sh", "-c", line, "grep", work, "\r"], stdin=b"\0".join(b"./" + n for n in listed.split(b"\0")))
+    with_cr = host.run(
+        ["sh", "-c", line, "grep", work_dir, "\r"], stdin=b"\0".join(b"./" + name for name in listed.split(b"\0"))
+    )
     return [
-        *found,
-        *(n.removeprefix("./") for n in with_cr.out.decode("utf-8", "surrogateescape").split("\0") if n),
+        *filtered,
+        *(name.removeprefix("./") for name in with_cr.out.decode("utf-8", "surrogateescape").split("\0") if name),
     ]
 
 
-def _compute_disk_usage(host: Host, work: str, names: list[str]) -> int:
-    """What these take on disk."""
+def _compute_disk_usage(host: Host, work_dir: str, names: list[str]) -> int:
+    """Return the disk usage of these paths in bytes."""
     if not names:
         return 0
     listed = "\0".join(f"./{name}" for name in names).encode("utf-8", "surrogateescape")
     line = "cd \"$1\" && xargs -0 du -sk -- 2>/dev/null | awk '/^[0-9]+\\t/ { n += $1 } END { print n * 1024 }'"
-    said = host.run(["sh", "-c", line, "du", work], stdin=listed).text
-    return int(float(said)) if said else 0
+    total = host.run(["sh", "-c", line, "du", work_dir], stdin=listed).text
+    return int(float(total)) if total else 0
 
 
-def list_mentioned_objects(git_dir: str | None, form: str) -> list[str]:
-    """Objects that reflogs, an unfinished merge or rebase and the like speak of."""
+def list_mentioned_objects(git_dir: str | None, object_format: str) -> list[str]:
+    """Return the ids of objects that reflogs, an unfinished merge or rebase and similar files mention."""
     if git_dir is None:
         return []
-    size = 40 if form == "sha1" else 64
-    found: dict[bytes, None] = {}
+    size = 40 if object_format == "sha1" else 64
+    object_ids: dict[bytes, None] = {}
     for top, folders, files in os.walk(git_dir):
         if top == git_dir:
             folders[:] = [name for name in folders if name not in _UNSCANNED_DIRS]
@@ -204,12 +215,12 @@ def list_mentioned_objects(git_dir: str | None, form: str) -> list[str]:
             path = os.path.join(top, name)
             is_log = path.startswith(os.path.join(git_dir, "logs", ""))
             if name == "index" or not os.path.isfile(path) or os.path.islink(path):
-                continue  # a pipe would never end
+                continue  # Reading a pipe would never end.
             if os.path.getsize(path) > 4096 and not is_log:
                 continue
             with open(path, "rb") as file:
                 words = (word for line in file for word in line[: 2 * size + 1].split()[:2])
-                found.update(
+                object_ids.update(
                     dict.fromkeys(word for word in words if len(word) == size and _HEX_DIGITS.issuperset(word))
                 )
-    return [oid.decode() for oid in found if oid.strip(b"0")]
+    return [oid.decode() for oid in object_ids if oid.strip(b"0")]

@@ -1,4 +1,4 @@
-"""Commits and files between an agent and the user: pull, push, copies, all checked on arrival.
+"""Transfers commits and files between an agent and the user, and checks everything that arrives.
 
 Start with `pull.py`.
 """

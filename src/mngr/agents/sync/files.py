@@ -1,4 +1,4 @@
-"""Files between an agent's host and here, as a tar stream. What comes from an agent is checked, never trusted."""
+"""Copies files between an agent's host and this machine as a tar stream. Files from an agent are checked first."""
 
 from __future__ import annotations
 
@@ -18,107 +18,108 @@ from mngr.host import scripts
 from mngr.host.protocol import Host
 
 MAX_DEPTH = 100
-# What tar says of files that change or go while it reads them, as a running agent's do.
+# Messages of tar about files that change or disappear during the read, as with a running agent.
 _CHANGED_FILE_MESSAGES = ("changed as we read it", "removed before we read it", "Exiting with failure status")
-# Letters that some file systems do not see.
+# Characters that some file systems ignore in names.
 _IGNORED_CHARS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
 
-def receive_files(host: Host, source: str, names: list[str], target: str, most: TransferLimits | None = None) -> int:
-    """Copy what an agent has under `source` into the directory `target`, without `.git`; how many files came.
+def receive_files(host: Host, source: str, names: list[str], target: str, limits: TransferLimits | None = None) -> int:
+    """Copy an agent's files under `source` into the directory `target`, without `.git`, and return their number.
 
-    Raises NotFound for a name that is not there, TimedOut, Unreachable.
+    Raise NotFound for a name that does not exist, TimedOut or Unreachable when the transfer fails.
     """
-    most = most or TransferLimits()
+    limits = limits or TransferLimits()
     count, damage = 0, None
-    with tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as stderr:
         argv = ["sh", "-c", scripts.read_program("pack.sh"), "pack.sh", source, *names]
-        pack = host.stream(argv, stdout=shell.PIPE, stderr=complaints)
-        assert pack.stdout is not None
-        _enlarge_pipe(pack.stdout)
+        sender = host.stream(argv, stdout=shell.PIPE, stderr=stderr)
+        assert sender.stdout is not None
+        _enlarge_pipe(sender.stdout)
         try:
-            with pack.stdout:
-                for archive, member in _iter_members(pack.stdout, most):
+            with sender.stdout:
+                for archive, member in _iter_members(sender.stdout, limits):
                     count += _extract(archive, member, target)
-                _read_to_end(pack.stdout)
+                _read_to_end(sender.stdout)
         except tarfile.TarError as error:
-            damage = error  # why, tar itself says below
+            damage = error  # tar's own message on stderr is more precise, see below.
         except BaseException:
-            pack.kill()
+            sender.kill()
             raise
         finally:
-            shell.wait_process(pack)
-        code, said = _parse_exit(host, complaints)
+            shell.wait_process(sender)
+        code, lines = _parse_exit(host, stderr)
     if code == 4:
         raise NotFound(f"there is no {names[0]!r} in {source}")
-    bad = [line for line in said if not any(words in line for words in _CHANGED_FILE_MESSAGES)]
+    problems = [line for line in lines if not any(words in line for words in _CHANGED_FILE_MESSAGES)]
     if damage and code == 0 and not host.is_local:
         raise Unreachable(f"{host.name}: the connection was lost: {damage}", "try again")
-    if damage or (code and (bad or not said)):
-        why = (bad or ["it is gone" if code == 3 else str(damage)])[0]
-        raise MngrError(f"cannot copy from {source}: {why}", "try again")
+    if damage or (code and (problems or not lines)):
+        reason = (problems or ["it is gone" if code == 3 else str(damage)])[0]
+        raise MngrError(f"cannot copy from {source}: {reason}", "try again")
     return count
 
 
 def _read_to_end(stream: IO[bytes]) -> None:
-    """Read what follows the end of an archive: who cannot write it may not come to say how it ended."""
+    """Read what follows the end of the archive, so that the sender can finish and report its exit code."""
     for _ in range(16):
         if not stream.read(1 << 16):
             return
 
 
-def _parse_exit(host: Host, complaints: IO[bytes]) -> tuple[int, list[str]]:
-    """How a program there ended, and what it said before; Unreachable when it did not come to its end."""
-    complaints.seek(0)
-    said, found, code = complaints.read().decode("utf-8", "replace").rpartition("\nmngr ended ")
-    if found and names.is_number(code):
-        return int(code), said.strip().splitlines()
+def _parse_exit(host: Host, stderr: IO[bytes]) -> tuple[int, list[str]]:
+    """Return the exit code and stderr lines of a program on the host. Raise Unreachable if it did not finish."""
+    stderr.seek(0)
+    text, separator, code = stderr.read().decode("utf-8", "replace").rpartition("\nmngr ended ")
+    if separator and names.is_number(code):
+        return int(code), text.strip().splitlines()
     if host.is_local:
         raise MngrError("the copy was interrupted", "try again")
-    why = (code.strip().splitlines() or ["the connection ended"])[-1]
-    raise Unreachable(f"{host.name}: {why}", "try again")
+    reason = (code.strip().splitlines() or ["the connection ended"])[-1]
+    raise Unreachable(f"{host.name}: {reason}", "try again")
 
 
-def _iter_members(stream: IO[bytes], most: TransferLimits) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """The entries of an archive, as long as they keep to the limits."""
+def _iter_members(stream: IO[bytes], limits: TransferLimits) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """Yield the entries of an archive. Raise MngrError when they exceed the limits."""
     total = count = 0
-    ration = LimitedReader(stream, most.seconds)
+    reader = LimitedReader(stream, limits.seconds)
     try:
-        with tarfile.TarFile(fileobj=ration) as archive:  # type: ignore[arg-type]
+        with tarfile.TarFile(fileobj=reader) as archive:  # type: ignore[arg-type]
             while (member := archive.next()) is not None:
-                archive.members = []  # type: ignore[attr-defined]  # or it would remember them all
+                archive.members = []  # type: ignore[attr-defined]  # The archive would keep all entries in memory.
                 total, count = total + member.size, count + 1
-                if not 0 <= member.size <= most.file_bytes:
-                    what = f"{member.name!r} has {format_size(member.size)}"
-                    raise _make_limit_error(what, "max_file_bytes", most.file_bytes)
-                if total > most.bytes:
-                    raise _make_limit_error("there is more", "max_bytes", most.bytes)
-                if count > most.files:
-                    raise _make_limit_error("there is more", "max_files", most.files)
-                ration.max_position += member.size + 16 * 1024
+                if not 0 <= member.size <= limits.file_bytes:
+                    problem = f"{member.name!r} has {format_size(member.size)}"
+                    raise _make_limit_error(problem, "max_file_bytes", limits.file_bytes)
+                if total > limits.bytes:
+                    raise _make_limit_error("there is more", "max_bytes", limits.bytes)
+                if count > limits.files:
+                    raise _make_limit_error("there is more", "max_files", limits.files)
+                reader.max_position += member.size + 16 * 1024
                 yield archive, member
-            if ration.last_read != bytes(512):  # an empty block is the end
+            if reader.last_read != bytes(512):  # An empty block marks the end of the archive.
                 raise tarfile.ReadError("not all of it came")
-            while ration.read(CHUNK_BYTES):  # tar fills its last record, and fails where nobody reads that
+            while reader.read(CHUNK_BYTES):  # tar pads its last record, and fails if the padding is not read.
                 pass
     except (ValueError, LookupError, ArithmeticError, RecursionError) as error:
         raise tarfile.ReadError(str(error)) from None
 
 
-def _make_limit_error(what: str, setting: str, most: int) -> MngrError:
-    limit = f"{most} files" if setting == "max_files" else format_size(most)
+def _make_limit_error(problem: str, setting: str, maximum: int) -> MngrError:
+    """Return the error for a transfer that exceeds the limit of this setting."""
+    limit = f"{maximum} files" if setting == "max_files" else format_size(maximum)
     return MngrError(
-        f"refused: {what}, and at most {limit} may come from an agent",
+        f"refused: {problem}, and at most {limit} may come from an agent",
         f"to take it, raise the limit: -S pull.{setting}=N",
     )
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> int:
-    """One entry, written through no link; what could leave the target is refused. How many files it is."""
+    """Write one entry without following links, and return how many files it adds. Refuse a path outside the target."""
     name = os.path.normpath(member.name)
     parts = name.split("/")
     if name == "." or any(map(is_git_dir_name, parts)):
-        return 0  # the directory itself; or what git here would obey
+        return 0  # This is the directory itself, or a file that git on this machine would obey.
     if name.startswith("/") or ".." in parts or len(parts) > MAX_DEPTH:
         raise _make_refusal_error(member, "its path is absolute, leaves the directory or is too deep")
     try:
@@ -143,17 +144,18 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> 
 
 
 def is_git_dir_name(name: str) -> bool:
-    """Whether some file system would take a name for `.git`."""
-    seen = name if name.isascii() else name.translate(_IGNORED_CHARS)
-    return seen.lower().rstrip(" .") in (".git", "git~1")
+    """True when some file system would treat the name as `.git`."""
+    visible = name if name.isascii() else name.translate(_IGNORED_CHARS)
+    return visible.lower().rstrip(" .") in (".git", "git~1")
 
 
-def _make_refusal_error(member: tarfile.TarInfo, why: str) -> MngrError:
-    return MngrError(f"refused: {member.name!r} of the agent: {why}", "have it taken away: mngr exec NAME -- rm …")
+def _make_refusal_error(member: tarfile.TarInfo, reason: str) -> MngrError:
+    """Return the error for an entry that mngr refuses to write."""
+    return MngrError(f"refused: {member.name!r} of the agent: {reason}", "have it taken away: mngr exec NAME -- rm …")
 
 
 def _make_parent_dirs(target: str, parts: list[str]) -> None:
-    """The directories on the way; a link or file of an earlier time makes room for a directory."""
+    """Create these directories below `target`, replacing links and files that have their names."""
     os.makedirs(target, exist_ok=True)
     for end in range(1, len(parts) + 1):
         path = os.path.join(target, *parts[:end])
@@ -164,125 +166,135 @@ def _make_parent_dirs(target: str, parts: list[str]) -> None:
 
 
 def is_link_inside(parts: list[str], link: str) -> bool:
-    """Whether a link leads down, after at most as many steps up as the directory it is in is deep."""
+    """True when a link cannot lead outside: all its `..` come first, and are fewer than the parts of its path."""
     steps = link.split("/")
-    ups = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
+    ups = next((index for index, step in enumerate(steps) if step != ".."), len(steps))
     return not link.startswith("/") and ".." not in steps[ups:] and ups < len(parts)
 
 
 def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, path: str) -> None:
-    """Beside it first, so that what is there stays whole until all of the new has come."""
+    """Write a file under a temporary name and rename it, so that an existing file stays complete until then."""
     data = archive.extractfile(member) if member.isreg() else _open_link_target(member, target)
     assert data is not None
     mode = 0o777 if member.mode & 0o100 else 0o666
-    fresh = os.path.join(os.path.dirname(path), f".mngr-{os.urandom(6).hex()}")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    temporary = os.path.join(os.path.dirname(path), f".mngr-{os.urandom(6).hex()}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with data, os.fdopen(fd, "wb") as file:
             shutil.copyfileobj(data, file, CHUNK_BYTES)
-        os.replace(fresh, path)
+        os.replace(temporary, path)
     except BaseException:
-        os.unlink(fresh)
+        os.unlink(temporary)
         raise
 
 
 def _open_link_target(member: tarfile.TarInfo, target: str) -> IO[bytes]:
-    """The file that a hard link is a second name of; it came before."""
-    first = os.path.join(target, os.path.normpath(member.linkname))
-    if not os.path.realpath(first).startswith(os.path.realpath(target) + "/") or os.path.islink(first):
+    """Open the file that a hard link refers to. It is earlier in the archive, so it exists already."""
+    original = os.path.join(target, os.path.normpath(member.linkname))
+    if not os.path.realpath(original).startswith(os.path.realpath(target) + "/") or os.path.islink(original):
         raise _make_refusal_error(member, "it is a second name of a file outside")
-    return open(first, "rb")
+    return open(original, "rb")
 
 
 def resolve_inside(work_dir: str, path: str) -> str:
-    """`path` relative to the work dir; MngrError when it leaves it."""
-    full = os.path.normpath(os.path.join(work_dir, path))
-    if full != work_dir and not full.startswith(work_dir.rstrip("/") + "/"):
+    """Return `path` relative to the work dir. Raise MngrError if it is outside."""
+    full_path = os.path.normpath(os.path.join(work_dir, path))
+    if full_path != work_dir and not full_path.startswith(work_dir.rstrip("/") + "/"):
         raise MngrError(f"{path!r} is outside the agent's work dir", "paths are relative to its work dir")
-    return os.path.relpath(full, work_dir)
+    return os.path.relpath(full_path, work_dir)
 
 
-def pull_path(host: Host, record: AgentRecord, path: str, target: str, most: TransferLimits | None = None) -> str:
-    """Copy a file or directory of the agent's here, as `cp -r` would; where it ended up."""
-    full = os.path.normpath(os.path.join(record.work_dir, resolve_inside(record.work_dir, path)))
-    base = os.path.basename(full)
-    end = os.path.join(target, base) if os.path.isdir(target) or target.endswith("/") else target
-    place = os.path.dirname(os.path.abspath(end))
-    if not os.path.isdir(place):
-        raise MngrError(f"there is no directory {place}", "make it first")
-    with tempfile.TemporaryDirectory(prefix=".mngr-", dir=place) as fresh:
+def pull_path(host: Host, record: AgentRecord, path: str, target: str, limits: TransferLimits | None = None) -> str:
+    """Copy a file or directory from the agent to this machine, as `cp -r` would, and return its new path."""
+    full_path = os.path.normpath(os.path.join(record.work_dir, resolve_inside(record.work_dir, path)))
+    base = os.path.basename(full_path)
+    final_path = os.path.join(target, base) if os.path.isdir(target) or target.endswith("/") else target
+    parent_dir = os.path.dirname(os.path.abspath(final_path))
+    if not os.path.isdir(parent_dir):
+        raise MngrError(f"there is no directory {parent_dir}", "make it first")
+    with tempfile.TemporaryDirectory(prefix=".mngr-", dir=parent_dir) as temporary_dir:
         try:
-            receive_files(host, os.path.dirname(full), [base], fresh, most)
+            receive_files(host, os.path.dirname(full_path), [base], temporary_dir, limits)
         except NotFound:
-            looked = shell.quote(os.path.dirname(path) or ".")
+            directory = shell.quote(os.path.dirname(path) or ".")
             raise NotFound(
-                f"{record.name} has no {path!r}", f"look with: mngr exec {record.name} -- ls {looked}"
+                f"{record.name} has no {path!r}", f"look with: mngr exec {record.name} -- ls {directory}"
             ) from None
-        came = os.path.join(fresh, base)
-        is_dir = os.path.isdir(came) and not os.path.islink(came)
-        if os.path.isdir(end) and not os.path.islink(end):
+        received = os.path.join(temporary_dir, base)
+        is_dir = os.path.isdir(received) and not os.path.islink(received)
+        if os.path.isdir(final_path) and not os.path.islink(final_path):
             if not is_dir:
-                raise MngrError(f"{end} is a directory", "name another target")
-            _move_contents(came, end)
-        elif is_dir and os.path.lexists(end):
-            raise MngrError(f"{end} is not a directory", "name another target")
+                raise MngrError(f"{final_path} is a directory", "name another target")
+            _move_contents(received, final_path)
+        elif is_dir and os.path.lexists(final_path):
+            raise MngrError(f"{final_path} is not a directory", "name another target")
         else:
-            os.replace(came, end)
-    return end
+            os.replace(received, final_path)
+    return final_path
 
 
 def _move_contents(source: str, target: str) -> None:
-    """Everything in one directory into another, through no link."""
+    """Move everything from one directory into another, without following links."""
     for name in os.listdir(source):
-        path, end = os.path.join(source, name), os.path.join(target, name)
-        if os.path.islink(end) or (os.path.isfile(end) and os.path.isdir(path)):
-            os.unlink(end)
-        if os.path.isdir(path) and not os.path.islink(path) and os.path.isdir(end):
-            _move_contents(path, end)
-        elif os.path.isdir(end):
-            raise MngrError(f"{end} is a directory", "name another target")
+        path, final_path = os.path.join(source, name), os.path.join(target, name)
+        if os.path.islink(final_path) or (os.path.isfile(final_path) and os.path.isdir(path)):
+            os.unlink(final_path)
+        if os.path.isdir(path) and not os.path.islink(path) and os.path.isdir(final_path):
+            _move_contents(path, final_path)
+        elif os.path.isdir(final_path):
+            raise MngrError(f"{final_path} is a directory", "name another target")
         else:
-            os.replace(path, end)
+            os.replace(path, final_path)
 
 
 def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
-    """Copy a file or directory to the agent, as `cp -r` would; where it ended up."""
+    """Copy a local file or directory to the agent, as `cp -r` would, and return its path there."""
     if not os.path.lexists(source):
         raise NotFound(f"there is no {source!r} here", "check the path")
     source = os.path.abspath(source)
     base = os.path.basename(source)
-    end = os.path.normpath(os.path.join(work_dir, resolve_inside(work_dir, path or ".")))
-    last = f".mngr-{os.urandom(6).hex()}"
-    how = "in" if path.endswith("/") or end == work_dir else "as"
-    with tempfile.TemporaryFile() as complaints:
-        argv = ["sh", "-c", scripts.read_program("unpack.sh"), "unpack.sh", work_dir, end, base, last, how]
-        unpack = host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=complaints)
-        assert unpack.stdin is not None and unpack.stdout is not None
-        _enlarge_pipe(unpack.stdin)
+    final_path = os.path.normpath(os.path.join(work_dir, resolve_inside(work_dir, path or ".")))
+    end_marker = f".mngr-{os.urandom(6).hex()}"
+    mode = "in" if path.endswith("/") or final_path == work_dir else "as"
+    with tempfile.TemporaryFile() as stderr:
+        argv = [
+            "sh",
+            "-c",
+            scripts.read_program("unpack.sh"),
+            "unpack.sh",
+            work_dir,
+            final_path,
+            base,
+            end_marker,
+            mode,
+        ]
+        receiver = host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=stderr)
+        assert receiver.stdin is not None and receiver.stdout is not None
+        _enlarge_pipe(receiver.stdin)
         try:
-            _send_archive(unpack.stdin, source, base, last)
+            _send_archive(receiver.stdin, source, base, end_marker)
         except BrokenPipeError:
-            pass  # why, is said below
+            pass  # The program's exit code and stderr tell the reason, see below.
         except OSError as error:
             raise MngrError(
                 f"cannot read {error.filename or source}: {error.strerror or error}", "nothing was copied"
             ) from None
         finally:
-            _close(unpack.stdin)
-            with unpack.stdout:
-                answer = unpack.stdout.read()
-            shell.wait_process(unpack)
-        code, said = _parse_exit(host, complaints)
+            _close(receiver.stdin)
+            with receiver.stdout:
+                answer = receiver.stdout.read()
+            shell.wait_process(receiver)
+        code, lines = _parse_exit(host, stderr)
     if code:
-        why = said[0] if said else "it cannot be written"
-        raise MngrError(f"cannot copy {source} to the agent: {why}", "check the path, space and permissions")
-    return os.path.join(end, base) if answer == b"in\n" else end
+        reason = lines[0] if lines else "it cannot be written"
+        raise MngrError(f"cannot copy {source} to the agent: {reason}", "check the path, space and permissions")
+    return os.path.join(final_path, base) if answer == b"in\n" else final_path
 
 
-def _send_archive(stream: IO[bytes], source: str, base: str, last: str) -> None:
-    """An archive with an empty file as its last: where that has come, everything has."""
+def _send_archive(stream: IO[bytes], source: str, base: str, end_marker: str) -> None:
+    """Send an archive that ends with an empty marker file. If the marker has arrived, everything has."""
 
-    def anybodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def clear_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = 0
         member.uname = member.gname = ""
         return member
@@ -295,12 +307,12 @@ def _send_archive(stream: IO[bytes], source: str, base: str, last: str) -> None:
         errors="surrogateescape",
         copybufsize=CHUNK_BYTES,
     ) as archive:
-        archive.add(source, arcname=base, filter=anybodys)
-        archive.addfile(tarfile.TarInfo(last))
+        archive.add(source, arcname=base, filter=clear_owner)
+        archive.addfile(tarfile.TarInfo(end_marker))
 
 
 class _WriteOnlyStream:
-    """A file that is only written."""
+    """The part of a file object that tarfile needs for writing."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.write = stream.write
@@ -310,7 +322,7 @@ class _WriteOnlyStream:
 
 
 def _enlarge_pipe(pipe: IO[bytes]) -> None:
-    """Let more be under way at a time, where the system can: half as many changes between processes."""
+    """Enlarge the pipe's buffer if the system allows it, which halves the switches between processes."""
     try:
         fcntl.fcntl(pipe.fileno(), getattr(fcntl, "F_SETPIPE_SZ", -1), 1 << 20)
     except OSError:
@@ -318,6 +330,7 @@ def _enlarge_pipe(pipe: IO[bytes]) -> None:
 
 
 def _close(stream: IO[bytes]) -> None:
+    """Close the stream, even if its reader is gone."""
     try:
         stream.close()
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""`push`: merge this branch into an agent's branch, in its work dir."""
+"""`push`: merges the user's current branch into an agent's branch, in the agent's work dir."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mngr.host import git, scripts, store
 from mngr.host.protocol import Host
 
 PUSH_TIMEOUT = 3600.0  # seconds
-_PUSHED_REF = "refs/mngr/pushed"  # merge.sh takes it away again
+_PUSHED_REF = "refs/mngr/pushed"  # merge.sh deletes it
 _SENT_COMMIT_REF = "refs/mngr/given"
 _PUSH_FLAGS = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed")
 
 
 class PushResult(Struct):
-    """What the agent's branch has now."""
+    """The state of the agent's branch after a push."""
 
     id: str
     name: str
@@ -31,9 +31,9 @@ class PushResult(Struct):
 
 
 def push_branch(ctx: Context, name: str, *, stash: bool = False) -> PushResult:
-    """Fast-forward where possible, else a merge commit; a conflict is undone."""
-    seen = find.observe_agent(ctx, name)
-    host, record = seen.host, get_record(seen)
+    """Fast-forward the agent's branch if possible, else create a merge commit. Undo the merge on a conflict."""
+    observed = find.observe_agent(ctx, name)
+    host, record = observed.host, get_record(observed)
     if record.transfer not in ("worktree", "mirror"):
         raise MngrError(
             f"{record.name} has no repository of its own ({record.transfer})",
@@ -45,29 +45,32 @@ def push_branch(ctx: Context, name: str, *, stash: bool = False) -> PushResult:
             f"{ctx.cwd} is not in a git repository with commits",
             "go to the repository whose work shall be pushed",
         )
-    there = bubblewrap.open_sandboxed_host(host, record)
-    if record.transfer == "mirror" or not there.is_local:
-        _push_commit(ctx.local_host, there, repo.root, repo.head, record)
+    sandboxed_host = bubblewrap.open_sandboxed_host(host, record)
+    if record.transfer == "mirror" or not sandboxed_host.is_local:
+        _push_commit(ctx.local_host, sandboxed_host, repo.root, repo.head, record)
     message = f"Merge {repo.branch or repo.head[:12]} into {record.branch}"
     argv = ["sh", "-c", scripts.read_program("merge.sh"), "merge.sh"]
     argv += ["own" if record.transfer == "mirror" else "shared", record.work_dir, record.branch or ""]
-    result = there.run([*argv, repo.head, "stash" if stash else "keep", message], timeout=PUSH_TIMEOUT)
+    result = sandboxed_host.run([*argv, repo.head, "stash" if stash else "keep", message], timeout=PUSH_TIMEOUT)
     if result.code:
-        raise _make_merge_error(record, result, is_live=seen.state.state in LIVE_STATES)
+        raise _make_merge_error(record, result, is_live=observed.state.state in LIVE_STATES)
     how, _, commit = result.text.partition(" ")
     store.add_event(host, record.id, "pushed", commit=repo.head, how=how)
     return PushResult(id=record.id, name=record.name, branch=record.branch, commit=commit, how=how)
 
 
 def send_commit(ctx: Context, name: str, repo: str, commit: str) -> None:
-    """Bring a commit of a repository here into an agent's own, where nothing is changed by it; the next one takes its place."""
-    seen = find.observe_agent(ctx, name)
-    record = get_record(seen)
+    """Send a local commit to an agent's own repository, without changing its branches or files.
+
+    The next commit that is sent replaces it.
+    """
+    observed = find.observe_agent(ctx, name)
+    record = get_record(observed)
     if record.transfer != "mirror":
         raise MngrError(f"{record.name} has no repository of its own ({record.transfer})")
     _push_commit(
         ctx.local_host,
-        bubblewrap.open_sandboxed_host(seen.host, record),
+        bubblewrap.open_sandboxed_host(observed.host, record),
         repo,
         commit,
         record,
@@ -75,15 +78,19 @@ def send_commit(ctx: Context, name: str, repo: str, commit: str) -> None:
     )
 
 
-def _push_commit(local: Host, there: Host, repo: str, commit: str, record: AgentRecord, ref: str = _PUSHED_REF) -> None:
-    """The commits under a name that goes again; hooks of the repository do not run."""
-    way = git.build_remote_args(there, record.work_dir, "receive-pack", git.build_guarded_git(record.work_dir))
-    argv = ["git", "-C", repo, *git.ALLOW_EXT_PROTOCOL, "push", *_PUSH_FLAGS, *way, f"+{commit}:{ref}"]
+def _push_commit(
+    local: Host, sandboxed_host: Host, repo: str, commit: str, record: AgentRecord, ref: str = _PUSHED_REF
+) -> None:
+    """Push a commit to a temporary ref of the agent's repository. No hooks of the local repository run."""
+    remote_args = git.build_remote_args(
+        sandboxed_host, record.work_dir, "receive-pack", git.build_guarded_git(record.work_dir)
+    )
+    argv = ["git", "-C", repo, *git.ALLOW_EXT_PROTOCOL, "push", *_PUSH_FLAGS, *remote_args, f"+{commit}:{ref}"]
     result = local.run(argv, timeout=PUSH_TIMEOUT)
     if result.code == 0:
         return
-    check_connection(there, result)
-    if not there.has_path(record.work_dir):
+    check_connection(sandboxed_host, result)
+    if not sandboxed_host.has_path(record.work_dir):
         raise make_missing_work_dir_error(record)
     raise MngrError(
         f"the commits could not be sent: {git.describe_failure(result)}", git.suggest_hint(result.error_line)
@@ -91,8 +98,8 @@ def _push_commit(local: Host, there: Host, repo: str, commit: str, record: Agent
 
 
 def _make_merge_error(record: AgentRecord, result: ProcessResult, *, is_live: bool) -> MngrError:
-    """Why merge.sh did not merge; nothing was changed then."""
-    name, where = record.name, result.text.split("\n")
+    """Return the error for the exit code of merge.sh, which has changed nothing."""
+    name, paths = record.name, result.text.split("\n")
     if result.code == 9:
         return make_missing_work_dir_error(record)
     if result.code == 7:
@@ -100,12 +107,12 @@ def _make_merge_error(record: AgentRecord, result: ProcessResult, *, is_live: bo
     if result.code == 6:
         return MngrError(f"{name} works in another repository: {record.source}", "go there and push from there")
     if result.code == 5:
-        return MngrError(f"{name} has uncommitted changes: {where[0]}", "let it commit them, or use --stash")
+        return MngrError(f"{name} has uncommitted changes: {paths[0]}", "let it commit them, or use --stash")
     if result.code == 4:
-        here = f"merge its work here (mngr pull {name}, then git merge {record.branch}) and push again"
+        manual_hint = f"merge its work here (mngr pull {name}, then git merge {record.branch}) and push again"
         return MngrError(
-            f"the work conflicts with that of {name} in {', '.join(where)}; undone",
-            f"tell the agent to merge it: mngr message {name} -m …; or {here}" if is_live else here,
+            f"the work conflicts with that of {name} in {', '.join(paths)}; undone",
+            f"tell the agent to merge it: mngr message {name} -m …; or {manual_hint}" if is_live else manual_hint,
         )
     if result.code == 3:
         return MngrError(
@@ -114,7 +121,7 @@ def _make_merge_error(record: AgentRecord, result: ProcessResult, *, is_live: bo
         )
     if result.code == 2:
         return MngrError(
-            f"{name} has a repository inside its own, {where[0]}, which --stash does not touch",
+            f"{name} has a repository inside its own, {paths[0]}, which --stash does not touch",
             "let it commit its changes, then push again",
         )
     return MngrError(f"merging failed: {result.error_line}", f"look: mngr exec {name} -- git status")

@@ -1,4 +1,7 @@
-"""Where commits of an agent's wait until they are checked: a repository of ours, beside the objects that they shall join."""
+"""The quarantine: a temporary repository in which mngr checks an agent's commits before it takes them.
+
+It lies inside the object directory of the repository that will get the commits.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,20 @@ from mngr.host import git
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
 
-# Nothing the other repository says may run here, and every object is checked.
+# With these options the agent's repository cannot run anything here, and git checks every object.
 SAFE_GIT_OPTIONS = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "fetch.fsckObjects=true",
     "-c", "transfer.fsckObjects=true", "-c", "submodule.recurse=false", "-c", "fetch.unpackLimit=1",
     "-c", "fetch.uriProtocols=", "-c", "transfer.bundleURI=false",
 )  # fmt: skip
-# A repository made from a shallow one is shallow too.
+# A mirror of a shallow repository is shallow too.
 _FETCH_OPTIONS = (
     "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--update-shallow",
 )  # fmt: skip
-# One pack comes, so the largest file is all of it; what a delta of it makes is in memory. No signal leaves a core.
+# The fetch writes one pack, so the file size limit covers all of it. Deltas expand in memory, so data size is limited
+# too. A signal must not leave a core file.
 _RUN_WITH_LIMITS = 'ulimit -c 0; ulimit -f "$1" || :; ulimit -d "$2" 2>/dev/null || :; shift 2; exec "$@"'
-# Every object that came is looked at once; trees in which a link could be, in full.
+# Checks the size of each received object once, and lists all new links if any tree may contain one.
 _CHECK_OBJECTS = """
 cd "$1" || exit
 { git show-index <"$2.idx" || echo failed; } | cut -d' ' -f2 |
@@ -44,56 +48,59 @@ git rev-list "$4" --not --alternate-refs |
 """
 MAX_LINKS = 10_000
 _INCOMING_REF = "refs/mngr/incoming"
-_QUARANTINE_PREFIX = "tmp_objdir-mngr-"  # as git calls such a place, so that `git prune` takes away what a crash left
-_MIN_LIMIT_BYTES = 64 * 1024  # bytes: git writes more than the objects
-_MIN_PACK_OBJECTS = 100  # objects that git would not keep as a pack
+_QUARANTINE_PREFIX = "tmp_objdir-mngr-"  # git's own prefix, so that `git prune` deletes it after a crash
+_MIN_LIMIT_BYTES = 64 * 1024  # git writes more than just the objects
+_MIN_PACK_OBJECTS = 100  # git unpacks fewer objects than this
 
 
 class CommitsRefused(MngrError):
-    """What a repository sends cannot be taken."""
+    """mngr refuses the commits of a repository."""
 
-    def __init__(self, why: str, hint: str = "nothing was changed here") -> None:
-        super().__init__(why, hint)
+    def __init__(self, reason: str, hint: str = "nothing was changed here") -> None:
+        super().__init__(reason, hint)
 
 
-def fetch_checked_branch(local: Host, repo: Repo, there: Host, path: str, branch: str, limits: TransferLimits) -> str:
-    """The commit of a branch there, checked, and with all that it needs in our repository; raises Refused, Unreachable."""
-    place = _make_quarantine(repo)
+def fetch_checked_branch(local: Host, repo: Repo, remote: Host, path: str, branch: str, limits: TransferLimits) -> str:
+    """Fetch a branch of an agent's repository into `repo` through the quarantine, and return its commit.
+
+    Raise CommitsRefused when a check fails, or Unreachable.
+    """
+    quarantine_dir = _make_quarantine(repo)
     try:
-        fetch_with_limits(local, place, there, path, f"+refs/heads/{branch}:{_INCOMING_REF}", limits=limits)
-        commit = git.find_commit(local, place, _INCOMING_REF)
+        fetch_with_limits(local, quarantine_dir, remote, path, f"+refs/heads/{branch}:{_INCOMING_REF}", limits=limits)
+        commit = git.find_commit(local, quarantine_dir, _INCOMING_REF)
         if commit is None:
             raise CommitsRefused(f"{branch!r} is not a commit")
-        pack = _find_pack(place)
+        pack = _find_pack(quarantine_dir)
         if pack is not None:
-            _check_pack(local, place, pack, limits)
-            _import_objects(local, repo, place, pack)
+            _check_pack(local, quarantine_dir, pack, limits)
+            _import_objects(local, repo, quarantine_dir, pack)
         return commit
     finally:
-        local.run(["rm", "-rf", "--", place])
+        local.run(["rm", "-rf", "--", quarantine_dir])
 
 
-def fetch_with_limits(local: Host, place: str, there: Host, path: str, *specs: str, limits: TransferLimits) -> None:
-    """Fetch into a repository of ours under limits, every object checked; nothing the other side says is run.
+def fetch_with_limits(local: Host, git_dir: str, remote: Host, path: str, *specs: str, limits: TransferLimits) -> None:
+    """Fetch into a local repository with limits on size and time. git checks every object.
 
-    Raises Refused, TimedOut, Unreachable.
+    Nothing in the remote repository can run a program here. Raise CommitsRefused, TimedOut or Unreachable.
     """
-    way = git.build_remote_args(there, path, "upload-pack", git.build_guarded_git(path))
+    remote_args = git.build_remote_args(remote, path, "upload-pack", git.build_guarded_git(path))
     argv = [
         "git",
         "-C",
-        place,
+        git_dir,
         *SAFE_GIT_OPTIONS,
         *git.ALLOW_EXT_PROTOCOL,
         "fetch",
         *_FETCH_OPTIONS,
-        *way,
+        *remote_args,
         *specs,
     ]
-    most = max(limits.bytes, _MIN_LIMIT_BYTES)
-    numbers = [str(most // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
+    max_bytes = max(limits.bytes, _MIN_LIMIT_BYTES)
+    ulimits = [str(max_bytes // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
     try:
-        result = local.run(["sh", "-c", _RUN_WITH_LIMITS, "fetch", *numbers, *argv], timeout=limits.seconds)
+        result = local.run(["sh", "-c", _RUN_WITH_LIMITS, "fetch", *ulimits, *argv], timeout=limits.seconds)
     except TimedOut:
         raise TimedOut(
             f"the commits did not come within {clock.format_age(limits.seconds)}; nothing was changed here",
@@ -101,23 +108,24 @@ def fetch_with_limits(local: Host, place: str, there: Host, path: str, *specs: s
         ) from None
     if result.code == 0:
         return
-    if _remove_partial_packs(place) > most - 512:
+    if _remove_partial_packs(git_dir) > max_bytes - 512:
         raise _make_limit_error(limits)
-    check_connection(there, result)
-    why = git.describe_failure(result)
-    raise CommitsRefused(why, git.suggest_hint(why)) if "No space left" in why else CommitsRefused(why)
+    check_connection(remote, result)
+    reason = git.describe_failure(result)
+    raise CommitsRefused(reason, git.suggest_hint(reason)) if "No space left" in reason else CommitsRefused(reason)
 
 
 def _make_limit_error(limits: TransferLimits) -> CommitsRefused:
+    """Return the error for commits that exceed the size limit."""
     return CommitsRefused(
         f"it has more than {transfer_limits.format_size(limits.bytes)} of new objects",
         "nothing was changed here; to take more, raise the limit: -S pull.max_bytes=N",
     )
 
 
-def _remove_partial_packs(place: str) -> int:
-    """Take away what an interrupted fetch has left; how large it was."""
-    folder, size = os.path.join(place, "objects", "pack"), 0
+def _remove_partial_packs(git_dir: str) -> int:
+    """Delete what an interrupted fetch left, and return the size of its largest file."""
+    folder, size = os.path.join(git_dir, "objects", "pack"), 0
     for name in os.listdir(folder):
         if name.startswith("tmp_"):
             path = os.path.join(folder, name)
@@ -126,56 +134,59 @@ def _remove_partial_packs(place: str) -> int:
     return size
 
 
-def check_connection(there: Host, result: ProcessResult) -> None:
-    """Unreachable when a fetch or push failed because the host did not answer to the end."""
-    if there.is_local:
+def check_connection(remote: Host, result: ProcessResult) -> None:
+    """Raise Unreachable when a fetch or push failed because the connection to the host was lost."""
+    if remote.is_local:
         return
-    there.run(["true"], timeout=30)  # raises what is wrong now
+    remote.run(["true"], timeout=30)  # This raises Unreachable if the host does not answer now.
     if git.is_connection_lost(result):
-        raise Unreachable(f"{there.name}: the connection was lost: {git.describe_failure(result)}", "try again")
+        raise Unreachable(f"{remote.name}: the connection was lost: {git.describe_failure(result)}", "try again")
 
 
 def _make_quarantine(repo: Repo) -> str:
-    """An empty repository that sees the objects of another."""
+    """Create an empty repository that can read the objects of `repo`, and return its path."""
     objects = os.path.join(repo.common_dir, "objects")
-    place = os.path.join(objects, f"{_QUARANTINE_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
-    text = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+    quarantine_dir = os.path.join(objects, f"{_QUARANTINE_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    config = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
     if repo.head is not None and len(repo.head) == 64:
-        text = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
+        config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
     try:
         for name in ("objects/info", "objects/pack", "refs"):
-            os.makedirs(os.path.join(place, name), mode=0o700)
-        for name, words in (
+            os.makedirs(os.path.join(quarantine_dir, name), mode=0o700)
+        for name, content in (
             ("HEAD", "ref: refs/heads/none\n"),
-            ("config", text),
+            ("config", config),
             ("objects/info/alternates", f"{objects}\n"),
         ):
-            with open(os.path.join(place, name), "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(words)
+            with open(os.path.join(quarantine_dir, name), "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(content)
         shallow = os.path.join(repo.common_dir, "shallow")
         if os.path.exists(shallow):
             with (
-                open(shallow, encoding="ascii") as here,
-                open(os.path.join(place, "shallow"), "w", encoding="ascii") as there,
+                open(shallow, encoding="ascii") as source_file,
+                open(os.path.join(quarantine_dir, "shallow"), "w", encoding="ascii") as target_file,
             ):
-                there.write(here.read())
+                target_file.write(source_file.read())
     except OSError as error:
         raise MngrError(f"cannot write to {repo.common_dir}: {error.strerror}", "check space and permissions") from None
-    return place
+    return quarantine_dir
 
 
-def _find_pack(place: str) -> str | None:
-    """What came, without its ending; None when everything was here."""
-    folder = os.path.join(place, "objects", "pack")
-    found = [name.removesuffix(".idx") for name in os.listdir(folder) if name.endswith(".idx")]
-    return os.path.join(folder, found[0]) if found else None
+def _find_pack(quarantine_dir: str) -> str | None:
+    """Return the path of the received pack without its suffix, or None if all objects were here already."""
+    folder = os.path.join(quarantine_dir, "objects", "pack")
+    packs = [name.removesuffix(".idx") for name in os.listdir(folder) if name.endswith(".idx")]
+    return os.path.join(folder, packs[0]) if packs else None
 
 
-def _check_pack(local: Host, place: str, pack: str, limits: TransferLimits) -> None:
-    """What git's own check does not look at: how large files are, and where links lead. Raises Refused."""
+def _check_pack(local: Host, quarantine_dir: str, pack: str, limits: TransferLimits) -> None:
+    """Check what git itself does not check: the size of files and the targets of links.
+
+    Raise CommitsRefused when a check fails.
+    """
     if os.path.getsize(pack + ".pack") > limits.bytes:
         raise _make_limit_error(limits)
-    argv = ["sh", "-c", _CHECK_OBJECTS, "check", place, pack, str(limits.file_bytes), _INCOMING_REF]
+    argv = ["sh", "-c", _CHECK_OBJECTS, "check", quarantine_dir, pack, str(limits.file_bytes), _INCOMING_REF]
     try:
         result = local.run(argv, timeout=limits.seconds)
     except TimedOut:
@@ -185,29 +196,29 @@ def _check_pack(local: Host, place: str, pack: str, limits: TransferLimits) -> N
     links: list[tuple[str, str]] = []
     for row in result.text.split("\n"):
         if row.startswith("large "):
-            _, bytes_, path = row.split(" ", 2)
-            most = transfer_limits.format_size(limits.file_bytes)
+            _, size, path = row.split(" ", 2)
+            maximum = transfer_limits.format_size(limits.file_bytes)
             raise CommitsRefused(
-                f"{repr(path) if path else 'an object of it'} has {transfer_limits.format_size(int(bytes_))}, and the most that a file may have is {most}",
-                f"nothing was changed here; to take it: -S pull.max_file_bytes={bytes_}",
+                f"{repr(path) if path else 'an object of it'} has {transfer_limits.format_size(int(size))}, and the most that a file may have is {maximum}",
+                f"nothing was changed here; to take it: -S pull.max_file_bytes={size}",
             )
         modes, _, path = row.partition("\t")
         links += [(path, modes.split(" ")[-2])] if path else []
     if links:
-        _check_links(local, place, links)
+        _check_links(local, quarantine_dir, links)
 
 
-def _check_links(local: Host, place: str, links: list[tuple[str, str]]) -> None:
-    """Links that are new may lead nowhere but to files of the same tree."""
+def _check_links(local: Host, quarantine_dir: str, links: list[tuple[str, str]]) -> None:
+    """Raise CommitsRefused unless all new links lead to files of the same tree."""
     if len(links) > MAX_LINKS:
         raise CommitsRefused(f"more than {MAX_LINKS} links are new")
-    asked = "".join(f"{oid}\n" for _, oid in links).encode()
-    sizes = git.run_checked(local, place, "cat-file", "--batch-check=%(objectsize)", stdin=asked).split()
+    object_ids = "".join(f"{oid}\n" for _, oid in links).encode()
+    sizes = git.run_checked(local, quarantine_dir, "cat-file", "--batch-check=%(objectsize)", stdin=object_ids).split()
     if max(map(int, sizes)) > 4096:
         raise CommitsRefused("a link is longer than any path can be")
-    left = git.run(local, place, "cat-file", "--batch=", stdin=asked).out[1:]
+    remaining = git.run(local, quarantine_dir, "cat-file", "--batch=", stdin=object_ids).out[1:]
     for (path, _), length in zip(links, map(int, sizes), strict=True):
-        target, left = left[:length].decode("utf-8", "surrogateescape"), left[length + 2 :]
+        target, remaining = remaining[:length].decode("utf-8", "surrogateescape"), remaining[length + 2 :]
         into_git = ".git" in (part.lower() for part in target.split("/"))
         if into_git or not files.is_link_inside(path.split("/"), target):
             raise CommitsRefused(
@@ -216,12 +227,12 @@ def _check_links(local: Host, place: str, links: list[tuple[str, str]]) -> None:
             )
 
 
-def _import_objects(local: Host, repo: Repo, place: str, pack: str) -> None:
-    """The objects into our repository, as git itself would keep them."""
+def _import_objects(local: Host, repo: Repo, quarantine_dir: str, pack: str) -> None:
+    """Move the checked objects into `repo`, in the form in which git itself would store them."""
     with open(pack + ".pack", "rb") as file:
         count = int.from_bytes(file.read(12)[8:], "big")
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
-        if os.path.exists(os.path.join(place, "shallow")):
+        if os.path.exists(os.path.join(quarantine_dir, "shallow")):
             flags = [flag for flag in _FETCH_OPTIONS if flag != "--quiet"]
             git.run_checked(
                 local,
@@ -232,7 +243,7 @@ def _import_objects(local: Host, repo: Repo, place: str, pack: str) -> None:
                 "--quiet",
                 *flags,
                 "--",
-                place,
+                quarantine_dir,
                 _INCOMING_REF,
             )
         elif count < _MIN_PACK_OBJECTS:
@@ -243,6 +254,6 @@ def _import_objects(local: Host, repo: Repo, place: str, pack: str) -> None:
         else:
             folder = os.path.join(repo.common_dir, "objects", "pack")
             os.makedirs(folder, exist_ok=True)
-            for ending in (".pack", ".rev", ".idx"):  # git looks for the last
-                if os.path.exists(pack + ending):
-                    os.replace(pack + ending, os.path.join(folder, os.path.basename(pack) + ending))
+            for suffix in (".pack", ".rev", ".idx"):  # git uses a pack once its .idx exists, so that comes last.
+                if os.path.exists(pack + suffix):
+                    os.replace(pack + suffix, os.path.join(folder, os.path.basename(pack) + suffix))

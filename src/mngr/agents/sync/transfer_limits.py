@@ -1,4 +1,4 @@
-"""How much may come from an agent, and a stream that gives no more."""
+"""Limits on the size and duration of transfers from an agent, and a reader that enforces them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 18
 
 
 class TransferLimits(Struct):
-    """How much may come from an agent at once."""
+    """The limits of one transfer from an agent."""
 
     bytes: int = DEFAULTS["pull"]["max_bytes"]
     file_bytes: int = DEFAULTS["pull"]["max_file_bytes"]
@@ -25,7 +25,7 @@ class TransferLimits(Struct):
 
 
 def get_limits(settings: Settings) -> TransferLimits:
-    """As the user has set them."""
+    """Return the limits from the user's settings."""
     return TransferLimits(
         bytes=settings.get("pull.max_bytes"),
         file_bytes=settings.get("pull.max_file_bytes"),
@@ -34,9 +34,9 @@ def get_limits(settings: Settings) -> TransferLimits:
     )
 
 
-def format_size(count: int) -> str:
-    """A number of bytes as people write it."""
-    number, unit = float(count), "bytes"
+def format_size(size: int) -> str:
+    """Return a number of bytes as text with a unit, such as `1.5 MB`."""
+    number, unit = float(size), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
         if number < 1000:
             break
@@ -45,7 +45,10 @@ def format_size(count: int) -> str:
 
 
 class LimitedReader:
-    """A file that is read once: for so long, and no more than its files need, so that no header fills our memory."""
+    """Reads a tar stream once, with a deadline and a maximum position.
+
+    The position limit keeps a forged header from filling the memory.
+    """
 
     def __init__(self, stream: IO[bytes], seconds: float) -> None:
         self._fd = stream.fileno()
@@ -55,34 +58,36 @@ class LimitedReader:
         self._deadline = time.monotonic() + seconds
         self._held = b""
         self._at = 0
-        self.last_read = b""  # what was read last
+        self.last_read = b""
         self.max_position = 4 * 1024 * 1024
 
     def read(self, count: int) -> bytes:
-        """As many bytes, or less at the end."""
+        """Return `count` bytes, or fewer at the end of the stream."""
         if self._at + count > self.max_position:
             raise MngrError("refused: the archive that came is not one that tar makes", "look at the host")
         parts, self._held = [self._held[:count]], self._held[count:]
-        need = count - len(parts[0])
-        while need > 0:
+        missing = count - len(parts[0])
+        while missing > 0:
             if not self._poll.poll(max(0.0, self._deadline - time.monotonic()) * 1000):
-                said = f"the files did not come within {clock.format_age(self._seconds)}"
-                raise TimedOut(said, "copy less at once")
-            data = os.read(self._fd, max(need, 1 << 16))
+                message = f"the files did not come within {clock.format_age(self._seconds)}"
+                raise TimedOut(message, "copy less at once")
+            data = os.read(self._fd, max(missing, 1 << 16))
             if not data:
                 break
-            parts.append(data[:need])
-            self._held = data[need:]
-            need -= len(parts[-1])
+            parts.append(data[:missing])
+            self._held = data[missing:]
+            missing -= len(parts[-1])
         self.last_read = b"".join(parts)
         self._at += len(self.last_read)
         return self.last_read
 
     def tell(self) -> int:
+        """Return the current position."""
         return self._at
 
-    def seek(self, to: int) -> None:
-        if to < self._at:
+    def seek(self, position: int) -> None:
+        """Skip forward to a position. Raise ValueError for a position that was passed already."""
+        if position < self._at:
             raise ValueError("it leads backwards")
-        while self._at < to and self.read(min(to - self._at, CHUNK_BYTES)):
+        while self._at < position and self.read(min(position - self._at, CHUNK_BYTES)):
             pass

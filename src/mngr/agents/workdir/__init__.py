@@ -1,4 +1,4 @@
-"""An agent's own copy of the project: where it comes from, how it is made, set up and removed.
+"""An agent's own copy of the project: its source, and how mngr creates, sets up and removes the copy.
 
 Start with `source.py` and `transfer.py`.
 """

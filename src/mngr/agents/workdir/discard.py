@@ -1,4 +1,4 @@
-"""Take everything of an agent away. Used where making one failed and after a destroyed one was saved."""
+"""Deletes everything of an agent without saving it, for example after a create that failed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-# A directory in there may be one that not even its owner may enter.
+# The tree may contain directories that even their owner has no permission to enter.
 REMOVE_TREE = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
-RESTORING_FILE = "restoring"  # names the branches that a restore under way has made, and where they stand
+RESTORING_FILE = "restoring"  # lists the branches that an unfinished restore has created, with their commits
 
 
 def discard_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
-    """Session, work dir, branch if nothing is on it, files, name; each step may be repeated."""
+    """Delete the agent's session, work dir, files and name, and its branch if that holds no new commits.
+
+    Each step can be repeated.
+    """
     end_processes(host, [record.id], grace=0.5, reason="discarded")
-    # A name that is another's, or a work dir that is another's by now: what is there is not this agent's.
-    # On another host the agent may be known here by no name: another client's.
-    is_mine = not host.is_local or store.find_id(ctx.home, record.name) == record.id
-    if is_mine and not is_work_dir_reused(host, record):
-        made = _find_restored_branches(host, record)
-        remove_work_dir(host, record if made is None else record.replace(branch_is_new=False), undo=True)
-        for branch, oid in made or ():  # they came out of a saved directory, which still has them
+    # If the name or the work dir belongs to another agent by now, the files there are not this agent's.
+    # An agent on a remote host may belong to another client, so its name need not be known here.
+    owns_name = not host.is_local or store.find_id(ctx.home, record.name) == record.id
+    if owns_name and not is_work_dir_reused(host, record):
+        restored_branches = _find_restored_branches(host, record)
+        remove_work_dir(host, record if restored_branches is None else record.replace(branch_is_new=False), undo=True)
+        for branch, oid in restored_branches or ():  # The saved directory still has these branches.
             git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
     host.run(["sh", "-c", REMOVE_TREE, "rm", host.home.agent_dir(record.id)])
     store.release_name_everywhere(ctx.home, host, record.name, record.id)
@@ -37,28 +40,33 @@ def discard_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
 
 
 def is_restore_unfinished(host: Host, record: AgentRecord) -> bool:
-    """Whether the agent is half made from a saved state."""
+    """True when the agent is only half restored from a saved directory."""
     return host.has_path(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE))
 
 
 def finish_restore(host: Host, record: AgentRecord) -> None:
-    """The agent is to stay: from here on nothing undoes the restore."""
+    """Mark the restore as finished, so that nothing undoes it any more."""
     host.run(["rm", "-f", "--", os.path.join(host.home.agent_dir(record.id), RESTORING_FILE)])
 
 
 def is_work_dir_reused(host: Host, record: AgentRecord) -> bool:
-    """Whether another agent has the same work dir, made after this one's was taken away; a directory of yours is for many."""
+    """True when another agent has the same work dir, created after this agent's was removed.
+
+    It is never true with transfer mode `none`, where several agents may share the user's directory.
+    """
     if record.transfer == "none":
         return False
-    wanted = f'"work_dir":{json.dumps(record.work_dir)}'.encode()
+    work_dir_json = f'"work_dir":{json.dumps(record.work_dir)}'.encode()
     if not host.is_local:
         line = 'cd "$1" && exec grep -lF -e "$2" /dev/null */agent.json'
-        found = host.run(["sh", "-c", line, "claimed", host.home.agents, wanted.decode()]).text.split("\n")
-        return any(path and path != f"{record.id}/agent.json" for path in found)
+        paths = host.run(["sh", "-c", line, "claimed", host.home.agents, work_dir_json.decode()]).text.split("\n")
+        return any(path and path != f"{record.id}/agent.json" for path in paths)
     for agent_id in os.listdir(host.home.agents):
-        if agent_id != record.id and not agent_id.startswith(store.INCOMPLETE_PREFIX):  # it has no work dir yet
+        if agent_id != record.id and not agent_id.startswith(
+            store.INCOMPLETE_PREFIX
+        ):  # An incomplete agent has no work dir yet.
             try:
-                if wanted in host.read(os.path.join(host.home.agent_dir(agent_id), "agent.json")):
+                if work_dir_json in host.read(os.path.join(host.home.agent_dir(agent_id), "agent.json")):
                     return True
             except MngrError:
                 continue
@@ -66,18 +74,18 @@ def is_work_dir_reused(host: Host, record: AgentRecord) -> bool:
 
 
 def _find_restored_branches(host: Host, record: AgentRecord) -> list[tuple[str, str]] | None:
-    """Branches that a restore under way has made, and where; None when this is no restore."""
+    """Return the branches that an unfinished restore has created, or None if this is not a restore."""
     try:
-        made = json.loads(host.read(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE)))
+        rows = json.loads(host.read(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE)))
     except NotFound:
         return None
     except ValueError:
         return []
-    return [(branch, oid) for branch, oid in made] if record.source and host.has_path(record.source) else []
+    return [(branch, oid) for branch, oid in rows] if record.source and host.has_path(record.source) else []
 
 
 def end_processes(host: Host, ids: list[str], *, grace: float, reason: str) -> None:
-    """End the sessions of these agents, all at once."""
+    """End the sessions of these agents, all at the same time."""
     socket = host.tmux_socket
     argv = [
         "sh",

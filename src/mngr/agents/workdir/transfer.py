@@ -1,4 +1,4 @@
-"""How an agent gets its own copy of the project: worktree, mirror, copy or none."""
+"""Creates and removes an agent's copy of the project: a worktree, a mirror or a copy."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class BranchTaken(MngrError):
-    """The branch is somebody else's: nothing was made, so there is nothing of ours to take away."""
+    """The branch exists already. Nothing was created, so nothing must be removed."""
 
 
 def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
-    """Add under a lock on the repository, fill outside it: parallel `git worktree add` breaks."""
+    """Create a worktree. A lock protects `git worktree add`, which fails when it runs in parallel."""
     assert record.branch is not None and record.base is not None
     if record.branch_is_new:
         words = ["--no-track", "-b", record.branch, record.work_dir, record.base]
@@ -38,7 +38,7 @@ def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
 
 
 def make_branch_taken_error(branch: str) -> BranchTaken:
-    """The error for a branch that exists."""
+    """Return the error for a branch that exists already."""
     return BranchTaken(
         f"there is already a branch {branch!r}",
         f"take it up with --branch {branch}, or name another: --branch :NEW",
@@ -46,80 +46,90 @@ def make_branch_taken_error(branch: str) -> BranchTaken:
 
 
 def _make_branch_error(record: AgentRecord, problem: str) -> MngrError:
+    """Return the error for a failed `git worktree add`, from git's message."""
     branch = record.branch or ""
     if "already exists" in problem and "branch" in problem:
         return make_branch_taken_error(branch)
     if "already checked out" in problem or "already used by worktree" in problem:
-        where = problem.rpartition(" at ")[2].strip("'")
-        return MngrError(f"the branch {branch!r} is checked out at {where}", "make a new one: --branch BASE:NEW")
+        worktree = problem.rpartition(" at ")[2].strip("'")
+        return MngrError(f"the branch {branch!r} is checked out at {worktree}", "make a new one: --branch BASE:NEW")
     if "not a valid branch name" in problem or "cannot lock ref" in problem:
         return MngrError(f"{branch!r} cannot be a branch here: {problem}", "name another: --branch :NEW")
     return MngrError(f"git worktree add failed: {problem}", git.suggest_hint(problem))
 
 
 def make_mirror(host: Host, source: ProjectSource, record: AgentRecord) -> None:
-    """An independent repository: all branches and tags, none of the hooks, settings, alternates or hard links."""
+    """Create an independent repository with all branches and tags of the source.
+
+    It has none of the source's hooks, settings, alternates or hard links.
+    """
     assert record.branch is not None and record.base is not None and source.repo is not None
-    origin, near = source.repo, source.host_copy or source.repo
-    form = source.object_format or git.get_object_format(source.host, origin)
-    who = ("config", "--local", "--null", "--get-regexp", r"^user\.(name|email)$")
-    said = git.run(source.host, origin.root, *who).text.split("\0")
-    person = [word for row in said if row for word in row.split("\n", 1)]
+    origin, nearest = source.repo, source.host_copy or source.repo
+    object_format = source.object_format or git.get_object_format(source.host, origin)
+    words = ("config", "--local", "--null", "--get-regexp", r"^user\.(name|email)$")
+    rows = git.run(source.host, origin.root, *words).text.split("\0")
+    identity = [word for row in rows if row for word in row.split("\n", 1)]
     argv = [
         "sh",
         "-c",
         scripts.read_program("mirror.sh"),
         "mirror.sh",
-        near.common_dir,
+        nearest.common_dir,
         record.work_dir,
-        form,
+        object_format,
     ]
 
-    def check(made: ProcessResult) -> None:
-        if made.code == 9:
+    def check(result: ProcessResult) -> None:
+        if result.code == 9:
             raise make_branch_taken_error(record.branch or "")
-        if made.code:
-            raise MngrError(f"the repository could not be copied: {made.error_line}", git.suggest_hint(made.error_line))
+        if result.code:
+            raise MngrError(
+                f"the repository could not be copied: {result.error_line}", git.suggest_hint(result.error_line)
+            )
 
-    argv += [record.base, record.branch, "1" if record.branch_is_new else "0", *person]
+    argv += [record.base, record.branch, "1" if record.branch_is_new else "0", *identity]
     run_deferred(host, argv, check)
 
 
 def make_copy(host: Host, source: ProjectSource, record: AgentRecord) -> None:
-    """The files as they are, without `.git` and what it ignores."""
+    """Copy the project's files as they are, without `.git` and ignored files."""
     _mkdir(host, record.work_dir)
-    top = source.root_dir
+    root_dir = source.root_dir
     if source.repo is None:
-        names = _list_entries(source.host, top, host.home.root)
+        names = _list_entries(source.host, root_dir, host.home.root)
     else:
         flags = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        found = dict.fromkeys(git.run_checked(source.host, top, *flags, by=source.git_command).split("\0"))
-        names = list_existing_files(source.host, top, [n for n in found if n and not _is_mngr_output(n)])
-    copy_files(source.host, top, names, host, record.work_dir)
+        paths = dict.fromkeys(
+            git.run_checked(source.host, root_dir, *flags, git_command=source.git_command).split("\0")
+        )
+        names = list_existing_files(
+            source.host, root_dir, [path for path in paths if path and not _is_mngr_output(path)]
+        )
+    copy_files(source.host, root_dir, names, host, record.work_dir)
 
 
 def _list_entries(host: Host, source: str, home: str) -> list[str]:
-    """Everything in a directory but git's and, if it is in there, our own home, which the copy is in."""
+    """Return everything in a directory except `.git` and mngr's home, which would contain the copy itself."""
     if not host.is_local:
         listed = host.run(["sh", "-c", 'cd -- "$1" && find . ! -name . -prune -print0', "ls", source])
         names = [name.removeprefix("./") for name in listed.text.split("\0") if name]
         return sorted(name for name in names if name != ".git" and os.path.join(source, name) != home)
-    found: list[str] = []
+    entries: list[str] = []
     for name in sorted(os.listdir(source)):
         path = os.path.join(source, name)
         if name == ".git" or path == home:
             continue
-        inside = _list_entries(host, path, home) if home.startswith(path + os.sep) else None
-        found.extend([name] if inside is None else [os.path.join(name, below) for below in inside])
-    return found
+        nested = _list_entries(host, path, home) if home.startswith(path + os.sep) else None
+        entries.extend([name] if nested is None else [os.path.join(name, entry) for entry in nested])
+    return entries
 
 
-# xargs brings the names in as many calls as they need.
+# xargs splits the names into as many calls as necessary.
 _LIST_EXISTING = """cd -- "$1" && exec xargs -0 sh -c 'for n; do if [ -e "./$n" ] || [ -L "./$n" ]; then printf "%s\\0" "$n"; fi; done' there"""
 
 
 def list_existing_files(host: Host, root: str, names: list[str]) -> list[str]:
-    """Those of these names that are in a directory, be it as a link to nowhere."""
+    """Return the names that exist in a directory. Broken links count as existing."""
     if host.is_local:
         return [name for name in names if os.path.lexists(os.path.join(root, name))]
     if not names:
@@ -129,85 +139,86 @@ def list_existing_files(host: Host, root: str, names: list[str]) -> list[str]:
 
 
 def is_submodule(source: ProjectSource, path: str) -> bool:
-    """Whether a path of the source is a repository of its own."""
+    """True when a path of the source is a repository itself."""
     return source.host.has_path(os.path.join(source.root_dir, path, ".git"))
 
 
 def copy_dirty_files(host: Host, source: ProjectSource, record: AgentRecord, rows: list[tuple[str, str]]) -> None:
-    """Staged, changed, deleted and untracked files, exactly as they stand in the source."""
-    work, top = record.work_dir, source.root_dir
-    tree = git.run(source.host, top, "write-tree", by=source.git_command)
+    """Copy staged, changed, deleted and untracked files to the work dir, exactly as they are in the source."""
+    work_dir, root_dir = record.work_dir, source.root_dir
+    tree = git.run(source.host, root_dir, "write-tree", git_command=source.git_command)
     if tree.code:
         raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
     if record.transfer == "mirror":
         spec = f"+{tree.text}:refs/mngr/index"
         if is_same_machine(source.host, host):
             flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-            git.run_checked(host, work, "-c", "protocol.version=2", "fetch", *flags, "--", top, spec)
+            git.run_checked(host, work_dir, "-c", "protocol.version=2", "fetch", *flags, "--", root_dir, spec)
         else:
             flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-signed")
             words = (
                 *git.ALLOW_EXT_PROTOCOL,
                 "push",
                 *flags,
-                *git.build_remote_args(host, work, "receive-pack"),
+                *git.build_remote_args(host, work_dir, "receive-pack"),
                 spec,
             )
-            git.run_checked(source.host, top, *words, by=source.git_command)
+            git.run_checked(source.host, root_dir, *words, git_command=source.git_command)
     paths = [path for _, path in rows]
-    has = list_existing_files(source.host, top, paths)
-    gone = dict.fromkeys(_get_highest_missing(source, path) for path in paths if path not in has)
-    remove_files(host, work, [*gone, *(path.rstrip("/") for path in has)])
-    copy_files(source.host, top, has, host, work)
-    git.run_checked(host, work, "read-tree", tree.text)
-    git.run(host, work, "update-index", "-q", "--refresh")
+    existing = list_existing_files(source.host, root_dir, paths)
+    missing = dict.fromkeys(_get_highest_missing(source, path) for path in paths if path not in existing)
+    remove_files(host, work_dir, [*missing, *(path.rstrip("/") for path in existing)])
+    copy_files(source.host, root_dir, existing, host, work_dir)
+    git.run_checked(host, work_dir, "read-tree", tree.text)
+    git.run(host, work_dir, "update-index", "-q", "--refresh")
     if record.transfer == "mirror":
-        git.run_checked(host, work, "update-ref", "-d", "refs/mngr/index")
+        git.run_checked(host, work_dir, "update-ref", "-d", "refs/mngr/index")
 
 
 def _get_highest_missing(source: ProjectSource, path: str) -> str:
-    """The highest directory of `path` that the source has no more, else `path`."""
-    while (above := os.path.dirname(path)) and not source.host.has_path(os.path.join(source.root_dir, above)):
-        path = above
+    """Return the topmost parent directory of `path` that the source lacks, or `path` itself."""
+    while (parent := os.path.dirname(path)) and not source.host.has_path(os.path.join(source.root_dir, parent)):
+        path = parent
     return path
 
 
-# busybox's tar takes names as words only, which are then as many as one command can have.
+# busybox's tar accepts names only as arguments, so their number is limited to one command line.
 _PACK_FILES = """cd -- "$1" || exit
 if tar --null -T /dev/null -cf /dev/null 2>/dev/null; then exec tar --null -T - -cf -; fi
 exec xargs -0 -x -n 100000 -s 1000000 tar -cf - --"""
 
 
 def copy_files(origin: Host, source: str, names: list[str], host: Host, target: str) -> None:
-    """Files and directories from one host to another by a tar stream, names of any kind."""
+    """Copy files and directories from one host to another through a tar stream. Names may have any characters."""
     if not names:
         return
     import tempfile
 
-    with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as listed:
+    with tempfile.TemporaryFile() as stderr, tempfile.TemporaryFile() as listed:
         listed.write(_join_names(names))
         listed.seek(0)
         argv = ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"]
         if not origin.is_local:
             argv = ["sh", "-c", _PACK_FILES, "pack", source]
-        pack = origin.stream(argv, stdin=listed, stdout=shell.PIPE, stderr=complaints)
-        unpack = host.stream(["tar", "-C", target, "-xpf", "-"], stdin=pack.stdout, stderr=complaints)
-        assert pack.stdout is not None
-        pack.stdout.close()
-        codes = (shell.wait_process(unpack), shell.wait_process(pack))
+        sender = origin.stream(argv, stdin=listed, stdout=shell.PIPE, stderr=stderr)
+        receiver = host.stream(["tar", "-C", target, "-xpf", "-"], stdin=sender.stdout, stderr=stderr)
+        assert sender.stdout is not None
+        sender.stdout.close()
+        codes = (shell.wait_process(receiver), shell.wait_process(sender))
         if any(codes):
-            complaints.seek(0)
-            said = complaints.read().decode("utf-8", "replace").strip().splitlines() or ["tar failed"]
-            problem = next((line for line in said if "No space left" in line), said[0])
+            stderr.seek(0)
+            lines = stderr.read().decode("utf-8", "replace").strip().splitlines() or ["tar failed"]
+            problem = next((line for line in lines if "No space left" in line), lines[0])
             raise MngrError(f"copying files to {target} failed: {problem}", "check space and permissions")
 
 
 def _join_names(names: list[str]) -> bytes:
+    """Return the names as bytes, each ended by a NUL."""
     return "\0".join(names).encode("utf-8", "surrogateescape") + b"\0"
 
 
 def remove_files(host: Host, target: str, names: list[str]) -> None:
-    """Take files away from a work dir."""
+    """Delete files in a work dir."""
     if not names:
         return
     line = 'cd "$1" && exec xargs -0 rm -rf --'
@@ -217,9 +228,10 @@ def remove_files(host: Host, target: str, names: list[str]) -> None:
 
 
 def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> int:
-    """Take the agent's copy away; nothing that was the user's before is touched. How many commits kept its branch.
+    """Delete the agent's copy, and its branch if that is unused. Return how many commits kept the branch.
 
-    Safe to repeat. `undo` takes away also a branch that still stands where it was made, whoever has that commit.
+    It touches nothing that the user had before, and can be repeated. `undo` also deletes a branch that is still at the
+    commit on which it was created, even if no other branch has that commit.
     """
     if record.transfer == "none":
         return 0
@@ -229,7 +241,7 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
     if repo is None:
         return 0
     with host.lock(os.path.join(repo.common_dir, "mngr.base.lock")):
-        # Only git's memory of this one; `worktree prune` would also forget the user's on a disk that is not mounted.
+        # Remove only this worktree's entry: `worktree prune` would also forget worktrees on a disk that is not mounted.
         git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
         if not record.branch_is_new or not record.branch:
             return 0
@@ -237,20 +249,21 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
 
 
 def delete_unused_branch(host: Host, repo: Repo, branch: str, *, made_at: str | None = None) -> int:
-    """Delete a branch that holds nothing of its own, or is still at `made_at`; else how many commits keep it."""
-    stands = made_at is not None and git.find_commit(host, repo.root, f"refs/heads/{branch}") == made_at
-    kept = 0 if stands else git.count_unique_commits(host, repo.root, branch)
-    if kept == 0:
+    """Delete a branch without unique commits, or still at `made_at`. Return how many commits kept it."""
+    is_unmoved = made_at is not None and git.find_commit(host, repo.root, f"refs/heads/{branch}") == made_at
+    unique_commits = 0 if is_unmoved else git.count_unique_commits(host, repo.root, branch)
+    if unique_commits == 0:
         git.run(host, repo.root, "branch", "--quiet", "-D", "--", branch)
-    return kept
+    return unique_commits
 
 
 def _remove_tree(host: Host, path: str) -> None:
+    """Delete a work dir. Do nothing for a path that is not directly inside mngr's work dirs."""
     folder, name = os.path.split(path)
     if folder != host.home.work_dirs or name in ("", ".", ".."):
-        return  # never anything but one of our own
+        return  # mngr must never delete a directory that is not one of its work dirs.
     result = host.run(["rm", "-rf", "--", path])
-    if result.code:  # a directory without write permission inside
+    if result.code:  # The tree may contain directories without write permission.
         host.run(["chmod", "-R", "u+rwX", "--", path])
         result = host.run(["rm", "-rf", "--", path])
         if result.code:
@@ -258,10 +271,12 @@ def _remove_tree(host: Host, path: str) -> None:
 
 
 def _mkdir(host: Host, path: str) -> None:
+    """Create a directory and its parents. Raise MngrError if that fails."""
     result = host.run(["mkdir", "-p", "--", path])
     if result.code:
         raise MngrError(f"cannot make {path}: {result.error_line}", "check space and permissions")
 
 
 def _is_mngr_output(name: str) -> bool:
+    """True when mngr wrote this file into the project."""
     return name.startswith((".mngr/runs/", ".mngr/outputs/", ".mngr/e2e/"))

@@ -1,4 +1,4 @@
-"""`mngr clone`."""
+"""The command `mngr clone`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Make the second agent."""
+    """Create a second agent from the state of the first."""
     agent = cli.fleet.clone(args["agent"], args["new"], start=args["start"])
     render.render_rows(
         cli, "agents", [agent.to_dict()], f"{agent.name} is {agent.state} on {agent.branch or agent.work_dir}"

@@ -1,4 +1,4 @@
-"""`mngr connect`."""
+"""The command `mngr connect`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Attach, or run the user's own command."""
+    """Attach to an agent, or run the user's own command instead."""
     name = args["name"]
     if name is None:
         from mngr.cli.framework.picker import pick_agent
@@ -52,7 +52,7 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def connect_terminal(cli: Cli, name: str, command: str | None) -> int:
-    """Become the agent's terminal; does not return when it works."""
+    """Replace this process by the agent's terminal or by the user's command. This does not return."""
     refresh_ssh_entries(cli.context)
     command = command or _find_connect_command(cli)
     if command:
@@ -65,13 +65,14 @@ def connect_terminal(cli: Cli, name: str, command: str | None) -> int:
 
 
 def _find_connect_command(cli: Cli) -> str | None:
+    """Return the command from the settings that replaces attaching, or None."""
     settings = cli.context.settings
-    found = settings.get("commands.connect.connect_command") or settings.get("commands.create.connect_command")
-    return str(found) if found else None
+    command = settings.get("commands.connect.connect_command") or settings.get("commands.create.connect_command")
+    return str(command) if command else None
 
 
 def check_can_connect(cli: Cli, count: int, command: str | None) -> None:
-    """One terminal shows one agent, and there must be one; UsageError or MngrError."""
+    """Raise UsageError unless there is one agent, and MngrError unless there is a terminal or a command."""
     if count != 1:
         raise UsageError("--connect goes with one agent", "leave out --count, or use --no-connect")
     if not is_interactive() and not command and not _find_connect_command(cli):

@@ -1,4 +1,4 @@
-"""`mngr create`."""
+"""The command `mngr create`."""
 
 from __future__ import annotations
 
@@ -156,42 +156,48 @@ _REPEATABLE_KEYS = {option.key for option in COMMAND.options if option.is_repeat
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Make the agents, send the first message, attach."""
+    """Create the agents, send the first message, and attach if asked to."""
     from mngr.cli.framework.run import is_interactive
 
     if args["template"]:
         args = _apply_templates(cli, args)
-    connects = args["connect"] if "connect" in args.chosen else _is_connect_default(cli, args)
-    if connects:
+    should_connect = args["connect"] if "connect" in args.chosen else _is_connect_default(cli, args)
+    if should_connect:
         check_can_connect(cli, args["count"], args["connect_command"])
     if is_interactive() and cli.format == "human":
         cli.context.ask = cli.ask_yes_no
     message = _read_first_message(args)
-    made: list[AgentView | Exception]
-    told: list[Outcome] = []
+    results: list[AgentView | Exception]
+    message_outcomes: list[Outcome] = []
     if args["snapshot"] is not None:
-        made = [_create_from_snapshot(cli, args)]
+        results = [_create_from_snapshot(cli, args)]
     else:
         request = _build_request(cli, args, on_terminal=is_interactive())
         request = request.replace(message=message, message_timeout=_start_timeout(request.count))
-        made = cli.fleet.create_many(request, told)
-    agents = [agent for agent in made if not isinstance(agent, Exception)]
-    errors = [error for error in made if isinstance(error, Exception)]
+        results = cli.fleet.create_many(request, message_outcomes)
+    agents = [agent for agent in results if not isinstance(agent, Exception)]
+    errors = [error for error in results if isinstance(error, Exception)]
     if errors and not agents:
         raise errors[0]
     _show_agents(cli, agents)
     if message is not None:
-        names = {outcome.name for outcome in told}
-        told += _send_first_message(cli, [agent for agent in agents if agent.name not in names], message)
-        _check_delivered(cli, told)
+        messaged_names = {outcome.name for outcome in message_outcomes}
+        message_outcomes += _send_first_message(
+            cli, [agent for agent in agents if agent.name not in messaged_names], message
+        )
+        _check_delivered(cli, message_outcomes)
     if errors:
-        stem = f"{args['address'].partition('@')[0]}-" if args["address"] else "number "
-        failed = [f"{stem}{at}: {one}" for at, one in enumerate(made, 1) if isinstance(one, Exception)]
+        name_prefix = f"{args['address'].partition('@')[0]}-" if args["address"] else "number "
+        failed = [
+            f"{name_prefix}{number}: {result}"
+            for number, result in enumerate(results, 1)
+            if isinstance(result, Exception)
+        ]
         hint = getattr(errors[0], "hint", None) or "see: mngr list"
         raise PartialFailure(
-            _format_failures(cli, f"{len(failed)} of {len(made)} agents could not be made", failed), hint
+            _format_failures(cli, f"{len(failed)} of {len(results)} agents could not be made", failed), hint
         )
-    if connects:
+    if should_connect:
         from mngr.cli.agents.connect import connect_terminal
 
         return connect_terminal(cli, agents[0].id, args["connect_command"])
@@ -199,51 +205,54 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _create_from_snapshot(cli: Cli, args: Args) -> AgentView:
-    """What `snapshot restore` makes; what the snapshot says already cannot be said again."""
+    """Create an agent from a snapshot; raise UsageError for options that the snapshot decides already."""
     allowed = {"snapshot", "address", "message", "message_file", "connect", "connect_command", "template"}
     common = {option.key for option in COMMON_OPTIONS}
-    other = sorted(args.given - allowed - common) or (["--"] if args.rest else [])
-    if other:
-        raise UsageError(f"{other[0]} has no meaning with --snapshot", "the snapshot says what the agent is")
+    conflicting = sorted(args.given - allowed - common) or (["--"] if args.rest else [])
+    if conflicting:
+        raise UsageError(f"{conflicting[0]} has no meaning with --snapshot", "the snapshot says what the agent is")
     return cli.fleet.restore_snapshot(args["snapshot"], args["address"])
 
 
 def _is_connect_default(cli: Cli, args: Args) -> bool:
+    """True when `create` attaches although --connect was not given."""
     from mngr.cli.framework.run import is_interactive
 
     return cli.format == "human" and (is_interactive() or "connect_command" in args.given)
 
 
 def _start_timeout(count: int) -> float:
-    """Seconds; programs that start side by side take longer."""
+    """Return the seconds to wait for a start; several programs that start together take longer."""
     return 30.0 + 3.0 * (count - 1)
 
 
 def _send_first_message(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
+    """Send the first message to the agents and return the outcomes."""
     names = [agent.name for agent in agents]
     return cli.fleet.message(names, message, timeout=_start_timeout(len(agents))) if names else []
 
 
 def _check_delivered(cli: Cli, outcomes: list[Outcome]) -> None:
-    """The agents stay although the first message may not have arrived."""
+    """Raise an error if the first message did not reach every agent; the agents stay."""
     raise_single_failure(outcomes)
     missed = [outcome for outcome in outcomes if not outcome.ok]
     if missed:
         failed = [f"{outcome.name}: {outcome.error}" for outcome in missed]
-        said = _format_failures(cli, f"the message did not reach {len(missed)} of {len(outcomes)} agents", failed)
-        raise PartialFailure(said, missed[0].hint or "see: mngr list")
+        message = _format_failures(cli, f"the message did not reach {len(missed)} of {len(outcomes)} agents", failed)
+        raise PartialFailure(message, missed[0].hint or "see: mngr list")
 
 
-def _format_failures(cli: Cli, what: str, failed: list[str]) -> str:
-    """What several came to in one error: for people each is a line of its own before it."""
+def _format_failures(cli: Cli, summary: str, failed: list[str]) -> str:
+    """Return one error message for several failures; for people, print each failure on its own line first."""
     if cli.format != "human":
-        return f"{what}: {'; '.join(failed)}"
+        return f"{summary}: {'; '.join(failed)}"
     for line in failed:
         print(f"Error: {terminal_text.strip_controls(line)}", file=sys.stderr)
-    return what
+    return summary
 
 
 def _build_request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
+    """Return the request that the command line describes."""
     from mngr.agents.create.request import CreateRequest
 
     dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
@@ -277,7 +286,7 @@ def _build_request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
 
 
 def _confirm_yolo(cli: Cli, args: Args) -> bool:
-    """Ask once, where the agent could reach more than its own host."""
+    """Ask the user once if the agent could reach more than its own host."""
     address = args["address"] or ""
     if args["sandbox"] or "@" in address or cli.context.load_project_settings(None).get("yolo.anywhere") is True:
         return False
@@ -287,13 +296,14 @@ def _confirm_yolo(cli: Cli, args: Args) -> bool:
 
 
 def _choose_kind(args: Args) -> str | None:
-    """The kind as given; a kind from the settings only where no command is given."""
+    """Return the kind from the command line, or the one of the settings if no command is given."""
     if "kind" not in args.given and args.rest and not args.rest[0].startswith("-"):
         return None
     return str(args["kind"]) if args["kind"] is not None else None
 
 
 def _read_first_message(args: Args) -> str | None:
+    """Return the first message from -m or --message-file, or None."""
     path = args["message_file"]
     if path is None:
         return str(args["message"]) if args["message"] is not None else None
@@ -303,12 +313,12 @@ def _read_first_message(args: Args) -> str | None:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", error)
-        raise MngrError(f"--message-file: cannot read {path}: {why}", "check the path") from None
+        reason = getattr(error, "strerror", error)
+        raise MngrError(f"--message-file: cannot read {path}: {reason}", "check the path") from None
 
 
 def _apply_templates(cli: Cli, args: Args) -> Args:
-    """The same words with [templates.NAME] between the settings and the flags."""
+    """Parse the words again with [templates.NAME] between the settings and the flags."""
     settings = cli.context.settings
     merged = settings.get_table("commands.create")
     for name in args["template"]:
@@ -324,12 +334,13 @@ def _apply_templates(cli: Cli, args: Args) -> Args:
         for key, value in values.items():
             merged[key] = [*as_list(merged.get(key)), *as_list(value)] if key in _REPEATABLE_KEYS else value
     parsed = parse_words(COMMAND, cli.words, merged)
-    for key in _REPEATABLE_KEYS & set(merged) & parsed.given:  # what can be repeated adds to the template's
+    for key in _REPEATABLE_KEYS & set(merged) & parsed.given:  # Repeatable options add to the template's values.
         parsed.values[key] = [*(str(value) for value in as_list(merged[key])), *parsed.values[key]]
     return parsed
 
 
 def _show_agents(cli: Cli, agents: list[AgentView]) -> None:
+    """Print the created agents."""
     lines = [
         f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "") for agent in agents
     ]
@@ -337,12 +348,12 @@ def _show_agents(cli: Cli, agents: list[AgentView]) -> None:
 
 
 def parse_pairs(words: list[str], flag: str) -> dict[str, str]:
-    """`K=V` words as a mapping."""
-    found: dict[str, str] = {}
+    """Return `K=V` words as a mapping; raise UsageError for a word without a key."""
+    pairs: dict[str, str] = {}
     for word in words:
-        key, eq, value = word.partition("=")
-        if not eq or not key:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
             example = "logs='tail -f log.txt'" if flag == "--window" else "team=red"
             raise UsageError(f"{flag}: {word!r} is not NAME=VALUE", f"for example: {flag} {example}")
-        found[key] = value
-    return found
+        pairs[key] = value
+    return pairs

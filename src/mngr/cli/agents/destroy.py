@@ -1,4 +1,4 @@
-"""`mngr destroy`."""
+"""The command `mngr destroy`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Destroy the agents."""
+    """Move the agents to the trash."""
     outcomes = cli.fleet.destroy(read_names(args), force=args["force"])
     return render.render_outcomes(cli, outcomes, human=lambda outcome: f"destroyed {outcome.name}")

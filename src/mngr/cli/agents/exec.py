@@ -1,4 +1,4 @@
-"""`mngr exec`."""
+"""The command `mngr exec`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Run the command; its exit code when there is one target."""
+    """Run the command; with one target, return the exit code of the command."""
     if not args.rest:
         raise UsageError("there is no command to run", "write it after --, for example: mngr exec foo -- make test")
     names = read_names(args)
@@ -54,6 +54,7 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _print_outcome(cli: Cli, outcome: Outcome) -> None:
+    """Print the output of the command on one agent, or the error if it did not start."""
     if not outcome.extra.get("started"):
         print(
             f"Error: {terminal_text.strip_controls(outcome.name)}: {terminal_text.strip_controls(outcome.error or '')}",

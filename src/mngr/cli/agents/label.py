@@ -1,4 +1,4 @@
-"""`mngr label`."""
+"""The command `mngr label`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Change the labels."""
+    """Set or remove labels of agents."""
     changes: dict[str, str | None] = {}
     agents: list[str] = []
     for word in read_names(args):
-        key, eq, value = word.partition("=")
-        if eq:
+        key, equals, value = word.partition("=")
+        if equals:
             if not key:
                 raise UsageError(f"{word!r} has no key", "write K=V")
             changes[key] = value
@@ -49,4 +49,4 @@ def run(cli: Cli, args: Args) -> int:
 
 def _format_outcome(outcome: Outcome) -> str:
     labels = outcome.extra["labels"]
-    return f"{outcome.name}: " + (" ".join(f"{k}={v}" for k, v in labels.items()) or "no labels")
+    return f"{outcome.name}: " + (" ".join(f"{key}={value}" for key, value in labels.items()) or "no labels")

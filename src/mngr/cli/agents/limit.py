@@ -1,4 +1,4 @@
-"""`mngr limit`."""
+"""The command `mngr limit`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Set or show the limits."""
+    """Set or show the limits of agents."""
     changes: dict[str, Any] = {
         key: None if args[flag] == "none" else parse_duration(args[flag])
         for key, flag in (("idle_timeout", "idle"), ("lifetime", "lifetime"))
@@ -60,11 +60,11 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _format_outcome(outcome: Outcome) -> str:
-    said = [
+    parts = [
         f"{key} {format_duration(outcome.extra[field])}"
         for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime"))
         if outcome.extra[field]
     ]
     if outcome.extra["idle_timeout"] and outcome.extra["activity"] != "output":
-        said.append(f"activity is {outcome.extra['activity']}")
-    return f"{outcome.name}: " + (", ".join(said) or "no limits")
+        parts.append(f"activity is {outcome.extra['activity']}")
+    return f"{outcome.name}: " + (", ".join(parts) or "no limits")

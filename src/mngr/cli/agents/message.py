@@ -1,4 +1,4 @@
-"""`mngr message`."""
+"""The command `mngr message`."""
 
 from __future__ import annotations
 
@@ -55,23 +55,25 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Send; the exit code says whether it arrived."""
+    """Send a message or an answer; the exit code says whether it arrived."""
     names = read_names(args)
-    how = {"start": args["start"], "wait": args["wait"], "timeout": args["timeout"], "raw": args["raw"]}
+    options = {"start": args["start"], "wait": args["wait"], "timeout": args["timeout"], "raw": args["raw"]}
     answer = _parse_answer(args)
     text = None if answer else _read_text(args)
-    outcomes = cli.fleet.message(names, text, answer=answer, **how)
+    outcomes = cli.fleet.message(names, text, answer=answer, **options)
     return render.render_outcomes(cli, outcomes, human=_format_outcome)
 
 
 def _parse_answer(args: Args) -> str | None:
-    given = args.given & {"allow", "deny", "message", "message_file"}
-    if given & {"allow", "deny"} and len(given) > 1:
+    """Return `allow` or `deny` if given, else None; raise UsageError if a message is given as well."""
+    given_keys = args.given & {"allow", "deny", "message", "message_file"}
+    if given_keys & {"allow", "deny"} and len(given_keys) > 1:
         raise UsageError("--allow, --deny and a message exclude each other", "see: mngr message --help")
     return next((key for key in ("allow", "deny") if args[key]), None)
 
 
 def _read_text(args: Args) -> str:
+    """Return the message from -m, --message-file or standard input."""
     if args["message"] is not None:
         if args["message_file"] is not None:
             raise UsageError("-m and --message-file exclude each other", "see: mngr message --help")
@@ -86,7 +88,7 @@ def _read_text(args: Args) -> str:
 
 
 def read_message(path: str) -> str:
-    """A message from a file; the line end that closes the file is none of it."""
+    """Return a message from a file, without the last line end."""
     import os
 
     try:
@@ -97,6 +99,7 @@ def read_message(path: str) -> str:
 
 
 def _decode_message(data: bytes) -> str:
+    """Return the bytes as text with plain line ends, without the last one."""
     return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").removesuffix("\n")
 
 

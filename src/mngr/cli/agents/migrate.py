@@ -1,4 +1,4 @@
-"""`mngr migrate`."""
+"""The command `mngr migrate`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Move the agent."""
+    """Move the agent to another host."""
     agent = cli.fleet.migrate(args["agent"], args["address"])
     render.render_rows(cli, "agents", [agent.to_dict()], f"{agent.name} is {agent.state} on {agent.host}")
     return 0

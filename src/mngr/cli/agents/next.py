@@ -1,4 +1,4 @@
-"""`mngr next`."""
+"""The command `mngr next`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Attach to the agent that has waited longest."""
+    """Attach to the agent that has waited longest, or print its name."""
     agent = cli.fleet.get_next_waiting()
     if args["print"]:
         cli.print_data(agent.name)

@@ -1,4 +1,4 @@
-"""`mngr pull`."""
+"""The command `mngr pull`."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Pull commits and outputs, or copy files."""
+    """Pull commits and outputs, or copy files from an agent."""
     name, colon, path = args["agent"].partition(":")
     if colon:
         if args["merge"]:
             raise UsageError("--merge goes with an agent, not with a path")
-        end = cli.fleet.pull_path(name, path, args["dest"] or ".")
-        render.render_agent_result(cli, name, f"copied to {end}", path=end)
+        destination = cli.fleet.pull_path(name, path, args["dest"] or ".")
+        render.render_agent_result(cli, name, f"copied to {destination}", path=destination)
         return 0
     if args["dest"] is not None:
         raise UsageError("a target goes with AGENT:PATH", "for example: mngr pull foo:out.json .")
-    pulled = cli.fleet.pull(name, merge=args["merge"])
+    result = cli.fleet.pull(name, merge=args["merge"])
     lines = []
-    if pulled.branch and pulled.commit:
+    if result.branch and result.commit:
         lines.append(
-            f"{pulled.branch} is at {pulled.commit[:12]} ({_format_count(pulled.commits, 'new commit')})"
-            + (", merged" if pulled.merged else "")
+            f"{result.branch} is at {result.commit[:12]} ({_format_count(result.commits, 'new commit')})"
+            + (", merged" if result.merged else "")
         )
-    if pulled.outputs:
-        lines.append(f"{_format_count(pulled.outputs, 'output')} in {pulled.outputs_dir}")
+    if result.outputs:
+        lines.append(f"{_format_count(result.outputs, 'output')} in {result.outputs_dir}")
     if not lines:
-        lines.append(f"{pulled.name} has no commits and no outputs")
+        lines.append(f"{result.name} has no commits and no outputs")
     render.render_rows(
         cli,
         "results",
-        [{"ok": True, "error": None, **pulled.to_dict()}],
+        [{"ok": True, "error": None, **result.to_dict()}],
         None if cli.quiet else "\n".join(lines),
     )
     return 0

@@ -1,4 +1,4 @@
-"""`mngr push`."""
+"""The command `mngr push`."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _RESULT_TEXTS = {
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Push commits, or copy files."""
+    """Push commits, or copy files to an agent."""
     if args["dest"] is not None:
         name, colon, path = args["dest"].partition(":")
         if not colon:
             raise UsageError(f"{args['dest']!r} is not AGENT:PATH", "for example: mngr push data.csv foo:data/")
-        end = cli.fleet.push_path(args["what"], name, path)
-        render.render_agent_result(cli, name, f"copied to {end}", path=end)
+        destination = cli.fleet.push_path(args["what"], name, path)
+        render.render_agent_result(cli, name, f"copied to {destination}", path=destination)
         return 0
-    pushed = cli.fleet.push(args["what"], stash=args["stash"])
-    line = f"{pushed.name} {_RESULT_TEXTS[pushed.how]}: {pushed.branch} is at {pushed.commit[:12]}"
-    render.render_rows(cli, "results", [{"ok": True, "error": None, **pushed.to_dict()}], None if cli.quiet else line)
+    result = cli.fleet.push(args["what"], stash=args["stash"])
+    line = f"{result.name} {_RESULT_TEXTS[result.how]}: {result.branch} is at {result.commit[:12]}"
+    render.render_rows(cli, "results", [{"ok": True, "error": None, **result.to_dict()}], None if cli.quiet else line)
     return 0

@@ -1,4 +1,4 @@
-"""`mngr rename`."""
+"""The command `mngr rename`."""
 
 from __future__ import annotations
 

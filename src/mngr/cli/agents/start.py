@@ -1,4 +1,4 @@
-"""`mngr start`."""
+"""The command `mngr start`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mngr stop`."""
+"""The command `mngr stop`."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _format_outcome(outcome: Outcome) -> str:
-    was = outcome.extra.get("was")
+    previous_state = outcome.extra.get("was")
     return (
-        f"{outcome.name} had ended already ({was})"
-        if was in ("DONE", "FAILED", "STOPPED")
+        f"{outcome.name} had ended already ({previous_state})"
+        if previous_state in ("DONE", "FAILED", "STOPPED")
         else f"stopped {outcome.name}"
     )

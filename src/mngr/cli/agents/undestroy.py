@@ -1,4 +1,4 @@
-"""`mngr undestroy`."""
+"""The command `mngr undestroy`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Bring agents back, or list those that could be."""
+    """Restore agents from the trash, or list the trash."""
     if args["list"]:
         return _list_trash(cli)
     if not args["name"]:
@@ -60,9 +60,20 @@ def _format_outcome(outcome: Outcome) -> str:
 
 
 def _list_trash(cli: Cli) -> int:
-    graves = cli.fleet.list_trash()
+    """Print the agents in the trash."""
+    trashed_agents = cli.fleet.list_trash()
     head = ("NAME", "ID", "KIND", "BRANCH", "DESTROYED", "KEPT UNTIL")
-    lines = [(g.name, g.id, g.kind or "?", g.branch or "-", g.destroyed_at[:19], g.expires_at[:10]) for g in graves]
+    lines = [
+        (
+            trashed.name,
+            trashed.id,
+            trashed.kind or "?",
+            trashed.branch or "-",
+            trashed.destroyed_at[:19],
+            trashed.expires_at[:10],
+        )
+        for trashed in trashed_agents
+    ]
     human = render.format_table(head, lines) if lines else "the graveyard is empty"
-    render.render_rows(cli, "graves", [grave.to_dict() for grave in graves], human)
+    render.render_rows(cli, "graves", [trashed.to_dict() for trashed in trashed_agents], human)
     return 0

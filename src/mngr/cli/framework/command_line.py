@@ -1,4 +1,4 @@
-"""One command line: its words, the context it implies, and the way it speaks."""
+"""One command line: its words, the context they imply, and output to the user."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Cli:
-    """One command line: its words, the context it implies, and the way it speaks."""
+    """One command line: its words, the context they imply, and output to the user."""
 
-    last_format: str | None = None  # the format of the last one that could be read, for errors
+    last_format: str | None = None  # The format of the last parsed command line, for errors.
 
     def __init__(self, name: str, words: list[str]) -> None:
         Cli.last_format = None
@@ -28,66 +28,69 @@ class Cli:
         self.quiet = False
         self.format = "human"
         self._home = _find_flag_value(words, "--home")
-        self.assignments = [v for flag in ("-S", "--set") for v in _find_flag_values(words, flag)]
+        self.assignments = [value for flag in ("-S", "--set") for value in _find_flag_values(words, flag)]
         self._context: Context | None = None
 
     @property
     def context(self) -> Context:
-        """The home and settings this command line asks for."""
+        """The context with the home and the settings that this command line asks for."""
         if self._context is None:
             self._context = Context(self._home, settings=self.assignments, note=self.print_message)
         return self._context
 
     @property
     def fleet(self) -> Fleet:
-        """The same operations as Python code has."""
+        """The Python API, with the context of this command line."""
         from mngr.api import Fleet
 
         return Fleet(context=self.context)
 
     def print_message(self, text: str) -> None:
-        """A line for the person, never data."""
+        """Print a line for the user to standard error, unless --quiet is set. Data goes through `print_data`."""
         if not self.quiet:
             print(strip_controls(text), file=sys.stderr)
 
     def ask_yes_no(self, text: str, *, otherwise: bool = True) -> bool:
-        """Ask the person at the terminal; an empty line means `otherwise`."""
+        """Ask the user at the terminal; an empty line means `otherwise`."""
         print(f"{text} [{'Y/n' if otherwise else 'y/N'}]", file=sys.stderr)
         try:
-            said = input().strip().lower()
+            answer = input().strip().lower()
         except EOFError:
             return False
-        return said in ("y", "yes") if said else otherwise
+        return answer in ("y", "yes") if answer else otherwise
 
     def print_data(self, text: str) -> None:
-        """Data."""
+        """Write data to standard output, with a line end after it."""
         sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")
 
 
 def words_before_separator(words: list[str]) -> list[str]:
+    """Return the words before `--`, or all words if there is none."""
     return words[: words.index("--")] if "--" in words else words
 
 
 def _find_flag_values(words: list[str], flag: str) -> list[str]:
-    found = []
+    """Return every value that the words give for a flag."""
+    values = []
     words = words_before_separator(words)
-    for at, word in enumerate(words):
-        if word == flag and at + 1 < len(words):
-            found.append(words[at + 1])
+    for index, word in enumerate(words):
+        if word == flag and index + 1 < len(words):
+            values.append(words[index + 1])
         elif word.startswith(flag + "="):
-            found.append(word[len(flag) + 1 :])
+            values.append(word[len(flag) + 1 :])
         elif flag == "-S" and word.startswith("-S") and len(word) > 2:
-            found.append(word[2:])
-    return found
+            values.append(word[2:])
+    return values
 
 
 def _find_flag_value(words: list[str], flag: str) -> str | None:
-    found = _find_flag_values(words, flag)
-    return found[-1] if found else None
+    """Return the last value that the words give for a flag, or None."""
+    values = _find_flag_values(words, flag)
+    return values[-1] if values else None
 
 
 def raise_single_failure(outcomes: Sequence[Outcome]) -> None:
-    """With one target its failure is the command's failure."""
+    """Raise the failure of the only target; with several targets, raise nothing."""
     failed = [outcome for outcome in outcomes if not outcome.ok]
     if len(outcomes) == 1 and failed:
         error = MngrError(failed[0].error or "failed", failed[0].hint)
@@ -96,5 +99,5 @@ def raise_single_failure(outcomes: Sequence[Outcome]) -> None:
 
 
 def compute_exit_code(outcomes: Sequence[Outcome]) -> int:
-    """0, or 4 when some of several failed."""
+    """Return 0, or 4 when at least one target failed."""
     return 0 if all(outcome.ok for outcome in outcomes) else PartialFailure.exit_code

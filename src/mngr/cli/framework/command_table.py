@@ -1,4 +1,4 @@
-"""Every command, as data: the group's help and completion are read from here and import nothing else."""
+"""All commands as data. The help overview and completion read this table and import no command."""
 
 from __future__ import annotations
 
@@ -136,5 +136,5 @@ COMMAND_GROUPS = ("snapshot", "config", "plugin", "tutorial", "tmr", "e2e")
 
 
 def get_module_name(command: str) -> str:
-    """The module that declares a command."""
+    """Return the name of the module that declares a command."""
     return "mngr.cli." + COMMANDS[command][2]

@@ -1,4 +1,7 @@
-"""What could be written at a place of a command line. Imports no third-party package: it answers every TAB."""
+"""Lists the words that fit at a position of a command line.
+
+It runs on every TAB, so it imports no third-party package.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,22 @@ if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.cli.framework.spec import CommandSpec, Option
 
-    Candidates = list[tuple[str, str]]  # (word, what it is)
+    Candidates = list[tuple[str, str]]  # (word, description)
 
-FILE_CANDIDATES = ":files"  # the shell knows better than we do
+FILE_CANDIDATES = ":files"  # The shell completes file names itself.
 
 
 def list_candidates(ctx: Context, words: list[str]) -> Candidates:
-    """Every word that fits in place of the last of `words`; FILES alone when that is a file."""
+    """Return every word that can replace the last of `words`; FILE_CANDIDATES alone means a file name."""
     *before, current = words
-    found = _list_for_position(ctx, before, current)
-    if found == [(FILE_CANDIDATES, "")]:
-        return found
-    return [(word, what) for word, what in found if word.startswith(current)]
+    candidates = _list_for_position(ctx, before, current)
+    if candidates == [(FILE_CANDIDATES, "")]:
+        return candidates
+    return [(word, description) for word, description in candidates if word.startswith(current)]
 
 
 def _list_for_position(ctx: Context, before: list[str], current: str) -> Candidates:
+    """Return every candidate at the cursor, not yet filtered by the current word."""
     command, rest = _find_command(before)
     if command is None:
         return _list_commands(rest)
@@ -35,11 +39,11 @@ def _list_for_position(ctx: Context, before: list[str], current: str) -> Candida
     options = {flag: option for option in (*command.options, *COMMON_OPTIONS) for flag in option.flags}
     if rest and rest[-1] in options and not options[rest[-1]].is_switch:
         return _list_option_values(ctx, options[rest[-1]])
-    flag, eq, _ = current.partition("=")
-    if eq and flag in options and not options[flag].is_switch:
+    flag, equals, _ = current.partition("=")
+    if equals and flag in options and not options[flag].is_switch:
         return [
-            (word if word == FILE_CANDIDATES else f"{flag}={word}", what)
-            for word, what in _list_option_values(ctx, options[flag])
+            (word if word == FILE_CANDIDATES else f"{flag}={word}", description)
+            for word, description in _list_option_values(ctx, options[flag])
         ]
     if current.startswith("-"):
         return _list_flags(command, rest)
@@ -47,14 +51,14 @@ def _list_for_position(ctx: Context, before: list[str], current: str) -> Candida
 
 
 def _find_command(before: list[str]) -> tuple[CommandSpec | None, list[str]]:
-    """The command that the words before the cursor name, and the words after its name."""
+    """Return the command that the words before the cursor name, and the words after its name."""
     import importlib
 
-    at = 0
-    valued = {flag for option in COMMON_OPTIONS if not option.is_switch for flag in option.flags}
-    while at < len(before) and before[at].startswith("-"):
-        at += 2 if before[at] in valued else 1
-    words = before[at:]
+    index = 0
+    flags_with_value = {flag for option in COMMON_OPTIONS if not option.is_switch for flag in option.flags}
+    while index < len(before) and before[index].startswith("-"):
+        index += 2 if before[index] in flags_with_value else 1
+    words = before[index:]
     if not words:
         return None, []
     first = ALIASES.get(words[0], words[0])
@@ -66,47 +70,60 @@ def _find_command(before: list[str]) -> tuple[CommandSpec | None, list[str]]:
 
 
 def _list_commands(words: list[str]) -> Candidates:
-    """Commands and groups, or the commands of the group that is all of `words`."""
+    """Return all commands and groups, or the commands of the one group in `words`."""
     if len(words) > 1:
         return []
     if words:
-        start = words[0] + " "
-        return [(name.removeprefix(start), what) for name, (_, what, _) in COMMANDS.items() if name.startswith(start)]
-    groups = [(group, f"{', '.join(what for what, _ in _list_commands([group]))}") for group in COMMAND_GROUPS]
-    return [(name, what) for name, (_, what, _) in COMMANDS.items() if " " not in name] + groups
+        prefix = words[0] + " "
+        return [
+            (name.removeprefix(prefix), summary)
+            for name, (_, summary, _) in COMMANDS.items()
+            if name.startswith(prefix)
+        ]
+    groups = [(group, f"{', '.join(name for name, _ in _list_commands([group]))}") for group in COMMAND_GROUPS]
+    return [(name, summary) for name, (_, summary, _) in COMMANDS.items() if " " not in name] + groups
 
 
-def _list_flags(command: CommandSpec, given: list[str]) -> Candidates:
-    found: Candidates = []
+def _list_flags(command: CommandSpec, words: list[str]) -> Candidates:
+    """Return the long flags of a command that can still be given."""
+    candidates: Candidates = []
     for option in (*command.options, *COMMON_OPTIONS):
-        if option.is_repeatable or not set(option.flags) & set(given):
-            found.extend((flag, option.help) for flag in option.flags if flag.startswith("--"))
-    return found
+        if option.is_repeatable or not set(option.flags) & set(words):
+            candidates.extend((flag, option.help) for flag in option.flags if flag.startswith("--"))
+    return candidates
 
 
-def _list_arguments(ctx: Context, command: CommandSpec, given: list[str]) -> Candidates:
-    """What fits the argument that comes next; names that stand there already are left out."""
-    valued = {flag for o in (*command.options, *COMMON_OPTIONS) if not o.is_switch for flag in o.flags}
-    plain = [w for at, w in enumerate(given) if not w.startswith("-") and (at == 0 or given[at - 1] not in valued)]
+def _list_arguments(ctx: Context, command: CommandSpec, words: list[str]) -> Candidates:
+    """Return the candidates for the next argument, without names that the command line has already."""
+    flags_with_value = {
+        flag for option in (*command.options, *COMMON_OPTIONS) if not option.is_switch for flag in option.flags
+    }
+    plain_words = [
+        word
+        for index, word in enumerate(words)
+        if not word.startswith("-") and (index == 0 or words[index - 1] not in flags_with_value)
+    ]
     arguments = command.arguments
-    place = min(len(plain), len(arguments) - 1)
-    if place < 0 or (len(plain) >= len(arguments) and not arguments[-1].is_repeatable):
+    position = min(len(plain_words), len(arguments) - 1)
+    if position < 0 or (len(plain_words) >= len(arguments) and not arguments[-1].is_repeatable):
         return []
-    argument = arguments[place]
-    taken = plain if argument.is_repeatable else []
-    return [(word, what) for word, what in _list_from_source(ctx, argument.complete) if word not in taken]
+    argument = arguments[position]
+    taken = plain_words if argument.is_repeatable else []
+    return [(word, description) for word, description in _list_from_source(ctx, argument.complete) if word not in taken]
 
 
 def _list_option_values(ctx: Context, option: Option) -> Candidates:
+    """Return the choices of an option, or the candidates from its source."""
     if option.choices:
         return [(choice, "") for choice in option.choices]
     return _list_from_source(ctx, option.complete)
 
 
-def _list_from_source(ctx: Context, what: str | None) -> Candidates:
-    if what == "files":
+def _list_from_source(ctx: Context, source_name: str | None) -> Candidates:
+    """Return the candidates from a named source, or nothing if there is no such source."""
+    if source_name == "files":
         return [(FILE_CANDIDATES, "")]
-    source = _CANDIDATE_SOURCES.get(what or "")
+    source = _CANDIDATE_SOURCES.get(source_name or "")
     return source(ctx) if source is not None else []
 
 
@@ -129,16 +146,16 @@ def _list_states(ctx: Context) -> Candidates:
 
 
 def _list_templates(ctx: Context) -> Candidates:
-    found = dict.fromkeys(key.split(".")[1] for key in _list_set_keys(ctx) if key.startswith("templates."))
-    return [(name, "a template") for name in found]
+    names = dict.fromkeys(key.split(".")[1] for key in _list_set_keys(ctx) if key.startswith("templates."))
+    return [(name, "a template") for name in names]
 
 
 def _list_snapshots(ctx: Context) -> Candidates:
     try:
-        found = sorted(os.listdir(ctx.home.snapshots))
+        names = sorted(os.listdir(ctx.home.snapshots))
     except OSError:
         return []
-    return [(name, "a snapshot") for name in found if not name.startswith(".")]
+    return [(name, "a snapshot") for name in names if not name.startswith(".")]
 
 
 def _list_trash(ctx: Context) -> Candidates:
@@ -146,11 +163,17 @@ def _list_trash(ctx: Context) -> Candidates:
     from mngr.base.errors import MngrError
 
     try:
-        graves = list_trash(ctx)
+        trashed_agents = list_trash(ctx)
     except MngrError:
         return []
-    known = [grave.name for grave in graves]
-    return [(g.name if known.count(g.name) == 1 else g.id, f"{g.name}, destroyed {g.destroyed_at}") for g in graves]
+    names = [trashed.name for trashed in trashed_agents]
+    return [
+        (
+            trashed.name if names.count(trashed.name) == 1 else trashed.id,
+            f"{trashed.name}, destroyed {trashed.destroyed_at}",
+        )
+        for trashed in trashed_agents
+    ]
 
 
 def _list_runs(ctx: Context) -> Candidates:
@@ -161,14 +184,17 @@ def _list_runs(ctx: Context) -> Candidates:
 
 
 def _list_changes(ctx: Context) -> Candidates:
-    """Of the latest run, as they were when somebody looked."""
+    """Return the changes of the latest run, as last saved."""
     from mngr.base.errors import MngrError
     from mngr.base.paths import find_project_root
     from mngr.mapreduce.run_dir import get_run
     from mngr.tmr.changes.changes import load_changes
 
     try:
-        return [(one.id, one.title) for one in load_changes(get_run(find_project_root(ctx.cwd) or ctx.cwd, kind="tmr"))]
+        return [
+            (change.id, change.title)
+            for change in load_changes(get_run(find_project_root(ctx.cwd) or ctx.cwd, kind="tmr"))
+        ]
     except (MngrError, ValueError):
         return []
 
@@ -180,9 +206,10 @@ def _list_topics(ctx: Context) -> Candidates:
 
 
 def _list_settings(ctx: Context) -> Candidates:
+    """Return the settings that mngr knows and those that are set now."""
     from mngr.base.config import SCHEMA
 
-    known = {key: what for key, (_, what) in SCHEMA.items() if "*" not in key}
+    known = {key: description for key, (_, description) in SCHEMA.items() if "*" not in key}
     return sorted({**dict.fromkeys(_list_set_keys(ctx), "set now"), **known}.items())
 
 
@@ -195,6 +222,7 @@ def _list_shells(ctx: Context) -> Candidates:
 
 
 def _list_set_keys(ctx: Context) -> list[str]:
+    """Return the keys of all settings that have a value, or nothing if the settings are broken."""
     from mngr.base.errors import MngrError
 
     try:

@@ -1,4 +1,4 @@
-"""Help, written from the declarations."""
+"""`mngr help` and `--help`, written from the declarations of the commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMMAND_WIDTH = max(map(len, COMMANDS))
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Explain what was asked for."""
+    """Print help on a command, a group or a topic, or the overview."""
     import importlib
     import sys
 
@@ -55,7 +55,7 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _print_group(group: str, stream: TextIO) -> None:
-    """What `mngr GROUP --help` shows: its commands, and the first example of each."""
+    """Write the text of `mngr GROUP --help`: its commands, and the first example of each."""
     import importlib
 
     names = [name for name in COMMANDS if name.startswith(f"{group} ")]
@@ -64,22 +64,22 @@ def _print_group(group: str, stream: TextIO) -> None:
         stream.write(f"  mngr {name:{_COMMAND_WIDTH}}  {COMMANDS[name][1]}\n")
     stream.write("\nExamples\n")
     for name in names:
-        for line, what in importlib.import_module(get_module_name(name)).COMMAND.examples[:1]:
-            stream.write(f"  {line}\n      {what}\n")
+        for line, explanation in importlib.import_module(get_module_name(name)).COMMAND.examples[:1]:
+            stream.write(f"  {line}\n      {explanation}\n")
 
 
 def print_overview(stream: TextIO) -> None:
-    """What `mngr --help` shows."""
+    """Write the text of `mngr --help`."""
     write = stream.write
     write("mngr runs coding agents, many at a time, each with its own copy of your repository.\n\n")
     write("Usage: mngr COMMAND [NAME] [OPTIONS]\n")
     aliases = {name: alias for alias, name in ALIASES.items()}
     for section in HELP_SECTIONS:
         write(f"\n{section}\n")
-        for name, (where, summary, _) in COMMANDS.items():
-            if where == section:
-                shown = f"{name}, {aliases[name]}" if name in aliases else name
-                write(f"  {shown:{_COMMAND_WIDTH}}  {summary}\n")
+        for name, (command_section, summary, _) in COMMANDS.items():
+            if command_section == section:
+                label = f"{name}, {aliases[name]}" if name in aliases else name
+                write(f"  {label:{_COMMAND_WIDTH}}  {summary}\n")
     write("\nOptions everywhere\n")
     for option in COMMON_OPTIONS:
         write(_format_option(option))
@@ -90,7 +90,7 @@ def print_overview(stream: TextIO) -> None:
 
 
 def print_command(command: CommandSpec, stream: TextIO) -> None:
-    """What `mngr COMMAND --help` shows."""
+    """Write the text of `mngr COMMAND --help`."""
     write = stream.write
     write(f"Usage: {format_usage(command)}\n\n{command.summary[:1].upper()}{command.summary[1:]}.\n")
     if command.description:
@@ -110,12 +110,12 @@ def print_command(command: CommandSpec, stream: TextIO) -> None:
         write(_format_option(option))
     if command.examples:
         write("\nExamples\n")
-        for line, what in command.examples:
-            write(f"  # {what}\n  {line}\n")
+        for line, explanation in command.examples:
+            write(f"  # {explanation}\n  {line}\n")
 
 
 def format_usage(command: CommandSpec) -> str:
-    """One line: the command, its arguments, its options."""
+    """Return one line with the command, its arguments and its options."""
     parts = ["mngr", command.name]
     for argument in command.arguments:
         text = argument.name + ("…" if argument.is_repeatable else "")
@@ -128,6 +128,7 @@ def format_usage(command: CommandSpec) -> str:
 
 
 def _format_option(option: Option) -> str:
+    """Return the help line of one option."""
     flags = ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
     text = option.help
     if option.choices:

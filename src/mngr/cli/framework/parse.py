@@ -1,4 +1,4 @@
-"""Words to values by a Command's declaration. Knows which values were given and which are defaults."""
+"""Parses the words of a command line by the command's declaration, and knows which values are defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Args:
-    """Parsed values by key; `given` holds the keys that stood on the command line, `chosen` those of settings too."""
+    """Parsed values by key. `given` holds the keys from the command line, `chosen` also those from the settings."""
 
     def __init__(self, values: dict[str, Any], given: set[str], chosen: set[str], rest: list[str] | None) -> None:
         self.values = values
@@ -24,15 +24,15 @@ class Args:
 
 
 def parse_words(command: CommandSpec, words: list[str], defaults: dict[str, Any] | None = None) -> Args:
-    """The values of one command line; UsageError names the word that does not fit."""
+    """Return the values of one command line; raise UsageError for a word that does not fit."""
     options = (*command.options, *COMMON_OPTIONS)
     by_flag = {flag: option for option in options for flag in option.flags}
     values: dict[str, Any] = {
         o.key: [] if o.is_repeatable else (o.default if o.metavar else bool(o.default)) for o in options
     }
-    given: set[str] = set()
+    given_keys: set[str] = set()
     chosen = _apply_defaults(command, values, defaults or {})
-    plain: list[str] = []
+    plain_words: list[str] = []
     rest: list[str] | None = None
     queue = list(words)
     while queue:
@@ -41,23 +41,25 @@ def parse_words(command: CommandSpec, words: list[str], defaults: dict[str, Any]
             rest = queue
             break
         if word.startswith("--"):
-            flag, eq, attached = word.partition("=")
+            flag, equals, attached_value = word.partition("=")
             option, switched_on = _get_option(command, by_flag, flag)
             if option.is_switch:
-                if eq:
+                if equals:
                     raise UsageError(f"{flag} takes no value", _build_help_hint(command))
-                _store_value(option, switched_on, values, given)
+                _store_value(option, switched_on, values, given_keys)
             else:
-                _store_value(option, attached if eq else _take_value(command, flag, queue), values, given)
+                _store_value(
+                    option, attached_value if equals else _take_value(command, flag, queue), values, given_keys
+                )
         elif word.startswith("-") and word != "-":
-            _parse_short_flags(command, by_flag, word, queue, values, given)
+            _parse_short_flags(command, by_flag, word, queue, values, given_keys)
         else:
-            plain.append(word)
+            plain_words.append(word)
     if rest is not None and command.trailing_help is None:
-        plain.extend(rest)
+        plain_words.extend(rest)
         rest = None
-    _assign_arguments(command, plain, values, given, wants_all=not values["help"])
-    return Args(values, given, chosen | given, rest)
+    _assign_arguments(command, plain_words, values, given_keys, wants_all=not values["help"])
+    return Args(values, given_keys, chosen | given_keys, rest)
 
 
 def _parse_short_flags(
@@ -66,26 +68,27 @@ def _parse_short_flags(
     word: str,
     queue: list[str],
     values: dict[str, Any],
-    given: set[str],
+    given_keys: set[str],
 ) -> None:
-    """`-q`, `-qv`, `-m text` and `-mtext`."""
+    """Parse short flags such as `-q`, `-qv`, `-m text` and `-mtext`."""
     letters = word[1:]
     while letters:
         flag, letters = "-" + letters[0], letters[1:]
         option, _ = _get_option(command, by_flag, flag)
         if option.is_switch:
-            _store_value(option, True, values, given)
+            _store_value(option, True, values, given_keys)
         else:
             _store_value(
                 option,
                 letters.removeprefix("=") if letters else _take_value(command, flag, queue),
                 values,
-                given,
+                given_keys,
             )
             return
 
 
 def _get_option(command: CommandSpec, by_flag: dict[str, Option], flag: str) -> tuple[Option, bool]:
+    """Return the option of a flag, and False if the flag is its `--no-` form; raise UsageError if there is none."""
     if flag in by_flag:
         return by_flag[flag], True
     positive = "--" + flag.removeprefix("--no-")
@@ -96,23 +99,25 @@ def _get_option(command: CommandSpec, by_flag: dict[str, Option], flag: str) -> 
 
 
 def _take_value(command: CommandSpec, flag: str, queue: list[str]) -> str:
+    """Remove and return the next word as the value of a flag; raise UsageError if no word is left."""
     if not queue:
         raise UsageError(f"{flag} needs a value", _build_help_hint(command))
     return queue.pop(0)
 
 
-def _store_value(option: Option, value: Any, values: dict[str, Any], given: set[str]) -> None:
+def _store_value(option: Option, value: Any, values: dict[str, Any], given_keys: set[str]) -> None:
+    """Store a value under the key of its option; a repeatable option collects its values."""
     if not option.is_switch:
         value = convert_value(option, value)
-    if option.is_repeatable and option.key in given:
+    if option.is_repeatable and option.key in given_keys:
         values[option.key] = [*values[option.key], value]
-    else:  # the first one on the command line replaces what settings said
+    else:  # The first value on the command line replaces those of the settings.
         values[option.key] = [value] if option.is_repeatable else value
-    given.add(option.key)
+    given_keys.add(option.key)
 
 
 def convert_value(option: Option, text: str) -> Any:
-    """The value of `text` for this option."""
+    """Return the value of `text` for this option; raise UsageError if the text does not fit."""
     flag = option.flags[-1]
     if option.choices and text not in option.choices:
         hint = suggest_closest(text, list(option.choices)) or "one of: " + ", ".join(option.choices)
@@ -132,52 +137,53 @@ def convert_value(option: Option, text: str) -> Any:
 
 
 def _apply_defaults(command: CommandSpec, values: dict[str, Any], defaults: dict[str, Any]) -> set[str]:
-    """Put what settings say in place of the declared defaults; the keys they have."""
+    """Replace declared defaults by those of the settings, and return the keys that the settings have."""
     by_key = {option.key: option for option in (*command.options, *COMMON_OPTIONS)}
     arguments = {argument.key for argument in command.arguments if not argument.required and not argument.is_repeatable}
-    for raw, value in defaults.items():
-        key = raw.replace("-", "_")
+    for raw_key, value in defaults.items():
+        key = raw_key.replace("-", "_")
         if key in arguments:
             values[key] = str(value)
             continue
         if key not in by_key:
             hint = suggest_closest(key, list(by_key)) or _build_help_hint(command)
             raise UsageError(
-                f"settings: mngr {command.name} has no option {raw!r} (commands.{command.name}.{raw})", hint
+                f"settings: mngr {command.name} has no option {raw_key!r} (commands.{command.name}.{raw_key})", hint
             )
         option = by_key[key]
         if option.is_switch:
             if not isinstance(value, bool):
-                raise UsageError(f"settings: commands.{command.name}.{raw} must be true or false")
+                raise UsageError(f"settings: commands.{command.name}.{raw_key} must be true or false")
             values[key] = value
         elif option.is_repeatable:
-            many = value if isinstance(value, list) else [value]
-            values[key] = [convert_value(option, str(v)) for v in many]
+            items = value if isinstance(value, list) else [value]
+            values[key] = [convert_value(option, str(item)) for item in items]
         else:
             values[key] = convert_value(option, str(value))
-    return {raw.replace("-", "_") for raw in defaults}
+    return {raw_key.replace("-", "_") for raw_key in defaults}
 
 
 def _assign_arguments(
-    command: CommandSpec, plain: list[str], values: dict[str, Any], given: set[str], *, wants_all: bool
+    command: CommandSpec, plain_words: list[str], values: dict[str, Any], given_keys: set[str], *, wants_all: bool
 ) -> None:
-    left = list(plain)
-    for at, argument in enumerate(command.arguments):
-        later = sum(1 for a in command.arguments[at + 1 :] if a.required)
-        before = len(left)
+    """Assign the plain words to the arguments; raise UsageError for missing or surplus words."""
+    remaining = list(plain_words)
+    for index, argument in enumerate(command.arguments):
+        required_later = sum(1 for later_argument in command.arguments[index + 1 :] if later_argument.required)
+        count_before = len(remaining)
         if argument.is_repeatable:
-            take = max(0, len(left) - later)
-            values[argument.key], left = left[:take], left[take:]
+            take_count = max(0, len(remaining) - required_later)
+            values[argument.key], remaining = remaining[:take_count], remaining[take_count:]
         else:
-            found = left.pop(0) if len(left) > later or (left and argument.required) else None
-            values[argument.key] = values.get(argument.key) if found is None else found
-        if before - len(left):
-            given.add(argument.key)
+            word = remaining.pop(0) if len(remaining) > required_later or (remaining and argument.required) else None
+            values[argument.key] = values.get(argument.key) if word is None else word
+        if count_before - len(remaining):
+            given_keys.add(argument.key)
         elif argument.required and wants_all:
             raise UsageError(f"mngr {command.name} needs {argument.name}", _build_help_hint(command))
-    if left and wants_all:
+    if remaining and wants_all:
         hint = "put -- before the command to run" if command.trailing_help else _build_help_hint(command)
-        raise UsageError(f"mngr {command.name} does not take {left[0]!r}", hint)
+        raise UsageError(f"mngr {command.name} does not take {remaining[0]!r}", hint)
 
 
 def _build_help_hint(command: CommandSpec) -> str:

@@ -1,4 +1,4 @@
-"""Choose an agent with the arrow keys, or by typing part of its name."""
+"""Lets the user choose an agent with the arrow keys, or by typing part of its name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.base.model import AgentView
 
-_KEY_PATTERN = r"\x1b[\[O].|."  # an arrow key, or one character; a terminal may send several at once
+_KEY_PATTERN = r"\x1b[\[O].|."  # An arrow key, or one character. A terminal may send several at once.
 _ARROW_MOVES = {"\x1b[A": -1, "\x1bOA": -1, "\x10": -1, "\x1b[B": 1, "\x1bOB": 1, "\x0e": 1}
 
 
 def pick_agent(agents: list[AgentView]) -> str:
-    """The id of the agent the user chose; MngrError when nothing was chosen."""
+    """Return the id of the agent that the user chooses; raise MngrError when nothing is chosen."""
     if not is_interactive():
         raise UsageError("which agent? there is no terminal to choose on", "name one: mngr connect NAME")
     if not agents:
@@ -27,55 +27,57 @@ def pick_agent(agents: list[AgentView]) -> str:
     import tty
 
     order = {"WAITING": 0, "RUNNING": 1, "STARTING": 1, "PARKED": 2}
-    agents = sorted(agents, key=lambda a: (order.get(a.state, 3), a.name))
+    agents = sorted(agents, key=lambda agent: (order.get(agent.state, 3), agent.name))
     fd = sys.stdin.fileno()
-    before = termios.tcgetattr(fd)
+    saved_attributes = termios.tcgetattr(fd)
     sys.stdout.write("\x1b[?25l")
     try:
         tty.setcbreak(fd)
         return _read_choice(fd, agents)
     finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        termios.tcsetattr(fd, termios.TCSADRAIN, saved_attributes)
         sys.stdout.write("\x1b[?25h\x1b[J")
         sys.stdout.flush()
 
 
 def _read_choice(fd: int, agents: list[AgentView]) -> str:
+    """Read keys and redraw the list until the user chooses an agent; return its id."""
     import re
 
-    typed, at = "", 0
+    typed, selected = "", 0
     while True:
-        shown = _filter_agents(agents, typed)
-        at = max(0, min(at, len(shown) - 1))
-        _draw_choices(shown, at, typed)
-        read = os.read(fd, 1024).decode("utf-8", "replace")
-        for key in re.findall(_KEY_PATTERN, read, re.DOTALL) or [""]:
-            shown = _filter_agents(agents, typed)
+        visible = _filter_agents(agents, typed)
+        selected = max(0, min(selected, len(visible) - 1))
+        _draw_choices(visible, selected, typed)
+        keys = os.read(fd, 1024).decode("utf-8", "replace")
+        for key in re.findall(_KEY_PATTERN, keys, re.DOTALL) or [""]:
+            visible = _filter_agents(agents, typed)
             if key in _ARROW_MOVES:
-                at = max(0, min(at + _ARROW_MOVES[key], len(shown) - 1))
-            elif key in ("\r", "\n") and shown:
-                return shown[at].id
+                selected = max(0, min(selected + _ARROW_MOVES[key], len(visible) - 1))
+            elif key in ("\r", "\n") and visible:
+                return visible[selected].id
             elif key in ("\x1b", "\x03", "\x04", ""):
                 raise MngrError("nothing was chosen", "mngr connect NAME")
             elif key in ("\x7f", "\x08"):
-                typed, at = typed[:-1], 0
+                typed, selected = typed[:-1], 0
             elif key.isprintable():
-                typed, at = typed + key, 0
+                typed, selected = typed + key, 0
 
 
 def _filter_agents(agents: list[AgentView], typed: str) -> list[AgentView]:
-    """As many as fit on the screen."""
-    return [a for a in agents if typed in a.name][: max(3, os.get_terminal_size().lines - 3)]
+    """Return the agents whose names contain the typed text, as many as fit on the screen."""
+    return [agent for agent in agents if typed in agent.name][: max(3, os.get_terminal_size().lines - 3)]
 
 
-def _draw_choices(shown: list[AgentView], at: int, typed: str) -> None:
+def _draw_choices(visible: list[AgentView], selected: int, typed: str) -> None:
+    """Draw the list of agents over the previous one and mark the selected line."""
     lines = [f"connect to: {strip_controls(typed)}"]
-    for number, agent in enumerate(shown):
-        mark = "\x1b[7m>\x1b[0m" if number == at else " "
+    for number, agent in enumerate(visible):
+        mark = "\x1b[7m>\x1b[0m" if number == selected else " "
         lines.append(
             f"{mark} {agent.name:24} {colour_state(agent.state)} {strip_controls(agent.project)} {strip_controls(agent.branch or '')}"
         )
-    if not shown:
+    if not visible:
         lines.append("  no agent has that in its name")
     sys.stdout.write("\r\x1b[J" + "\r\n".join(lines) + f"\x1b[{len(lines) - 1}A\r")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The one renderer: tables, JSON, templates. What an agent wrote is never passed to a terminal raw."""
+"""The one renderer: tables, JSON, templates. It removes control characters from everything that agents wrote."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _FIELD_PATTERN = r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}"
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, state_column: int | None = None) -> str:
-    """Columns as wide as they must be; the last one is cut at the terminal's edge."""
+    """Return a table with columns as wide as needed, and lines cut at the width of the terminal."""
     cells = [[strip_controls(str(cell)) for cell in row] for row in rows]
-    sizes = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
-    limit = get_width()
+    widths = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
+    terminal_width = get_width()
     colour = is_coloured(sys.stdout)
     lines = []
-    for number, line in enumerate([list(head), *cells]):
-        text = "  ".join(cell.ljust(size) for cell, size in zip(line, sizes, strict=True)).rstrip()[:limit]
-        if colour and number == 0:
+    for line_number, line in enumerate([list(head), *cells]):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()[:terminal_width]
+        if colour and line_number == 0:
             text = f"\x1b[1m{text}\x1b[0m"
         elif colour and state_column is not None:
             text = text.replace(line[state_column], colour_state(line[state_column]), 1)
@@ -37,14 +37,14 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, state_co
 
 
 def format_json(value: Any, *, pretty: bool = False) -> str:
-    """JSON that is plain ASCII, so that no terminal obeys it."""
+    """Return JSON in plain ASCII, which contains no control characters."""
     import json
 
     return json.dumps(value, indent=2 if pretty else None, default=str)
 
 
 def render_rows(cli: Cli, key: str, items: Sequence[dict[str, Any]], human: str | None = None, **more: Any) -> None:
-    """A list in the format asked for; `human` is what people see."""
+    """Print a list in the requested format; `human` is the text for people."""
     if cli.format == "json":
         cli.print_data(format_json({"v": 1, key: list(items), **more}, pretty=sys.stdout.isatty()))
     elif cli.format == "jsonl":
@@ -59,7 +59,7 @@ def render_rows(cli: Cli, key: str, items: Sequence[dict[str, Any]], human: str 
 
 
 def render_item(cli: Cli, item: dict[str, Any], human: str) -> None:
-    """One object in the format asked for; `human` is what people see."""
+    """Print one object in the requested format; `human` is the text for people."""
     if cli.format in ("json", "jsonl"):
         cli.print_data(format_json({"v": 1, **item}, pretty=cli.format == "json" and sys.stdout.isatty()))
     else:
@@ -67,7 +67,7 @@ def render_item(cli: Cli, item: dict[str, Any], human: str) -> None:
 
 
 def render_agent_result(cli: Cli, name: str, human: str | None = None, **more: Any) -> None:
-    """What became of one agent, when it is more than a state; `human` is what people see."""
+    """Print the result of a command on one agent; `human` is the text for people."""
     if cli.format == "human":
         render_rows(cli, "results", [], None if cli.quiet else human)
     else:
@@ -76,7 +76,7 @@ def render_agent_result(cli: Cli, name: str, human: str | None = None, **more: A
 
 
 def render_stream(cli: Cli, items: Iterator[dict[str, Any]], human: Callable[[dict[str, Any]], str]) -> None:
-    """Items as they come, each in the format asked for and at once."""
+    """Print each item as soon as it arrives, in the requested format."""
     if cli.format == "json":
         raise UsageError("what is followed has no end, so it is no JSON document", "use --format jsonl")
     for item in items:
@@ -85,21 +85,21 @@ def render_stream(cli: Cli, items: Iterator[dict[str, Any]], human: Callable[[di
 
 
 def fill_template(template: str, item: dict[str, Any]) -> str:
-    """`{field}` and `{labels.team}` replaced; a field that does not exist is an error."""
+    """Return the template with `{field}` and `{labels.team}` replaced; raise UsageError for an unknown field."""
 
     import re
 
-    def one(match: re.Match[str]) -> str:
+    def replace_field(match: re.Match[str]) -> str:
         value = get_field(item, match[1])
         if value is None:
             return ""
         return strip_controls(value if isinstance(value, str) else format_json(value))
 
-    return re.sub(_FIELD_PATTERN, one, template.replace("\\t", "\t").replace("\\n", "\n"))
+    return re.sub(_FIELD_PATTERN, replace_field, template.replace("\\t", "\t").replace("\\n", "\n"))
 
 
 def list_template_fields(template: str) -> list[str]:
-    """What a template asks for."""
+    """Return the fields that a template uses."""
     if "{" not in template:
         return []
     import re
@@ -108,7 +108,7 @@ def list_template_fields(template: str) -> list[str]:
 
 
 def get_field(item: dict[str, Any], path: str) -> Any:
-    """The value at `a` or `a.b`; unknown first parts are an error, missing deeper ones are None."""
+    """Return the value at `a` or `a.b`; raise UsageError if `a` is unknown, return None if only `b` is missing."""
     first, _, rest = path.partition(".")
     if first not in item:
         raise UsageError(
@@ -122,7 +122,7 @@ def get_field(item: dict[str, Any], path: str) -> Any:
 
 
 def render_outcomes(cli: Cli, outcomes: Sequence[Outcome], human: Any = None) -> int:
-    """Several targets: a line each for people, `results` for programs; the exit code."""
+    """Print a line for each target, or `results` for programs, and return the exit code."""
     from mngr.cli.framework.command_line import compute_exit_code, raise_single_failure
 
     if cli.format == "human":
@@ -136,8 +136,8 @@ def render_outcomes(cli: Cli, outcomes: Sequence[Outcome], human: Any = None) ->
                 cli.print_message(note)
             if not outcome.ok:
                 error = outcome.error or "failed"
-                named = error if error.startswith(f"{outcome.name} ") else f"{outcome.name}: {error}"
-                print(f"Error: {strip_controls(named)}", file=sys.stderr)
+                message = error if error.startswith(f"{outcome.name} ") else f"{outcome.name}: {error}"
+                print(f"Error: {strip_controls(message)}", file=sys.stderr)
                 if outcome.hint:
                     print(f"Hint: {strip_controls(outcome.hint)}", file=sys.stderr)
         return compute_exit_code(outcomes)

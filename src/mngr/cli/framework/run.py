@@ -1,4 +1,4 @@
-"""Runs one command: parse, call, and turn what it returns into an exit code."""
+"""Runs one command: parses its words, calls it, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def execute_command(cli: Cli, module: ModuleType) -> int:
-    """Parse, run, and turn what the command returns into an exit code."""
+    """Parse the words, run the command or print its help, and return the exit code."""
     command = module.COMMAND
     wants_help = any(word in ("-h", "--help") for word in words_before_separator(cli.words))
     if wants_help:
@@ -44,7 +44,7 @@ def execute_command(cli: Cli, module: ModuleType) -> int:
 
 
 def refresh_ssh_entries(context: Context) -> None:
-    """Keep the user's entries for ssh up to date with the agents there are."""
+    """Rewrite the user's ssh entries if they no longer match the agents."""
     if context.is_ssh_config_stale():
         from mngr.agents.interact import ssh_config
 
@@ -52,12 +52,13 @@ def refresh_ssh_entries(context: Context) -> None:
 
 
 def _read_defaults(cli: Cli, command: CommandSpec) -> dict[str, Any]:
+    """Return the command's default options from the settings."""
     try:
-        found = cli.context.settings.get_table(f"commands.{command.name.replace(' ', '.')}")
+        defaults = cli.context.settings.get_table(f"commands.{command.name.replace(' ', '.')}")
         if command.name != "tmr run":
-            return found
-        every = {**cli.context.settings.get_table("tmr"), **found}
-        return {key: value for key, value in every.items() if key != "merge_tool"}
+            return defaults
+        merged = {**cli.context.settings.get_table("tmr"), **defaults}
+        return {key: value for key, value in merged.items() if key != "merge_tool"}
     except MngrError:
         if not command.can_run_without_settings:
             raise
@@ -65,19 +66,19 @@ def _read_defaults(cli: Cli, command: CommandSpec) -> dict[str, Any]:
 
 
 def read_names(args: Args, key: str = "name") -> list[str]:
-    """The names given, with `-` replaced by those on standard input."""
-    given: list[str] = args[key]
-    if "-" not in given:
-        return list(dict.fromkeys(given))
-    read = [line.strip() for line in sys.stdin.read().split("\n") if line.strip()]
-    found = [n for name in given for n in (read if name == "-" else [name])]
-    if not found:
+    """Return the names on the command line, each once, with `-` replaced by those on standard input."""
+    words: list[str] = args[key]
+    if "-" not in words:
+        return list(dict.fromkeys(words))
+    stdin_names = [line.strip() for line in sys.stdin.read().split("\n") if line.strip()]
+    names = [expanded for name in words for expanded in (stdin_names if name == "-" else [name])]
+    if not names:
         raise UsageError("standard input names no agent", "for example: mngr list --ids | mngr stop -")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def is_interactive() -> bool:
-    """Whether a person is at both ends."""
+    """True when standard input and output are a terminal that can draw."""
     return (
         sys.stdin is not None
         and sys.stdin.isatty()
@@ -87,6 +88,7 @@ def is_interactive() -> bool:
 
 
 def _check_format(text: str) -> None:
+    """Raise UsageError unless the text is a known format or a template."""
     if text in ("human", "json", "jsonl"):
         return
     from mngr.cli.framework.render import list_template_fields

@@ -1,4 +1,4 @@
-"""What a command looks like, declared once: parsing, help, completion, docs and man pages read it."""
+"""The declaration of a command. Parsing, help, completion, docs and man pages read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Option(Struct):
-    """A flag, or an option with a value when it has a metavar."""
+    """A switch, or an option with a value if it has a metavar."""
 
     flags: tuple[str, ...]
     help: str
@@ -19,21 +19,21 @@ class Option(Struct):
     choices: tuple[str, ...] = ()
     default: Any = None
     kind: str = "text"  # text | int | length
-    complete: str | None = None  # a source in mngr.cli.framework.completion_candidates, or files
+    complete: str | None = None  # A source in mngr.cli.framework.completion_candidates, or files.
 
     @property
     def key(self) -> str:
-        """The name its value has in the parsed arguments and in `[commands.CMD]`."""
-        return next(f for f in self.flags if f.startswith("--"))[2:].replace("-", "_")
+        """The name of the value in the parsed arguments and in `[commands.CMD]`."""
+        return next(flag for flag in self.flags if flag.startswith("--"))[2:].replace("-", "_")
 
     @property
     def is_switch(self) -> bool:
-        """Whether it stands alone."""
+        """True when the option takes no value."""
         return self.metavar is None
 
 
 class Argument(Struct):
-    """A word that is not an option."""
+    """A positional argument."""
 
     name: str
     help: str
@@ -43,22 +43,22 @@ class Argument(Struct):
 
     @property
     def key(self) -> str:
-        """The name its value has in the parsed arguments."""
+        """The name of the value in the parsed arguments."""
         return self.name.lower()
 
 
 class CommandSpec(Struct):
-    """A command as declared by its module."""
+    """A command as its module declares it."""
 
     name: str
     summary: str
     description: str = ""
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
-    trailing_help: str | None = None  # what may follow `--`
-    examples: tuple[tuple[str, str], ...] = ()  # (command, what it does)
-    formats: tuple[str, ...] = ()  # for --format, beside those that every command has
-    can_run_without_settings: bool = False  # it helps to mend broken settings, so they do not stop it
+    trailing_help: str | None = None  # The name of the words that may follow `--`.
+    examples: tuple[tuple[str, str], ...] = ()  # (command, explanation)
+    formats: tuple[str, ...] = ()  # For --format, in addition to those of every command.
+    can_run_without_settings: bool = False  # True for a command that helps to repair broken settings.
 
 
 COMMON_OPTIONS = (

@@ -1,4 +1,4 @@
-"""Text for a terminal: without control characters, coloured, measured and cut to fit."""
+"""Text for a terminal: removes control characters, colours, measures and cuts text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _CONTROL_CHARACTERS = dict.fromkeys(
     (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "?"
-)  # all but tab and line end; the last two make a terminal turn text around
+)  # All but tab and line end. The last two ranges reverse the direction of text.
 
 
 _STATE_COLOURS = {
@@ -21,34 +21,34 @@ _STATE_COLOURS = {
 
 
 def strip_controls(text: str) -> str:
-    """`text` without anything a terminal would obey."""
+    """Return the text with each control character replaced by a question mark."""
     return text.translate(_CONTROL_CHARACTERS)
 
 
 def clean_screen(text: str, *, colours: bool) -> str:
-    """A captured screen with its colours or without them, and with no other escape sequence."""
+    """Return a captured screen without escape sequences, except its colours if `colours` is set."""
     import re
 
     parts = re.split(r"(\x1b\[[0-9;:]*m)", text)
     if not colours:
         return strip_controls("".join(parts[::2]))
-    return "".join(part if at % 2 else strip_controls(part) for at, part in enumerate(parts)) + (
+    return "".join(part if index % 2 else strip_controls(part) for index, part in enumerate(parts)) + (
         "\x1b[0m" if parts[1:] else ""
     )
 
 
 def is_coloured(stream: TextIO) -> bool:
-    """Whether colour is welcome."""
+    """True when the stream is a terminal and the user has not turned colour off."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def colour_state(state: str) -> str:
-    """A state in its colour."""
+    """Return a state in its colour."""
     return f"\x1b[{_STATE_COLOURS.get(state, '0')}m{state}\x1b[0m"
 
 
 def get_width() -> int:
-    """Columns of the terminal, unlimited where there is none."""
+    """Return the columns of the terminal, or 10000 if standard output is no terminal."""
     if not sys.stdout.isatty():
         return 10_000
     try:
@@ -58,7 +58,7 @@ def get_width() -> int:
 
 
 def get_terminal_size() -> tuple[int, int]:
-    """Columns and lines of the terminal that messages go to."""
+    """Return the columns and lines of the terminal behind standard error."""
     try:
         return os.get_terminal_size(sys.stderr.fileno())
     except OSError:
@@ -66,7 +66,7 @@ def get_terminal_size() -> tuple[int, int]:
 
 
 def count_columns(text: str) -> int:
-    """How many columns of a terminal a line takes at most."""
+    """Return the most columns of a terminal that a line can take."""
     import unicodedata
 
     if text.isascii():
@@ -75,9 +75,9 @@ def count_columns(text: str) -> int:
     return len(text) + wide - sum(char != "\ufe0f" and bool(unicodedata.combining(char)) for char in text)
 
 
-def fit_line(text: str, most: int) -> str:
+def fit_line(text: str, max_columns: int) -> str:
     """Return the text on one line, cut to a number of columns, without control characters."""
     line = strip_controls(text.translate({9: " ", 10: " "}))
-    while (over := count_columns(line) - most) > 0:
-        line = line[: -max(1, over // 2)]
+    while (surplus := count_columns(line) - max_columns) > 0:
+        line = line[: -max(1, surplus // 2)]
     return line

@@ -1,4 +1,4 @@
-"""What `mngr help TOPIC` explains beside commands."""
+"""The topics that `mngr help TOPIC` explains in addition to commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mngr gc`."""
+"""The command `mngr gc`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Clean up and say what was cleaned."""
+    """Clean up, and print everything that was cleaned."""
     outcomes = cli.fleet.gc(dry_run=args["dry_run"])
     if cli.format != "human":
         render.render_rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
@@ -45,5 +45,5 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _format_outcome(outcome: Outcome) -> str:
-    which = f" ({outcome.id})" if outcome.id and outcome.id != outcome.name else ""
-    return f"{outcome.extra['action']}: {outcome.extra['what']} {outcome.name}{which}"
+    id_suffix = f" ({outcome.id})" if outcome.id and outcome.id != outcome.name else ""
+    return f"{outcome.extra['action']}: {outcome.extra['what']} {outcome.name}{id_suffix}"

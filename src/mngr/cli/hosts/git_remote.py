@@ -1,4 +1,4 @@
-"""`git-remote-mngr`: lets git itself fetch from any agent, as `mngr::NAME`, through the host's own pipe."""
+"""`git-remote-mngr`: lets git fetch from any agent as `mngr::NAME`, through the connection to its host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SERVICES = ("git-upload-pack", "git-receive-pack")
 
 
 def main() -> int:
-    """Speak git's remote helper protocol: one capability, `connect`."""
+    """Serve git's remote helper protocol with one capability, `connect`."""
     try:
         return _serve_connection(sys.argv)
     except MngrError as error:
@@ -29,6 +29,7 @@ def main() -> int:
 
 
 def _serve_connection(argv: list[str]) -> int:
+    """Answer git's commands until it asks to connect; then run the git service on the agent's host."""
     if len(argv) < 3:
         raise MngrError("git-remote-mngr is run by git", "for example: git fetch mngr::foo")
     name = argv[2].removeprefix("mngr:").lstrip(":/")
@@ -54,11 +55,11 @@ def _serve_connection(argv: list[str]) -> int:
 
 
 def _read_line() -> str:
-    """One line, byte by byte: what follows it belongs to the service."""
-    read = b""
-    while not read.endswith(b"\n"):
+    """Read one line byte by byte, because the bytes after it belong to the service."""
+    line = b""
+    while not line.endswith(b"\n"):
         byte = os.read(0, 1)
         if not byte:
             break
-        read += byte
-    return read.decode()
+        line += byte
+    return line.decode()

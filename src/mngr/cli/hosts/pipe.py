@@ -1,4 +1,4 @@
-"""`mngr pipe`."""
+"""The command `mngr pipe`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Serve one connection; an error before it began is told to the client in its own protocol too."""
+    """Serve one ssh connection; send an error that comes before it to the client as well."""
     if sys.stdin.isatty():
         raise UsageError("mngr pipe is run by ssh, not by people", "see: mngr ssh-config")
     try:
@@ -48,6 +48,7 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _send_error(error: MngrError) -> None:
+    """Send the error to the ssh client as a disconnect packet, then read until the client closes."""
     from mngr.agents.interact.pipe import build_refusal_packet
     from mngr.cli.framework.terminal_text import strip_controls
 
@@ -55,6 +56,6 @@ def _send_error(error: MngrError) -> None:
     try:
         os.write(1, build_refusal_packet(strip_controls(error.message) + hint))
         while select.select([0], [], [], 5)[0] and os.read(0, 65536):
-            pass  # who is cut off while he speaks does not hear the reason
+            pass  # A client that is still sending would miss the reason.
     except OSError:
         pass

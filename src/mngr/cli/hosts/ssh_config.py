@@ -1,4 +1,4 @@
-"""`mngr ssh-config`."""
+"""The command `mngr ssh-config`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the entries, or write them."""
+    """Print the ssh entries, or write them to a file."""
     if args["write"]:
         path = cli.fleet.write_ssh_config()
         line = f"Include {_quote_path(path)}"
@@ -50,15 +50,15 @@ def _quote_path(path: str) -> str:
 
 
 def _is_included(path: str) -> bool:
-    """Whether the user's configuration names the file."""
+    """True when ~/.ssh/config includes the file."""
     try:
         with open(os.path.expanduser("~/.ssh/config"), encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:
         return False
-    short = path.replace(os.path.expanduser("~"), "~", 1)
+    home_relative_path = path.replace(os.path.expanduser("~"), "~", 1)
     return any(
-        words[0].lower() == "include" and (path in line or short in line)
+        words[0].lower() == "include" and (path in line or home_relative_path in line)
         for line in text.splitlines()
         if (words := line.split())
     )

@@ -1,4 +1,4 @@
-"""Commands that run many agents, and those that show what came of it.
+"""Commands that run many agents, and commands that show the results.
 
 `run_options.py` holds their common options; `tmr/` has the commands `mngr tmr ...`.
 """

@@ -1,4 +1,4 @@
-"""`mngr demo`."""
+"""The command `mngr demo`."""
 
 from __future__ import annotations
 
@@ -47,35 +47,35 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Make the project, see a run through, and say what came of it."""
+    """Create the sample project, complete a run in it, and print the result."""
     from mngr.agents.context import Context
     from mngr.api import Fleet
     from mngr.tmr.demo import check_requirements
 
-    place = os.path.realpath(cli.context.resolve_path(args["dir"]))
-    _check_unused(place)
+    project_dir = os.path.realpath(cli.context.resolve_path(args["dir"]))
+    _check_unused(project_dir)
     check_requirements(cli.fleet)
-    context = Context(cli.context.home.root, cwd=place, settings=cli.assignments, note=cli.print_message)
+    context = Context(cli.context.home.root, cwd=project_dir, settings=cli.assignments, note=cli.print_message)
     try:
-        made = _run_demo(cli, Fleet(context=context), place, args["path"] or [])
+        result = _run_demo(cli, Fleet(context=context), project_dir, args["path"] or [])
     except BaseException:
-        cli.print_message(f"what is there so far can go: {_build_removal_command(cli, place)}")
+        cli.print_message(f"what is there so far can go: {_build_removal_command(cli, project_dir)}")
         raise
     finally:
         context.close()
-    render.render_item(cli, made.to_dict(), terminal_text.strip_controls(_format_result(cli, made)))
+    render.render_item(cli, result.to_dict(), terminal_text.strip_controls(_format_result(cli, result)))
     if args["open"] if "open" in args.chosen else is_interactive():
-        open_page(f"file://{made.report}")
-    return 0 if made.is_done else PartialFailure.exit_code
+        open_page(f"file://{result.report}")
+    return 0 if result.is_done else PartialFailure.exit_code
 
 
 class DemoResult(Struct):
-    """What came of it."""
+    """The result of the demo run."""
 
     dir: str
     run: str
-    before: dict[str, int]  # tests, untouched, by verdict
-    counts: dict[str, int]  # tasks by outcome
+    before: dict[str, int]  # Tests of the baseline by verdict.
+    counts: dict[str, int]  # Tasks by outcome.
     tasks: list[dict[str, Any]]
     branch: str
     verdict: str
@@ -83,24 +83,25 @@ class DemoResult(Struct):
     left_out: list[dict[str, Any]]
     pr: str
     report: str
-    said: str  # of the branch, in a line
+    said: str  # The result of the integration as one line.
 
     @property
     def is_done(self) -> bool:
-        """Whether every task came to an end of its own, and the branch is as green as it should be."""
+        """True when no task failed or stayed unverified, and the branch is not red."""
         return self.verdict != "red" and not {"failed", "unverified"} & set(self.counts)
 
 
-def _check_unused(place: str) -> None:
-    if os.path.isdir(place) and not os.listdir(place):
+def _check_unused(project_dir: str) -> None:
+    """Raise MngrError unless the directory is empty or does not exist."""
+    if os.path.isdir(project_dir) and not os.listdir(project_dir):
         return
-    if os.path.lexists(place):
-        what = "is not empty" if os.path.isdir(place) else "is no directory"
-        raise MngrError(f"{place} {what}", "name another place with --dir, or remove it")
+    if os.path.lexists(project_dir):
+        problem = "is not empty" if os.path.isdir(project_dir) else "is no directory"
+        raise MngrError(f"{project_dir} {problem}", "name another place with --dir, or remove it")
 
 
-def _run_demo(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> DemoResult:
-    """From the copy to the report."""
+def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> DemoResult:
+    """Create the project, run the agents, integrate their changes, and write the report."""
     from mngr.mapreduce.governor import RunLimits
     from mngr.tmr.demo import create_demo_run, create_sample_repo
     from mngr.tmr.integrate.integrate import integrate
@@ -109,49 +110,50 @@ def _run_demo(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> DemoResul
     from mngr.tmr.status import build_status
     from mngr.web.report.report import write_report
 
-    create_sample_repo(fleet, place)
-    cli.print_message(f"a small program, its tutorial and its tests are in {place}")
-    run = create_demo_run(fleet, place, paths)
-    say = RunProgress(cli)
+    create_sample_repo(fleet, project_dir)
+    cli.print_message(f"a small program, its tutorial and its tests are in {project_dir}")
+    run = create_demo_run(fleet, project_dir, paths)
+    progress = RunProgress(cli)
     try:
-        state = execute_run(fleet, run, RunLimits(), say)
+        state = execute_run(fleet, run, RunLimits(), progress)
     finally:
-        say.close()
+        progress.close()
     if compute_exit_code(state) == 5:
-        raise build_parked_error(f"cd {place}; mngr tmr resume", state)
-    data = integrate(fleet, run, IntegrateRequest(), cli.print_message)
-    found = build_status(run)
+        raise build_parked_error(f"cd {project_dir}; mngr tmr resume", state)
+    integration = integrate(fleet, run, IntegrateRequest(), cli.print_message)
+    status = build_status(run)
     return DemoResult(
-        dir=place, run=run.name, before=state.recipe_rows["standing"][-1]["counts"], counts=found["counts"],
-        tasks=_select_keys(found["tasks"], "task", "outcome", "verdict", "reason"),
-        branch=data["branch"], verdict=data["verdict"], said=format_integration(data),
-        commits=_select_keys(data["commits"], "commit", "kind", "subject"), left_out=_select_keys(data["left_out"], "change", "title", "why", "reason"),
+        dir=project_dir, run=run.name, before=state.recipe_rows["standing"][-1]["counts"], counts=status["counts"],
+        tasks=_select_keys(status["tasks"], "task", "outcome", "verdict", "reason"),
+        branch=integration["branch"], verdict=integration["verdict"], said=format_integration(integration),
+        commits=_select_keys(integration["commits"], "commit", "kind", "subject"), left_out=_select_keys(integration["left_out"], "change", "title", "why", "reason"),
         pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local_host, run),
     )  # fmt: skip
 
 
 def _select_keys(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
+    """Return the rows with only the given keys."""
     return [{key: row[key] for key in keys} for row in rows]
 
 
-def _format_result(cli: Cli, made: DemoResult) -> str:
-    """What there was, what became of it, and where to look."""
+def _format_result(cli: Cli, result: DemoResult) -> str:
+    """Return the text for people: the baseline, the outcomes, and the paths of the results."""
     lines = [
-        f"Tests, untouched:  {_format_counts(made.before)}",
-        f"An agent for each: {_format_counts(made.counts)}",
+        f"Tests, untouched:  {_format_counts(result.before)}",
+        f"An agent for each: {_format_counts(result.counts)}",
     ]
-    for one in made.tasks:
-        if one["outcome"] != "unchanged":
-            lines.append(f"  {one['outcome']:9} {one['task']}" + (f": {one['reason']}" if one["reason"] else ""))
-    lines.append(f"What is confirmed: {made.said}")
-    lines += [f"  {row['commit'][:10]} {row['subject']}" for row in made.commits]
-    lines += [f"  left out: {row['title']}: {row['reason']}" for row in made.left_out]
-    branch = f"; git log --stat {made.branch}" if made.commits else ""
-    lines += [f"The pull request:  {made.pr}", f"The report:        {made.report}"]
-    lines += [f"Look around:       cd {made.dir}; mngr tmr status; mngr tmr changes{branch}"]
-    if "blocked" in made.counts:
+    for task in result.tasks:
+        if task["outcome"] != "unchanged":
+            lines.append(f"  {task['outcome']:9} {task['task']}" + (f": {task['reason']}" if task["reason"] else ""))
+    lines.append(f"What is confirmed: {result.said}")
+    lines += [f"  {row['commit'][:10]} {row['subject']}" for row in result.commits]
+    lines += [f"  left out: {row['title']}: {row['reason']}" for row in result.left_out]
+    branch = f"; git log --stat {result.branch}" if result.commits else ""
+    lines += [f"The pull request:  {result.pr}", f"The report:        {result.report}"]
+    lines += [f"Look around:       cd {result.dir}; mngr tmr status; mngr tmr changes{branch}"]
+    if "blocked" in result.counts:
         lines.append("What is blocked:   needs thought; mngr tmr run --only failing --agent claude")
-    lines.append(f"Remove everything: {_build_removal_command(cli, made.dir)}")
+    lines.append(f"Remove everything: {_build_removal_command(cli, result.dir)}")
     return "\n".join(lines)
 
 
@@ -159,13 +161,13 @@ def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {word}" for word, number in sorted(counts.items())) or "none"
 
 
-def _build_removal_command(cli: Cli, place: str) -> str:
-    """What takes all of it away again, agents first."""
+def _build_removal_command(cli: Cli, project_dir: str) -> str:
+    """Return the command that removes the demo, its agents first."""
     import shlex
 
-    away = f"rm -r {shlex.quote(place)}"
-    if not os.path.isdir(os.path.join(place, ".mngr", "runs")):
-        return away
+    remove_directory = f"rm -r {shlex.quote(project_dir)}"
+    if not os.path.isdir(os.path.join(project_dir, ".mngr", "runs")):
+        return remove_directory
     home = cli.context.home.root
-    chosen = "" if home == Home(get_default_home()).root else f" --home {shlex.quote(home)}"
-    return f"(cd {shlex.quote(place)} && mngr{chosen} tmr clean) && {away}"
+    home_option = "" if home == Home(get_default_home()).root else f" --home {shlex.quote(home)}"
+    return f"(cd {shlex.quote(project_dir)} && mngr{home_option} tmr clean) && {remove_directory}"

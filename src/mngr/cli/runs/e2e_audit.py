@@ -1,4 +1,4 @@
-"""`mngr e2e audit`."""
+"""The command `mngr e2e audit`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mngr.tmr.verify.audit import AuditGap, AuditResult
     from mngr.tmr.verify.checkout_audit import AuditOptions, AuditReport
 
-_SOME_FAILED_CODE = 4  # the exit code when some of several failed
+_SOME_FAILED_CODE = 4  # The exit code when some of several failed.
 COMMAND = CommandSpec(
     name="e2e audit",
     summary=COMMANDS["e2e audit"][1],
@@ -56,29 +56,35 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Audit, show, and fail when a test would not notice anything."""
+    """Audit the tests, print the gaps, and fail if a test would not notice a broken program."""
     from mngr.tmr.verify.checkout_audit import audit_checkout
 
     root = get_project_root(cli)
     settings = cli.context.settings
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
 
-    def say(one: AuditResult, was_known: bool) -> None:
+    def report_result(result: AuditResult, was_known: bool) -> None:
         if not was_known:
-            cli.print_message(f"{one.outcome}: {one.test}{f': {one.why}' if one.why else ''}")
+            cli.print_message(f"{result.outcome}: {result.test}{f': {result.why}' if result.why else ''}")
 
-    report = audit_checkout(cli.context.local_host, root, _build_audit_request(cli, args, root), tutorial, say)
-    holes = [hole for one in report.audited for hole in one.holes]
+    report = audit_checkout(
+        cli.context.local_host, root, _build_audit_request(cli, args, root), tutorial, report_result
+    )
+    gaps = [gap for result in report.audited for gap in result.holes]
     counts = {
         "tests": len(report.audited), "vacuous": report.count("vacuous"), "failing": report.count("failing"), "unclear": report.count("unclear"), "left": report.count("left"),
-        "no_command": report.count("no-command"), "unguarded_commands": sum(hole.rule == "unguarded-command" for hole in holes),
-        "unguarded_options": sum(hole.rule == "unguarded-option" for hole in holes), "cached": report.cached,
+        "no_command": report.count("no-command"), "unguarded_commands": sum(gap.rule == "unguarded-command" for gap in gaps),
+        "unguarded_options": sum(gap.rule == "unguarded-option" for gap in gaps), "cached": report.cached,
     }  # fmt: skip
-    tests = [{"test": one.test, "outcome": one.outcome, "why": one.why, "runs": one.runs, "seconds": round(one.seconds, 3)} for one in report.audited]  # fmt: skip
-    said = {"failing": "fails as it is", "unclear": "cannot be told"}
-    failing = [f"{one.test}: {said[one.outcome]}: {one.why}\n" for one in report.audited if one.outcome in said]
-    text = "".join([*failing, *(f"{_format_hole(hole)}\n" for hole in holes)]) + _format_summary(report, counts)
-    rows = [hole.to_dict() for hole in holes]
+    tests = [{"test": result.test, "outcome": result.outcome, "why": result.why, "runs": result.runs, "seconds": round(result.seconds, 3)} for result in report.audited]  # fmt: skip
+    failure_labels = {"failing": "fails as it is", "unclear": "cannot be told"}
+    failing = [
+        f"{result.test}: {failure_labels[result.outcome]}: {result.why}\n"
+        for result in report.audited
+        if result.outcome in failure_labels
+    ]
+    text = "".join([*failing, *(f"{_format_hole(gap)}\n" for gap in gaps)]) + _format_summary(report, counts)
+    rows = [gap.to_dict() for gap in gaps]
     render.render_rows(
         cli,
         "findings",
@@ -88,20 +94,21 @@ def run(cli: Cli, args: Args) -> int:
         counts=counts,
         tests=tests,
     )
-    is_bad = counts["vacuous"] or counts["failing"] or (args["strict"] and holes)
+    is_bad = counts["vacuous"] or counts["failing"] or (args["strict"] and gaps)
     return _SOME_FAILED_CODE if is_bad else 0
 
 
-def _format_hole(hole: AuditGap) -> str:
-    return f"{hole.path}:{hole.line}: {hole.rule.replace('-', ' ')} ({hole.mode}): {hole.what}"
+def _format_hole(gap: AuditGap) -> str:
+    return f"{gap.path}:{gap.line}: {gap.rule.replace('-', ' ')} ({gap.mode}): {gap.what}"
 
 
 def _format_summary(report: AuditReport, counts: dict[str, int]) -> str:
-    said = [f"{counts['tests']} of {report.test_count} tests", f"{counts['vacuous']} vacuous"]
+    """Return the counts as one line."""
+    parts = [f"{counts['tests']} of {report.test_count} tests", f"{counts['vacuous']} vacuous"]
     for key in ("command", "option"):
         if count := counts[f"unguarded_{key}s"]:
-            said.append(f"{count} {key}{'s' if count > 1 else ''} unguarded")
-    for key, words in (
+            parts.append(f"{count} {key}{'s' if count > 1 else ''} unguarded")
+    for key, label in (
         ("failing", "failing as it is"),
         ("unclear", "unclear"),
         ("no_command", f"without {report.program}"),
@@ -109,11 +116,12 @@ def _format_summary(report: AuditReport, counts: dict[str, int]) -> str:
         ("cached", "known from before"),
     ):
         if counts[key]:
-            said.append(f"{counts[key]} {words}")
-    return f"{said[0]}: {', '.join(said[1:])}"
+            parts.append(f"{counts[key]} {label}")
+    return f"{parts[0]}: {', '.join(parts[1:])}"
 
 
 def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
+    """Return the audit options that the command line describes; raise UsageError for wrong ones."""
     from mngr.tmr.verify.audit import MODES
     from mngr.tmr.verify.checkout_audit import AuditOptions
 
@@ -136,8 +144,8 @@ def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
             raise ValueError("it is empty")
     except ValueError as error:
         raise UsageError(f"--program: {error}", "for example: --program mngr") from None
-    usual = settings.get("tutorial.tests") or "tests"
-    paths = [to_root_path(cli, root, path) for path in args["test"] or [os.path.join(root, usual)]]
+    default_path = settings.get("tutorial.tests") or "tests"
+    paths = [to_root_path(cli, root, path) for path in args["test"] or [os.path.join(root, default_path)]]
     return AuditOptions(
         pytest=build_pytest_command(cli, args), paths=paths, args=args.rest or [], program=program, modes=modes, timeout=args["timeout"], jobs=args["jobs"],
         changed_since=args["changed_since"], sample=args["sample"], seed=args["seed"], time_limit=args["within"],

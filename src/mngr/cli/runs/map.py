@@ -1,4 +1,4 @@
-"""`mngr map`."""
+"""The command `mngr map`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Make the run or take it up, and see it through."""
+    """Create or resume a run, and complete it."""
     from mngr.mapreduce.item_recipe import ItemRecipe
     from mngr.mapreduce.journal import Journal
     from mngr.mapreduce.run_dir import get_run
@@ -72,42 +72,43 @@ def run(cli: Cli, args: Args) -> int:
 
     root = get_project_root(cli)
     if args["resume"] is not None:
-        place = get_run(root, args["resume"])
-        plan = _load_plan(place)
+        run_dir = get_run(root, args["resume"])
+        plan = _load_plan(run_dir)
     else:
         plan = _build_new_plan(cli, args)
     limits = merge_limits(args, plan.get("limits", {}))
-    wish = build_agent_request(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
-    wish = merge_agent_request(args, wish, plan.get("wish", {}))
+    agent_options = build_agent_request(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
+    agent_options = merge_agent_request(args, agent_options, plan.get("wish", {}))
     if args["resume"] is None:
-        plan |= {"limits": {**limits.to_dict(), "deadline": None}, "wish": wish.to_dict()}
-        place, plan["base"] = create_run(cli.fleet, root, args["name"])
-        with open(place.plan, "w", encoding="utf-8") as file:
+        plan |= {"limits": {**limits.to_dict(), "deadline": None}, "wish": agent_options.to_dict()}
+        run_dir, plan["base"] = create_run(cli.fleet, root, args["name"])
+        with open(run_dir.plan, "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=2)
-    cli.print_message(f"run {place.name}")
+    cli.print_message(f"run {run_dir.name}")
     recipe = ItemRecipe(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
-    with Journal(place.journal) as journal:
-        say = RunProgress(cli, notify=args["notify"], rows=journal.rows)
-        engine = Scheduler(cli.fleet, place, journal, recipe, wish, limits, say)
+    with Journal(run_dir.journal) as journal:
+        progress = RunProgress(cli, notify=args["notify"], rows=journal.rows)
+        scheduler = Scheduler(cli.fleet, run_dir, journal, recipe, agent_options, limits, progress)
         try:
-            state = engine.run()
+            state = scheduler.run()
         except KeyboardInterrupt:
-            say.close()
-            cli.print_message(f"no more launches; agents go on. Go on: mngr map --resume {place.name}")
+            progress.close()
+            cli.print_message(f"no more launches; agents go on. Go on: mngr map --resume {run_dir.name}")
             raise
         finally:
-            say.close()
-    rows = [{"item": one.task.title, "slug": slug, "outcome": one.outcome, "reason": one.reason, "agent": one.agent,
-             "commit": one.commit, "outputs": place.task_path(slug, "outputs")} for slug, one in state.tasks.items()]  # fmt: skip
+            progress.close()
+    rows = [{"item": task.task.title, "slug": slug, "outcome": task.outcome, "reason": task.reason, "agent": task.agent,
+             "commit": task.commit, "outputs": run_dir.task_path(slug, "outputs")} for slug, task in state.tasks.items()]  # fmt: skip
     if cli.format != "jsonl":
-        render.render_rows(cli, "tasks", rows, f"{format_summary(state)}: {place.path}", run=place.name)
+        render.render_rows(cli, "tasks", rows, f"{format_summary(state)}: {run_dir.path}", run=run_dir.name)
     code = compute_exit_code(state)
     if code == 5:
-        raise build_parked_error(f"mngr map --resume {place.name}", state)
+        raise build_parked_error(f"mngr map --resume {run_dir.name}", state)
     return code
 
 
 def _build_new_plan(cli: Cli, args: Args) -> dict[str, Any]:
+    """Return the plan of a new run; raise UsageError if the items, the agent or the prompt are missing."""
     items = [text for item in args["item"] or [] for text in (sys.stdin.read().splitlines() if item == "-" else [item])]
     items = [item for item in items if item.strip()]
     if not items:
@@ -121,8 +122,8 @@ def _build_new_plan(cli: Cli, args: Args) -> dict[str, Any]:
                 prompt = file.read()
         except OSError as error:
             raise MngrError(f"cannot read {args['prompt_file']}: {error.strerror}", "check the path") from None
-    rest = args.rest or []
-    kind = args["agent"] or ("command" if rest and prompt is None else None)
+    command = args.rest or []
+    kind = args["agent"] or ("command" if command and prompt is None else None)
     if kind is None:
         raise UsageError("who shall do it?", "--agent KIND with --prompt TEXT, or a command after --")
     if prompt is None and kind != "command":
@@ -132,15 +133,16 @@ def _build_new_plan(cli: Cli, args: Args) -> dict[str, Any]:
         "kind": "map",
         "items": items,
         "prompt": prompt,
-        "args": rest,
+        "args": command,
         "agent": kind,
         "output": args["output"],
     }
 
 
-def _load_plan(place: RunDir) -> dict[str, Any]:
-    with open(place.plan, encoding="utf-8") as file:
+def _load_plan(run_dir: RunDir) -> dict[str, Any]:
+    """Return the plan of a run; raise MngrError if the run is not one of `mngr map`."""
+    with open(run_dir.plan, encoding="utf-8") as file:
         plan: dict[str, Any] = json.load(file)
     if plan.get("kind") != "map":
-        raise MngrError(f"{place.name} is no run of map", f"go on with it: mngr tmr resume {place.name}")
+        raise MngrError(f"{run_dir.name} is no run of map", f"go on with it: mngr tmr resume {run_dir.name}")
     return plan

@@ -1,4 +1,4 @@
-"""A run on one screen, at any number of agents: drawn over itself, at most a few times a second."""
+"""Draws the progress of a run on one screen, for any number of agents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-_DRAW_INTERVAL = 0.25  # seconds between two pictures
-_RECENT_LINES = 5  # lines of what happened last
-_ALERT_LINES = 3  # lines of what somebody should look at
+_DRAW_INTERVAL = 0.25  # Seconds between two drawings.
+_RECENT_LINES = 5  # Lines for the latest events.
+_ALERT_LINES = 3  # Lines for the latest alerts.
 _ALERT_EVENTS = (
     "alert",
     "alarm",
@@ -35,14 +35,14 @@ _BAR_WIDTH = 30
 
 
 class ProgressScreen:
-    """Hears rows and draws; a thread of its own keeps the clock going. `rows` are those of a run that goes on."""
+    """Collects journal rows and draws them from its own thread. `rows` are the earlier rows of a resumed run."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self._state = RunState(tasks={}, recipe_rows={}, alerts=[], hosts={})
-        self._news: dict[bool, list[str]] = {False: [], True: []}  # what happened; what is an alert
-        self._lines: list[str] = []  # on the screen now
+        self._news: dict[bool, list[str]] = {False: [], True: []}  # The latest events (False) and alerts (True).
+        self._lines: list[str] = []  # The lines that the screen shows now.
         self._began = time.time()
-        self._paced: tuple[float, int] | None = None  # since when, and how many were settled then
+        self._paced: tuple[float, int] | None = None  # When the pace measurement began, and the settled tasks then.
         self._guard = threading.Lock()
         self._done = threading.Event()
         for row in rows:
@@ -53,21 +53,21 @@ class ProgressScreen:
         threading.Thread(target=self._draw_until_closed, daemon=True).start()
 
     def add_row(self, row: dict[str, Any]) -> None:
-        """One more row of the journal."""
+        """Add one more row of the journal."""
         with self._guard:
             self._state = apply_row(self._state, row)
-            at = parse_timestamp(row["at"])
-            self._began = at if row["type"] == "resumed" else min(self._began, at)
+            timestamp = parse_timestamp(row["at"])
+            self._began = timestamp if row["type"] == "resumed" else min(self._began, timestamp)
             if row["type"] == "resumed" or (row["type"] == "launch" and self._paced is None):
-                self._paced = at, len(self._state.list_in_state("settled"))
+                self._paced = timestamp, len(self._state.list_in_state("settled"))
             text = format_row(row)
             if text:
-                kind = row["type"] in _ALERT_EVENTS
-                self._news[kind] = [*self._news[kind], text][-(_ALERT_LINES if kind else _RECENT_LINES) :]
+                is_alert = row["type"] in _ALERT_EVENTS
+                self._news[is_alert] = [*self._news[is_alert], text][-(_ALERT_LINES if is_alert else _RECENT_LINES) :]
 
     @contextlib.contextmanager
     def release_terminal(self) -> Iterator[None]:
-        """The terminal is somebody else's meanwhile; the next picture comes below."""
+        """Stop drawing while the block uses the terminal; the next drawing appears below."""
         with self._guard:
             try:
                 yield
@@ -75,7 +75,7 @@ class ProgressScreen:
                 self._lines = []
 
     def close(self) -> None:
-        """The last picture stays."""
+        """Draw a last time, and leave that drawing on the screen."""
         self._draw()
         with self._guard:
             self._done.set()
@@ -88,32 +88,35 @@ class ProgressScreen:
         with self._guard:
             if self._done.is_set():
                 return
-            wide, high = get_terminal_size()
-            lines = [fit_line(line, wide - 1) for line in self._render_lines(wide)[: high - 1]]
-            rows = sum(1 + max(0, count_columns(line) - 1) // wide for line in self._lines)  # it may be narrower now
-            over = f"\x1b[{rows}F" if rows else ""
-            sys.stderr.write(over + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
+            width, height = get_terminal_size()
+            lines = [fit_line(line, width - 1) for line in self._render_lines(width)[: height - 1]]
+            rows = sum(
+                1 + max(0, count_columns(line) - 1) // width for line in self._lines
+            )  # The terminal may be narrower now.
+            move_up = f"\x1b[{rows}F" if rows else ""
+            sys.stderr.write(move_up + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
             sys.stderr.flush()
             self._lines = lines
 
-    def _render_lines(self, wide: int) -> list[str]:
+    def _render_lines(self, width: int) -> list[str]:
+        """Return the lines to draw: the progress bar, counts, costs, alerts and latest events."""
         tasks = list(self._state.tasks.values())
-        head, facts = f"{_format_duration(time.time() - self._began)}  ", self._state.recipe_rows
+        head, recipe_rows = f"{_format_duration(time.time() - self._began)}  ", self._state.recipe_rows
         if not tasks:
-            collected = facts.get("collected")
+            collected = recipe_rows.get("collected")
             if collected is None:
                 return [f"{head}collecting tests"]
-            return [f"{head}baseline: {len(facts.get('ran', []))} runs of {len(collected[0]['tests'])} tests"]
+            return [f"{head}baseline: {len(recipe_rows.get('ran', []))} runs of {len(collected[0]['tests'])} tests"]
         settled = self._state.list_in_state("settled")
-        so_far = f"{len(settled)} of {len(tasks)} settled{self._format_remaining_time(len(settled), len(tasks))}"
-        most = min(_BAR_WIDTH, wide - len(head + so_far) - 4)
-        done = most * len(settled) // len(tasks)
-        bar = f"[{'#' * done}{'.' * (most - done)}] " if most >= 5 else ""
-        states = [one.state for one in tasks if one.state != "settled"]
+        progress = f"{len(settled)} of {len(tasks)} settled{self._format_remaining_time(len(settled), len(tasks))}"
+        bar_width = min(_BAR_WIDTH, width - len(head + progress) - 4)
+        filled = bar_width * len(settled) // len(tasks)
+        bar = f"[{'#' * filled}{'.' * (bar_width - filled)}] " if bar_width >= 5 else ""
+        states = [task.state for task in tasks if task.state != "settled"]
         lines = [
-            head + bar + so_far,
+            head + bar + progress,
             _format_counts(states, _STATE_ORDER),
-            _format_counts([str(one.outcome) for one in settled]),
+            _format_counts([str(task.outcome) for task in settled]),
             self._format_root_causes(),
             self._format_cost(),
         ]
@@ -126,36 +129,38 @@ class ProgressScreen:
         return [lines[0], *(f"  {line}" for line in lines[1:] if line)]
 
     def _format_root_causes(self) -> str:
-        facts = self._state.recipe_rows
-        causes = [row["cluster"] for row in facts.get("cluster", [])]
-        if not causes:
+        """Return a line on the root causes and how many of them are repaired."""
+        recipe_rows = self._state.recipe_rows
+        root_causes = [row["cluster"] for row in recipe_rows.get("cluster", [])]
+        if not root_causes:
             return ""
-        tests = sum(len(cause["tests"]) for cause in causes)
-        ends = f"{len(facts.get('base', []))} repaired, {len(facts.get('held', []))} given up"
-        return f"{len(causes)} shared cause{'s' * (len(causes) > 1)} of {tests} tests: {ends}"
+        tests = sum(len(root_cause["tests"]) for root_cause in root_causes)
+        results = f"{len(recipe_rows.get('base', []))} repaired, {len(recipe_rows.get('held', []))} given up"
+        return f"{len(root_causes)} shared cause{'s' * (len(root_causes) > 1)} of {tests} tests: {results}"
 
     def _format_cost(self) -> str:
-        used = [one.usage for one in self._state.tasks.values() if one.usage]
-        tokens = sum(int(one.get(key) or 0) for one in used for key in ("input_tokens", "output_tokens"))
-        cost = sum(float(one.get("cost_usd") or 0.0) for one in used)
-        more = " and what has no known price" if any(one.get("cost_usd") is None for one in used) else ""
-        rented = host_costs.summarize_costs(list(self._state.hosts.values()))
-        parts = [f"{tokens} tokens, ${cost:.2f}{more}"] if tokens else []
-        parts += [f"{rented['running']} of {rented['made']} hosts run"] if rented["made"] else []
-        parts += [f"${rented['cost_usd']:.2f} for hosts"] if rented["cost_usd"] is not None else []
+        """Return a line on tokens, cost and hosts."""
+        usages = [task.usage for task in self._state.tasks.values() if task.usage]
+        tokens = sum(int(usage.get(key) or 0) for usage in usages for key in ("input_tokens", "output_tokens"))
+        cost = sum(float(usage.get("cost_usd") or 0.0) for usage in usages)
+        unpriced_note = " and what has no known price" if any(usage.get("cost_usd") is None for usage in usages) else ""
+        hosts = host_costs.summarize_costs(list(self._state.hosts.values()))
+        parts = [f"{tokens} tokens, ${cost:.2f}{unpriced_note}"] if tokens else []
+        parts += [f"{hosts['running']} of {hosts['made']} hosts run"] if hosts["made"] else []
+        parts += [f"${hosts['cost_usd']:.2f} for hosts"] if hosts["cost_usd"] is not None else []
         return ", ".join(parts)
 
-    def _format_remaining_time(self, settled: int, all_: int) -> str:
-        """How fast it goes, and how long it will take at that pace."""
-        since, before = self._paced or (0.0, settled)
-        if settled - before < 3 or settled == all_:
+    def _format_remaining_time(self, settled: int, total: int) -> str:
+        """Return the pace and the estimated remaining time, or nothing before three tasks are settled."""
+        start_time, settled_at_start = self._paced or (0.0, settled)
+        if settled - settled_at_start < 3 or settled == total:
             return ""
-        pace = (settled - before) / max(time.time() - since, 0.001)
-        return f", {pace * 60:.1f} a minute, {_format_duration((all_ - settled) / pace)} to go"
+        pace = (settled - settled_at_start) / max(time.time() - start_time, 0.001)
+        return f", {pace * 60:.1f} a minute, {_format_duration((total - settled) / pace)} to go"
 
 
 def _format_counts(words: list[str], order: tuple[str, ...] = ()) -> str:
-    """How often each, in an order or by the alphabet."""
+    """Return how often each word occurs, in the given order or alphabetically."""
     return ", ".join(f"{number} {word}" for word in order or sorted(set(words)) if (number := words.count(word)))
 
 
@@ -165,6 +170,7 @@ def _format_duration(seconds: float) -> str:
 
 
 def format_row(row: dict[str, Any]) -> str | None:
+    """Return a journal row as one line for people, or None if it is not worth a line."""
     kind, slug = row["type"], row.get("slug")
     if kind == "standing":
         counts = ", ".join(f"{number} {word}" for word, number in row["counts"].items())

@@ -1,4 +1,4 @@
-"""What the commands that run many agents share: their options, and how a person sees a run go on."""
+"""The shared part of commands that run many agents: their options, and progress output."""
 
 from __future__ import annotations
 
@@ -94,40 +94,41 @@ LIMIT_OPTIONS = (
 
 
 def parse_limits(args: Args) -> RunLimits:
-    """What the options allow; UsageError for one that allows nothing."""
+    """Return the limits from the options; raise UsageError for a limit below 1."""
     from mngr.mapreduce.governor import RunLimits
 
     for key in ("max_agents", "alarm", "max_starting"):
         if args[key] is not None and args[key] < 1:
             raise UsageError(f"--{key.replace('_', '-')} must be at least 1", "leave it out for the default")
-    elsewhere = format_host_suffix(args.values.get("on")).startswith("@.")
+    is_new_hosts = format_host_suffix(args.values.get("on")).startswith("@.")
     return RunLimits(
-        max_agents=args["max_agents"], max_starting=args["max_starting"] or (10 if elsewhere else 4), budget=parse_dollars(args, "budget"), budget_per_day=parse_dollars(args, "budget_per_day"),
+        max_agents=args["max_agents"], max_starting=args["max_starting"] or (10 if is_new_hosts else 4), budget=parse_dollars(args, "budget"), budget_per_day=parse_dollars(args, "budget_per_day"),
         max_tokens=args["max_tokens"], deadline=args["deadline"], timeout=args["timeout"], stall=args["stall"],
         canary=args["canary"], alarm=args["alarm"], on_alarm=args["on_alarm"],
     )  # fmt: skip
 
 
-def merge_limits(args: Args, before: Mapping[str, Any]) -> RunLimits:
-    """What a run began with, and what is given now."""
+def merge_limits(args: Args, saved: Mapping[str, Any]) -> RunLimits:
+    """Return the saved limits of a run, replaced by those given now."""
     return _merge_given(
-        parse_limits(args), before, {option.key for option in LIMIT_OPTIONS if option.key in args.chosen}
+        parse_limits(args), saved, {option.key for option in LIMIT_OPTIONS if option.key in args.chosen}
     )
 
 
-def merge_agent_request(args: Args, wish: AgentOptions, before: Mapping[str, Any]) -> AgentOptions:
-    """The same for who does it, and where."""
-    given = {option.key for option in AGENT_OPTIONS if option.key in args.chosen}
-    return _merge_given(wish, before, {"per_host" if key == "agents_per_host" else key for key in given})
+def merge_agent_request(args: Args, options: AgentOptions, saved: Mapping[str, Any]) -> AgentOptions:
+    """Return the saved agent options of a run, replaced by those given now."""
+    given_keys = {option.key for option in AGENT_OPTIONS if option.key in args.chosen}
+    return _merge_given(options, saved, {"per_host" if key == "agents_per_host" else key for key in given_keys})
 
 
-def _merge_given(now: R, before: Mapping[str, Any], given: set[str]) -> R:
-    known = now.to_dict()
-    return now.replace(**{key: value for key, value in before.items() if key in known and key not in given})
+def _merge_given(current: R, saved: Mapping[str, Any], given_keys: set[str]) -> R:
+    """Return `current` with the saved values of all keys that were not given now."""
+    known = current.to_dict()
+    return current.replace(**{key: value for key, value in saved.items() if key in known and key not in given_keys})
 
 
 def parse_dollars(args: Args, key: str) -> float | None:
-    """US dollars; UsageError for what is no amount of money."""
+    """Return an amount in US dollars, or None; raise UsageError if the text is no amount."""
     text = args[key]
     if text is None:
         return None
@@ -142,49 +143,49 @@ def parse_dollars(args: Args, key: str) -> float | None:
 
 
 def format_host_suffix(address: str | None) -> str:
-    """What is added to a name to have it there."""
+    """Return the suffix that puts an agent on a host: `@HOST`, or nothing."""
     return "" if not address else address if address.startswith("@") else f"@{address}"
 
 
 def build_agent_request(cli: Cli, args: Args, prefix: str, kind: str) -> AgentOptions:
-    """Who shall do it, and where; raises MngrError for a kind or a provider that there is not."""
+    """Return the kind of agent and the hosts to use; raise MngrError for an unknown kind or provider."""
     from mngr.agents.inspect.find import parse_address
     from mngr.mapreduce.recipe import AgentOptions
 
     cli.context.get_kind(kind)
-    on = format_host_suffix(args["on"])
-    if "agents_per_host" in args.given and on and not on.startswith("@."):
+    host_suffix = format_host_suffix(args["on"])
+    if "agents_per_host" in args.given and host_suffix and not host_suffix.startswith("@."):
         raise UsageError("--agents-per-host is for hosts that are made", "write --on .PROVIDER")
-    if on:
-        _check_hosts(cli.context, parse_address(cli.context, on), args)
+    if host_suffix:
+        _check_hosts(cli.context, parse_address(cli.context, host_suffix), args)
     return AgentOptions(
-        agent=kind, args=args.rest or [], on=on,
+        agent=kind, args=args.rest or [], on=host_suffix,
         transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
         prefix=prefix, per_host=args["agents_per_host"], keep_hosts=args["keep_hosts"],
     )  # fmt: skip
 
 
-def _check_hosts(ctx: Context, where: Address, args: Args) -> None:
-    """Raises at once what each of many hosts would be refused for."""
+def _check_hosts(ctx: Context, address: Address, args: Args) -> None:
+    """Raise the error now that each of the new hosts would raise later."""
     from mngr.mapreduce.hosts.pool import find_hourly_rate
 
-    if where.provider is None and where.host is not None:
-        ctx.get_host_key(where.host)
-    if where.provider in (None, "local"):
+    if address.provider is None and address.host is not None:
+        ctx.get_host_key(address.host)
+    if address.provider in (None, "local"):
         return
     if args["sandbox"]:
-        raise MngrError(f"--sandbox is not for {where.provider} hosts", "leave it out: each is a machine of its own")
-    find_hourly_rate(ctx, where.provider)
-    provider = ctx.get_provider(where.provider)
+        raise MngrError(f"--sandbox is not for {address.provider} hosts", "leave it out: each is a machine of its own")
+    find_hourly_rate(ctx, address.provider)
+    provider = ctx.get_provider(address.provider)
     from mngr.host.protocol import OptionChecker
 
-    is_new = where.host is None or where.host not in provider.list()
+    is_new = address.host is None or address.host not in provider.list()
     if is_new and isinstance(provider, OptionChecker):
         provider.check_options({"network": args["network"]} if args["network"] else {})
 
 
 class RunProgress:
-    """How people hear of a run: a screen of it at a terminal, else a line for what matters; all rows with `--format jsonl`."""
+    """Shows a run: a screen on a terminal, else a line per important event, or all rows with `--format jsonl`."""
 
     def __init__(
         self,
@@ -203,7 +204,7 @@ class RunProgress:
             self._screen = ProgressScreen(rows or [])
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Hear of one more row."""
+        """Show one more row of the journal."""
         if self._notify and row["type"] in ("alarm", "ended"):
             _run_notify_command(self._notify, row)
         if self._screen is not None:
@@ -218,41 +219,41 @@ class RunProgress:
             self._cli.print_message(text)
 
     def ask_yes_no(self, question: str) -> bool:
-        """What the person at the terminal says."""
+        """Ask the user at the terminal and return the answer."""
         if self._screen is None:
             return self._cli.ask_yes_no(question)
         with self._screen.release_terminal():
             return self._cli.ask_yes_no(question)
 
     def close(self) -> None:
-        """Leave the terminal as it is."""
+        """Stop drawing, and leave the terminal as it is."""
         if self._screen is not None:
             self._screen.close()
 
 
 def _is_interactive() -> bool:
-    """Whether a person looks on; items may come by a pipe."""
+    """True when standard output and error are a terminal; standard input may be a pipe with items."""
     return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _run_notify_command(command: str, row: dict[str, Any]) -> None:
-    """Run the user's command; what becomes of it is its own affair."""
+    """Start the user's command for an event, and do not wait for it."""
     text = str(row.get("text") or f"{row.get('how')} {row.get('why') or ''}").strip()
     variables = {**os.environ, "MNGR_EVENT": row["type"], "MNGR_TEXT": text}
     shell.start_process(["sh", "-c", command], env=variables, stdin=shell.DEVNULL)
 
 
 def format_summary(state: RunState) -> str:
-    """How many ended how."""
+    """Return how many tasks have each outcome or state."""
     counts: dict[str, int] = {}
-    for one in state.tasks.values():
-        word = one.outcome or one.state
+    for task in state.tasks.values():
+        word = task.outcome or task.state
         counts[word] = counts.get(word, 0) + 1
     return strip_controls(", ".join(f"{number} {word}" for word, number in sorted(counts.items())) or "nothing to do")
 
 
 def get_project_root(cli: Cli) -> str:
-    """The project here; MngrError where there is none."""
+    """Return the root of the current project; raise MngrError if there is none."""
     from mngr.base.paths import find_project_root
 
     root = find_project_root(cli.context.cwd)
@@ -262,13 +263,13 @@ def get_project_root(cli: Cli) -> str:
 
 
 def to_root_path(cli: Cli, root: str, path: str) -> str:
-    """A path or node id as pytest will see it in the root of the project."""
+    """Return a path or node id relative to the root of the project, as pytest sees it."""
     name, colons, rest = path.partition("::")
     return os.path.relpath(cli.context.resolve_path(name), root) + colons + rest
 
 
 def build_pytest_command(cli: Cli, args: Args) -> list[str]:
-    """The command that runs pytest."""
+    """Return the command that runs pytest."""
     import shlex
 
     try:
@@ -277,17 +278,24 @@ def build_pytest_command(cli: Cli, args: Args) -> list[str]:
         raise UsageError(f"--pytest: {error}", "write it as for a shell: --pytest 'uv run pytest'") from None
 
 
-def build_parked_error(go_on: str, state: RunState) -> MngrError:
-    """What is raised for a run that is not over; `go_on` is the command that takes it up."""
-    why = state.wait_reason or next((one.reason for one in state.list_in_state("parked") if one.reason), None) or ""
-    more = " --budget-per-day MORE" if "day's budget" in why else " --budget MORE" if "budget" in why else ""
-    error = MngrError(f"the run is not over: some of it is parked{why and f' ({why})'}", f"go on: {go_on}{more}")
+def build_parked_error(resume_command: str, state: RunState) -> MngrError:
+    """Return the error for a run that is not finished; `resume_command` continues the run."""
+    reason = (
+        state.wait_reason or next((task.reason for task in state.list_in_state("parked") if task.reason), None) or ""
+    )
+    extra_option = (
+        " --budget-per-day MORE" if "day's budget" in reason else " --budget MORE" if "budget" in reason else ""
+    )
+    error = MngrError(
+        f"the run is not over: some of it is parked{reason and f' ({reason})'}",
+        f"go on: {resume_command}{extra_option}",
+    )
     error.exit_code = 5
     return error
 
 
-def compute_exit_code(state: RunState, bad: tuple[str, ...] = ("failed", "blocked")) -> int:
-    """0 all well, 4 some not, 5 some parked."""
-    if any(one.state != "settled" for one in state.tasks.values()):
+def compute_exit_code(state: RunState, bad_outcomes: tuple[str, ...] = ("failed", "blocked")) -> int:
+    """Return 0 if all went well, 4 if a task has a bad outcome, 5 if a task is not settled."""
+    if any(task.state != "settled" for task in state.tasks.values()):
         return 5
-    return 4 if any(one.outcome in bad for one in state.tasks.values()) else 0
+    return 4 if any(task.outcome in bad_outcomes for task in state.tasks.values()) else 0

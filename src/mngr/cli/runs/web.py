@@ -1,4 +1,4 @@
-"""`mngr web`."""
+"""The command `mngr web`."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Serve until a signal comes, or write the pages."""
+    """Serve the pages until a signal arrives, or write them to files."""
     from mngr.tutorial.paths import TutorialPaths
 
-    place, script = cli.context.resolve_path(args["e2e"]), TutorialPaths(cli.context).file
-    opens = args["open"] if "open" in args.chosen else is_interactive() and args["export"] is None
+    artifacts_dir, script = cli.context.resolve_path(args["e2e"]), TutorialPaths(cli.context).file
+    should_open = args["open"] if "open" in args.chosen else is_interactive() and args["export"] is None
     if args["export"] is not None:
         if "port" in args.given:
             raise UsageError("--port and --export exclude each other", "leave one of them out")
         from mngr.web.live.export import export_pages
 
-        first = export_pages(place, cli.context.resolve_path(args["export"]), script)
-        cli.print_data(first)
-        if opens:
-            open_page(f"file://{first}")
+        index_path = export_pages(artifacts_dir, cli.context.resolve_path(args["export"]), script)
+        cli.print_data(index_path)
+        if should_open:
+            open_page(f"file://{index_path}")
         return 0
     from mngr.web import artifacts
     from mngr.web.live.server import PageServer
 
-    artifacts.list_runs(place)
-    with PageServer(place, args["port"], script) as server:
+    artifacts.list_runs(artifacts_dir)
+    with PageServer(artifacts_dir, args["port"], script) as server:
         print(server.url, flush=True)
-        if opens:
+        if should_open:
             open_page(server.url)
         try:
             server.serve_forever(poll_interval=0.1)
@@ -78,7 +78,7 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def open_page(url: str) -> None:
-    """Show it to the person at this machine."""
+    """Open a page in the user's browser."""
     import webbrowser
 
     webbrowser.open(url)

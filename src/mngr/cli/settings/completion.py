@@ -1,4 +1,4 @@
-"""`mngr completion`: the script a shell reads, and the answers it asks for at every TAB."""
+"""The command `mngr completion`: the completion script of a shell, and the candidates for each TAB."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the script, or the candidates for one word."""
+    """Print the completion script, or the candidates for one word."""
     shell = args["shell"]
     if shell not in _SCRIPTS:
         raise UsageError(f"there is no completion for {shell!r}", "one of: " + ", ".join(_SCRIPTS))
@@ -53,23 +53,23 @@ def run(cli: Cli, args: Args) -> int:
 
     words = [*(args.rest or []), ""][1 : args["index"] + 1]
     prefix = ""
-    if shell == "bash":  # which takes --state=RUN apart at the =
+    if shell == "bash":  # bash splits --state=RUN at the =.
         words, prefix = _rejoin_split_words(words)
-    for word, what in list_candidates(cli.context, words or [""]):
-        cli.print_data(word.removeprefix(prefix) if shell == "bash" else f"{word}\t{what}")
+    for word, description in list_candidates(cli.context, words or [""]):
+        cli.print_data(word.removeprefix(prefix) if shell == "bash" else f"{word}\t{description}")
     return 0
 
 
 def _rejoin_split_words(words: list[str]) -> tuple[list[str], str]:
-    """`--state`, `=`, `RUN` as one word again, and what of it bash holds to be written already."""
+    """Join `--state`, `=`, `RUN` into one word again; return also the part that bash has completed already."""
     joined: list[str] = []
     for word in words:
         if joined and joined[-1].startswith("--") and (word == "=" or joined[-1].endswith("=")):
             joined[-1] += word
         else:
             joined.append(word)
-    flag, eq, _ = joined[-1].partition("=") if joined else ("", "", "")
-    return joined, flag + eq if eq and words[-1] != joined[-1] else ""
+    flag, equals, _ = joined[-1].partition("=") if joined else ("", "", "")
+    return joined, flag + equals if equals and words[-1] != joined[-1] else ""
 
 
 _BASH = """\

@@ -1,4 +1,4 @@
-"""`mngr doctor`."""
+"""The command `mngr doctor`."""
 
 from __future__ import annotations
 
@@ -38,19 +38,23 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Look, show, and fail when something needed is missing."""
+    """Check the set-up, print the results, and fail if something required is missing."""
     from mngr.cli.settings.scopes import check_option
 
     checks = cli.fleet.doctor(args["target"], lambda key, value: check_option(cli.context, key, value))
-    shown = render.format_table(
-        ("STATUS", "CHECK", "FOUND"), [(c.status, c.name, c.problem or c.found or "") for c in checks]
+    table = render.format_table(
+        ("STATUS", "CHECK", "FOUND"),
+        [(check.status, check.name, check.problem or check.found or "") for check in checks],
     )
-    mend = "".join(f"to mend {check.name}: {check.hint}\n" for check in checks if check.hint)
-    render.render_rows(cli, "checks", [check.to_dict() for check in checks], shown + terminal_text.strip_controls(mend))
-    wrong = [check for check in checks if check.status == "error"]
-    if wrong:
-        what = ", ".join(check.name for check in wrong)
+    hints = "".join(f"to mend {check.name}: {check.hint}\n" for check in checks if check.hint)
+    render.render_rows(
+        cli, "checks", [check.to_dict() for check in checks], table + terminal_text.strip_controls(hints)
+    )
+    failed = [check for check in checks if check.status == "error"]
+    if failed:
+        names = ", ".join(check.name for check in failed)
         raise MngrError(
-            f"{len(wrong)} of {len(checks)} checks failed: {what}", "; ".join(c.hint for c in wrong if c.hint)
+            f"{len(failed)} of {len(checks)} checks failed: {names}",
+            "; ".join(check.hint for check in failed if check.hint),
         )
     return 0

@@ -1,4 +1,4 @@
-"""`mngr init`."""
+"""The command `mngr init`."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Look, say what was found, write."""
+    """Inspect the project, print the findings, and write the settings."""
     project = cli.fleet.init(force=args["force"], dry_run=args["dry_run"])
     findings = [finding.to_dict() for finding in project.settings]
-    lines = [(f.key, format_value(f.value), f.because) for f in project.settings]
-    found = (
+    lines = [(finding.key, format_value(finding.value), finding.because) for finding in project.settings]
+    table = (
         render.format_table(("SETTING", "VALUE", "BECAUSE OF"), lines)
         if lines
         else "found nothing that says how to set the project up\n"
     )
     item = {"path": project.path, "written": not args["dry_run"], "findings": findings, "text": project.text}
     if args["dry_run"] and cli.format == "human":
-        cli.print_message(found.rstrip("\n"))
+        cli.print_message(table.rstrip("\n"))
         cli.print_data(project.text)
         return 0
-    render.render_item(cli, item, f"{found}wrote {project.path}")
+    render.render_item(cli, item, f"{table}wrote {project.path}")
     return 0

@@ -1,4 +1,4 @@
-"""`mngr model-server`."""
+"""The command `mngr model-server`."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Serve until a signal comes."""
+    """Serve until a signal arrives."""
     import signal
 
     from mngr.testkit.modelserver import ModelServer
 
     script = _read_script(args["script"])
-    ends = {signal.SIGTERM}
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a shell's background job is not interrupted by ^C
-        ends.add(signal.SIGINT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before the threads are made, so that none of them takes it
+    stop_signals = {signal.SIGTERM}
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # ^C does not interrupt a background job of a shell.
+        stop_signals.add(signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)  # Before threads start, so that no thread receives it.
     if args["port"] > 65535:
         raise UsageError(f"there is no port {args['port']}", "a port is at most 65535; 0 takes a free one")
     try:
@@ -83,11 +83,11 @@ def run(cli: Cli, args: Args) -> int:
     with server:
         render.render_item(cli, {"url": server.url(), "pid": os.getpid()}, server.url())
         sys.stdout.flush()
-        return 128 + signal.sigwait(ends)
+        return 128 + signal.sigwait(stop_signals)
 
 
 def _read_script(text: str) -> str:
-    """The script that the user named; UsageError when there is none to be read."""
+    """Return the script that the user named; raise UsageError if it cannot be read."""
     if text.strip()[:1] in ("[", "{"):
         return text
     try:

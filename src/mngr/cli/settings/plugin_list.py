@@ -1,4 +1,4 @@
-"""`mngr plugin list`."""
+"""The command `mngr plugin list`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Show the plugins; a broken one makes the command fail."""
+    """Show the plugins; raise MngrError if one is broken."""
     plugins = cli.fleet.list_plugins()
-    lines = [(p.name, p.package, _format_additions(p)) for p in plugins]
+    lines = [(plugin.name, plugin.package, _format_additions(plugin)) for plugin in plugins]
     human = render.format_table(("NAME", "PACKAGE", "ADDS"), lines) if lines else "no plugins are installed"
-    render.render_rows(cli, "plugins", [p.to_dict() for p in plugins], human)
+    render.render_rows(cli, "plugins", [plugin.to_dict() for plugin in plugins], human)
     for plugin in plugins:
         if plugin.error is not None:
             raise MngrError(plugin.error, plugin.hint)
@@ -38,6 +38,6 @@ def _format_additions(plugin: PluginView) -> str:
     if plugin.error is not None:
         return "nothing: it cannot be loaded"
     parts = [("provider", plugin.providers), ("kind", plugin.kinds), ("command", plugin.commands)]
-    said = [f"{what} {name}" for what, names in parts for name in names]
-    told = [name for name in plugin.hooks if name not in ("mngr_providers", "mngr_kinds", "mngr_commands")]
-    return ", ".join([*said, *(f"hook {name}" for name in told)]) or "nothing"
+    additions = [f"{label} {name}" for label, names in parts for name in names]
+    hooks = [name for name in plugin.hooks if name not in ("mngr_providers", "mngr_kinds", "mngr_commands")]
+    return ", ".join([*additions, *(f"hook {name}" for name in hooks)]) or "nothing"

@@ -1,4 +1,4 @@
-"""What the `config` commands share."""
+"""The code that the `config` commands share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCOPE_OPTIONS = (
 
 
 def find_scope(args: Args) -> str | None:
-    """The scope asked for, None when none was."""
+    """Return the requested scope, or None; raise UsageError if there are several."""
     chosen = [scope for scope in ("user", "project", "local") if args[scope]]
     if len(chosen) > 1:
         raise UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
@@ -30,7 +30,7 @@ def find_scope(args: Args) -> str | None:
 
 
 def check_option(ctx: Context, key: str, value: Any) -> None:
-    """UsageError when `key` is of [commands], [templates] or [tmr] and the command has no such option, or not that value."""
+    """Raise UsageError if a key of [commands], [templates] or [tmr] is not an option with that value."""
     from mngr.cli.framework.parse import parse_words
 
     table, _, rest = key.removesuffix("+=").partition(".")
@@ -52,21 +52,24 @@ def check_option(ctx: Context, key: str, value: Any) -> None:
 
 
 def _get_command(ctx: Context, name: str) -> CommandSpec:
+    """Return the declaration of a built-in command or a plugin's command; raise UsageError if there is none."""
     import importlib
 
     if name in COMMANDS:
-        found: CommandSpec = importlib.import_module(get_module_name(name)).COMMAND
-        return found
-    added: dict[str, CommandSpec] = {module.COMMAND.name: module.COMMAND for module in ctx.hooks.list_commands()}
-    if name not in added:
+        command: CommandSpec = importlib.import_module(get_module_name(name)).COMMAND
+        return command
+    plugin_commands: dict[str, CommandSpec] = {
+        module.COMMAND.name: module.COMMAND for module in ctx.hooks.list_commands()
+    }
+    if name not in plugin_commands:
         raise UsageError(
-            f"mngr has no command {name!r}", suggest_closest(name, [*COMMANDS, *added]) or "see: mngr --help"
+            f"mngr has no command {name!r}", suggest_closest(name, [*COMMANDS, *plugin_commands]) or "see: mngr --help"
         )
-    return added[name]
+    return plugin_commands[name]
 
 
 def format_value(value: Any) -> str:
-    """A value as people read it: text as it is, all else as in the file."""
+    """Return a value for people: text as it is, other values as in a settings file."""
     if isinstance(value, str):
         return value
     import tomlkit

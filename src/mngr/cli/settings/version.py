@@ -1,4 +1,4 @@
-"""`mngr version`."""
+"""The command `mngr version`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print it."""
+    """Print the version."""
     import platform
 
     render.render_item(cli, {"version": __version__, "python": platform.python_version()}, f"mngr {__version__}")

@@ -1,4 +1,4 @@
-"""`mngr tutorial blocks`."""
+"""The command `mngr tutorial blocks`."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Read, show, and fail when some of it could not be read."""
+    """Print the blocks of the script, and fail if a part of it cannot be read."""
     from mngr.tutorial.blocks import read_script
     from mngr.tutorial.paths import TutorialPaths
 
-    places = TutorialPaths(cli.context, args["file"])
-    script = read_script(places.file, places.to_display_path(places.file))
+    paths = TutorialPaths(cli.context, args["file"])
+    script = read_script(paths.file, paths.to_display_path(paths.file))
     blocks = [block.to_dict() for block in script.blocks]
-    blanks = [blank.to_dict() for blank in script.empty_headings]
+    empty_headings = [heading.to_dict() for heading in script.empty_headings]
     problems = [problem.to_dict() for problem in script.problems]
-    render.render_rows(cli, "blocks", blocks, _format_blocks(script), blanks=blanks, problems=problems)
+    render.render_rows(cli, "blocks", blocks, _format_blocks(script), blanks=empty_headings, problems=problems)
     if script.problems:
         sys.stdout.flush()
         raise MngrError("; ".join(map(str, script.problems)), "mend the script at the lines that are named")
@@ -61,8 +61,12 @@ def run(cli: Cli, args: Args) -> int:
 
 def _format_blocks(script: TutorialScript) -> str:
     head = ("LINE", "ID", "COMMANDS", "SECTION", "BLOCK")
-    rows = [(str(b.line), b.id, str(len(b.commands)), b.section or "", b.slug) for b in script.blocks]
-    blanks = "".join(
-        f"{script.path}:{b.line}: to fill: {terminal_text.strip_controls(b.title)}\n" for b in script.empty_headings
+    rows = [
+        (str(block.line), block.id, str(len(block.commands)), block.section or "", block.slug)
+        for block in script.blocks
+    ]
+    empty_headings = "".join(
+        f"{script.path}:{heading.line}: to fill: {terminal_text.strip_controls(heading.title)}\n"
+        for heading in script.empty_headings
     )
-    return (render.format_table(head, rows) if rows else "there is no block\n") + blanks
+    return (render.format_table(head, rows) if rows else "there is no block\n") + empty_headings

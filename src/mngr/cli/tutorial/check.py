@@ -1,4 +1,4 @@
-"""`mngr tutorial check`."""
+"""The command `mngr tutorial check`."""
 
 from __future__ import annotations
 
@@ -57,39 +57,39 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Compare, perhaps mend and compare again, show, and fail when something is missing."""
+    """Compare the script with the tests, correct citations with --fix, and fail if something is wrong."""
     from mngr.tutorial.check import check_tutorial
     from mngr.tutorial.fix import fix_citations
     from mngr.tutorial.paths import TutorialPaths
 
-    places = TutorialPaths(cli.context, args["file"], args["tests"])
-    report = check_tutorial(places)
+    paths = TutorialPaths(cli.context, args["file"], args["tests"])
+    report = check_tutorial(paths)
     fixed: list[FixedCitation] = []
     if args["fix"] and report.stale:
-        fixed = fix_citations(report.stale, places.to_full_path)
-        report = check_tutorial(places)
+        fixed = fix_citations(report.stale, paths.to_full_path)
+        report = check_tutorial(paths)
     if cli.format == "github":
         cli.print_data("".join(_format_annotation(finding) for finding in report.findings))
     else:
-        more = {
+        fields = {
             "ok": report.is_complete,
             "counts": report.counts,
-            "blocks": [one.to_dict() for one in report.blocks],
-            "fixed": [one.to_dict() for one in fixed],
+            "blocks": [block.to_dict() for block in report.blocks],
+            "fixed": [citation.to_dict() for citation in fixed],
         }
         rows = [finding.to_dict() for finding in report.findings]
-        render.render_rows(cli, "findings", rows, _format_report(report, fixed), **more)
+        render.render_rows(cli, "findings", rows, _format_report(report, fixed), **fields)
     if not report.is_complete:
-        sys.stdout.flush()  # what is wrong stands before the error that sums it up
+        sys.stdout.flush()  # The findings must appear before the error that sums them up.
         raise MngrError(_format_summary(report), _build_hint(report))
     return 0
 
 
 def _format_report(report: TutorialReport, fixed: list[FixedCitation]) -> str:
     text = ""
-    for one in fixed:
-        said = f"left as it is: {one.error}" if one.error else "rewritten"
-        text += f"{one.path}:{one.line}: {one.test} {said}\n"
+    for citation in fixed:
+        result = f"left as it is: {citation.error}" if citation.error else "rewritten"
+        text += f"{citation.path}:{citation.line}: {citation.test} {result}\n"
     for finding in report.findings:
         text += f"{finding.path}:{finding.line}: {finding.kind}: {finding.message}\n"
         text += finding.diff or ""
@@ -113,7 +113,7 @@ def _build_hint(report: TutorialReport) -> str:
     counts = report.counts
     if counts["unreadable"]:
         return "mend what cannot be read first"
-    if any(not one.finding.fix for one in report.stale):
+    if any(not stale.finding.fix for stale in report.stale):
         return "bring stale citations up to date with --fix, after a look at the differences"
     if counts["gap"]:
         return "write a test that cites the block, word for word: e2e.write_tutorial_block(...)"
@@ -121,7 +121,7 @@ def _build_hint(report: TutorialReport) -> str:
 
 
 def _format_annotation(finding: TutorialFinding) -> str:
-    """A workflow command of GitHub's; what would end it early is escaped."""
+    """Return a finding as a workflow command for GitHub, escaped."""
     level = "warning" if finding.is_warning else "error"
     path = _escape_annotation(finding.path).replace(":", "%3A").replace(",", "%2C")
     message = finding.message + (f"\n{finding.diff}" if finding.diff else "")

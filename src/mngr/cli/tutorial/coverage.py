@@ -1,4 +1,4 @@
-"""`mngr tutorial coverage`."""
+"""The command `mngr tutorial coverage`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Ask, read, show, and fail when something did not answer."""
+    """Measure the coverage, print it, and fail if a part of the program did not answer."""
     import shlex
 
     from mngr.tutorial.coverage.coverage import measure_coverage
@@ -66,21 +66,21 @@ def run(cli: Cli, args: Args) -> int:
         program = []
     if not program:
         raise UsageError(f"{name!r} is no program", "for example: --program mngr")
-    found = measure_coverage(TutorialPaths(cli.context, args["file"], args["tests"]), program, args["source"])
-    more = {
-        "program": found.program,
-        "run": found.run,
-        "counts": found.counts,
-        "blocks": [block.to_dict() for block in found.blocks],
-        "problems": [problem.to_dict() for problem in found.problems],
+    coverage = measure_coverage(TutorialPaths(cli.context, args["file"], args["tests"]), program, args["source"])
+    fields = {
+        "program": coverage.program,
+        "run": coverage.run,
+        "counts": coverage.counts,
+        "blocks": [block.to_dict() for block in coverage.blocks],
+        "problems": [problem.to_dict() for problem in coverage.problems],
     }
-    rows = [one.to_dict() for one in found.commands]
-    render.render_rows(cli, "commands", rows, _format_coverage(found), **more)
-    if found.run is None:
+    rows = [command.to_dict() for command in coverage.commands]
+    render.render_rows(cli, "commands", rows, _format_coverage(coverage), **fields)
+    if coverage.run is None:
         cli.print_message("there is no transcript in .mngr/e2e: run the tests to see what they run")
-    if found.problems:
+    if coverage.problems:
         sys.stdout.flush()
-        *others, last = map(_format_problem, found.problems)
+        *others, last = map(_format_problem, coverage.problems)
         if others:
             cli.print_message("\n".join(others))
         raise MngrError(last, "mend it, and ask again")
@@ -91,13 +91,13 @@ def _format_problem(problem: ReadProblem) -> str:
     return str(problem) if problem.line else f"{problem.path}: {problem.message}"
 
 
-def _format_coverage(found: TutorialCoverage) -> str:
+def _format_coverage(coverage: TutorialCoverage) -> str:
     text = ""
-    if found.commands:
+    if coverage.commands:
         head = ("COMMAND", "SHOWN", "RUN", "OPTIONS", "SHOWN", "RUN", "NEITHER")
-        text = render.format_table(head, [_build_row(one) for one in found.commands])
-    lines = [f"no unhappy path: line {b.line}, {b.slug}\n" for b in found.blocks if not b.unhappy]
-    counts = found.counts
+        text = render.format_table(head, [_build_row(command) for command in coverage.commands])
+    lines = [f"no unhappy path: line {block.line}, {block.slug}\n" for block in coverage.blocks if not block.unhappy]
+    counts = coverage.counts
     text += "".join(lines)
     text += (
         f"{counts['commands_shown']} of {counts['commands']} commands are shown, {counts['commands_run']} are run; "
@@ -107,10 +107,14 @@ def _format_coverage(found: TutorialCoverage) -> str:
     return terminal_text.strip_controls(text)
 
 
-def _build_row(one: CommandCoverage) -> tuple[str, ...]:
-    shown = [option for option in one.options if option["shown"]]
-    run = [option for option in one.options if option["run"]]
-    neither = [option["flags"][-1] for option in one.options if not option["shown"] and not option["run"]]
-    marks = ("", "") if one.is_group else tuple("yes" if where else "no" for where in (one.shown, one.run))
-    counts = [str(len(options)) if one.options else "" for options in (one.options, shown, run)]
-    return (one.command, *marks, *counts, " ".join(neither))
+def _build_row(command: CommandCoverage) -> tuple[str, ...]:
+    shown_options = [option for option in command.options if option["shown"]]
+    run_options = [option for option in command.options if option["run"]]
+    neither = [option["flags"][-1] for option in command.options if not option["shown"] and not option["run"]]
+    marks = (
+        ("", "")
+        if command.is_group
+        else tuple("yes" if is_covered else "no" for is_covered in (command.shown, command.run))
+    )
+    counts = [str(len(options)) if command.options else "" for options in (command.options, shown_options, run_options)]
+    return (command.command, *marks, *counts, " ".join(neither))

@@ -1,4 +1,4 @@
-"""`mngr tutorial fill`."""
+"""The command `mngr tutorial fill`."""
 
 from __future__ import annotations
 
@@ -60,65 +60,67 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Have it proposed and tried, perhaps choose, and give the patch."""
+    """Have an agent propose blocks for empty headings, let the user review them, and print the patch."""
     from mngr.tutorial.paths import TutorialPaths
     from mngr.tutorial.writing.fill import build_patch, fill_headings
 
     if args["interactive"] and not (is_interactive() and cli.format == "human"):
         raise UsageError("--interactive needs a terminal", "leave it out")
-    places = TutorialPaths(cli.context, args["file"])
+    paths = TutorialPaths(cli.context, args["file"])
     program = args["program"] or cli.context.settings.get("project.program")
     if not program:
         raise UsageError("nothing says which program the tutorial is about", "name it: --program NAME")
-    filled = fill_headings(cli.context, places, build_request(args), str(program), args["section"])
-    if filled.agent is None:
-        render.render_item(cli, filled.to_dict(), "there is no blank to fill")
+    result = fill_headings(cli.context, paths, build_request(args), str(program), args["section"])
+    if result.agent is None:
+        render.render_item(cli, result.to_dict(), "there is no blank to fill")
         return 0
     if args["interactive"]:
-        kept = [one for proposal in filled.proposals if (one := _review_proposal(cli, proposal)) is not None]
-        filled = filled.replace(proposals=kept, patch=build_patch(places, kept))
+        accepted = [
+            reviewed for proposal in result.proposals if (reviewed := _review_proposal(cli, proposal)) is not None
+        ]
+        result = result.replace(proposals=accepted, patch=build_patch(paths, accepted))
     if args["output"]:
-        cli.context.local_host.write(cli.context.resolve_path(args["output"]), filled.patch.encode(), 0o644)
-    cli.print_message(_format_filled(filled, places.to_display_path(places.file)).rstrip("\n"))
-    shown = f"wrote {args['output']}; then: git apply {args['output']}" if args["output"] else filled.patch.rstrip("\n")
-    render.render_item(cli, _to_dict(filled), shown)
-    if not filled.proposals:
-        raise MngrError(f"{filled.agent} proposed nothing that can be taken", f"see: mngr transcript {filled.agent}")
-    if filled.problems:
+        cli.context.local_host.write(cli.context.resolve_path(args["output"]), result.patch.encode(), 0o644)
+    cli.print_message(_format_filled(result, paths.to_display_path(paths.file)).rstrip("\n"))
+    text = f"wrote {args['output']}; then: git apply {args['output']}" if args["output"] else result.patch.rstrip("\n")
+    render.render_item(cli, _to_dict(result), text)
+    if not result.proposals:
+        raise MngrError(f"{result.agent} proposed nothing that can be taken", f"see: mngr transcript {result.agent}")
+    if result.problems:
         raise MngrError(
             "more was changed than the blanks, or is wrong; nothing of it is in the patch",
-            f"see what was changed: mngr diff {filled.agent}",
+            f"see what was changed: mngr diff {result.agent}",
         )
     return 0
 
 
-def _to_dict(filled: FillResult) -> dict[str, object]:
-    found = filled.to_dict()
-    found["proposals"] = [one.to_dict() for one in filled.proposals]
-    found["confusion"] = [one.to_dict() for one in filled.confusion]
-    return found
+def _to_dict(result: FillResult) -> dict[str, object]:
+    fields = result.to_dict()
+    fields["proposals"] = [entry.to_dict() for entry in result.proposals]
+    fields["confusion"] = [entry.to_dict() for entry in result.confusion]
+    return fields
 
 
-def _format_filled(filled: FillResult, file: str) -> str:
+def _format_filled(result: FillResult, file: str) -> str:
     text = ""
-    for one in filled.proposals:
-        outcome = "works" if one.ok else f"does not work: {one.outcome}"
-        first = next((line for line in one.text.splitlines() if any(map(str.isalnum, line))), one.text)
-        text += f"{file}:{one.after}: {one.heading}: {first}: {outcome}\n"
-    text += "".join(f"still blank: {title}\n" for title in filled.left)
-    text += "".join(f"{problem}\n" for problem in filled.problems)
-    if filled.confusion:
+    for proposal in result.proposals:
+        outcome = "works" if proposal.ok else f"does not work: {proposal.outcome}"
+        first_line = next((line for line in proposal.text.splitlines() if any(map(str.isalnum, line))), proposal.text)
+        text += f"{file}:{proposal.after}: {proposal.heading}: {first_line}: {outcome}\n"
+    text += "".join(f"still blank: {title}\n" for title in result.left)
+    text += "".join(f"{problem}\n" for problem in result.problems)
+    if result.confusion:
         text += "What misled the agent:\n"
-    for found in filled.confusion:
-        text += f"  {found.command}: {found.failures} of {found.calls} calls failed, {found.retries} tried again"
-        text += f"; no such option: {', '.join(found.unknown)}" if found.unknown else ""
-        text += f"; worked only after: {', '.join(found.after)}" if found.after else ""
-        text += "".join(f"\n    it said: {said}" for said in found.said) + "\n"
+    for confusion in result.confusion:
+        text += f"  {confusion.command}: {confusion.failures} of {confusion.calls} calls failed, {confusion.retries} tried again"
+        text += f"; no such option: {', '.join(confusion.unknown)}" if confusion.unknown else ""
+        text += f"; worked only after: {', '.join(confusion.after)}" if confusion.after else ""
+        text += "".join(f"\n    it said: {message}" for message in confusion.said) + "\n"
     return terminal_text.strip_controls(text)
 
 
 def _review_proposal(cli: Cli, proposal: BlockProposal) -> BlockProposal | None:
-    """What the person makes of it."""
+    """Return the proposal as the user accepts or edits it, or None if the user drops it."""
     outcome = f"works:\n{proposal.outcome}" if proposal.ok else f"does not work: {proposal.outcome}"
     while True:
         cli.print_message(f"\n{proposal.heading}\n\n{proposal.text}\n\n{outcome}\n\n[k]eep, [e]dit or [d]rop?")
@@ -135,7 +137,7 @@ def _review_proposal(cli: Cli, proposal: BlockProposal) -> BlockProposal | None:
 
 
 def _edit_in_editor(text: str) -> str:
-    """The text as it comes out of the person's editor."""
+    """Open the text in the user's editor and return the edited text."""
     import tempfile
 
     from mngr.base import shell
@@ -145,5 +147,5 @@ def _edit_in_editor(text: str) -> str:
         file.flush()
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
         shell.wait_process(shell.start_process(["sh", "-c", f'{editor} "$1"', "edit", file.name]))
-        with open(file.name, encoding="utf-8") as again:
-            return again.read().strip("\n")
+        with open(file.name, encoding="utf-8") as edited:
+            return edited.read().strip("\n")

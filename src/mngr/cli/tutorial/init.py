@@ -1,4 +1,4 @@
-"""`mngr tutorial init`."""
+"""The command `mngr tutorial init`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Write, and say what is missing."""
+    """Write the first files of a tutorial, and print the next steps."""
     from mngr.tutorial.writing.init import init_tutorial
 
-    begun = init_tutorial(cli.context, args["program"])
-    said = "".join(f"wrote {path}\n" for path in begun.written) or "everything is there already\n"
-    said += f"next: run the tests in {begun.tests}, and mngr tutorial check"
-    render.render_item(cli, begun.to_dict(), said)
-    if begun.missing:
-        cli.print_message(f"the tests cannot run yet: {begun.missing}")
+    result = init_tutorial(cli.context, args["program"])
+    text = "".join(f"wrote {path}\n" for path in result.written) or "everything is there already\n"
+    text += f"next: run the tests in {result.tests}, and mngr tutorial check"
+    render.render_item(cli, result.to_dict(), text)
+    if result.missing:
+        cli.print_message(f"the tests cannot run yet: {result.missing}")
     return 0

@@ -1,4 +1,4 @@
-"""`mngr tutorial install-command`."""
+"""The command `mngr tutorial install-command`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Write it."""
+    """Write the slash command for the agents."""
     from mngr.tutorial.writing.slash_command import install_command
 
-    installed = install_command(cli.context, args["agent"] or [])
-    render.render_item(cli, installed.to_dict(), "\n".join(f"wrote {path}" for path in installed.paths))
+    result = install_command(cli.context, args["agent"] or [])
+    render.render_item(cli, result.to_dict(), "\n".join(f"wrote {path}" for path in result.paths))
     return 0

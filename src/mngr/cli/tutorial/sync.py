@@ -1,4 +1,4 @@
-"""`mngr tutorial sync`."""
+"""The command `mngr tutorial sync`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mngr.tutorial.writing.sync import SyncResult
     from mngr.tutorial.writing.worker import WriterRequest
 
-# Who works on a tutorial, where, and what it may cost.
+# The agent that works on a tutorial, its host, and its budget.
 WORKER_OPTIONS = (
     Option(flags=("--agent",), metavar="KIND", default="mechanic", help="who does it", complete="kinds"),
     Option(flags=("--rounds",), metavar="N", kind="int", default=3, help="how often it is told what is wrong"),
@@ -52,7 +52,7 @@ COMMAND = CommandSpec(
 
 
 def build_request(args: Args) -> WriterRequest:
-    """What these options ask for; UsageError for a budget that is none."""
+    """Return the request that the options describe; raise UsageError for a wrong budget."""
     from mngr.tutorial.writing.worker import WriterRequest
 
     return WriterRequest(
@@ -62,31 +62,31 @@ def build_request(args: Args) -> WriterRequest:
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Have it done, show the table, and fail when something is still wrong."""
+    """Have an agent write the missing tests, print a table, and fail if something is still wrong."""
     from mngr.tutorial.paths import TutorialPaths
     from mngr.tutorial.writing.sync import sync_tests
 
-    synced = sync_tests(cli.context, TutorialPaths(cli.context, args["file"], args["tests"]), build_request(args))
-    more = {key: value for key, value in synced.to_dict().items() if key != "rows"}
-    render.render_rows(cli, "blocks", synced.rows, _format_synced(synced), **more)
-    if synced.is_complete:
+    result = sync_tests(cli.context, TutorialPaths(cli.context, args["file"], args["tests"]), build_request(args))
+    fields = {key: value for key, value in result.to_dict().items() if key != "rows"}
+    render.render_rows(cli, "blocks", result.rows, _format_synced(result), **fields)
+    if result.is_complete:
         return 0
-    cli.print_message(terminal_text.strip_controls("\n".join(synced.problems)))
-    count = len(synced.problems)
+    cli.print_message(terminal_text.strip_controls("\n".join(result.problems)))
+    count = len(result.problems)
     raise MngrError(
         f"{count} {'thing is' if count == 1 else 'things are'} still wrong",
-        f"look at the branch {synced.branch}, and talk to the agent: mngr connect {synced.agent} --start"
-        if synced.agent
+        f"look at the branch {result.branch}, and talk to the agent: mngr connect {result.agent} --start"
+        if result.agent
         else "mend the script: an agent may not",
     )
 
 
-def _format_synced(synced: SyncResult) -> str:
-    if synced.agent is None:
+def _format_synced(result: SyncResult) -> str:
+    if result.agent is None:
         return "every block has a test, and every citation matches"
     text = ""
-    for row in synced.rows:
+    for row in result.rows:
         tests = row["tests"] if isinstance(row["tests"], list) else []
-        shown = ", ".join(str(test) for test in tests) or "no test"
-        text += f"{row['slug']}: {shown}{' (observed)' if row['observed'] else ''}\n"
-    return terminal_text.strip_controls(text + f"the work is on {synced.branch}: git diff ...{synced.branch}")
+        test_names = ", ".join(str(test) for test in tests) or "no test"
+        text += f"{row['slug']}: {test_names}{' (observed)' if row['observed'] else ''}\n"
+    return terminal_text.strip_controls(text + f"the work is on {result.branch}: git diff ...{result.branch}")

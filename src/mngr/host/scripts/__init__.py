@@ -20,9 +20,9 @@ INSTALLED_PROGRAMS = (
     "event.sh",
     "stop.sh",
     "watch.sh",
-)  # what outlives the command that sent it
+)  # programs that run after the command that sent them has ended
 _OCTAL_ESCAPES = {byte: f"\\0{byte:03o}" for byte in (92, *range(127, 256))}
-# What a login shell of any kind would read in its own way.
+# Characters that some login shells interpret even inside single quotes.
 _SHELL_ESCAPES = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}
 
 
@@ -43,20 +43,21 @@ def read_program(name: str, folder: str = _SCRIPTS_DIR) -> str:
 
 
 def format_one_line(text: str, only: Sequence[str] | None = None, login: str = "") -> str:
-    """A program as one line that every login shell hands to sh unchanged; `only` is K=V, its whole environment.
+    """Return a program as one line that every login shell passes to sh unchanged.
 
-    `login` is the path of the shell that will read it, if that is known: bash does it with two processes less.
+    `only` lists K=V pairs that become the program's whole environment.
+    `login` is the path of the login shell, if known: for bash the line needs two processes less.
     """
     if os.path.basename(login) == "bash":
-        given = "".join(f"export {shell.quote(word)}\n" for word in only or ())
-        return f"exec {'' if only is None else '-c '}sh -c {shell.quote(given + text)}"
+        exports = "".join(f"export {shell.quote(word)}\n" for word in only or ())
+        return f"exec {'' if only is None else '-c '}sh -c {shell.quote(exports + text)}"
     encoded = "".join(_SHELL_ESCAPES.get(char, char) for char in text)
-    clean = "" if only is None else f"env -i {shell.join(only)} "
-    return f"""exec {clean}sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
+    env_command = "" if only is None else f"env -i {shell.join(only)} "
+    return f"""exec {env_command}sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
 
 
 def escape_non_ascii(text: str) -> str:
-    """The same program for those to whom words are text and no bytes: what is not ASCII goes as numbers."""
+    """Return the same program in ASCII, for systems that treat arguments as text and not as bytes."""
     if text.isascii():
         return text
     octal = text.encode("utf-8", "surrogateescape").decode("latin-1").translate(_OCTAL_ESCAPES)
@@ -64,7 +65,7 @@ def escape_non_ascii(text: str) -> str:
 
 
 def compute_installed_version() -> str:
-    """A short name for the kept programs as they are now."""
+    """Return a checksum of the installed programs, which names their version."""
     import zlib
 
     return f"{zlib.crc32(''.join(read_program(name) for name in INSTALLED_PROGRAMS).encode()):08x}"

@@ -1,4 +1,4 @@
-# An agent's work since BASE, as git shows it: own|shared WORK BASE all|committed OPTION...
+# diff.sh own|shared WORK BASE all|committed OPTION...: prints an agent's work since BASE as a git diff.
 
 #include repo.sh
 
@@ -11,7 +11,8 @@ case $base in '' | *[!0-9a-f]*)
 esac
 shift 4
 [ "$what" = all ] || exec git diff --no-ext-diff --no-textconv ${still:-} "$@" "$base" HEAD
-# A copy of the index takes up new files, so that the agent's own is left alone. Its age tells git which files to read again.
+# New files are added to a copy of the index, so that the agent's index stays unchanged. The copy keeps the time of the
+# index, because git uses it to decide which files to read again.
 index=$(mktemp) || exit 1
 trap 'rm -f "$index"' EXIT
 cp -p "$(git rev-parse --git-path index)" "$index" 2>/dev/null

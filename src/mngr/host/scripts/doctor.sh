@@ -1,4 +1,4 @@
-# doctor.sh HOME SOCKET PROGRAM…: what this machine has, a fact a line.
+# doctor.sh HOME SOCKET PROGRAM…: prints facts about this machine, one per line.
 home=$1 socket=$2
 shift 2
 echo "system $(uname -s)"
@@ -7,13 +7,13 @@ for installer in brew apt-get apk dnf yum zypper pacman pkg; do
     command -v "$installer" >/dev/null 2>&1 && echo "installer $installer" && break
 done
 for program in flock "$@"; do
-    [ "$program" != sshd ] || PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # not on everyone's PATH, and the last we ask for
+    [ "$program" != sshd ] || PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # sshd is often not on the PATH; it is the last program in the list
     path=$(command -v "$program") && echo "program.$program $path"
 done
 command -v git >/dev/null 2>&1 && echo "version.git $(git --version)"
 command -v tmux >/dev/null 2>&1 && echo "version.tmux $(tmux -V)"
 command -v python3 >/dev/null 2>&1 && echo "version.python3 $(python3 -V 2>/dev/null)"
-# Not everyone who has the description has infocmp. On a Mac the directory is named by the number of the letter.
+# The description can exist without infocmp. On a Mac its directory is the letter's code.
 if infocmp tmux-256color >/dev/null 2>&1; then
     echo "terminfo yes"
 else
@@ -22,7 +22,7 @@ else
     done
 fi
 place=$home
-until [ -d "$place" ]; do # dirname may be what is missing
+until [ -d "$place" ]; do # without dirname, which may be missing
     case $place in */*) place=${place%/*} ;; *) place=. ;; esac
     place=${place:-/}
 done

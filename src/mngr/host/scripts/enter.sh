@@ -1,6 +1,6 @@
-# enter.sh [-p] [-f FILE] DIR CMD...: become CMD, in the agent's work dir with the agent's environment and behind its walls.
-# -p writes the pid down first: from then on the agent's process really runs.
-# -f says in FILE why CMD could not be started; without -p the exit code is then 125.
+# enter.sh [-p] [-f FILE] DIR CMD...: becomes CMD in the agent's work dir, with the agent's environment and sandbox.
+# -p first writes the pid to a file, which shows that the agent's process runs.
+# -f writes the reason to FILE if CMD cannot be started; without -p the exit code is then 125.
 _mngr_note= _mngr_file=
 while :; do
     case $1 in
@@ -23,7 +23,7 @@ _mngr_fail() {
     echo "mngr: $2" >&2
     exit "$1"
 }
-# Where the program $1 is, which is not a word that only a shell knows: asked here, and behind the agent's walls.
+# Finds the program $1, which must not be a shell builtin. It runs here and inside the agent's sandbox.
 _mngr_has='_mngr_at=
 case $1 in
 */*) if [ -f "$1" ] && [ -x "$1" ]; then _mngr_at=$1; fi ;;
@@ -47,7 +47,7 @@ if [ -n "${MNGR_SANDBOX:-}" ]; then
     [ -r "$_mngr_dir/sandbox" ] || _mngr_fail 125 "its sandbox is gone; mngr start makes it anew"
     . "$_mngr_dir/sandbox"
     case $_mngr_at in
-    /usr/* | /bin/*) ;; # seen by every agent
+    /usr/* | /bin/*) ;; # visible in every sandbox
     *)
         (_mngr_alone=1 _mngr_walls /bin/sh -c "$_mngr_has" has "$1") </dev/null ||
             _mngr_fail 127 "$1: command not found in its sandbox"

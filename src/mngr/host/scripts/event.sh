@@ -1,4 +1,4 @@
-# event.sh DIR TYPE SOURCE DATA: append a row to the agent's events, unless the agent has put a pipe or a link there.
+# event.sh DIR TYPE SOURCE DATA: appends a row to the agent's events, unless the agent has put a pipe or a link there.
 file=$1/events.jsonl
 if [ -L "$file" ] || { [ -e "$file" ] && ! [ -f "$file" ]; }; then exit 0; fi
 #include stamp.sh

@@ -1,6 +1,7 @@
-# gather.sh HOME ID WORK BRANCH [WORD…]: an agent's directory and its work dir as a tar stream. WORK may be empty. With BRANCH the
-# objects of its repository are somewhere else: those that its HEAD, this branch, its index and its logs need come in
-# agents/ID/gather. The WORDs are for find: what to leave out, where tar can be told; elsewhere all of it comes.
+# gather.sh HOME ID WORK BRANCH [WORD…]: writes an agent's directory and its work dir as a tar stream. WORK may be
+# empty. BRANCH is given if the repository's objects are outside the work dir. Then agents/ID/gather contains the
+# objects that HEAD, BRANCH, the index and the logs need. The WORDs are arguments of find that exclude files; they
+# have no effect if tar cannot read a list of names.
 cd "$1" || exit 4
 id=$2 work=$3 branch=$4
 shift 4
@@ -17,7 +18,7 @@ pack() {
         oid=$(git rev-parse --verify -q "$ref") && echo "$oid $ref"
     done >"$extra/refs"
     [ ! -d .git ] || git for-each-ref --format='%(objectname) %(refname)' >"$extra/refs"
-    # Every word that could be an object, of those there are.
+    # Collect every word that could be an object id; git then selects the objects that exist.
     {
         cat "$extra/refs"
         git rev-parse --verify -q HEAD

@@ -1,5 +1,5 @@
-# `guard WORK`: whatever git runs after it runs nothing that the repository of an agent is set to run, and fetches nothing.
-# Of filters and merge drivers it is the names that count: those that a person there has set for himself stay.
+# `guard WORK`: later git commands run no program that the agent's repository configures, and fetch nothing.
+# Filters and merge drivers are disabled by name; those in the user's own settings stay in effect.
 
 inert() {
     eval "GIT_CONFIG_KEY_$GIT_CONFIG_COUNT=\$1 GIT_CONFIG_VALUE_$GIT_CONFIG_COUNT=\$2"
@@ -23,7 +23,7 @@ guard() {
         inert $key.allow never
     done
     inert core.alternateRefsCommand ''
-    inert diff.ignoreSubmodules dirty # or a repository inside this one is asked, which has settings of its own
+    inert diff.ignoreSubmodules dirty # otherwise git runs in nested repositories, with their settings
     inert gc.auto 0
     while IFS= read -r row; do
         key=${row#*	}

@@ -1,6 +1,6 @@
-# hello.sh [HOME [make]]: the first words with a host, a fact a line: `key value`. HOME is ~/.mngr unless given.
-# With `make` the home is there afterwards, unless a line says why not: stranger (what it holds that is not ours), newer
-# (its layout), unwritable (why).
+# hello.sh [HOME [make]]: the first program on a host. It prints facts, one `key value` per line. HOME defaults to
+# ~/.mngr. With `make` it creates the home, unless it prints a reason: stranger (a file that mngr did not create),
+# newer (the layout's version) or unwritable (why).
 umask 077
 uid=$(id -u) user=$(id -un 2>/dev/null)
 [ -n "$HOME" ] || eval "HOME=~$user"
@@ -12,7 +12,7 @@ case $1 in
 esac
 while :; do case $home in ?*/) home=${home%/} ;; *) break ;; esac; done
 
-# Ours, or nobody's: what stands in a home without a mark must be what we put there.
+# Reports a home that another program owns. A home without a version file may only contain mngr's files.
 check_home() {
     if [ -e "$home/version" ]; then
         word= layout=
@@ -41,7 +41,7 @@ if [ -z "$said" ] && [ "$2" = make ]; then
     said=$(make_home 2>&1) || said="unwritable ${said##*: }"
 fi
 
-# The real path, also of what does not exist yet.
+# Find the real path of the home, which may not exist yet.
 place=$home rest=
 until cd -P "$place" 2>/dev/null; do
     rest=/${place##*/}$rest

@@ -1,5 +1,6 @@
-# leave.sh HOME ID NAME WORK: take an agent away whose state is saved elsewhere. WORK may be empty; each step may be repeated.
-# `saved` comes first, and then the agent's directory goes last and in one step: until then it can be seen what is under way.
+# leave.sh HOME ID NAME WORK: removes an agent whose state is saved elsewhere. WORK may be empty. Each step can be
+# repeated. The file `saved` is created first and the agent's directory is removed last, in one step. Until then,
+# `saved` shows that a removal is in progress.
 cd "$1" || exit 4
 id=$2 name=$3 work=$4
 drop() {

@@ -1,11 +1,11 @@
-# list.sh HOME SOCKET [ID...]: everything `list` needs, in one go. Records are one line each, so grep names them.
-# The first line is `home REALPATH UID` (- for a uid that is not told); without it there is no such home.
+# list.sh HOME SOCKET [ID...]: prints everything that `list` needs. Each file has one line, which grep prints with its
+# path. The first line is `home REALPATH UID` (- for an unknown uid). Without it, the home does not exist.
 home=$1 socket=$2
 shift 2
 cd -P "$home" 2>/dev/null || exit 0
 uid=${socket%/*}
 uid=${uid##*/mngr-}
-if ! [ -O "${socket%/*}" ]; then # the name of a directory of ours tells; else it costs a moment to find out
+if ! [ -O "${socket%/*}" ]; then # the user's own directory has the uid in its name; otherwise look it up
     uid=-
     while read -r key _ value _; do
         case $key in Uid:) uid=$value && break ;; esac
@@ -18,14 +18,14 @@ if [ -r /proc/sys/kernel/random/boot_id ]; then
     echo "boot $boot"
 fi
 if [ -e "${socket%/*}" ] && ! [ -O "${socket%/*}" ]; then
-    echo stranger # somebody else's directory: his server is not ours
+    echo stranger # another user owns the directory and the tmux server
 elif [ -S "$socket" ]; then
     tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached} #{session_created} #{pane_title}' 2>/dev/null
 fi
 files= witnesses=
 hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f]'
-ids=a-$hex$hex$hex # an agent can make directories with other names, which say anything
-# What programs say of themselves; the names are theirs too.
+ids=a-$hex$hex$hex # an agent can create directories with misleading names
+# Adds the status files that agents' programs write. The programs also choose the file names, so these are checked.
 add_witnesses() {
     for name; do
         case $name in *[!a-z0-9/.-]* | */witness/*[!0-9]*.json) continue ;; esac
@@ -51,9 +51,10 @@ else
     done
 fi
 [ -n "$files" ] || exit 0
-[ -z "$witnesses" ] || date '+clock %s.%N' # theirs are compared with it
+[ -z "$witnesses" ] || date '+clock %s.%N' # times in these files are compared with it
 set -f
-# A line that would take more memory ends grep; then, and where grep cannot skip pipes, all again and with more care.
+# A huge line makes grep fail because of the memory limit. In this case, and if grep cannot skip pipes, `rows` reads
+# everything again, more carefully.
 (ulimit -v 32768 && LC_ALL=C exec grep -a -m 1 -d skip -D skip '' /dev/null $files) 2>/dev/null && exit 0
 printf '\nagain\n'
 #include rows.sh

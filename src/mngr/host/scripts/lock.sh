@@ -1,5 +1,5 @@
-# lock.sh PATH SECONDS: hold a lock until the input ends, be it because the connection is lost.
-# Answers one line: locked, busy (others held it for so long), or failed WHY.
+# lock.sh PATH SECONDS: holds a lock until the input ends, also because the connection is lost.
+# Prints one line: locked, busy (another process held the lock for SECONDS), or failed WHY.
 #include nap.sh
 #include locking.sh
 umask 077

@@ -1,13 +1,13 @@
-# Merge a commit into an agent's branch, where it works: own|shared WORK BRANCH COMMIT stash|keep MESSAGE
-# Answers: HOW COMMIT. Refuses with 9 no work dir, 8 no repository of its own, 7 another branch, 6 commit not there,
-# 5 uncommitted changes, 4 a conflict, 3 a conflict with uncommitted changes, 2 a repository inside that cannot be put aside.
-# 5, 4 and 2 say where.
+# merge.sh own|shared WORK BRANCH COMMIT stash|keep MESSAGE: merges a commit into an agent's branch, in its work dir.
+# Prints: HOW COMMIT. Exit codes: 9 no work dir, 8 not its own repository, 7 another branch, 6 the commit is missing,
+# 5 uncommitted changes, 4 a conflict, 3 a conflict with uncommitted changes, 2 a nested repository that cannot be
+# stashed. 5, 4 and 2 also print the files.
 
 #include repo.sh
 
 enter "$1" "$2"
 branch=$3 commit=$4 stash=$5 message=$6
-trap 'git update-ref -d refs/mngr/pushed' EXIT # under which it may have come
+trap 'git update-ref -d refs/mngr/pushed' EXIT # the ref under which the commit may have been pushed
 [ "$(git symbolic-ref --quiet HEAD)" = "refs/heads/$branch" ] || exit 7
 git cat-file -e "$commit^{commit}" 2>/dev/null || exit 6
 changes || exit 1
@@ -18,9 +18,9 @@ fi
 
 top() { git rev-parse --verify --quiet refs/stash; }
 
-# Worktrees share one list of stashes, so its top says nothing: the commit is what counts.
+# Worktrees share one list of stashes, so its top may belong to another worktree. The commit identifies the stash.
 put_aside() {
-    # git would ask a repository inside for its changes, which then does as it is set to.
+    # git would run in nested repositories to find changes, with their settings.
     [ -z "${still:-}" ] || inner=$(git ls-files --stage | sed -n 's/^160000 [^	]*	//p' | head -n 1)
     if [ -n "${inner:-}" ]; then
         printf '%s\n' "$inner"
@@ -32,7 +32,7 @@ put_aside() {
     [ "$kept" != "$before" ] || kept=
 }
 
-# Where the changes do not fit, nothing of them is left in the way.
+# Applies the stash again. If it conflicts, remove all traces of it from the work dir.
 take_back() {
     [ -n "$kept" ] || return 0
     if ! git stash apply --quiet --index "$kept" >/dev/null 2>&1; then

@@ -1,13 +1,14 @@
-# mirror.sh SOURCE WORK FORMAT BASE BRANCH NEW [KEY VALUE]...: an independent repository at WORK: all branches and tags of SOURCE,
-# none of its hooks, settings, alternates or hard links; BRANCH checked out, made at BASE if NEW is 1. Exit 9: it is there already.
+# mirror.sh SOURCE WORK FORMAT BASE BRANCH NEW [KEY VALUE]...: creates an independent repository at WORK. It has all
+# branches and tags of SOURCE, but none of its hooks, settings, alternates or hard links. BRANCH is checked out, and
+# created at BASE if NEW is 1. Exit code 9: BRANCH exists already.
 from=$1 work=$2 form=$3 base=$4 branch=$5 new=$6
 shift 6
 set -e
 case $from in
 */cache/sources/*.git)
-    touch "$from" # gc goes by the time it was last used
-    # Nobody but us writes there: it is copied as files, for to send them through git would read, hash and write all once more.
-    # First the branches: what they need is there then, whatever else comes in meanwhile.
+    touch "$from" # gc deletes repositories that are unused for long
+    # Only mngr writes to this cache, so its objects can be copied as files. A git fetch would read and hash all of
+    # them. The branches are read first, so that the copy contains all objects that they need.
     rows=$(git --git-dir="$from" for-each-ref --format='create %(refname) %(objectname)' refs/heads refs/tags; echo x)
     ;;
 *) rows= ;;
@@ -27,7 +28,7 @@ if [ -n "$rows" ] && ! [ -e "$from/objects/info/alternates" ] && cp -R "$from/ob
     [ ! -e "$from/shallow" ] || cp "$from/shallow" .git/shallow
     printf '%s\n' "${rows%x}create $to $base" | git update-ref --stdin
 else
-    # Version 2 of git's protocol gives also what no branch or tag has.
+    # Version 2 of git's protocol also sends commits that are on no branch or tag.
     git -c protocol.version=2 fetch --quiet --no-tags --no-write-fetch-head --no-auto-maintenance --update-shallow --update-head-ok \
         --no-recurse-submodules -- "$from" '+refs/heads/*:refs/heads/*' '+refs/tags/*:refs/tags/*' "+$base:$to"
 fi

@@ -1,5 +1,6 @@
-# nap MILLISECONDS: sleep for less than a second; for a whole one where sleep knows no fractions. `napped` adds them up.
-# rest LEAST MOST: the same, for longer each time until `rested` is 0 again: where much starts at once, looking costs the most.
+# nap MILLISECONDS: sleeps for less than a second, or for a second if sleep supports no fractions. `napped` is the sum.
+# rest LEAST MOST: the same, but longer each time until `rested` is set to 0. Frequent checks are expensive when many
+# agents start at once.
 napped=0 rested=0
 rest() {
     rested=$((rested * 3 / 2))

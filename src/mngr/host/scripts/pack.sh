@@ -1,4 +1,5 @@
-# Files of a directory as a tar stream: DIR NAME... The end of a stream says nothing about tar, so we say how it ended.
+# pack.sh DIR NAME...: writes files of a directory as a tar stream. The end of the stream does not show whether tar
+# succeeded, so its exit code follows on standard error.
 (
     [ -d "$1" ] && [ ! -L "$1" ] && cd -- "$1" || exit 3
     shift

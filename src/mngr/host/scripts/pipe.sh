@@ -1,14 +1,14 @@
-# pipe.sh PLACE key: the public half of the host key kept in PLACE, which is made if there is none.
-# pipe.sh PLACE serve CLIENT KEY WORD…: one ssh connection on these streams, by sshd with these words, for whoever has KEY,
-# which is kept in PLACE/CLIENT. Exit codes of ours, before a byte is sent: 3 there is no sshd, 4 this user has no name,
-# 5 sshd does not work here, 6 PLACE cannot be written to, 9 the host key is gone.
+# pipe.sh PLACE key: prints the public host key in the directory PLACE, and creates the key if it is missing.
+# pipe.sh PLACE serve CLIENT KEY WORD…: serves one ssh connection on these streams. It runs sshd with the WORDs and
+# accepts the public key KEY, which it stores in PLACE/CLIENT. Exit codes before any byte is sent: 3 there is no sshd,
+# 4 this user has no name, 5 sshd does not work here, 6 PLACE cannot be written, 9 the host key is missing.
 place=$1 mode=$2
 shift 2
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 sshd=$(command -v sshd) && command -v ssh-keygen >/dev/null || exit 3
 user=$(id -un 2>/dev/null) || exit 4
 
-# As root sshd needs a directory of its own, which is gone after every boot where nobody starts a server.
+# As root, sshd needs its privilege separation directory. It is missing after a boot if no ssh server was started.
 try() {
     said=$("$sshd" -t -f /dev/null -h "$place/host_key" 2>&1 </dev/null) && return
     said=${said%"$(printf '\r')"}
@@ -17,7 +17,7 @@ try() {
     printf '%s\n' "$said" >&2
     exit 5
 }
-make_key() { # of several at once the first one wins
+make_key() { # the first of several processes wins
     umask 077
     new=$place/new.$$
     mkdir -p "$place" && ssh-keygen -q -t ed25519 -N '' -C mngr -f "$new" </dev/null >/dev/null || return
@@ -39,7 +39,7 @@ had=
 if [ "$had" != "$key" ]; then
     (umask 077 && printf '%s\n' "$key" >"$place/$client.$$" && mv -f "$place/$client.$$" "$place/$client") || exit 6
 fi
-# Without PAM sshd takes an account without a password for a locked one.
+# Without PAM, sshd treats an account without a password as locked.
 pam=no
 while IFS=: read -r name password _; do
     case $name:$password in "$user:!"*) pam=yes ;; esac

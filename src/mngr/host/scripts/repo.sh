@@ -1,8 +1,8 @@
-# An agent's work dir, for the programs that look at it and change it.
+# Functions for scripts that read or change an agent's work dir.
 
 #include guard.sh
 
-# `enter own|shared WORK`: go there. In a repository of the agent's own, git works on that directory whatever its settings say.
+# `enter own|shared WORK`: changes to WORK. If the agent owns the repository, git uses WORK whatever its settings say.
 enter() {
     cd -- "$2" 2>/dev/null || exit 9
     if [ "$1" != own ]; then
@@ -18,13 +18,13 @@ enter() {
     guard "$2"
 }
 
-# `changes`: $found is a row for everything uncommitted that counts; fails when git cannot tell.
+# `changes`: sets `found` to a row for each uncommitted change that counts. Fails when git fails.
 changes() {
     found=$(git --no-optional-locks status --porcelain=v1 --untracked-files=all --no-renames ${still:-}) || return
     case $found in
     *.mngr/* | *.pyc*)
         found=$(printf '%s\n' "$found" | sed -e '/^.. \.mngr\/settings\.toml$/b' -e '/^.. "\{0,1\}\.mngr\//d' \
-            -e '/^?? .*\.pyc"\{0,1\}$/d') # what running tests leaves where nobody told git to ignore it
+            -e '/^?? .*\.pyc"\{0,1\}$/d') # compiled files that tests create and git does not ignore
         ;;
     esac
 }

@@ -1,5 +1,5 @@
-# rows FILE...: the first line of each, after its path and a colon. An agent can put anything in the place of its files, so
-# only regular ones are read, and no large ones; what became a pipe just after we looked is not waited for.
+# rows FILE...: prints the first line of each file after its path and a colon. An agent can replace its files by
+# anything, so only small regular files are read. A file that becomes a pipe in the meantime does not block.
 rows_grep='grep -a -m 1 -D skip'
 if ! echo | $rows_grep '' >/dev/null 2>&1; then # busybox
     rows_grep='grep -m 1'

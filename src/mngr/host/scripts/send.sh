@@ -1,6 +1,8 @@
-# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG [PROMPT]]]] <TEXT: type a message into the agent's terminal and wait for its proof.
-# With a KEY that is pressed, and nothing else, once one of the texts in SHOWN is on the screen. With a BOX nothing is typed: a file there, named `....message` or `....KEY`, is all.
-# Answers one line: sent (nothing was to be proven), proven, unproven, not-ready, not-running, busy (the lock), or failed WHY.
+# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG [PROMPT]]]] <TEXT: types a message
+# into the agent's terminal and waits for the proof that it arrived. With KEY, only this key is pressed, once one of
+# the texts in SHOWN is on the screen. With BOX nothing is typed; instead a file `….message` or `….KEY` is created in
+# this directory. Prints one line: sent (no proof is available), proven, unproven, not-ready, not-running, busy (the
+# lock), or failed WHY.
 socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10} box=${11} dialog=${12} prompt=${13}
 id=${dir##*/}
 cd "$dir" 2>/dev/null || {
@@ -8,7 +10,7 @@ cd "$dir" 2>/dev/null || {
     exit 0
 }
 deadline= asked=0
-late() { # asks for the time when some of it has passed
+late() { # true after the deadline; reads the clock only at every tenth call
     [ -z "$deadline" ] || [ $((asked += 1)) -ge 10 ] || return 1
     asked=0 now=$(date +%s)
     [ -n "$deadline" ] || deadline=$((now + timeout + 1)) # whole seconds: never early
@@ -35,9 +37,9 @@ find_pane() {
             if [ "$whose $role $dead" = "$id agent 0" ]; then echo "$pane" && break; fi
         done
 }
-# Where somebody scrolls back (tmux's copy mode), tmux would take keys for its own, and a text for one message a line.
+# If someone scrolls back (tmux's copy mode), tmux would interpret the keys itself and split a text into lines.
 press() { tmux -S "$socket" if-shell -F -t "$pane" '#{pane_in_mode}' "copy-mode -q -t $pane" \; send-keys -t "$pane" "$@" 2>&1 9>&-; }
-# The program asks whether to go on with what failed; who sends it something wants it to take that.
+# Closes a dialog in which the program asks whether to continue after a failure, so that it can take the message.
 close_dialog() {
     pane=$(find_pane)
     closes=$(tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | sed -n "s/$dialog/\\1/p" | tail -n 1)
@@ -64,7 +66,7 @@ pane=$(find_pane)
 size=0
 [ ! -f events.jsonl ] || size=$(($(wc -c 2>/dev/null <events.jsonl)))
 buffer=mngr-send-$id
-# The text can be seen where the cursor stands; with a PROMPT where the last line that begins so does.
+# Prints the typed text: the lines at the cursor or, with PROMPT, from the last line that begins with it.
 cursor_lines() {
     if [ -n "$prompt" ]; then
         tmux -u -S "$socket" capture-pane -p -J -t "$pane" 2>/dev/null 9>&- | awk -v prompt="$prompt" -v more="$1" \
@@ -74,20 +76,20 @@ cursor_lines() {
     row=$(tmux -S "$socket" display-message -p -t "$pane" '#{cursor_y}' 2>/dev/null 9>&-) || return 1
     tmux -u -S "$socket" capture-pane -p -J -t "$pane" -S $((row >= $1 ? row - $1 : 0)) -E "$row" 2>/dev/null 9>&-
 }
-# A paste into a pane whose program has ended brings down the server (tmux 3.3), so tmux looks in the same breath.
+# A paste into a pane whose program has ended crashes the server (tmux 3.3), so tmux checks this in the same command.
 paste() {
     tmux -u -S "$socket" load-buffer -b "$buffer" - \; if-shell -F -t "$pane" '#{pane_in_mode}' "copy-mode -q -t $pane" \; \
         if-shell -F -t "$pane" '#{pane_dead}' \
         "delete-buffer -b $buffer ; display-message -p mngr:dead" "paste-buffer -p -d -b $buffer -t $pane $1" 2>&1 9>&-
 }
 has_text() { ! cursor_lines 0 | sed 's/ *$//' | grep -qxF -e "$empty"; }
-sign=${empty#"${empty%%[! ]*}"} # the first word of an empty box
+sign=${empty#"${empty%%[! ]*}"} # the first word of an empty input box
 sign=${sign%%[
  ]*}
 has_box() { tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | sed 's/^ *//; s/ .*//' | grep -qF -e "$sign"; }
 asks() { tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | grep -qF -e "$shown"; }
 if [ -n "$key" ] && [ -n "$shown" ]; then
-    # Text in the box keeps some programs from asking; a key that comes before the question would become such a text.
+    # Some programs do not ask while there is text in the input box. A key before the question would become such text.
     until asks; do
         late && answer not-ready
         if [ -n "$clear" ] && [ $napped -ge 400 ] && has_text; then
@@ -96,13 +98,13 @@ if [ -n "$key" ] && [ -n "$shown" ]; then
         nap 50
     done
 elif [ -n "$clear" ] && [ -z "$key" ]; then
-    tries=0 # a few keys a time, for many at once would be taken for a paste, and so would different ones
+    tries=0 # a few equal keys at a time: many or different keys would look like a paste
     while has_text && [ $tries -lt 60 ]; do
         tries=$((tries + 1))
         if [ $((tries % 10)) -eq 0 ] && cursor_lines 0 | grep -q "^ *$sign."; then
-            press "${clear##* }" >/dev/null # the text does not go, so the cursor may stand before it
+            press "${clear##* }" >/dev/null # the text stays, so the cursor may be before it
             nap 200
-        elif has_box; then # keys that come before that would become text in it
+        elif has_box; then # earlier keys would become text in the box
             press -N 5 "${clear%% *}" >/dev/null
         fi
         nap 40
@@ -123,10 +125,10 @@ fi || [ "$said" = mngr:dead ] || answer failed "$said"
 if [ -f limit ] && ! [ -L input ] && { [ -f input ] || ! [ -e input ]; }; then date +%s >input; fi # for watch.sh
 [ -n "$mark" ] || answer sent
 
-# Enter was lost.
+# True when the text is still in the input box because Enter was lost.
 waits_for_enter() { [ -n "$shown" ] && cursor_lines 1 | grep -qF -e "$shown"; }
 proven() { [ -f events.jsonl ] && tail -c +$((size + 1)) events.jsonl 2>/dev/null | grep -qF -e "$mark"; }
-# Whoever removes the file decides: the program that takes it, or we who wait no longer.
+# Either the program takes the file, or this script removes it after waiting. Only one of them succeeds.
 take_back() { [ -n "$letter" ] && rm "$letter" 2>/dev/null; }
 napped=0 rested=0 look=400
 nap 5

@@ -1,4 +1,4 @@
-# session.sh COMMAND: what an ssh session asks for, in an agent's place: a shell, the server behind sftp and scp, or a command.
+# session.sh COMMAND: runs an ssh session's request in an agent's work dir: a shell, the sftp server, or a command.
 case $1 in
 '') exec "${SHELL:-sh}" ;;
 sftp-server)

@@ -1,5 +1,5 @@
-# settle.sh LIB VERSION CONF TEXT LINK SOCKET [NAME TEXT]...: put on the host what outlives a command: programs, tmux's configuration,
-# the link to its socket. Does nothing that was done before.
+# settle.sh LIB VERSION CONF TEXT LINK SOCKET [NAME TEXT]...: installs on the host what outlives a command: programs,
+# tmux's configuration and the link to its socket. It skips what is installed already.
 lib=$1 version=$2 conf=$3 text=$4 link=$5 socket=$6
 shift 6
 umask 077
@@ -13,7 +13,7 @@ if ! [ -e "$lib/$version/complete" ]; then
     done
     : >"$fresh/complete"
     [ -e "$lib/$version" ] || mv "$fresh" "$lib/$version"
-    # Another was faster, or was cut off: where a directory was, `mv` puts it inside.
+    # Another process was faster or was interrupted. If the directory exists, `mv` moves the new one into it.
     [ ! -e "$lib/$version/${fresh##*/}" ] || fresh=$lib/$version/${fresh##*/}
     if [ -e "$fresh" ]; then
         mv -f "$fresh"/* "$lib/$version"

@@ -1,10 +1,11 @@
-# setup.sh keep PLACE WORK <NAMES: keep what a set-up made in WORK, names ending in NUL. setup.sh reuse PLACE WORK: copy it to another
-# WORK and point it there; exit 3: there is none.
+# setup.sh keep PLACE WORK <NAMES: saves the files that a set-up created in WORK; each name ends with NUL.
+# setup.sh reuse PLACE WORK: copies them to another work dir and replaces the old path in them. Exit code 3: none are
+# saved.
 what=$1 place=$2 work=$3
 umask 077
 set -e
 
-# The text is rewritten in its place, so that it keeps its mode.
+# Overwrite the contents of the file, so that it keeps its mode.
 rewrite() {
     if [ -w "$1" ]; then locked=; else locked=1; chmod u+w -- "$1"; fi
     sed -e "s|$old\\([^A-Za-z0-9_.-]\\)|$new\\1|g" -e "s|$old\$|$new|" <"$1" >"$place.text.$$"
@@ -14,7 +15,7 @@ rewrite() {
 }
 
 if [ "$what" = keep ]; then
-    # What was used by nobody for a month goes.
+    # Delete saved files that were not used for a month.
     find "${place%/*}" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf -- {} + 2>/dev/null || :
     fresh=$place.$$
     mkdir -p -- "$fresh/files"
@@ -34,7 +35,7 @@ old=$(printf '%s' "$origin" | sed 's/[].*^$|\[]/\\&/g')
 new=$(printf '%s' "$work" | sed 's/[&|\]/\\&/g')
 cd -- "$place/files"
 grep -rlF -e "$origin" . 2>/dev/null | while IFS= read -r name; do
-    # Only texts: in other files a length stands before a path.
+    # Only text files: binary files may store the length of a path.
     if [ -f "$work/$name" ] && ! [ -L "$work/$name" ] && tr -d '\000' <"$name" | cmp -s - "$name"; then rewrite "$work/$name"; fi
 done
 find . -type l | while IFS= read -r name; do

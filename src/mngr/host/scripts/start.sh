@@ -1,6 +1,6 @@
-# start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]...: start the agent's session; answers "running PID", or "ended" with exit code 10.
-# WORK, WINDOW and CMD are quoted for tmux, which takes # and a ; at the end for its own.
-# The server starts with a clean environment, so that nothing of ours leaks into an agent.
+# start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]...: starts the agent's session. Prints "running PID", or "ended"
+# with exit code 10. WORK, WINDOW and CMD are quoted for tmux, which interprets # and a ; at the end. The server
+# starts with a clean environment, so that no variable of mngr leaks into an agent.
 #include nap.sh
 #include process_start.sh
 socket=$1 conf=$2 lib=$3 dir=$4 name=$5 work=$6
@@ -24,7 +24,7 @@ drop() {
 }
 drop exit proc status unstarted
 [ ! -d "$dir/witness" ] || rm -f "$dir"/witness/*.json 2>/dev/null
-# Where another keeps the server, it is asked to start it: here it would end with this command.
+# If another process owns the server, ask it to start the server. A server started here would end with this command.
 keeper=${conf%/*}/keeper
 if [ -r "$keeper" ] && read -r pid since <"$keeper" && [ "$(process_start "$pid")" = "$since" ] && kill -USR1 "$pid" 2>/dev/null; then
     until clean -N show-options -s >/dev/null 2>&1 || [ $napped -ge 10000 ]; do nap 10; done
@@ -56,7 +56,7 @@ napped=0 rested=0 look=500
 until [ -s "$dir/proc" ] || [ -s "$dir/exit" ]; do
     if [ $napped -ge $look ]; then
         [ "$(clean list-panes -s -t "=$name:" -f '#{==:#{@mngr_role},agent}' -F '#{pane_dead}')" = 0 ] ||
-            break # the wrapper could not even write down how it ended
+            break # launch.sh could not even record its end
         look=$((napped + 500))
     fi
     if [ $napped -ge 20000 ]; then

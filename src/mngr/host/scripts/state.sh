@@ -1,6 +1,6 @@
-# What is uncommitted and what was committed, of several agents: own|shared WORK BASE BRANCH, for each.
-# BRANCH is empty where commits are not counted, else the branch that is the agent's alone, or -.
-# Answers for each: agent N, then dirty, clean or unknown, then its commits if it is own, or how many there are.
+# state.sh [own|shared WORK BASE BRANCH]...: prints the uncommitted and committed work of several agents.
+# BRANCH is the agent's own branch, - if it has none, or empty to omit the commits of a shared repository.
+# Prints for each: agent N, then dirty, clean or unknown, then its commits (own) or their number (shared).
 
 #include repo.sh
 

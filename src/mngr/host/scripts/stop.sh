@@ -1,5 +1,5 @@
-# stop.sh SOCKET HOME GRACE REASON ID...: end the agents' processes and keep everything else.
-# TERM first; HUP for shells that ignore it; after the grace KILL for the whole session of each.
+# stop.sh SOCKET HOME GRACE REASON ID...: ends the agents' processes and keeps everything else.
+# It sends TERM, then HUP to shells that ignore TERM, and after GRACE seconds KILL to each agent's whole session.
 #include nap.sh
 socket=$1 home=$2 grace=$3 reason=$4
 shift 4
@@ -19,7 +19,7 @@ fi
 ours=$(printf '%s\n' "$panes" | while read -r id rest; do case $ids in *" $id "*) echo "$id $rest" ;; esac; done)
 sids=$(printf '%s\n' "$ours" | while read -r _ _ _ pid dead _; do [ "$dead" = 1 ] || echo "$pid"; done)
 live=$(printf '%s\n' "$ours" | while read -r id _ _ _ dead _ role; do [ "$dead$role" = 0agent ] && printf ' %s ' "$id"; done)
-# A process may have outlived its terminal: its own environment says whose it is.
+# A process may have outlived its terminal. Its environment names its agent.
 is_of() { # PID ID
     if [ -r /proc/self/stat ]; then
         [ -r "/proc/$1/environ" ] && tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep -qx "MNGR_AGENT_ID=$2"
@@ -30,15 +30,15 @@ is_of() { # PID ID
 session_of() {
     if { read -r stat <"/proc/$1/stat"; } 2>/dev/null; then
         set -- ${stat##*) }
-        [ "$4" -le 1 ] || echo "$4" # else it is the machine's
+        [ "$4" -le 1 ] || echo "$4" # otherwise it is a session of the system
     else
-        ps -o pgid= -p "$1" 2>/dev/null # a session's first process leads a group of the same number
+        ps -o pgid= -p "$1" 2>/dev/null # a session's leader also leads a process group with the same id
     fi
 }
 for id; do
     case $live in *" $id "*) continue ;; esac
     [ -f "$home/agents/$id/proc" ] || continue
-    { pid=$(head -c 20 "$home/agents/$id/proc"); } 2>/dev/null # it can be as large as the agent likes
+    { pid=$(head -c 20 "$home/agents/$id/proc"); } 2>/dev/null # an agent can make the file arbitrarily large
     case $pid in *[!0-9]* | '') continue ;; esac
     if is_of "$pid" "$id"; then sids="$sids $(session_of "$pid")"; fi
 done
@@ -50,8 +50,8 @@ screens() {
             "$id" "$pane" "$id" "$home/agents/$id/screen" "$id"
     done
 }
-# Every process of the sessions, whatever group it is in. Reading /proc costs a quarter of pgrep; without it, ps may know
-# nothing of sessions, but knows everyone's terminal.
+# Lists all processes of the sessions, in any process group. Reading /proc takes a quarter of the time of pgrep. Without
+# /proc, ps may not support sessions, but it shows each process's terminal.
 ttys=
 [ -r /proc/self/stat ] || ttys=$(printf '%s\n' "$ours" | while read -r _ _ _ _ dead tty _; do
     case $dead$tty in 0/dev/*) printf ' %s ' "${tty#/dev/}" ;; esac
@@ -73,7 +73,7 @@ ignores_term() {
     if [ -r /proc/self/status ]; then
         mask=0
         while read -r key mask; do
-            [ "$key$mask" != Name:bwrap ] || return 1 # the walls of a sandbox end when what is behind them has ended
+            [ "$key$mask" != Name:bwrap ] || return 1 # bwrap ends when the processes in the sandbox have ended
             [ "$key" != SigIgn: ] || break
         done <"/proc/$1/status"
         [ $((0x$mask & 0x4000)) -ne 0 ]
@@ -82,13 +82,13 @@ ignores_term() {
         case ${1##*/}:${2:-} in *sh:-c) false ;; *sh: | *sh:-*) ;; *) false ;; esac
     fi
 }
-hang_up() { # a shell at a terminal ignores TERM and goes when that hangs up; who handles TERM may take his time
+hang_up() { # an interactive shell ignores TERM but ends on HUP; a process that handles TERM gets more time
     for pid in $(members); do
         if ignores_term "$pid"; then kill -HUP "$pid"; fi
     done 2>/dev/null
 }
 [ -z "$ours" ] || screens | tmux_ source-file -
-clock() { # in hundredths of a second
+clock() { # sets `t`, in hundredths of a second
     if { read -r t _ </proc/uptime; } 2>/dev/null; then t=${t%.*}${t#*.}; else t=$(($(date +%s) * 100)); fi
 }
 if [ -n "$sids" ]; then

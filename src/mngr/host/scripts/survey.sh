@@ -1,6 +1,6 @@
-# survey.sh WORK: what is to be known of a work dir before its files are fetched, each piece ended by a NUL: `umask N`, `git KIND`
-# (dir; file, of a worktree; borrows, from another repository; else none), `pack SIZE NAME` of each, `ignored BYTES`, and the
-# rows of git status.
+# survey.sh WORK: prints facts about a work dir before its files are fetched, each ended by a NUL: `umask N`, `git
+# KIND`, `pack SIZE NAME` of each pack, `ignored BYTES`, and the rows of git status. KIND is dir, file (a worktree),
+# borrows (uses objects of another repository) or none.
 #include guard.sh
 cd "$1" 2>/dev/null || exit 4
 kind=none

@@ -1,7 +1,13 @@
-# sweep.sh HOME SOCKET: what lies about in a home, each row ended by a NUL: `home` first, `name NAME ID` (where a name points that is
-# not just being given), `dangling NAME ID` (such a one without its agent), `work NAME` (that no agent has), `session SESSION NAME`
-# (without its agent), `empty ID` (an agent that never got a record), `left PATH` (of an interrupted command) and `source NAME`
-# (a copy of a repository that nobody has used for a month). Where find cannot tell how old something is, it is not named.
+# sweep.sh HOME SOCKET: lists the names and leftovers in a home, each row ended by a NUL:
+#   home                  always the first row
+#   name NAME ID          a name and its agent, unless it was created in the last minute
+#   dangling NAME ID      such a name without its agent
+#   work NAME             a work dir that no agent uses
+#   session SESSION NAME  a tmux session without its agent
+#   empty ID              an agent without a record
+#   left PATH             a file of an interrupted command
+#   source NAME           a cached repository that was not used for a month
+# An entry is omitted if find cannot tell its age.
 cd "$1" 2>/dev/null || exit 4
 old() { [ -n "$(find "$1" -prune -mmin "+$2" 2>/dev/null)" ]; }
 printf 'home\0'

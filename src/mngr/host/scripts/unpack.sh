@@ -1,6 +1,7 @@
-# A file or directory from a tar stream: ROOT TARGET NAME LAST as|in. It is beside its place until LAST has come, which is the
-# last of all, then goes there; or into TARGET where that is a directory, which is answered by `in`.
-# A link must not lead out of ROOT. The end of a stream says nothing about what reads it, so we say how it ended.
+# unpack.sh ROOT TARGET NAME LAST as|in: unpacks the file or directory NAME from a tar stream to TARGET, or into
+# TARGET if that is a directory; then it prints `in`. The files stay in a temporary directory until LAST, the last
+# file of the stream, has arrived. A link must not lead out of ROOT. The end of the stream does not show whether the
+# script succeeded, so its exit code follows on standard error.
 (
     set -e
     root=$(cd -P -- "$1" && pwd) t=$2 b=$3 last=$4

@@ -1,12 +1,13 @@
-# user.sh NAME NUMBER HOME HALT AUTHOR EMAIL: once, as root in a new container: there is a user of that number, HOME is his,
-# and his commits have an author; the watcher makes HALT when all is idle. Needs no capability but CHOWN; what the image says of that number stays, but for the home.
+# user.sh NAME NUMBER HOME HALT AUTHOR EMAIL: runs once as root in a new container. It creates a user with the id
+# NUMBER and the home HOME, and sets the git author. HALT is the file that the watcher creates when all is idle. The
+# script only needs the capability CHOWN. If the image has a user with this id, only the home changes.
 name=$1 number=$2 home=$3 author=$5 email=$6
 umask 022
 set -e
 echo "$4" >/etc/mngr-halt
-is_new= # root without capabilities sees nothing in a home that was given away
+is_new= # root without capabilities cannot read a home of another user
 if [ -O "$home" ] && [ ! -e "$home/.mngr" ]; then is_new=1; fi
-escape() { # into `text`, as git wants it between quotes
+escape() { # sets `text` to $1, escaped for a quoted value in git's settings
     text= left=$1
     while :; do
         case $left in *[\\\"]*) ;; *) break ;; esac

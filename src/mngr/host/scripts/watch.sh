@@ -1,6 +1,6 @@
-# watch.sh SOCKET HOME LIB GRACE: stop agents that reached a limit; ends when no agent has one.
-# An agent's `limit` file holds: idle seconds or -, lifetime seconds or -, when it was made, and what counts as activity
-# (output, input, process, or several of them with commas; output when nothing is said).
+# watch.sh SOCKET HOME LIB GRACE: stops agents that have reached a limit, and ends when no agent has a limit.
+# An agent's `limit` file holds: idle seconds or -, lifetime seconds or -, the time of its creation, and what counts as
+# activity (output, input, process, or several with commas; default: output).
 #include rows.sh
 socket=$1 home=$2 lib=$3 grace=$4
 quiet=0 spent=
@@ -11,8 +11,8 @@ look() {
     [ -z "$spent" ] || cat /proc/[0-9]*/stat 2>/dev/null | sed 's/^/stat /'
     rows a-*/limit a-*/input | tr / ' '
 }
-# Of each agent with a limit and a live pane: `agent`, id, idle, life, made, last activity; and `spent`, id, the processor time
-# of its processes, since when that is what it is. Agents can write anything there.
+# Prints for each agent with a limit and a live pane: `agent`, id, idle, life, creation time, last activity; and
+# `spent`, id, processor time of its processes, time of the last change. Agents can write anything into their files.
 weigh() {
     awk -v now="$now" '
         BEGIN { number = "^(0|[1-9][0-9]*)$" }
@@ -52,8 +52,8 @@ weigh() {
             }
         }'
 }
-# A host that may stop by itself names in a file what to make for that. It does when no agent runs or is being made, and each
-# that has a limit was stopped by it, or has been over for as long as it might have been idle.
+# True when the host may stop. On such a host, /etc/mngr-halt names the file to create for that. No agent may run or
+# be in creation, and each agent with a limit was stopped by it or ended at least as long ago as its idle limit.
 is_idle() {
     [ -r /etc/mngr-halt ] || return 1
     {
@@ -94,7 +94,7 @@ $seen
 EOF
     if [ $quiet -gt 0 ]; then
         pause=1
-        if [ $quiet -ge 3 ]; then # right after a look; `list` says so when a limit set in this very moment is missed
+        if [ $quiet -ge 3 ]; then # right after a check; `list` reports a limit that was set in this moment and missed
             [ -r /etc/mngr-halt ] || exit 0
             if is_idle; then
                 read -r marker </etc/mngr-halt

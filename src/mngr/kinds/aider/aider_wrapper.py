@@ -1,7 +1,7 @@
-"""Run by aider's own Python in aider's place: aider, and beside it what tells of it, keeps its conversation and takes messages.
+"""Runs aider inside aider's own Python, reports its state, keeps its conversation and delivers messages.
 
-aider has no hooks. What is wrapped here are the few places where it asks, sends and waits; one that is not there any more is
-told as a `fault`. Needs nothing but aider and Python 3.9.
+aider has no hooks. This file wraps the few methods in which aider asks, sends and waits. If such a method no longer
+exists, it reports a `fault`. It needs nothing but aider and Python 3.9.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-POLL_INTERVAL = 0.05  # seconds between two looks for letters
-MAX_ERROR_LENGTH = 2000  # characters of an error
+POLL_INTERVAL = 0.05  # seconds between two checks of the inbox
+MAX_ERROR_LENGTH = 2000  # characters of an error that are kept
 ERROR_REASONS = (
     ("usage_limit", r"quota|billing|credit|usage.?limit|\b402\b"),
     ("authentication_failed", r"Authentication|PermissionDenied|\b40[13]\b|api.?key"),
@@ -29,11 +29,11 @@ ERROR_REASONS = (
 
 
 class PromptInterrupted(BaseException):
-    """A message that came while the prompt was open, and what somebody had typed there."""
+    """Closes an open prompt for a message. Holds the message and the text that somebody had typed there."""
 
 
 class AiderSession:
-    """What we know of aider, and how it is told."""
+    """Tracks what aider is doing, and writes its status, events and transcript."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -41,8 +41,8 @@ class AiderSession:
         self.trouble: dict[str, str] = {}
         self.usage: dict[str, Any] | None = None
         self.is_busy = False
-        self.late: tuple[str, str] | None = None  # a letter that found its prompt closed
-        self.open: tuple[Any, str] | None = None  # the prompt on the screen and what it waits for
+        self.late: tuple[str, str] | None = None  # a message whose prompt was already closed
+        self.open: tuple[Any, str] | None = None  # the prompt on the screen, and "message" or "permission"
 
     def append_row(self, name: str, **row: Any) -> None:
         text = json.dumps({"v": 1, "at": format_now(), **row}, ensure_ascii=False, separators=(",", ":"))
@@ -50,30 +50,30 @@ class AiderSession:
             with open(os.path.join(self.directory, name), "ab") as file:
                 file.write(text.encode("utf-8", "replace") + b"\n")
         except OSError:
-            pass  # it is not worth the agent's work
+            pass  # A lost row must not stop the agent's work.
 
     def append_event(self, kind: str, **data: Any) -> None:
         agent = os.path.basename(self.directory)
         self.append_row("events.jsonl", agent=agent, type=kind, source="hook", data=data)
 
-    def report_state(self, state: str, reason: str = "", **more: str) -> None:
-        now = {"state": state, "reason": reason, **more}
-        if now == self.said:
+    def report_state(self, state: str, reason: str = "", **error: str) -> None:
+        status = {"state": state, "reason": reason, **error}
+        if status == self.said:
             return
-        self.said = now
+        self.said = status
         path = os.path.join(self.directory, "status")
-        text = json.dumps({**now, "at": format_now()}) + "\n"
+        text = json.dumps({**status, "at": format_now()}) + "\n"
         try:
             with open(f"{path}.{os.getpid()}", "w") as file:
                 file.write(text)
             os.replace(f"{path}.{os.getpid()}", path)
-        except OSError:  # in a sandbox only its contents can be changed
+        except OSError:  # A sandbox allows only changes to the content of the file.
             with open(path, "r+") as file:
                 file.write(text)
                 file.truncate()
 
     def report_waiting(self) -> None:
-        """It waits for the next message."""
+        """Report that aider waits for the next message, and that the turn ended if one was running."""
         self.report_state("WAITING", "end_of_turn", **self.trouble)
         if self.is_busy:
             self.append_event("turn_failed" if self.trouble else "turn_end", **self.trouble)
@@ -94,37 +94,40 @@ class AiderSession:
         self.record_answer(error[:MAX_ERROR_LENGTH], model)
 
     def take_message(self, *endings: str) -> tuple[str, str] | None:
-        """(ending, text) of the first letter; whoever takes a file away has it: we, or the sender who would wait no longer."""
-        box = os.path.join(self.directory, "inbox")
+        """Return (ending, text) of the first file in the inbox with one of these endings, or None.
+
+        Deleting the file decides who has the message: the wrapper, or a sender that stopped waiting.
+        """
+        inbox = os.path.join(self.directory, "inbox")
         try:
-            for name in sorted(os.listdir(box)):
+            for name in sorted(os.listdir(inbox)):
                 ending = name.rpartition(".")[2]
                 if ending in endings and not name.startswith("."):
-                    with open(os.path.join(box, name), encoding="utf-8") as file:
+                    with open(os.path.join(inbox, name), encoding="utf-8") as file:
                         text = file.read()
-                    os.unlink(os.path.join(box, name))
+                    os.unlink(os.path.join(inbox, name))
                     return ending, text
         except OSError:
-            pass  # the next look will do
+            pass  # The next check tries again.
         return None
 
     def watch_inbox(self) -> None:
-        """Close the prompt that is on the screen when a letter is for it."""
+        """Close the prompt on the screen as soon as the inbox holds a file for it. Never returns."""
         while True:
             time.sleep(POLL_INTERVAL)
-            session, wants = self.open or (None, "")
+            session, awaited = self.open or (None, "")
             app = getattr(session, "app", None)
             if app is None or not app.is_running or app.loop is None:
                 continue
-            letter = self.take_message("allow", "deny") if wants == "permission" else self.take_message("message")
-            if letter is not None:
+            message = self.take_message("allow", "deny") if awaited == "permission" else self.take_message("message")
+            if message is not None:
                 self.open = None
-                app.loop.call_soon_threadsafe(self.close_prompt, app, letter)
+                app.loop.call_soon_threadsafe(self.close_prompt, app, message)
 
-    def close_prompt(self, app: Any, letter: tuple[str, str]) -> None:
-        ending, text = letter
-        if app.is_done:  # somebody was faster at the terminal
-            self.late = letter if ending == "message" else None
+    def close_prompt(self, app: Any, message: tuple[str, str]) -> None:
+        ending, text = message
+        if app.is_done:  # somebody answered at the terminal first
+            self.late = message if ending == "message" else None
         elif ending == "message":
             app.exit(exception=PromptInterrupted(text, app.current_buffer.text))
         else:
@@ -137,25 +140,25 @@ def format_now() -> str:
 
 
 def classify_error(error: str) -> str:
-    """What ended a turn, in the words of all programs."""
-    return next((word for word, pattern in ERROR_REASONS if re.search(pattern, error, re.IGNORECASE)), "failed")
+    """Return the name for the error that ended a turn, in the vocabulary that all kinds share."""
+    return next((reason for reason, pattern in ERROR_REASONS if re.search(pattern, error, re.IGNORECASE)), "failed")
 
 
 def wrap_terminal(agent: AiderSession, terminal: Any) -> None:
-    """Its questions and its prompt."""
+    """Wrap the methods with which aider prompts, asks for confirmation and prints."""
 
     def get_input(original: Callable[..., Any]) -> Callable[..., Any]:
         def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
             agent.report_waiting()
-            letter, agent.late = agent.late or agent.take_message("message"), None
+            message, agent.late = agent.late or agent.take_message("message"), None
             agent.open = (self.prompt_session, "message")
             try:
-                if letter is not None:
-                    raise PromptInterrupted(letter[1], "")
+                if message is not None:
+                    raise PromptInterrupted(message[1], "")
                 text = original(self, *args, **kwargs)
-            except PromptInterrupted as taken:
-                text, typed = taken.args
-                self.placeholder = typed or None  # it stands there again afterwards
+            except PromptInterrupted as interruption:
+                text, typed = interruption.args
+                self.placeholder = typed or None  # The next prompt shows the typed text again.
                 self.user_input(text, log_only=False)
             finally:
                 agent.open = None
@@ -169,7 +172,7 @@ def wrap_terminal(agent: AiderSession, terminal: Any) -> None:
         def ask(self: Any, question: str, *args: Any, **kwargs: Any) -> Any:
             if self.yes is not None:
                 return original(self, question, *args, **kwargs)
-            agent.take_message("allow", "deny")  # an answer is to what was asked before it was given
+            agent.take_message("allow", "deny")  # An answer given earlier belongs to an earlier question.
             agent.open = (self.prompt_session, "permission")
             agent.append_event(
                 "permission", question=question, subject=str(kwargs.get("subject") or "")[:MAX_ERROR_LENGTH]
@@ -195,7 +198,7 @@ def wrap_terminal(agent: AiderSession, terminal: Any) -> None:
 
 
 def wrap_coder(agent: AiderSession, coder: Any) -> None:
-    """What it says to the model and hears from it."""
+    """Wrap the methods with which aider calls the model and records the answer."""
 
     def send(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,12 +210,12 @@ def wrap_coder(agent: AiderSession, coder: Any) -> None:
     def show_usage_report(original: Callable[..., Any]) -> Callable[..., Any]:
         def show(self: Any) -> Any:
             if self.usage_report:
-                used = {
+                usage = {
                     "input_tokens": self.message_tokens_sent,
                     "output_tokens": self.message_tokens_received,
                 }
-                # 0 is a price it does not know.
-                agent.usage = {**used, "cost_usd": self.message_cost} if self.message_cost else used
+                # A cost of 0 means that aider does not know the price.
+                agent.usage = {**usage, "cost_usd": self.message_cost} if self.message_cost else usage
             return original(self)
 
         return show
@@ -236,25 +239,25 @@ def wrap_coder(agent: AiderSession, coder: Any) -> None:
     replace_methods(agent, coder, add_assistant_reply_to_cur_messages=add_reply, check_and_open_urls=give_up)
 
 
-def replace_methods(agent: AiderSession, owner: Any, **places: Callable[..., Any]) -> None:
-    """Put what each makes of the original in the place of a method, if that is there."""
-    for name, make in places.items():
+def replace_methods(agent: AiderSession, owner: Any, **wrappers: Callable[..., Any]) -> None:
+    """Replace each method of `owner` by its wrapped version; report a fault for a method that does not exist."""
+    for name, wrap in wrappers.items():
         original = getattr(owner, name, None)
         if original is None:
             agent.append_event("fault", message=f"aider has no {owner.__name__}.{name}")
         else:
-            setattr(owner, name, make(original))
+            setattr(owner, name, wrap(original))
 
 
 def main() -> None:
-    sys.path.pop(0)  # this directory: it is the agent's
+    sys.path.pop(0)  # Remove the agent's directory, so that nothing there is imported.
     program = importlib.import_module("aider.main")
-    # It would ask a person whether to report its crash.
+    # aider would ask a person whether to report a crash.
     vars(program)["report_uncaught_exceptions"] = lambda: None
     agent = AiderSession(os.environ["MNGR_AGENT_DIR"])
     wrap_terminal(agent, importlib.import_module("aider.io").InputOutput)
     wrap_coder(agent, importlib.import_module("aider.coders.base_coder").Coder)
-    # Else they would lie in the work dir.
+    # By default aider would create the tags cache in the work dir.
     importlib.import_module("aider.repomap").RepoMap.TAGS_CACHE_DIR = os.path.join(agent.directory, "aider/tags")
     threading.Thread(target=agent.watch_inbox, daemon=True).start()
     sys.argv[0] = "aider"

@@ -1,4 +1,4 @@
-"""Kind `aider`: aider in its terminal, run by a program of ours inside its own Python."""
+"""Kind `aider`: aider in its terminal, started by mngr's wrapper inside aider's own Python."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-_STATE_DIR = "aider"  # its histories, in the agent's directory
+_STATE_DIR = "aider"  # in the agent's directory: aider's history files
 _WRAPPER_FILE = "aider_wrapper.py"
-_INBOX_DIR = "inbox"  # where that takes messages from
+_INBOX_DIR = "inbox"  # where the wrapper reads messages
 _CHAT_HISTORY = f"{_STATE_DIR}/chat.history.md"
-# The Python that aider is run by stands in the first line of its program, or in the second if it is a long path.
+# The first line of aider's program names the Python that runs it. A long path is in the second line.
 LAUNCH_SCRIPT = """
 path=$(command -v "$1") || { echo "$1: not found" >&2; exit 127; }
 inside=$2
@@ -38,7 +38,7 @@ exec "$python" "$inside" "$@"
 
 
 class AiderKind(CodingAgentKind):
-    """aider. It has no hooks: what runs it tells of it, keeps the conversation and hands it messages."""
+    """aider. It has no hooks, so the wrapper reports its state, keeps the conversation and delivers messages."""
 
     parent = "aider"
     summary = "aider"
@@ -65,7 +65,7 @@ class AiderKind(CodingAgentKind):
     obeyed = "/!"
     transcript_paths = ("transcript.jsonl",)
     writes = (_STATE_DIR, _INBOX_DIR)
-    keys = frozenset({"parent", "program", "args", "env"})  # its configuration and its login are the user's
+    keys = frozenset({"parent", "program", "args", "env"})  # aider uses the user's own configuration and login
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         make_dirs(host, record, _STATE_DIR, _INBOX_DIR)
@@ -73,8 +73,8 @@ class AiderKind(CodingAgentKind):
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         directory = host.home.agent_dir(record.id)
-        program, *words = self.build_base_command(host, record)
-        own = [
+        program, *arguments = self.build_base_command(host, record)
+        wrapper_arguments = [
             *("--chat-history-file", os.path.join(directory, _CHAT_HISTORY)),
             *("--input-history-file", os.path.join(directory, _STATE_DIR, "input.history")),
             "--no-gitignore",
@@ -84,7 +84,7 @@ class AiderKind(CodingAgentKind):
             "--no-show-model-warnings",
         ]
         if host.has_path(os.path.join(directory, _CHAT_HISTORY)):
-            own.append("--restore-chat-history")
+            wrapper_arguments.append("--restore-chat-history")
         return [
             "sh",
             "-c",
@@ -92,8 +92,8 @@ class AiderKind(CodingAgentKind):
             "aider",
             program,
             os.path.join(directory, _WRAPPER_FILE),
-            *own,
-            *words,
+            *wrapper_arguments,
+            *arguments,
         ]
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
@@ -115,5 +115,5 @@ class AiderKind(CodingAgentKind):
 
 
 def make_kind(name: str, options: Any) -> AiderKind:
-    """The kind under a name of the user's."""
+    """Return this kind under the name that the user's settings give it."""
     return AiderKind(name, options)

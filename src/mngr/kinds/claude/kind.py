@@ -1,4 +1,4 @@
-"""Kind `claude`: Claude Code in its terminal, with a configuration directory of its own."""
+"""Kind `claude`: Claude Code in its terminal, with its own configuration directory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 _CONFIG_DIR = "claude"  # CLAUDE_CONFIG_DIR, in the agent's directory
-# A version that does not know an event ignores the whole file, so each goes with the first version that does.
+# A version that does not know an event ignores the whole file, so each event has the first version that knows it.
 _HOOKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("SessionStart", build_hook_command("ready", "WAITING", "end_of_turn"), (1, 0, 62)),
     ("UserPromptSubmit", build_hook_command("message", "RUNNING"), (1, 0, 54)),
@@ -42,8 +42,8 @@ _HOOKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
 _CLOSE, _SETTLES = (
     0.5,
     0.3,
-)  # seconds: a message so near the end of a turn may begin the next; so long it must be idle then
-_MIN_IDLE_SECONDS = 0.7  # seconds that it must be idle, if no hook has said that its turn is over: it was interrupted
+)  # seconds: a message this close to the end of a turn may begin the next; then Claude must stay idle this long
+_MIN_IDLE_SECONDS = 0.7  # seconds of idleness that mean an interrupted turn when no hook has reported its end
 _WAIT_REASONS = {"permission prompt": "permission"}
 _CARRIED_FILES = {
     "memory": ("CLAUDE.md",),
@@ -51,7 +51,7 @@ _CARRIED_FILES = {
     "agents": ("agents",),
     "skills": ("skills",),
 }
-# Conversations lie under a name made of the directory they are about; the agent may have another one now.
+# Claude stores conversations under a name derived from the work dir, which may have changed since.
 _MOVE_SCRIPT = """
 cd "$1" 2>/dev/null || exit 0
 mkdir -p "./$2"
@@ -84,9 +84,9 @@ class ClaudeKind(CodingAgentKind):
     )
     model_url_variables = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}
     yolo_arguments = ("--dangerously-skip-permissions",)
-    ask_arguments = ("--permission-mode", "default")  # which newer ones call manual, and take all the same
+    ask_arguments = ("--permission-mode", "default")  # newer versions call it manual, but still accept this
     paste_patterns = ("[Pasted text #",)
-    ready = "status witness/[0-9]*.json"  # its first hook comes before its input box in some versions
+    ready = "status witness/[0-9]*.json"  # in some versions the first hook runs before the input box exists
     asking = "❯ 1. Yes"
     clear = "C-u C-e"
     empty = "❯\n❯\u00a0"
@@ -99,36 +99,36 @@ class ClaudeKind(CodingAgentKind):
         return {os.path.join(_get_user_dir(), ".credentials.json"): f"{_CONFIG_DIR}/.credentials.json"}
 
     def get_user_conversation(self, name: str) -> str:
-        place = os.path.join(_get_user_dir(), "projects")
-        return get_conversation("Claude Code", place, name, lambda path: os.path.basename(path)[:-6])
+        projects_dir = os.path.join(_get_user_dir(), "projects")
+        return get_conversation("Claude Code", projects_dir, name, lambda path: os.path.basename(path)[:-6])
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
-        own = {
+        variables = {
             "CLAUDE_CONFIG_DIR": os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
         }
         if record.options.get("yolo"):
-            own["IS_SANDBOX"] = "1"  # or it refuses to do so for root
-        return own
+            variables["IS_SANDBOX"] = "1"  # otherwise it refuses --dangerously-skip-permissions for root
+        return variables
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         super().prepare(host, record)
         directory = host.home.agent_dir(record.id)
-        made = host.run(["sh", "-c", _MAKE_DIRS_SCRIPT, "make", directory, _CONFIG_DIR])
-        if made.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {made.error_line}", "see: mngr doctor")
+        result = host.run(["sh", "-c", _MAKE_DIRS_SCRIPT, "make", directory, _CONFIG_DIR])
+        if result.code:
+            raise MngrError(f"cannot make the directory of {record.name}: {result.error_line}", "see: mngr doctor")
         version = read_version(host, record, self.resolve_executable(host))
         carried = self.options.get("carry") or []
-        known = read_json(host, record, f"{_CONFIG_DIR}/.claude.json")
-        projects = known.get("projects") if isinstance(known.get("projects"), dict) else {}
+        config = read_json(host, record, f"{_CONFIG_DIR}/.claude.json")
+        projects = config.get("projects") if isinstance(config.get("projects"), dict) else {}
         assert isinstance(projects, dict)
         trust = {
             **projects.get(record.work_dir, {}),
             "hasTrustDialogAccepted": True,
             "hasCompletedProjectOnboarding": True,
         }
-        known.update(
+        config.update(
             hasCompletedOnboarding=True,
             hasSeenAutoDefaultNudge=True,
             projects={**projects, record.work_dir: trust},
@@ -137,32 +137,32 @@ class ClaudeKind(CodingAgentKind):
         if "settings" in carried:
             settings = {**_read_user_json("settings.json"), **settings}
         if "mcp" in carried:
-            known["mcpServers"] = {
+            config["mcpServers"] = {
                 **_read_user_json(".claude.json").get("mcpServers", {}),
-                **known.get("mcpServers", {}),
+                **config.get("mcpServers", {}),
             }
-        if made.text:  # the end of its key, or it would ask whether to use it
-            known["customApiKeyResponses"] = {"approved": [made.text], "rejected": []}
+        if result.text:  # The end of the API key; without it Claude asks whether to use the key.
+            config["customApiKeyResponses"] = {"approved": [result.text], "rejected": []}
         settings.update(skipDangerousModePermissionPrompt=True, hooks=_build_hooks(settings.get("hooks"), version))
-        write_file(host, record, f"{_CONFIG_DIR}/.claude.json", json.dumps(known).encode())
+        write_file(host, record, f"{_CONFIG_DIR}/.claude.json", json.dumps(config).encode())
         write_file(host, record, f"{_CONFIG_DIR}/settings.json", json.dumps(settings, indent=1).encode())
         self._copy_user_files(host, record, carried)
         self.install_login(host, record)
         self.adopt_conversation(host, record, f"{_CONFIG_DIR}/projects/{_slugify_path(record.work_dir)}")
 
     def _copy_user_files(self, host: Host, record: AgentRecord, carried: list[str]) -> None:
-        for word in carried:
-            for name in _CARRIED_FILES.get(word, ()):
+        for topic in carried:
+            for name in _CARRIED_FILES.get(topic, ()):
                 copy_to_agent(host, record, os.path.join(_get_user_dir(), name), os.path.join(_CONFIG_DIR, name))
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         projects = os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR, "projects")
-        found = host.run(["sh", "-c", _MOVE_SCRIPT, "move", projects, _slugify_path(record.work_dir)]).text.strip()
+        session_id = host.run(["sh", "-c", _MOVE_SCRIPT, "move", projects, _slugify_path(record.work_dir)]).text.strip()
         if any(word in ("-r", "--resume", "-c", "--continue", "--session-id") for word in record.command):
             return self.build_base_command(host, record)
-        if not found:
+        if not session_id:
             return [*self.build_base_command(host, record), "--session-id", derive_session_id(record.id)]
-        return [*self.build_base_command(host, record), "--resume", found]
+        return [*self.build_base_command(host, record), "--resume", session_id]
 
     def refine_state(self, evidence: Evidence, state: AgentState) -> AgentState:
         state = self._choose_latest_state(evidence, state)
@@ -173,53 +173,55 @@ class ClaudeKind(CodingAgentKind):
         return state
 
     def _choose_latest_state(self, evidence: Evidence, state: AgentState) -> AgentState:
-        """Its hook's last word or what its own file says, whichever is newer."""
-        said = evidence.program_status or {}
-        since, word = format_milliseconds(said.get("statusUpdatedAt")), said.get("status")
-        if since is not None and self._can_continue(evidence, state, since, word):
+        """Return the state from the last hook or from Claude's own status file, whichever is newer."""
+        own_status = evidence.program_status or {}
+        since, activity = format_milliseconds(own_status.get("statusUpdatedAt")), own_status.get("status")
+        if since is not None and self._can_continue(evidence, state, since, activity):
             return state.replace(state="RUNNING", reason="settling")
         if since is None or (state.state != "STARTING" and (state.since or "") >= since):
             return park_if_limited(evidence, state)
-        if word == "waiting" and (limit := park_if_limited(evidence, state)).state == "PARKED":
-            return limit  # some versions ask what to do about it
-        if word == "waiting":
-            reason = _WAIT_REASONS.get(str(said.get("waitingFor")), "question")
+        if activity == "waiting" and (parked := park_if_limited(evidence, state)).state == "PARKED":
+            return parked  # some versions ask what to do about the limit
+        if activity == "waiting":
+            reason = _WAIT_REASONS.get(str(own_status.get("waitingFor")), "question")
             if state.state == "WAITING" and state.reason in (reason, "question"):
-                return (
-                    state  # what the hook has said already, and better than 2.1.197; another one has a hook of its own
-                )
+                # The hook is more precise than the status file of 2.1.197, and a new question has its own hook.
+                return state
             return AgentState(state="WAITING", reason=reason, source="program", since=since)
-        if word in ("busy", "shell"):
-            why = "background" if word == "shell" else None
-            return AgentState(state="RUNNING", reason=why, source="program", since=since)
-        if word != "idle" or state.state == "STARTING":
+        if activity in ("busy", "shell"):
+            running_reason = "background" if activity == "shell" else None
+            return AgentState(state="RUNNING", reason=running_reason, source="program", since=since)
+        if activity != "idle" or state.state == "STARTING":
             return state
         if (
             state.state == "RUNNING"
             and (evidence.host_time or evidence.now) - clock.parse_timestamp(since) < _MIN_IDLE_SECONDS
         ):
-            return state  # between two turns it is idle for a moment
+            return state  # Claude is idle for a moment between two turns.
         if state.state == "WAITING" and state.reason == "end_of_turn":
-            return park_if_limited(evidence, state)  # since the turn ended, not since the file says so
+            return park_if_limited(evidence, state)  # keeps the time when the turn ended
         return AgentState(state="WAITING", reason="end_of_turn", source="program", since=since)
 
-    def _can_continue(self, evidence: Evidence, state: AgentState, since: str, word: object) -> bool:
-        """Whether a message came as the turn ended: then the next one may begin by itself, and nobody says so at once."""
-        came = (evidence.hook_status or {}).get("message_at")
-        if (state.state, state.reason) != ("WAITING", "end_of_turn") or not isinstance(came, str):
+    def _can_continue(self, evidence: Evidence, state: AgentState, since: str, activity: object) -> bool:
+        """True when a message came just before the turn ended, so that the next turn may begin by itself.
+
+        Claude does not report at once whether it does.
+        """
+        message_time = (evidence.hook_status or {}).get("message_at")
+        if (state.state, state.reason) != ("WAITING", "end_of_turn") or not isinstance(message_time, str):
             return False
         try:
-            ended, came_at = clock.parse_timestamp(state.since or ""), clock.parse_timestamp(came)
+            ended, message_at = clock.parse_timestamp(state.since or ""), clock.parse_timestamp(message_time)
         except ValueError:
             return False
-        if ended - came_at > _CLOSE:
+        if ended - message_at > _CLOSE:
             return False
-        is_idle = word == "idle" and clock.parse_timestamp(since) >= came_at
-        lasts = (evidence.host_time or evidence.now) - max(ended, clock.parse_timestamp(since))
-        return not (is_idle and lasts >= _SETTLES) and lasts < 5.0
+        is_idle = activity == "idle" and clock.parse_timestamp(since) >= message_at
+        idle_seconds = (evidence.host_time or evidence.now) - max(ended, clock.parse_timestamp(since))
+        return not (is_idle and idle_seconds >= _SETTLES) and idle_seconds < 5.0
 
     def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
-        # It tells nobody that it tries again.
+        # Only the screen shows that Claude is retrying.
         return (
             state.state == "RUNNING"
             and (evidence.host_time or evidence.now) - clock.parse_timestamp(state.since or clock.format_timestamp())
@@ -231,11 +233,11 @@ class ClaudeKind(CodingAgentKind):
 
 
 def make_kind(name: str, options: Any) -> ClaudeKind:
-    """The kind under a name of the user's."""
+    """Return this kind under the name that the user's settings give it."""
     return ClaudeKind(name, options)
 
 
-# Where the program writes whether it is busy, it writes for us.
+# Claude writes its status files into `sessions`, which this script links to the agent's `witness` directory.
 _MAKE_DIRS_SCRIPT = """
 cd "$1" && mkdir -p "$2" witness && { [ -e "$2/sessions" ] || ln -s ../witness "$2/sessions"; } && rm -f witness/*.json || exit
 . ./env
@@ -244,7 +246,7 @@ printf %s "${ANTHROPIC_API_KEY-}" | tail -c 20
 
 
 def derive_session_id(agent_id: str) -> str:
-    """The name of an agent's first conversation, in the form that the program wants."""
+    """Return the id of an agent's first conversation, as the UUID that Claude requires."""
     digits = agent_id.removeprefix("a-").rjust(12, "0")[:12]
     return f"{digits[:8]}-{digits[8:]}-4000-8000-{digits}"
 
@@ -253,20 +255,20 @@ def _slugify_path(path: str) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "-" for char in path)
 
 
-def _build_hooks(others: object, version: tuple[int, ...]) -> dict[str, Any]:
-    """Ours, as far as this version knows them, and those of the user's settings."""
-    found: dict[str, Any] = (
-        {k: list(v) for k, v in others.items() if isinstance(v, list)} if isinstance(others, dict) else {}
+def _build_hooks(user_hooks: object, version: tuple[int, ...]) -> dict[str, Any]:
+    """Return mngr's hooks that this version knows, together with the hooks from the user's settings."""
+    hooks: dict[str, Any] = (
+        {k: list(v) for k, v in user_hooks.items() if isinstance(v, list)} if isinstance(user_hooks, dict) else {}
     )
-    for event, line, first in _HOOKS:
-        if version and version < first:
+    for event, line, first_version in _HOOKS:
+        if version and version < first_version:
             continue
-        ours = {"hooks": [{"type": "command", "command": line, "timeout": 10}]}
+        entry = {"hooks": [{"type": "command", "command": line, "timeout": 10}]}
         if event == "SessionStart":
-            ours["matcher"] = "startup|resume|clear"  # type: ignore[assignment]  # not in the middle of a turn
-        rest = [row for row in found.get(event, []) if "hook.sh" not in json.dumps(row)]
-        found[event] = [*rest, ours]
-    return found
+            entry["matcher"] = "startup|resume|clear"  # type: ignore[assignment]  # not in the middle of a turn
+        other_entries = [row for row in hooks.get(event, []) if "hook.sh" not in json.dumps(row)]
+        hooks[event] = [*other_entries, entry]
+    return hooks
 
 
 def _get_user_dir() -> str:
@@ -274,7 +276,7 @@ def _get_user_dir() -> str:
 
 
 def _read_user_json(name: str) -> dict[str, Any]:
-    """A JSON file of the user's own configuration; .claude.json lies beside it unless it was moved."""
+    """Return a JSON file of the user's configuration; .claude.json is in the home unless CLAUDE_CONFIG_DIR is set."""
     if name == ".claude.json" and not os.environ.get("CLAUDE_CONFIG_DIR"):
         return read_user_json(os.path.expanduser("~/.claude.json"))
     return read_user_json(os.path.join(_get_user_dir(), name))

@@ -1,4 +1,4 @@
 """Kind `codex`: Codex.
 
-Start with `kind.py`; `transcript.py` reads its conversations, `codex.sh` runs beside it on the host.
+Start with `kind.py`; `transcript.py` reads its conversations, and `codex.sh` starts it on the host.
 """

@@ -1,17 +1,17 @@
-# codex.sh CMD…: become Codex, and tell for it what its hooks do not: that it takes messages, and that a turn ended by an error
-# or because somebody pressed Esc. Of that the row in its own record is kept as it is, in witness/1.json.
+# codex.sh CMD…: run Codex and report what its hooks do not report: that it accepts messages, and that a turn ended by an error
+# or by Esc. witness/1.json holds the unchanged row of Codex's own record about such an end.
 #include nap.sh
 cd "$MNGR_AGENT_DIR" || exit 125
-last=$CODEX_HOME/last # the record of the conversation that is on the screen; the hook of a message links it
+last=$CODEX_HOME/last # a link to the record of the conversation on the screen; codex_hook.sh sets it for each message
 rm -f "$CODEX_HOME"/thread-writer-locks/*.lock witness/*
-# Its indexes hold whole paths: after a clone or a move it would go on in the conversation of another agent. It makes them anew.
+# Codex's indexes hold absolute paths: after a clone or a move it would continue another agent's conversation. It rebuilds them.
 if [ "$(cat "$CODEX_HOME/place" 2>/dev/null)" != "$CODEX_HOME" ]; then
     rm -f "$CODEX_HOME"/state_*.sqlite* "$CODEX_HOME"/thread_history_*.sqlite* "$CODEX_HOME"/queue_*.sqlite*
     printf '%s\n' "$CODEX_HOME" >"$CODEX_HOME/place"
 fi
 [ -e "$last" ] || : >"$last"
 mkdir -p "$CODEX_HOME/own"
-for file in "$CODEX_HOME"/sessions/*/*/*/rollout-*.jsonl; do # what was brought along
+for file in "$CODEX_HOME"/sessions/*/*/*/rollout-*.jsonl; do # conversations from a clone or from --resume
     if [ -f "$file" ] && ! head -n 1 "$file" | grep -q '"source":{"subagent"'; then ln -f "$file" "$CODEX_HOME/own/"; fi
 done 2>/dev/null
 sift=cat
@@ -35,7 +35,7 @@ tell_ends() {
         esac
         if [ ${#row} -gt 4000 ]; then row="${row%%,*},\"payload\":{\"error\":{\"codex_error_info\":${row##*\"codex_error_info\":}"; fi
         [ ${#row} -le 4000 ] || continue
-        row="{\"zone\":\"$(date +%z)\",${row#?}" # it names times as the people here do
+        row="{\"zone\":\"$(date +%z)\",${row#?}" # its messages name times in the time zone of the host
         printf '%s\n' "$row" >witness/new && mv -f witness/new witness/1.json
         printf '%s\n' "$row" | sh ./hook.sh turn_failed -
     done

@@ -1,5 +1,5 @@
-# codex_hook.sh TYPE STATE [REASON] <JSON: hook.sh for Codex, which also keeps apart what belongs to the agent's own conversations.
-# They are linked in own/, for among Codex's records are those of sub-agents too; of these own/ has what they cost.
+# codex_hook.sh TYPE STATE [REASON] <JSON: run hook.sh for Codex, and separate the agent's own conversations from its sub-agents'.
+# The directory own/ links the agent's own records. Of the sub-agents' records it holds only the usage rows.
 said=$(cat)
 file_of() { # KEY
     file=${said#*"\"$1\":\""}
@@ -12,7 +12,7 @@ file_of() { # KEY
         ln -f "$file" "$CODEX_HOME/last" # for codex.sh
         ln -f "$file" "$CODEX_HOME/own/"
         ;;
-    tool_*) # a sub-agent may go on when the turn is over
+    tool_*) # a sub-agent may continue after the turn has ended, so its tools do not change the state
         case $said in *'"agent_id":"'*) set -- "$1" - ;; esac
         ;;
     helper)

@@ -1,4 +1,4 @@
-"""Kind `codex`: Codex in its terminal, with a home of its own."""
+"""Kind `codex`: Codex in its terminal, with its own CODEX_HOME."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TITLE_ITEMS = [
     "activity",
     "run-state",
     "thread-id",
-]  # what the title of its terminal says, by which we know more
+]  # shown in the terminal's title, from which mngr refines the state
 _IMAGE_PATH = re.compile(r"\S+\.(png|jpe?g|gif|webp|bmp)", re.IGNORECASE)
 _ASKS, _THINKS, _IDLE = "Action Required", "Thinking", "Ready"
 _CARRIED_SETTINGS = (
@@ -55,7 +55,7 @@ _EXCLUDED_SETTINGS = (
     "notify",
     "tui",
     "mcp_servers",
-)  # of his settings: what is about him
+)  # personal settings of the user that an agent does not get
 _CARRIED_FILES = {"memory": "AGENTS.md", "prompts": "prompts", "skills": "skills", "rules": "rules"}
 _FIND_LATEST_SCRIPT = """
 cd "$1" 2>/dev/null || exit 0
@@ -66,14 +66,14 @@ file=$(ls -t "$@" | head -n 1)
 file=${file%.jsonl}
 printf %s "$file" | tail -c 36
 """
-# For which models it would ask whether to take a newer one; Enter would say yes. In a home that is nobody's.
+# Lists the models for which Codex would ask whether to use a newer one; Enter would accept. Uses an empty CODEX_HOME.
 _MODEL_UPGRADES_SCRIPT = """
 . "$1/env"
 place=$(mktemp -d) || exit 0
 CODEX_HOME=$place "$2" debug models 2>/dev/null | grep -o -e '"slug":"[^"]*"' -e '"upgrade":{"model":"[^"]*"'
 rm -rf "$place"
 """
-# Which hooks there are beside ours, if the project could have some; questions on standard input. 3 when it does not say.
+# Lists the hooks if the project has a .codex directory. Queries come from stdin. Exits with 3 if there is no answer.
 _ASK_SERVER_SCRIPT = """
 . "$1/env"
 cd "$MNGR_WORK_DIR" || exit 3
@@ -121,7 +121,7 @@ class CodexKind(CodingAgentKind):
     renewal_key = ("refresh_token", "")
 
     def get_user_variables(self) -> dict[str, str]:
-        """Also the variables that the user's own providers of models go by."""
+        """Return also the API key variables that the user's own model providers name."""
         names = [
             str(provider["env_key"])
             for provider in _get_table(_read_user_settings(), "model_providers").values()
@@ -131,19 +131,19 @@ class CodexKind(CodingAgentKind):
         return {**own, **super().get_user_variables()}
 
     def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
-        user = _read_user_settings()
-        provider = _get_table(_get_table(user, "model_providers"), str(user.get("model_provider")))
+        settings = _read_user_settings()
+        provider = _get_table(_get_table(settings, "model_providers"), str(settings.get("model_provider")))
         if provider:
             return parse_addresses([str(provider.get("base_url") or "")])
-        url = user.get("openai_base_url") or variables.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
+        url = settings.get("openai_base_url") or variables.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
         return parse_addresses([str(url)] if url else ["https://api.openai.com", "https://chatgpt.com"])
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         directory = host.home.agent_dir(record.id)
-        own = {"CODEX_HOME": os.path.join(directory, _CONFIG_DIR)}
-        if directory.startswith("/tmp/"):  # it trusts nothing that lies where temporary files do
-            own["TMPDIR"] = os.path.join(directory, "tmp")
-        return own
+        variables = {"CODEX_HOME": os.path.join(directory, _CONFIG_DIR)}
+        if directory.startswith("/tmp/"):  # Codex does not trust anything inside the temporary directory.
+            variables["TMPDIR"] = os.path.join(directory, "tmp")
+        return variables
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         super().prepare(host, record)
@@ -155,73 +155,81 @@ class CodexKind(CodingAgentKind):
                     "hooks": [
                         {
                             "type": "command",
-                            "command": build_hook_command(*words).replace(HOOK_FILE, _HOOK_FILE),
+                            "command": build_hook_command(*arguments).replace(HOOK_FILE, _HOOK_FILE),
                             "timeout": 10,
                         }
                     ]
                 }
             ]
-            for event, words in _HOOKS.items()
+            for event, arguments in _HOOKS.items()
         }
         write_file(host, record, _HOOK_FILE, scripts.read_program_beside(__file__, _HOOK_FILE).encode())
         write_file(host, record, _WRAPPER_FILE, scripts.read_program_beside(__file__, _WRAPPER_FILE).encode())
         write_file(host, record, f"{_CONFIG_DIR}/hooks.json", json.dumps({"hooks": hooks}, indent=1).encode())
         write_file(host, record, f"{_CONFIG_DIR}/config.toml", self._build_settings(host, record, carried))
-        for word in carried:
-            if word in _CARRIED_FILES:
+        for topic in carried:
+            if topic in _CARRIED_FILES:
                 copy_to_agent(
                     host,
                     record,
-                    os.path.join(_get_user_dir(), _CARRIED_FILES[word]),
-                    os.path.join(_CONFIG_DIR, _CARRIED_FILES[word]),
+                    os.path.join(_get_user_dir(), _CARRIED_FILES[topic]),
+                    os.path.join(_CONFIG_DIR, _CARRIED_FILES[topic]),
                 )
         self.install_login(host, record)
         self.adopt_conversation(host, record, _CONFIG_DIR, _get_user_dir())
 
     def _build_settings(self, host: Host, record: AgentRecord, carried: list[str]) -> bytes:
-        """What the program noted itself, what is the user's, and what passes every dialog."""
+        """Return config.toml: the agent's own settings, the user's, and those that avoid every dialog."""
         import tomlkit
 
-        user = _read_user_settings()
-        taken = {key: user[key] for key in _CARRIED_SETTINGS if key in user}
+        user_settings = _read_user_settings()
+        carried_settings = {key: user_settings[key] for key in _CARRIED_SETTINGS if key in user_settings}
         if "settings" in carried:
-            taken = {key: value for key, value in user.items() if key not in _EXCLUDED_SETTINGS}
-        if "mcp" in carried and "mcp_servers" in user:
-            taken["mcp_servers"] = user["mcp_servers"]
+            carried_settings = {key: value for key, value in user_settings.items() if key not in _EXCLUDED_SETTINGS}
+        if "mcp" in carried and "mcp_servers" in user_settings:
+            carried_settings["mcp_servers"] = user_settings["mcp_servers"]
         if os.environ.get("OPENAI_BASE_URL"):
-            taken.setdefault("openai_base_url", os.environ["OPENAI_BASE_URL"])  # it no longer reads the variable
-        own = _read_agent_settings(host, os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR, "config.toml"))
-        newer = _get_table(_get_table(user, "notice"), "model_migrations")
-        words = " ".join(self.build_base_command(host, record))
-        if str(taken.get("model") or "") not in {*newer, ""} or " -m" in words or "model" in words:
-            newer = {**newer, **self._read_model_upgrades(host, record)}
-        found = {
-            "sandbox_mode": "workspace-write",  # not as words, for the program takes none twice
+            carried_settings.setdefault(
+                "openai_base_url", os.environ["OPENAI_BASE_URL"]
+            )  # Codex no longer reads the variable.
+        own_settings = _read_agent_settings(
+            host, os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR, "config.toml")
+        )
+        upgrades = _get_table(_get_table(user_settings, "notice"), "model_migrations")
+        command_line = " ".join(self.build_base_command(host, record))
+        if (
+            str(carried_settings.get("model") or "") not in {*upgrades, ""}
+            or " -m" in command_line
+            or "model" in command_line
+        ):
+            upgrades = {**upgrades, **self._read_model_upgrades(host, record)}
+        settings = {
+            "sandbox_mode": "workspace-write",  # not as an argument, because Codex rejects one that is given twice
             "approval_policy": "on-request",
-            **taken,
-            **own,
+            **carried_settings,
+            **own_settings,
             "check_for_update_on_startup": False,
-            "features": {**_get_table(taken, "features"), "plugins": False, "daemon_auto_start": False},
+            "features": {**_get_table(carried_settings, "features"), "plugins": False, "daemon_auto_start": False},
             "analytics": {"enabled": False},
             "projects": {record.work_dir: {"trust_level": "trusted"}},
-            "notice": {**_get_table(own, "notice"), "model_migrations": newer},
-            "tui": {**_get_table(own, "tui"), "terminal_title": _TITLE_ITEMS},
+            "notice": {**_get_table(own_settings, "notice"), "model_migrations": upgrades},
+            "tui": {**_get_table(own_settings, "tui"), "terminal_title": _TITLE_ITEMS},
         }
-        return tomlkit.dumps(found).encode()
+        return tomlkit.dumps(settings).encode()
 
     def _read_model_upgrades(self, host: Host, record: AgentRecord) -> dict[str, str]:
-        """For every model that has a newer one: which, as the program notes that the user was told."""
+        """Return the newer model for each model that has one, in the format of `notice.model_migrations`."""
         directory = host.home.agent_dir(record.id)
-        said = host.run(["sh", "-c", _MODEL_UPGRADES_SCRIPT, "newer", directory, self.resolve_executable(host)]).text
-        found: dict[str, str] = {}
+        output = host.run(["sh", "-c", _MODEL_UPGRADES_SCRIPT, "newer", directory, self.resolve_executable(host)]).text
+        upgrades: dict[str, str] = {}
         slug = ""
-        for line in said.splitlines():
+        for line in output.splitlines():
             key, _, name = line.rpartition(":")
             if key == '"slug"':
                 slug = name.strip('"')
             else:
-                found[slug] = name.strip('"')
-        return found
+                upgrades[slug] = name.strip('"')
+        return upgrades
 
     def logins(self) -> dict[str, str]:
         return {os.path.join(_get_user_dir(), "auth.json"): f"{_CONFIG_DIR}/auth.json"}
@@ -237,24 +245,26 @@ class CodexKind(CodingAgentKind):
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         directory = host.home.agent_dir(record.id)
-        found = host.run(["sh", "-c", _FIND_LATEST_SCRIPT, "latest", os.path.join(directory, _CONFIG_DIR)]).text.strip()
+        session_id = host.run(
+            ["sh", "-c", _FIND_LATEST_SCRIPT, "latest", os.path.join(directory, _CONFIG_DIR)]
+        ).text.strip()
         self._disable_project_hooks(host, record)
-        program, *words = self.build_base_command(host, record)
-        # What is left are our own hooks, in the agent's directory.
-        words = ["--dangerously-bypass-hook-trust", *words, "--cd", record.work_dir]
-        again = ["resume", found] if found else []
-        return ["sh", os.path.join(directory, _WRAPPER_FILE), program, *again, *words]
+        program, *arguments = self.build_base_command(host, record)
+        # Only mngr's own hooks, in the agent's directory, are still enabled.
+        arguments = ["--dangerously-bypass-hook-trust", *arguments, "--cd", record.work_dir]
+        resume_arguments = ["resume", session_id] if session_id else []
+        return ["sh", os.path.join(directory, _WRAPPER_FILE), program, *resume_arguments, *arguments]
 
     def _disable_project_hooks(self, host: Host, record: AgentRecord) -> None:
-        """Switch off the project's own hooks: nobody has reviewed them, and they would run outside Codex's sandbox."""
+        """Disable the project's own hooks: nobody has reviewed them, and they run outside Codex's sandbox."""
         if record.sandbox:
             return
         directory = host.home.agent_dir(record.id)
-        asked = host.run(
+        result = host.run(
             ["sh", "-c", _ASK_SERVER_SCRIPT, "ask", directory, self.resolve_executable(host)],
             stdin=_build_hook_queries(record),
         )
-        keys = [] if asked.code == 0 and not asked.out else transcript.parse_hook_keys(asked.out)
+        keys = [] if result.code == 0 and not result.out else transcript.parse_hook_keys(result.out)
         if keys is None:
             raise MngrError(
                 f"Codex does not say which hooks {record.work_dir}/.codex has, so it cannot be told to leave them",
@@ -263,17 +273,20 @@ class CodexKind(CodingAgentKind):
         if keys:
             import tomlkit
 
-            own = _read_agent_settings(host, os.path.join(directory, _CONFIG_DIR, "config.toml"))
-            known = _get_table(_get_table(own, "hooks"), "state")
-            own["hooks"] = {"state": {**known, **{key: {"enabled": False} for key in keys}}}
-            write_file(host, record, f"{_CONFIG_DIR}/config.toml", tomlkit.dumps(own).encode())
+            settings = _read_agent_settings(host, os.path.join(directory, _CONFIG_DIR, "config.toml"))
+            hook_states = _get_table(_get_table(settings, "hooks"), "state")
+            settings["hooks"] = {"state": {**hook_states, **{key: {"enabled": False} for key in keys}}}
+            write_file(host, record, f"{_CONFIG_DIR}/config.toml", tomlkit.dumps(settings).encode())
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
-        """With a space at the end, which it cuts off: behind an @ or a $ Enter would choose from a list of names."""
+        """Return the delivery with a space at the end, which Codex cuts off.
+
+        Without the space, Enter after a word with @ or $ would choose from a list of names.
+        """
         if _IMAGE_PATH.fullmatch(text.strip()):
             raise MngrError("Codex would take the picture of that name for the message", "write a sentence")
-        found = super().delivery(record, text)
-        return found.replace(text=f"{text.rstrip()} ")
+        delivery = super().delivery(record, text)
+        return delivery.replace(text=f"{text.rstrip()} ")
 
     def refine_state(self, evidence: Evidence, state: AgentState) -> AgentState:
         end = transcript.find_failed_turn(evidence.program_status)
@@ -285,7 +298,7 @@ class CodexKind(CodingAgentKind):
             )
         asks = _ASKS in _read_title(evidence)
         if state.state == "WAITING" and state.reason == "permission" and not asks:
-            if _read_title(evidence).startswith(_IDLE):  # a sub-agent's, when the turn was over
+            if _read_title(evidence).startswith(_IDLE):  # a sub-agent's permission, after the turn ended
                 return state.replace(reason="end_of_turn", source="screen")
             return state.replace(state="RUNNING", reason=None, source="screen")  # answered, or not yet shown
         if state.state == "RUNNING" and asks:
@@ -303,7 +316,7 @@ class CodexKind(CodingAgentKind):
         return f"its record says that a turn ended: {end.message}", end.at
 
     def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
-        # It tells nobody that it tries again, but then says that it thinks.
+        # Only the screen shows that Codex is retrying; the title says that it thinks.
         return state.state == "RUNNING" and _THINKS in _read_title(evidence)
 
     def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -311,7 +324,7 @@ class CodexKind(CodingAgentKind):
 
 
 def make_kind(name: str, options: Any) -> CodexKind:
-    """The kind under a name of the user's."""
+    """Return this kind under the name that the user's settings give it."""
     return CodexKind(name, options)
 
 
@@ -338,7 +351,7 @@ def _get_user_dir() -> str:
 
 
 def _read_user_settings() -> dict[str, Any]:
-    """The user's own settings; MngrError when they cannot be read."""
+    """Return the user's own settings; raise MngrError if the file cannot be read."""
     import tomllib
 
     path = os.path.join(_get_user_dir(), "config.toml")
@@ -352,7 +365,7 @@ def _read_user_settings() -> dict[str, Any]:
 
 
 def _read_agent_settings(host: Host, path: str) -> dict[str, Any]:
-    """The agent's own settings, which it can make anything of."""
+    """Return the agent's own settings, or {} when they are missing or invalid: the agent can write anything there."""
     import tomllib
 
     try:
@@ -361,6 +374,6 @@ def _read_agent_settings(host: Host, path: str) -> dict[str, Any]:
         return {}
 
 
-def _get_table(found: dict[str, Any], name: str) -> dict[str, Any]:
-    table = found.get(name)
+def _get_table(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    table = settings.get(name)
     return table if isinstance(table, dict) else {}

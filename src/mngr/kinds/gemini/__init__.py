@@ -1,4 +1,4 @@
 """Kind `gemini`: Gemini CLI.
 
-Start with `kind.py`; `transcript.py` reads its conversations, `gemini.sh` runs beside it on the host.
+Start with `kind.py`; `transcript.py` reads its conversations, and `gemini.sh` starts it and handles its hooks.
 """

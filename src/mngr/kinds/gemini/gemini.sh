@@ -1,10 +1,10 @@
-# gemini.sh run CMD… | ready|message|end <JSON: become Gemini CLI; what its hooks run where a turn begins or is over.
-# Beside what every program tells, it keeps gemini/idle while the next message would begin a turn, for what comes in between is
-# run together with others. Which error ended a turn, and that somebody cut it off, stands only in the record of the conversation.
+# gemini.sh run CMD… | ready|message|end <JSON: run Gemini CLI, or handle its hooks at the start and the end of a turn.
+# The file gemini/idle exists while the next message would begin a turn. Gemini CLI merges messages that come during a turn.
+# Only the record of the conversation shows which error ended a turn, and that somebody cancelled it.
 #include nap.sh
 cd "$MNGR_AGENT_DIR" || exit 0
 idle=gemini/idle
-record=gemini/record # the conversation that is on the screen; the hooks link it
+record=gemini/record # a link to the record of the conversation on the screen; the hooks set it
 tell() { printf '%s\n' "$said" | sh ./hook.sh "$@"; }
 last_error() {
     tail -n 12 "$record" 2>/dev/null | awk '
@@ -31,7 +31,7 @@ end_turn() {
     fi
     echo >"$idle"
 }
-# No hook tells that a turn was cut off while a tool ran or was asked for.
+# No hook reports that a turn was cancelled while a tool ran or waited for permission.
 watch() {
     until [ -e "$record" ]; do
         kill -0 $$ || exit 0
@@ -57,7 +57,7 @@ ln -f "${file%%\"*}" "$record" 2>/dev/null
 case $1 in
 ready)
     tell ready WAITING end_of_turn
-    # It makes its screen anew after this, and what was typed before is lost.
+    # Gemini CLI redraws its screen after this hook and loses text that was typed before.
     { sleep 1 && echo >"$idle"; } </dev/null >/dev/null 2>&1 &
     ;;
 message)

@@ -1,4 +1,4 @@
-"""Kind `gemini`: Gemini CLI in its terminal, with a home of its own."""
+"""Kind `gemini`: Gemini CLI in its terminal, with its own home."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HOME_DIR = "gemini"  # GEMINI_CLI_HOME, in the agent's directory
 _CONFIG_DIR = f"{_HOME_DIR}/.gemini"
 _HOOK_FILE = "gemini.sh"
-_PROJECT_NAME = "work"  # the name under which it keeps all that is about the work dir, wherever that is
+_PROJECT_NAME = "work"  # its name for the work dir, the same wherever the work dir is
 _CHATS_DIR = f"{_CONFIG_DIR}/tmp/{_PROJECT_NAME}/chats"
 _HOOKS = {
     "SessionStart": f'sh "$MNGR_AGENT_DIR/{_HOOK_FILE}" ready',
@@ -44,16 +44,16 @@ _HOOKS = {
     "Notification": build_hook_command("permission", "WAITING", "permission"),
 }
 _PERMISSION_TITLE = "Action Required"  # in the title of its terminal
-# Where it gave up it asks, and takes no message before that is answered.
+# When it gives up, it shows a dialog and accepts no message before that is answered.
 _GAVE_UP_PATTERN = r"^│ [● ] \([0-9]\)\. Stop\( - Abort request\)\{0,1\} *│ *$"
 _PROMPT_PATTERN = "^ [>*!] "
-_ENTER_DELAY = 0.15  # seconds in which it takes Enter for a part of what was pasted
-_ENTER_DELAY_PER_CHARACTER = 1e-5  # and so many more for each character
+_ENTER_DELAY = 0.15  # seconds in which Enter still counts as a part of the paste
+_ENTER_DELAY_PER_CHARACTER = 1e-5  # more seconds for each character
 _CARRIED_FILES = {"memory": "GEMINI.md", "commands": "commands", "agents": "agents", "skills": "skills"}
 _LOGIN_FILES = ("oauth_creds.json", "google_accounts.json", ".env")
-_MODEL_SETTINGS = ("model", "modelConfigs")  # of his settings, by which it finds a model
+_MODEL_SETTINGS = ("model", "modelConfigs")  # the user's settings that select a model
 _TIME_WITH_ZONE = re.compile(r"(\d [AP]M) ([A-Z]{3,4})\b")
-# The latest conversation in which something was said, by its name.
+# Prints the session id of the latest conversation that has an answer.
 _FIND_LATEST_SCRIPT = """
 cd "$1" 2>/dev/null || exit 0
 ls -t ".gemini/tmp/$2/chats" 2>/dev/null | while IFS= read -r name; do
@@ -66,7 +66,7 @@ done
 
 
 class GeminiKind(CodingAgentKind):
-    """Gemini CLI. Its state comes from its hooks and the title of its terminal; that it gave up, from its screen."""
+    """Gemini CLI. Its state comes from its hooks and its terminal's title; only its screen shows that it gave up."""
 
     parent = "gemini"
     summary = "Gemini CLI"
@@ -98,7 +98,7 @@ class GeminiKind(CodingAgentKind):
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         return {
             "GEMINI_CLI_HOME": os.path.join(host.home.agent_dir(record.id), _HOME_DIR),
-            "GEMINI_CLI_NO_RELAUNCH": "1",  # or there are two of it, of which one outlives the other
+            "GEMINI_CLI_NO_RELAUNCH": "1",  # otherwise it starts a second process that may outlive the first
         }
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
@@ -107,47 +107,49 @@ class GeminiKind(CodingAgentKind):
         make_dirs(host, record, _CHATS_DIR, history)
         carried = self.options.get("carry") or []
         write_file(host, record, _HOOK_FILE, scripts.read_program_beside(__file__, _HOOK_FILE).encode())
-        known = {"projects": {record.work_dir: _PROJECT_NAME}}
-        write_file(host, record, f"{_CONFIG_DIR}/projects.json", json.dumps(known).encode())
-        for place in (os.path.dirname(_CHATS_DIR), history):
-            write_file(host, record, f"{place}/.project_root", record.work_dir.encode())
+        projects = {"projects": {record.work_dir: _PROJECT_NAME}}
+        write_file(host, record, f"{_CONFIG_DIR}/projects.json", json.dumps(projects).encode())
+        for project_dir in (os.path.dirname(_CHATS_DIR), history):
+            write_file(host, record, f"{project_dir}/.project_root", record.work_dir.encode())
         settings = self._build_settings(read_json(host, record, f"{_CONFIG_DIR}/settings.json"), carried)
         write_file(host, record, f"{_CONFIG_DIR}/settings.json", json.dumps(settings, indent=1).encode())
-        for word in carried:
-            if word in _CARRIED_FILES:
+        for topic in carried:
+            if topic in _CARRIED_FILES:
                 copy_to_agent(
                     host,
                     record,
-                    os.path.join(_get_user_dir(), _CARRIED_FILES[word]),
-                    os.path.join(_CONFIG_DIR, _CARRIED_FILES[word]),
+                    os.path.join(_get_user_dir(), _CARRIED_FILES[topic]),
+                    os.path.join(_CONFIG_DIR, _CARRIED_FILES[topic]),
                 )
         self.install_login(host, record)
         self.adopt_conversation(host, record, _CHATS_DIR)
 
-    def _build_settings(self, own: dict[str, Any], carried: list[str]) -> dict[str, Any]:
-        """What the program noted itself, what is the user's, and what passes every dialog and tells us of it."""
-        user = _read_user_json("settings.json")
-        taken = {key: user[key] for key in _MODEL_SETTINGS if key in user}
+    def _build_settings(self, own_settings: dict[str, Any], carried: list[str]) -> dict[str, Any]:
+        """Return the agent's own settings, the user's, and those that set mngr's hooks and avoid every dialog."""
+        user_settings = _read_user_json("settings.json")
+        carried_settings = {key: user_settings[key] for key in _MODEL_SETTINGS if key in user_settings}
         if "settings" in carried:
-            taken = {key: value for key, value in user.items() if key not in ("hooks", "mcpServers")}
-        if "mcp" in carried and "mcpServers" in user:
-            taken["mcpServers"] = user["mcpServers"]
-        found = {**taken, **own}
-        security = _get_table(found, "security")
-        auth = {**_get_table(_get_table(user, "security"), "auth"), **_get_table(security, "auth")}
+            carried_settings = {
+                key: value for key, value in user_settings.items() if key not in ("hooks", "mcpServers")
+            }
+        if "mcp" in carried and "mcpServers" in user_settings:
+            carried_settings["mcpServers"] = user_settings["mcpServers"]
+        settings = {**carried_settings, **own_settings}
+        security = _get_table(settings, "security")
+        auth = {**_get_table(_get_table(user_settings, "security"), "auth"), **_get_table(security, "auth")}
         if "selectedType" not in auth:
             auth["selectedType"] = _choose_auth_type()
         hooks = {
             event: [{"hooks": [{"type": "command", "command": line, "name": "mngr", "timeout": 10000}]}]
             for event, line in _HOOKS.items()
         }
-        asked = {"enableAutoUpdate": False, "enableAutoUpdateNotification": False}
-        kept = {"sessionRetention": {"enabled": False}}
-        shown = {"showStatusInTitle": False, "dynamicWindowTitle": True, "hideWindowTitle": False}
+        updates = {"enableAutoUpdate": False, "enableAutoUpdateNotification": False}
+        retention = {"sessionRetention": {"enabled": False}}
+        title = {"showStatusInTitle": False, "dynamicWindowTitle": True, "hideWindowTitle": False}
         return {
-            **found,
-            "general": {**_get_table(found, "general"), **asked, **kept},
-            "ui": {**_get_table(found, "ui"), **shown, "errorVerbosity": "full"},  # or it never gives up
+            **settings,
+            "general": {**_get_table(settings, "general"), **updates, **retention},
+            "ui": {**_get_table(settings, "ui"), **title, "errorVerbosity": "full"},  # otherwise it never gives up
             "privacy": {"usageStatisticsEnabled": False},
             "security": {**security, "auth": auth, "folderTrust": {"enabled": False}},
             "hooksConfig": {"enabled": True, "notifications": False},
@@ -161,45 +163,45 @@ class GeminiKind(CodingAgentKind):
         return get_conversation("Gemini CLI", os.path.join(_get_user_dir(), "tmp"), name, _read_session_id)
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        place = os.path.join(host.home.agent_dir(record.id), _HOME_DIR)
-        found = host.run(["sh", "-c", _FIND_LATEST_SCRIPT, "latest", place, _PROJECT_NAME]).text.strip()
-        words = [
+        home_dir = os.path.join(host.home.agent_dir(record.id), _HOME_DIR)
+        session_id = host.run(["sh", "-c", _FIND_LATEST_SCRIPT, "latest", home_dir, _PROJECT_NAME]).text.strip()
+        argv = [
             "sh",
             os.path.join(host.home.agent_dir(record.id), _HOOK_FILE),
             "run",
             *self.build_base_command(host, record),
         ]
-        if any(word in ("-r", "--resume", "--session-id", "--session-file") for word in record.command):
-            return words
-        return [*words, "--resume", found] if found else words
+        if any(argument in ("-r", "--resume", "--session-id", "--session-file") for argument in record.command):
+            return argv
+        return [*argv, "--resume", session_id] if session_id else argv
 
     def refine_state(self, evidence: Evidence, state: AgentState) -> AgentState:
         state = park_if_limited(evidence, state)
-        asks = _PERMISSION_TITLE in (evidence.pane or {}).get("title", "")
-        if state.state == "WAITING" and state.reason in self.blocking_reasons and not asks:
+        is_asking = _PERMISSION_TITLE in (evidence.pane or {}).get("title", "")
+        if state.state == "WAITING" and state.reason in self.blocking_reasons and not is_asking:
             return AgentState(state="RUNNING", source="screen", since=state.since)  # answered, or about to ask
         if state.state != "RUNNING":
             return state
-        if asks:
+        if is_asking:
             return AgentState(state="WAITING", reason="question", source="screen", since=state.since)
-        shown = None if evidence.screen is None else screens.find_state(self.parent, evidence.screen)
-        if shown is None:
+        screen_state = None if evidence.screen is None else screens.find_state(self.parent, evidence.screen)
+        if screen_state is None:
             return state
-        until = _find_reset_time(evidence, state) if shown[1] == "quota" else None
-        return state.replace(state=shown[0], reason=shown[1], source="screen", parked_until=until)
+        until = _find_reset_time(evidence, state) if screen_state[1] == "quota" else None
+        return state.replace(state=screen_state[0], reason=screen_state[1], source="screen", parked_until=until)
 
     def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
-        # Neither a hook nor its title tells that it gave up.
+        # Neither a hook nor the title shows that it gave up.
         age = evidence.now - clock.parse_timestamp(state.since or clock.format_timestamp())
         return state.state == "RUNNING" and age > 1.0
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
-        said = text.rstrip()
-        if said.endswith("\\"):
-            said += " "  # it would take that for: another line follows
-        pause = _ENTER_DELAY + len(said) * _ENTER_DELAY_PER_CHARACTER
-        usual = super().delivery(record, said)
-        return usual.replace(
+        message = text.rstrip()
+        if message.endswith("\\"):
+            message += " "  # A backslash at the end would mean that another line follows.
+        pause = _ENTER_DELAY + len(message) * _ENTER_DELAY_PER_CHARACTER
+        delivery = super().delivery(record, message)
+        return delivery.replace(
             ready=f"{_HOME_DIR}/idle", pause=pause, dialog_pattern=_GAVE_UP_PATTERN, prompt=_PROMPT_PATTERN
         )
 
@@ -208,19 +210,19 @@ class GeminiKind(CodingAgentKind):
 
 
 def make_kind(name: str, options: Any) -> GeminiKind:
-    """The kind under a name of the user's."""
+    """Return this kind under the name that the user's settings give it."""
     return GeminiKind(name, options)
 
 
 def _find_reset_time(evidence: Evidence, state: AgentState) -> str | None:
-    """When a limit ends, as the program tells people: `Access resets at 5:04 PM UTC.`"""
-    told = " ".join(line.strip("│ ") for line in (evidence.screen or "").splitlines())
-    found = limit_resets.find_reset(_TIME_WITH_ZONE.sub(r"\1 (\2)", told))
-    return None if found is None else limit_resets.parse_reset(found, state.since, evidence.now)
+    """Return when a limit ends, from a text on the screen such as `Access resets at 5:04 PM UTC.`, or None."""
+    screen_text = " ".join(line.strip("│ ") for line in (evidence.screen or "").splitlines())
+    match = limit_resets.find_reset(_TIME_WITH_ZONE.sub(r"\1 (\2)", screen_text))
+    return None if match is None else limit_resets.parse_reset(match, state.since, evidence.now)
 
 
 def _choose_auth_type() -> str:
-    """How the user logs in who has not chosen: what the program would offer him."""
+    """Return the login method that Gemini CLI would offer to a user who has not chosen one."""
     if os.environ.get("GOOGLE_GENAI_USE_VERTEXAI") == "true":
         return "vertex-ai"
     return "oauth-personal" if os.path.isfile(os.path.join(_get_user_dir(), _LOGIN_FILES[0])) else "gemini-api-key"
@@ -244,6 +246,6 @@ def _read_session_id(path: str) -> str:
         return ""
 
 
-def _get_table(found: dict[str, Any], name: str) -> dict[str, Any]:
-    table = found.get(name)
+def _get_table(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    table = settings.get(name)
     return table if isinstance(table, dict) else {}

@@ -1,4 +1,4 @@
 """Kind `mechanic`: the rule-based agent.
 
-Start with `kind.py`; `program/` is what runs on the host.
+Start with `kind.py`; `program/` runs on the host.
 """

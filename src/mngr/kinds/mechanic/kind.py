@@ -1,4 +1,4 @@
-"""Kind `mechanic`: an agent that needs no model. It takes jobs as messages and does them mechanically."""
+"""Kind `mechanic`: a rule-based agent without a model. It gets jobs as messages and does them by fixed rules."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 _ARCHIVE_FILE = "mechanic.pyz"
-_PACKAGES = ("e2e", "kinds/mechanic/program")  # packages that go along whole
+_PACKAGES = ("e2e", "kinds/mechanic/program")  # packages that the archive contains completely
 
 
 class MechanicKind(PlayerKind):
-    """Its program is sent as one archive and needs nothing but Python and git there."""
+    """Sends its program to the host as one archive, which needs only Python and git there."""
 
     name = "mechanic"
     summary = "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
@@ -39,7 +39,7 @@ class MechanicKind(PlayerKind):
 
 
 def build_archive() -> bytes:
-    """The program with all that it imports of ours."""
+    """Return a zip archive of the program and the mngr modules that it imports."""
     import io
     import zipfile
 
@@ -52,7 +52,11 @@ def build_archive() -> bytes:
         for package in ("kinds", "kinds/mechanic", "kinds/player"):
             zipped.writestr(f"mngr/{package}/__init__.py", "")
         names = ["__init__.py", "kinds/player/player.py"]
-        names += [f"{part}/{name}" for part in _PACKAGES for name in sorted(os.listdir(os.path.join(root, part)))]
+        names += [
+            f"{package_dir}/{name}"
+            for package_dir in _PACKAGES
+            for name in sorted(os.listdir(os.path.join(root, package_dir)))
+        ]
         for name in names:
             if name.endswith(".py"):
                 with open(os.path.join(root, name), "rb") as file:

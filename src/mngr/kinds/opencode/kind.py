@@ -1,4 +1,4 @@
-"""Kind `opencode`: opencode in its terminal, with directories of its own and a plugin of ours inside."""
+"""Kind `opencode`: opencode in its terminal, with its own directories and with mngr's plugin."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-_STATE_DIR = "opencode"  # its directories, in the agent's directory
+_STATE_DIR = "opencode"  # in the agent's directory: holds opencode's XDG directories
 _CONFIG_DIR = f"{_STATE_DIR}/config/opencode"
 _DATA_DIR = f"{_STATE_DIR}/data/opencode"
 _PLUGIN_FILE = "opencode.js"
-_INBOX_DIR = "inbox"  # where the plugin takes messages from
+_INBOX_DIR = "inbox"  # where the plugin reads messages
 _XDG_DIRS = {"CONFIG": "config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
 _ASK_RULES = dict.fromkeys(("edit", "bash", "webfetch", "websearch"), "ask")
-# Everything, and as nobody else writes it: so it comes last, and no other rule counts.
+# Allows everything. Nobody else writes the pattern like this, so the rule comes last and overrides all others.
 _ALLOW_ALL = {"**": "allow"}
 _CARRIED_FILES = {
     "memory": ("AGENTS.md",),
@@ -37,13 +37,13 @@ _CARRIED_FILES = {
     "skills": ("skill", "skills"),
     "plugins": ("plugin", "plugins"),
 }
-# With this it takes the packages that plugins are made with for installed; ours needs none, and getting them takes long.
+# Makes opencode believe that its plugin packages are installed. mngr's plugin needs none, and installing them is slow.
 _PACKAGES = {"dependencies": {"@opencode-ai/plugin": "*"}}
 _IMPORT_SCRIPT = '. "$1/env" && cd "$MNGR_WORK_DIR" && shift && exec "$@" </dev/null'
 
 
 class OpencodeKind(CodingAgentKind):
-    """opencode. Our plugin tells what it does, keeps the conversation and hands it messages through its own API."""
+    """opencode. mngr's plugin reports its state, keeps the conversation and delivers messages through its API."""
 
     parent = "opencode"
     summary = "opencode"
@@ -66,13 +66,13 @@ class OpencodeKind(CodingAgentKind):
         return parse_addresses(user.list_model_urls(self._read_carried_config(), logins, variables))
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
-        own = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
         if record.options.get("yolo"):
-            own["OPENCODE_PERMISSION"] = json.dumps(_ALLOW_ALL)
+            variables["OPENCODE_PERMISSION"] = json.dumps(_ALLOW_ALL)
         models = os.path.join(user.get_user_dir("CACHE"), "models.json")
         if host.is_local and not record.sandbox and os.path.isfile(models):
-            own["OPENCODE_MODELS_PATH"] = models
-        return own
+            variables["OPENCODE_MODELS_PATH"] = models
+        return variables
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         directory = host.home.agent_dir(record.id)
@@ -87,8 +87,8 @@ class OpencodeKind(CodingAgentKind):
             write_file(host, record, f"{_CONFIG_DIR}/package.json", json.dumps(_PACKAGES).encode())
             lock = {"packages": {"": _PACKAGES}}
             write_file(host, record, f"{_CONFIG_DIR}/package-lock.json", json.dumps(lock).encode())
-        for word in self._list_carried():
-            for name in _CARRIED_FILES.get(word, ()):
+        for topic in self._list_carried():
+            for name in _CARRIED_FILES.get(topic, ()):
                 copy_to_agent(
                     host,
                     record,
@@ -104,7 +104,7 @@ class OpencodeKind(CodingAgentKind):
         return user_conversations.get_database(user.get_user_dir("DATA"), name)
 
     def _import_conversation(self, host: Host, record: AgentRecord) -> None:
-        """Take up the conversation that the user named, once: from then on it is the agent's own."""
+        """Import the conversation that the user named when the agent is created."""
         name = record.options.get("resume")
         if not name or record.phase != "creating":
             return
@@ -121,10 +121,10 @@ class OpencodeKind(CodingAgentKind):
             "import",
             file,
         ]
-        took = host.run(["sh", "-c", _IMPORT_SCRIPT, "import", directory, *argv], timeout=60.0)
+        result = host.run(["sh", "-c", _IMPORT_SCRIPT, "import", directory, *argv], timeout=60.0)
         host.run(["rm", "-f", file])
-        if took.code:
-            raise MngrError(f"opencode did not take the conversation {name}: {took.error_line}", "leave out --resume")
+        if result.code:
+            raise MngrError(f"opencode did not take the conversation {name}: {result.error_line}", "leave out --resume")
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in user_conversations.iter_rows(json.loads(data)))
         write_file(host, record, "transcript.jsonl", "".join(lines).encode())
         write_file(host, record, f"{_STATE_DIR}/session", f"{name}\n{record.work_dir}\n".encode())
@@ -132,25 +132,28 @@ class OpencodeKind(CodingAgentKind):
     def _export_conversation(self, name: str) -> bytes:
         import tempfile
 
-        with tempfile.NamedTemporaryFile() as file:  # what is in a pipe when it ends is lost
+        with tempfile.NamedTemporaryFile() as file:  # opencode loses what is still in a pipe when it ends
             argv = ["sh", "-c", 'exec "$@" >"$0"', file.name, self.executable, "export", name]
-            told = shell.run(argv, timeout=60.0)
+            result = shell.run(argv, timeout=60.0)
             data = file.read()
         try:
             json.loads(data)
         except ValueError:
             raise MngrError(
-                f"opencode did not give the conversation {name}: {told.error_line}",
+                f"opencode did not give the conversation {name}: {result.error_line}",
                 f"try: opencode export {name}",
             ) from None
         return data
 
     def _build_xdg_words(self, host: Host, record: AgentRecord) -> list[str]:
-        """Only the program itself is told so: what an agent's windows run finds its configuration where it always does."""
+        """Return an `env` command prefix that sets opencode's XDG directories.
+
+        Only opencode gets these variables, so other programs in the agent's windows find their usual configuration.
+        """
         directory = os.path.join(host.home.agent_dir(record.id), _STATE_DIR)
         return [
             "env",
-            *(f"XDG_{name}_HOME={os.path.join(directory, own)}" for name, own in _XDG_DIRS.items()),
+            *(f"XDG_{name}_HOME={os.path.join(directory, subdirectory)}" for name, subdirectory in _XDG_DIRS.items()),
         ]
 
     def _list_carried(self) -> list[str]:
@@ -163,13 +166,13 @@ class OpencodeKind(CodingAgentKind):
         return {os.path.join(user.get_user_dir("DATA"), "auth.json"): f"{_DATA_DIR}/auth.json"}
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        words = [*self._build_xdg_words(host, record), *self.build_base_command(host, record)]
-        if any(word.partition("=")[0] in ("-c", "--continue", "-s", "--session") for word in record.command):
-            return words
+        argv = [*self._build_xdg_words(host, record), *self.build_base_command(host, record)]
+        if any(argument.partition("=")[0] in ("-c", "--continue", "-s", "--session") for argument in record.command):
+            return argv
         last = host.run(["cat", os.path.join(host.home.agent_dir(record.id), _STATE_DIR, "session")]).text
-        session, _, about = last.strip().partition("\n")
-        # A conversation works where it was begun; one about another directory is brought here by the plugin.
-        return [*words, "--session", session] if session and about == record.work_dir else words
+        session, _, session_dir = last.strip().partition("\n")
+        # opencode resumes a conversation in the directory where it began. The plugin moves one from elsewhere to here.
+        return [*argv, "--session", session] if session and session_dir == record.work_dir else argv
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(
@@ -189,7 +192,7 @@ class OpencodeKind(CodingAgentKind):
 
 
 def make_kind(name: str, options: Any) -> OpencodeKind:
-    """The kind under a name of the user's."""
+    """Return this kind under the name that the user's settings give it."""
     return OpencodeKind(name, options)
 
 

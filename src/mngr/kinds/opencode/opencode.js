@@ -1,33 +1,33 @@
-// What opencode runs inside itself for us: it says what the agent does, keeps its conversation and takes in messages.
-// It needs nothing but what the program brings along, and nothing that goes wrong here may disturb the program.
+// mngr's plugin for opencode: it reports the agent's state, keeps its conversation and delivers messages.
+// It needs nothing beyond opencode itself. A failure in this file must never disturb opencode.
 import fs from "node:fs"
 import path from "node:path"
 
 const DIR = process.env.MNGR_AGENT_DIR ?? ""
 const BOX = path.join(DIR, "inbox")
 const WORK = process.env.MNGR_WORK_DIR ?? ""
-const CURRENT = path.join(DIR, "opencode", "session") // the conversation and the directory that it is about, a line each
-const FAR = 60_000 // ms: a new try that is further off is no work but a wait
-const LATE = 1_000 // ms in which the end of an answer follows the end of its turn
-const SHOWN = 30_000 // ms after which the program surely has its screen
+const CURRENT = path.join(DIR, "opencode", "session") // holds the conversation's id and its work dir, one per line
+const FAR = 60_000 // ms: a retry later than this counts as PARKED instead of RUNNING
+const LATE = 1_000 // ms within which the end of an answer follows the end of its turn
+const SHOWN = 30_000 // ms after which opencode certainly shows its screen
 const PLACES = { CONFIG: ".config", DATA: ".local/share", STATE: ".local/state", CACHE: ".cache" }
 
 let client = null
-let current = null // the conversation that messages go to
-let said = "" // the status as it was written last
+let current = null // the conversation that receives messages
+let said = "" // the last written status
 let trouble = null // the error that ended the last turn
 let taking = false
-let copying = false // what comes by was said before
-const busy = new Map() // conversation: what it is at
-const resting = new Map() // those whose turn is over, but perhaps not yet all that was said in it
-const unanswered = new Map() // conversation: the last message, until an answer to it begins
-const open = new Map() // conversation: the answer that is not complete
+let copying = false // while a conversation is copied, its events are old
+const busy = new Map() // conversation: its status
+const resting = new Map() // conversations whose turn ended, but whose answer may be incomplete
+const unanswered = new Map() // conversation: the last message, until its answer begins
+const open = new Map() // conversation: its incomplete answer
 const children = new Set() // conversations of sub-agents
 const asked = new Map() // question: {reason, at}
 const roles = new Map() // message: {role, model}
-const held = new Map() // message: its last row, until it is known what it cost
-const calls = new Map() // message: those of its tool calls that are under way
-const written = new Set() // parts that have their row
+const held = new Map() // message: its last row, until its usage is known
+const calls = new Map() // message: its running tool calls
+const written = new Set() // parts that already have a row
 const spent = new Map() // sub-agent's conversation: usage
 
 const stamp = (ms) => new Date(ms ?? Date.now()).toISOString()
@@ -46,7 +46,7 @@ function replace(file, text) {
     fs.writeFileSync(fresh, text, { mode: 0o600 })
     fs.renameSync(fresh, file)
   } catch {
-    const same = fs.openSync(file, "r+") // in a sandbox only its contents can be changed
+    const same = fs.openSync(file, "r+") // a sandbox allows only changes to the content
     fs.ftruncateSync(same, fs.writeSync(same, text))
     fs.closeSync(same)
   }
@@ -83,7 +83,7 @@ function reasonOf(error) {
   return null
 }
 
-// When a limit ends, as the answer's head or its body has it.
+// Return when a limit ends, from the headers or the body of the response.
 function untilOf(error) {
   const { responseHeaders = {}, responseBody = "" } = error.data ?? {}
   if (reasonOf(error) === "login") return {}
@@ -104,7 +104,7 @@ function hold(part, row) {
   written.add(part.id)
   release(part.messageID)
   held.set(part.messageID, { v: 1, model: roles.get(part.messageID)?.model, ...row })
-  if (calls.get(part.messageID)?.size) release(part.messageID) // another row will follow
+  if (calls.get(part.messageID)?.size) release(part.messageID) // another row of this message will follow
 }
 
 function add(a, b) {
@@ -117,7 +117,7 @@ function usageOf(part) {
   const { input = 0, output = 0, reasoning = 0, cache = {} } = part.tokens ?? {}
   const counts = { input_tokens: input, output_tokens: output + reasoning }
   const cached = { cache_read_tokens: cache.read ?? 0, cache_write_tokens: cache.write ?? 0 }
-  return { ...counts, ...cached, ...(part.cost ? { cost_usd: part.cost } : {}) } // 0 is a price it does not know
+  return { ...counts, ...cached, ...(part.cost ? { cost_usd: part.cost } : {}) } // 0 means that opencode does not know the price
 }
 
 function finish(part) {
@@ -154,7 +154,7 @@ function toolPart(part) {
   event("tool_end", { tool: part.tool, call: part.callID, ok: status === "completed" })
 }
 
-// Nobody may read that the agent waits once its message counts as delivered.
+// The status changes before the message event: a delivered message must never appear beside the state WAITING.
 function userPart(part) {
   if (part.type !== "text" || part.synthetic || written.has(part.id)) return
   written.add(part.id)
@@ -195,7 +195,7 @@ function begin(session, status) {
   tell()
 }
 
-// A message that came as the turn ended begins the next one.
+// End the turn, but wait for an open answer first. A message that came at the end of the turn begins the next one.
 function rest(session) {
   if (!busy.has(session)) return
   const mark = {}
@@ -216,13 +216,13 @@ function settle(session) {
   if (!children.has(session)) event(trouble ? "turn_failed" : "turn_end", trouble ? told(trouble) : {})
 }
 
-// Of a login that was refused only that: providers quote keys.
+// Omit the message of a refused login, because providers quote API keys in it.
 function told(error) {
   const { statusCode: status, message = "" } = error.data ?? {}
   return { error: error.name, status, message: reasonOf(error) === "login" ? "" : String(message).slice(0, 500) }
 }
 
-// A turn that fails before it begins has no end of its own.
+// opencode reports no end for a turn that fails before it begins.
 async function failed({ sessionID, error }) {
   if (error && error.name !== "MessageAbortedError" && !children.has(sessionID)) trouble = error
   const real = (await client.session.status()).data ?? {}
@@ -272,7 +272,7 @@ async function post(url, body) {
   return done.data
 }
 
-// The screen does not say when it is there, and what it is told before that is lost.
+// opencode does not report when its screen is ready, and it loses earlier requests. So the request is repeated.
 function show(session, pause = 500) {
   post("/tui/select-session", { sessionID: session }).catch(() => {})
   if (pause < SHOWN) setTimeout(() => current === session && show(session, 2 * pause), pause)
@@ -286,7 +286,7 @@ async function deliver(text) {
   await post(`/session/${current}/prompt_async`, { parts: [{ type: "text", text }] })
 }
 
-// An answer is to what was asked before it was given.
+// An answer counts only for a question that was asked before the answer was given.
 async function answer(reply, at) {
   const [id] = [...asked].find(([, question]) => question.reason === "permission" && question.at <= at) ?? []
   if (id) await post(`/permission/${id}/reply`, { reply })
@@ -294,8 +294,8 @@ async function answer(reply, at) {
 
 const ACTS = { message: deliver, allow: (_, at) => answer("once", at), deny: (_, at) => answer("reject", at) }
 
-// A message that comes when the last one is there and no answer has begun would be overlooked by some versions: it stays in the box.
-// Whoever takes a file away has it: we, or the sender who would wait no longer.
+// Some versions overlook a message that arrives before the answer to the last one has begun. Such a message stays in the inbox.
+// Deleting the file decides who has the message: the plugin, or a sender that stopped waiting.
 async function take() {
   if (taking) return
   taking = true
@@ -309,7 +309,7 @@ async function take() {
       await act(text, at).catch((error) => event("refused", { message: String(error).slice(0, 500) }))
     }
   } catch {
-    // the next look will do
+    // The next check tries again.
   } finally {
     taking = false
   }
@@ -319,11 +319,11 @@ function last() {
   try {
     return fs.readFileSync(CURRENT, "utf8").trim().split("\n")
   } catch {
-    return [] // there was none
+    return [] // there is no earlier conversation
   }
 }
 
-// A conversation works where it was begun, even if that is another agent's directory.
+// Move or copy a conversation here: it would otherwise work in the directory where it began, even another agent's.
 async function bring(session, directory) {
   try {
     await post("/experimental/control-plane/move-session", { sessionID: session, destination: { directory } })
@@ -352,7 +352,7 @@ async function listen(directory) {
   try {
     fs.watch(BOX, take)
   } catch {
-    // the clock looks too
+    // The interval below checks the inbox too.
   }
   setInterval(take, 500)
 }
@@ -361,7 +361,7 @@ export default async function mngr(input) {
   if (!DIR) return {}
   if (!client) {
     client = input.client
-    listen(input.directory) // not waited for: the program answers nothing before its plugins are there
+    listen(input.directory) // not awaited: opencode answers no request before its plugins are loaded
   }
   return {
     event: async ({ event: { type, properties } }) => {
@@ -371,7 +371,7 @@ export default async function mngr(input) {
         event("fault", { type, message: String(error).slice(0, 500) })
       }
     },
-    // The program's directories are its own; what it runs looks where it always does.
+    // Only opencode itself uses the agent's XDG directories. The commands that it runs get the usual ones.
     "shell.env": async (_, output) => {
       for (const [name, place] of Object.entries(PLACES)) output.env[`XDG_${name}_HOME`] = path.join(process.env.HOME ?? "/", place)
     },

@@ -1,4 +1,4 @@
-"""Conversations that the user began in his own opencode."""
+"""Reads conversations that the user began in their own opencode."""
 
 from __future__ import annotations
 
@@ -13,39 +13,41 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def get_database(data: str, name: str) -> str:
-    """The database that has the conversation; NotFound names the latest ones there."""
+def get_database(data_dir: str, name: str) -> str:
+    """Return the database that has the conversation; raise NotFound, which names the latest ones."""
     import sqlite3
     from urllib.parse import quote
 
-    path = os.path.join(data, "opencode.db")
-    hint = f"there is none in {data}"
+    path = os.path.join(data_dir, "opencode.db")
+    hint = f"there is none in {data_dir}"
     try:
-        base = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
+        database = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
         try:
-            if base.execute("SELECT 1 FROM session WHERE id = ?", (name,)).fetchone():
+            if database.execute("SELECT 1 FROM session WHERE id = ?", (name,)).fetchone():
                 return path
-            latest = base.execute("SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT 3")
+            latest = database.execute(
+                "SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT 3"
+            )
             hint = "the latest there: " + (", ".join(str(row[0]) for row in latest) or "none")
         finally:
-            base.close()
+            database.close()
     except sqlite3.Error:
-        pass  # there is no such file, or it is not what we know
+        pass  # The file does not exist, or it has an unknown schema.
     raise NotFound(f"opencode has no conversation {name!r} here", hint)
 
 
 def iter_rows(exported: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What `opencode export` printed, in our schema."""
+    """Yield the output of `opencode export` as rows in mngr's schema."""
     for message in _list_dicts(exported.get("messages")):
         info = message.get("info") or {}
         time = info.get("time") or {}
         base = {"v": 1, "at": format_milliseconds(time.get("completed") or time.get("created"))}
-        found = [row for part in _list_dicts(message.get("parts")) if (row := _convert_part(info, part))]
+        rows = [row for part in _list_dicts(message.get("parts")) if (row := _convert_part(info, part))]
         if info.get("role") == "assistant":
             base["model"] = info.get("modelID")
-            if found:
-                found[-1]["usage"] = _parse_usage(info)
-        yield from ({**base, **row} for row in found)
+            if rows:
+                rows[-1]["usage"] = _parse_usage(info)
+        yield from ({**base, **row} for row in rows)
 
 
 def _convert_part(info: dict[str, Any], part: dict[str, Any]) -> dict[str, Any] | None:
@@ -75,5 +77,5 @@ def _parse_usage(info: dict[str, Any]) -> dict[str, Any] | None:
     return {**counts, "cost_usd": info["cost"]} if info.get("cost") else counts
 
 
-def _list_dicts(found: object) -> list[dict[str, Any]]:
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+def _list_dicts(values: object) -> list[dict[str, Any]]:
+    return [row for row in values if isinstance(row, dict)] if isinstance(values, list) else []

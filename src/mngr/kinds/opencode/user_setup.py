@@ -1,4 +1,4 @@
-"""The user's own opencode: its configuration, its logins, and the models he finds by them."""
+"""Reads the user's own opencode configuration and logins, and the model URLs that follow from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Of the providers that it knows by itself: where they are, and the variables by which it finds a login for them.
+# The built-in providers: the URL of each, and the variables that may hold its API key.
 PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "anthropic": ("https://api.anthropic.com", ("ANTHROPIC_API_KEY",)),
     "openai": ("https://api.openai.com", ("OPENAI_API_KEY",)),
@@ -28,7 +28,7 @@ PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "xai": ("https://api.x.ai", ("XAI_API_KEY",)),
     "github-copilot": ("https://api.githubcopilot.com", ()),
 }
-# How it finds a model is the same for every agent of a user; the rest of his configuration goes along by choice.
+# Every agent gets the settings that select a model. The user chooses which other settings an agent gets.
 _MODEL_KEYS = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
 _CARRIED_KEYS = {
     "mcp": ("mcp",),
@@ -43,55 +43,57 @@ _FROM_FILE = re.compile(r"\{file:([^}]+)\}")
 
 
 def get_user_dir(kind: str) -> str:
-    """Where he has his files: CONFIG, DATA or CACHE."""
+    """Return the user's opencode directory of a kind: CONFIG, DATA or CACHE."""
     top = os.environ.get(f"XDG_{kind}_HOME") or os.path.expanduser(_DEFAULT_DIRS[kind])
     return os.path.join(top, "opencode")
 
 
 def read_logins() -> dict[str, Any]:
-    """By provider."""
+    """Return the user's logins by provider."""
     return _read_lenient_json(os.path.join(get_user_dir("DATA"), "auth.json"))
 
 
 def read_config(wanted: list[str]) -> dict[str, Any]:
-    """How he finds his models, and what he wants to take along of the rest; raises MngrError."""
-    found: dict[str, Any] = {}
+    """Return the user's model settings and the other settings that `wanted` names; may raise MngrError."""
+    config: dict[str, Any] = {}
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
-        found.update(_read_lenient_json(os.path.join(get_user_dir("CONFIG"), name)))
-    chosen = {key for word in wanted for key in _CARRIED_KEYS.get(word, ())}
+        config.update(_read_lenient_json(os.path.join(get_user_dir("CONFIG"), name)))
+    chosen = {key for topic in wanted for key in _CARRIED_KEYS.get(topic, ())}
     others = {key for keys in _CARRIED_KEYS.values() for key in keys} - chosen
-    kept = set(found) - others if "settings" in wanted else {*_MODEL_KEYS, *chosen}
+    included = set(config) - others if "settings" in wanted else {*_MODEL_KEYS, *chosen}
     filled: dict[str, Any] = json.loads(
-        _FROM_FILE.sub(_read_included_file, json.dumps({key: value for key, value in found.items() if key in kept}))
+        _FROM_FILE.sub(
+            _read_included_file, json.dumps({key: value for key, value in config.items() if key in included})
+        )
     )
     return filled
 
 
 def list_variables(config: dict[str, Any]) -> list[str]:
-    """Those that a configuration speaks of."""
+    """Return the names of the variables to which a configuration refers."""
     return _FROM_ENV.findall(json.dumps(config))
 
 
 def list_model_urls(config: dict[str, Any], logins: dict[str, Any], variables: dict[str, str]) -> list[str]:
-    """Where the models are that can be used with this."""
-    own = config.get("provider")
+    """Return the URLs of the models that this configuration, these logins and these variables can use."""
+    providers = config.get("provider")
     options = {
         name: row.get("options") or {}
-        for name, row in (own if isinstance(own, dict) else {}).items()
+        for name, row in (providers if isinstance(providers, dict) else {}).items()
         if isinstance(row, dict)
     }
-    found = {name: str(row["baseURL"]) for name, row in options.items() if row.get("baseURL")}
+    urls = {name: str(row["baseURL"]) for name, row in options.items() if row.get("baseURL")}
     for name, (url, keys) in PROVIDERS.items():
         if name in options or name in logins or any(variables.get(key) for key in keys):
-            found.setdefault(name, url)
-    wanted = config.get("enabled_providers") or found
+            urls.setdefault(name, url)
+    enabled = config.get("enabled_providers") or urls
     return [
-        _FROM_ENV.sub(lambda match: variables.get(match[1], ""), url) for name, url in found.items() if name in wanted
+        _FROM_ENV.sub(lambda match: variables.get(match[1], ""), url) for name, url in urls.items() if name in enabled
     ]
 
 
 def _read_included_file(match: re.Match[str]) -> str:
-    """Of a file that the configuration speaks of: where the agent is, it may not be there."""
+    """Return the content of a `{file:…}` reference, because the file may not exist on the agent's host."""
     path = os.path.join(get_user_dir("CONFIG"), os.path.expanduser(match[1]))
     try:
         with open(path, encoding="utf-8") as file:
@@ -101,7 +103,7 @@ def _read_included_file(match: re.Match[str]) -> str:
 
 
 def _read_lenient_json(path: str) -> dict[str, Any]:
-    """A JSON file that may have comments and commas too many; nothing when it is not there."""
+    """Return a JSON file that may have comments and trailing commas, or {} when it does not exist."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -109,10 +111,10 @@ def _read_lenient_json(path: str) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise MngrError(f"cannot read {path}: {error}", "mend it, or move it away") from None
-    for _ in range(2):  # a comment may stand between a comma and the end
+    for _ in range(2):  # a comment may separate a trailing comma from the bracket
         text = _JSON_EXTRAS.sub(lambda match: match[1] or "", text)
     try:
-        found = json.loads(text or "{}")
+        content = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise MngrError(f"{path} is not JSON: {error}", "mend it; opencode cannot read it either") from None
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

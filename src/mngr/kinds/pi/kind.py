@@ -1,4 +1,4 @@
-"""Kind `pi`: pi in its terminal, with a directory of its own and an extension of ours inside."""
+"""Kind `pi`: pi in its terminal, with its own directory and with mngr's extension."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _STATE_DIR = "pi"  # PI_CODING_AGENT_DIR, in the agent's directory
 _EXTENSION_FILE = "pi.js"
-_INBOX_DIR = "inbox"  # where the extension takes messages from
+_INBOX_DIR = "inbox"  # where the extension reads messages
 _SESSIONS_DIR = f"{_STATE_DIR}/sessions"
 _MODEL_SETTINGS = ("defaultProvider", "defaultModel", "defaultThinkingLevel", "enabledModels", "transport")
 _EXCLUDED_SETTINGS = ("extensions", "packages", "sessionDir")
@@ -51,7 +51,7 @@ _API_KEY_VARIABLES = (
     "OPENROUTER_API_KEY",
     "OPENCODE_API_KEY",
 )
-# The conversation that was last on the screen, else the latest. It names the directory that it is about, and would go there.
+# Prints the conversation that was last on the screen, else the latest. Its first row must name the current work dir.
 _FIND_LATEST_SCRIPT = """
 cd "$1" 2>/dev/null || exit 0
 read -r file 2>/dev/null <session
@@ -70,7 +70,7 @@ printf '%s\\n' "$PWD/$file"
 
 
 class PiKind(CodingAgentKind):
-    """pi. Our extension tells what it does and hands it messages through its own API. It never asks for permission."""
+    """pi. mngr's extension reports its state and delivers messages through its API. It never asks for permission."""
 
     parent = "pi"
     summary = "pi"
@@ -83,7 +83,7 @@ class PiKind(CodingAgentKind):
     renewal_key = ("refresh", "")
 
     def get_user_variables(self) -> dict[str, str]:
-        """Also the variables that the user's own providers of models go by."""
+        """Return also the API key variables that the user's own model providers name."""
         named = [str(provider.get("apiKey")) for provider in _list_providers()]
         return {
             **{name: os.environ[name] for name in named if name in os.environ},
@@ -94,22 +94,22 @@ class PiKind(CodingAgentKind):
         return parse_addresses(str(provider.get("baseUrl", "")) for provider in _list_providers())
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
-        own = os.path.join(host.home.agent_dir(record.id), _STATE_DIR)
-        return {"PI_CODING_AGENT_DIR": own, "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+        state_dir = os.path.join(host.home.agent_dir(record.id), _STATE_DIR)
+        return {"PI_CODING_AGENT_DIR": state_dir, "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         make_dirs(host, record, _SESSIONS_DIR, _INBOX_DIR)
         write_file(host, record, _EXTENSION_FILE, scripts.read_program_beside(__file__, _EXTENSION_FILE).encode())
-        wanted = list(self.options.get("carry") or [])
-        user = _read_user_json("settings.json")
-        taken = {key: user[key] for key in _MODEL_SETTINGS if key in user}
-        if "settings" in wanted:
-            taken = {key: value for key, value in user.items() if key not in _EXCLUDED_SETTINGS}
-        settings = {**taken, **read_json(host, record, f"{_STATE_DIR}/settings.json"), "quietStartup": True}
+        carried = list(self.options.get("carry") or [])
+        user_settings = _read_user_json("settings.json")
+        carried_settings = {key: user_settings[key] for key in _MODEL_SETTINGS if key in user_settings}
+        if "settings" in carried:
+            carried_settings = {key: value for key, value in user_settings.items() if key not in _EXCLUDED_SETTINGS}
+        settings = {**carried_settings, **read_json(host, record, f"{_STATE_DIR}/settings.json"), "quietStartup": True}
         write_file(host, record, f"{_STATE_DIR}/settings.json", json.dumps(settings, indent=1).encode())
         copy_to_agent(host, record, os.path.join(_get_user_dir(), "models.json"), f"{_STATE_DIR}/models.json")
-        for word in wanted:
-            for name in _CARRIED_FILES.get(word, ()):
+        for topic in carried:
+            for name in _CARRIED_FILES.get(topic, ()):
                 copy_to_agent(host, record, os.path.join(_get_user_dir(), name), os.path.join(_STATE_DIR, name))
         self.install_login(host, record)
         self.adopt_conversation(host, record, _SESSIONS_DIR)
@@ -118,23 +118,25 @@ class PiKind(CodingAgentKind):
         return {os.path.join(_get_user_dir(), "auth.json"): f"{_STATE_DIR}/auth.json"}
 
     def get_user_conversation(self, name: str) -> str:
-        place = os.path.join(_get_user_dir(), "sessions")
-        return get_conversation("pi", place, name, lambda path: path.rpartition("_")[2][:-6])
+        sessions_dir = os.path.join(_get_user_dir(), "sessions")
+        return get_conversation("pi", sessions_dir, name, lambda path: path.rpartition("_")[2][:-6])
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         directory = host.home.agent_dir(record.id)
-        about = json.dumps(record.work_dir, ensure_ascii=False)
-        own = os.path.join(directory, _STATE_DIR)
-        found = host.run(["sh", "-c", _FIND_LATEST_SCRIPT, "latest", own, about]).text.strip()
-        words = [
+        work_dir_json = json.dumps(record.work_dir, ensure_ascii=False)
+        state_dir = os.path.join(directory, _STATE_DIR)
+        session_file = host.run(["sh", "-c", _FIND_LATEST_SCRIPT, "latest", state_dir, work_dir_json]).text.strip()
+        argv = [
             *self.build_base_command(host, record),
             "--extension",
             os.path.join(directory, _EXTENSION_FILE),
         ]
-        words += ["--session-dir", os.path.join(directory, _SESSIONS_DIR)]
-        if any(word in ("-c", "--continue", "-r", "--resume", "--session", "--fork") for word in record.command):
-            return words
-        return [*words, "--session", found] if found else words
+        argv += ["--session-dir", os.path.join(directory, _SESSIONS_DIR)]
+        if any(
+            argument in ("-c", "--continue", "-r", "--resume", "--session", "--fork") for argument in record.command
+        ):
+            return argv
+        return [*argv, "--session", session_file] if session_file else argv
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(
@@ -150,7 +152,7 @@ class PiKind(CodingAgentKind):
 
 
 def make_kind(name: str, options: Any) -> PiKind:
-    """The kind under a name of the user's."""
+    """Return this kind under the name that the user's settings give it."""
     return PiKind(name, options)
 
 
@@ -163,5 +165,9 @@ def _read_user_json(name: str) -> dict[str, Any]:
 
 
 def _list_providers() -> list[dict[str, Any]]:
-    found = _read_user_json("models.json").get("providers")
-    return [each for each in found.values() if isinstance(each, dict)] if isinstance(found, dict) else []
+    providers = _read_user_json("models.json").get("providers")
+    return (
+        [provider for provider in providers.values() if isinstance(provider, dict)]
+        if isinstance(providers, dict)
+        else []
+    )

@@ -1,21 +1,21 @@
-// What pi runs inside itself for us: it says what the agent does and takes in messages. It needs nothing but node, and nothing
-// that goes wrong here may disturb the program.
+// mngr's extension for pi: it reports the agent's state and delivers messages. It needs nothing but node. A failure in this file
+// must never disturb pi.
 import fs from "node:fs"
 import path from "node:path"
 
 const DIR = process.env.MNGR_AGENT_DIR ?? ""
 const BOX = path.join(DIR, "inbox")
-const CURRENT = path.join(DIR, "pi", "session") // the file of the conversation that is on the screen
-const SLOW = 1_000 // ms that the next try may come late
-const BEGIN = 10_000 // ms in which a message begins a turn, if it does at all
-const FAR = 60_000 // ms: a limit that ends later is worth to be told
+const CURRENT = path.join(DIR, "pi", "session") // names the file of the conversation on the screen
+const SLOW = 1_000 // ms by which the next retry may be late
+const BEGIN = 10_000 // ms within which a message begins a turn, if it begins one
+const FAR = 60_000 // ms: only a limit that lasts longer is reported
 
 let now = { state: "WAITING", reason: "end_of_turn" }
 let said = ""
-let tries = 0 // failed ones in a row
+let tries = 0 // consecutive failures
 let timer = null
 let clock = null
-let limit = null // what the last answer of the model said of a limit's end
+let limit = null // when the limit ends, from the model's last response
 
 const stamp = (ms) => new Date(ms ?? Date.now()).toISOString()
 
@@ -30,7 +30,7 @@ function replace(file, text) {
     fs.writeFileSync(fresh, text, { mode: 0o600 })
     fs.renameSync(fresh, file)
   } catch {
-    const same = fs.openSync(file, "r+") // in a sandbox only its contents can be changed
+    const same = fs.openSync(file, "r+") // a sandbox allows only changes to the content
     fs.ftruncateSync(same, fs.writeSync(same, text))
     fs.closeSync(same)
   }
@@ -71,7 +71,7 @@ function retries() {
   }
 }
 
-// Every try that fails has an end of its own; whether another follows is told to nobody.
+// pi reports an end for every failed try, but not whether it retries. A timer ends the turn if no retry follows.
 function failed(message) {
   const error = wordFor(message)
   const trouble = { error, ...(limit && limit - Date.now() > FAR ? { until: stamp(limit) } : {}) }
@@ -87,9 +87,9 @@ function textOf(content) {
   return (content ?? []).map((part) => part.text ?? "").join("")
 }
 
-// Whoever takes a file away has it: we, or the sender who would wait no longer.
+// Deleting the file decides who has the message: the extension, or a sender that stopped waiting.
 function take(pi, ctx) {
-  if (now.reason === "retrying") return // what comes in between would run beside the next try
+  if (now.reason === "retrying") return // a message sent now would run in parallel with the retry
   try {
     for (const name of fs.readdirSync(BOX).sort()) {
       if (name.startsWith(".") || !name.endsWith(".message")) continue
@@ -97,10 +97,10 @@ function take(pi, ctx) {
       const text = fs.readFileSync(file, "utf8")
       fs.unlinkSync(file)
       pi.sendUserMessage(text, { deliverAs: "steer" })
-      if (ctx.isIdle()) return // the next one when this has begun
+      if (ctx.isIdle()) return // send the next message after this one has begun
     }
   } catch {
-    // the next look will do
+    // The next check tries again.
   }
 }
 

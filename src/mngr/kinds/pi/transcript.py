@@ -1,4 +1,4 @@
-"""pi's own record of a conversation, in our schema."""
+"""Converts pi's own record of a conversation to mngr's schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USAGE_FIELDS = {
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Rows as they are complete: a tool's call and its result are one."""
+    """Yield the rows as they become complete; a tool's call and its result are one row."""
     calls: dict[str, dict[str, Any]] = {}
     for row in parse_rows(lines):
         message = row.get("message")
@@ -46,8 +46,8 @@ def _parse_answer(message: dict[str, Any], at: object, calls: dict[str, dict[str
         yield {**base, "role": "assistant", "text": text, "usage": usage}
     for part in _list_parts(message.get("content")):
         if part.get("type") == "toolCall":
-            what = {"tool": part.get("name"), "input": part.get("arguments")}
-            calls[str(part.get("id"))] = {**base, "role": "tool", "text": "", **what}
+            call_fields = {"tool": part.get("name"), "input": part.get("arguments")}
+            calls[str(part.get("id"))] = {**base, "role": "tool", "text": "", **call_fields}
 
 
 def _list_parts(content: object) -> list[dict[str, Any]]:
@@ -60,13 +60,13 @@ def _join_text(content: object) -> str:
     return "".join(str(part.get("text", "")) for part in _list_parts(content) if part.get("type") == "text")
 
 
-def _parse_usage(found: object) -> dict[str, Any] | None:
-    if not isinstance(found, dict):
+def _parse_usage(usage: object) -> dict[str, Any] | None:
+    if not isinstance(usage, dict):
         return None
-    counts = {ours: found[theirs] for theirs, ours in _USAGE_FIELDS.items() if isinstance(found.get(theirs), int)}
+    counts = {target: usage[source] for source, target in _USAGE_FIELDS.items() if isinstance(usage.get(source), int)}
     if not any(counts.values()):
         return None
-    cost = found.get("cost")
+    cost = usage.get("cost")
     total = cost.get("total") if isinstance(cost, dict) else None
-    # 0 is a price it does not know.
+    # A cost of 0 means that pi does not know the price.
     return {**counts, "cost_usd": total} if isinstance(total, int | float) and total > 0 else counts

@@ -1,4 +1,4 @@
-"""What a bad agent does to tests and files: `steps.py` calls it. Plain Python 3.9, and nothing of ours."""
+"""Imitates a bad agent: weakens tests and plants hostile files. `steps.py` calls it. It imports nothing of mngr."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# --- tests made weaker
+# --- weaken tests
 
 
-def weaken_test(text: str, names: list[str], how: str) -> str:
-    """The source of a test file in which the test, named from its class down, is weaker in that way."""
+def weaken_test(text: str, names: list[str], weakening: str) -> str:
+    """Return the source of a test file with one test weakened. `names` leads from the class to the test."""
     lines = text.splitlines(keepends=True)
-    WEAKENINGS[how](lines, _get_function(ast.parse(text), names))
+    WEAKENINGS[weakening](lines, _get_function(ast.parse(text), names))
     return "".join(lines)
 
 
@@ -43,9 +43,9 @@ def _delete_test(lines: list[str], test: ast.FunctionDef) -> None:
     _replace_node(lines, test, "pass", _get_first_line(test))
 
 
-def _make_marker(word: str) -> Callable[[list[str], ast.FunctionDef], None]:
+def _make_marker(marker: str) -> Callable[[list[str], ast.FunctionDef], None]:
     def mark(lines: list[str], test: ast.FunctionDef) -> None:
-        line = f'@__import__("pytest").mark.{word}(reason="unstable")\n'
+        line = f'@__import__("pytest").mark.{marker}(reason="unstable")\n'
         lines.insert(_get_first_line(test) - 1, " " * test.col_offset + line)
 
     return mark
@@ -70,57 +70,57 @@ def pytest_runtest_makereport(item, call):
 
 
 def _get_function(module: ast.Module, names: list[str]) -> ast.FunctionDef:
-    found: Any = module
+    owner: Any = module
     for name in names:
-        inside = [node for node in found.body if getattr(node, "name", None) == name]
-        if not inside:
+        matches = [node for node in owner.body if getattr(node, "name", None) == name]
+        if not matches:
             raise ValueError(f"there is no {name}")
-        found = inside[-1]
-    return found  # type: ignore[no-any-return]
+        owner = matches[-1]
+    return owner  # type: ignore[no-any-return]
 
 
 def _list_checks(test: ast.FunctionDef) -> list[ast.stmt]:
-    """Assertions and calls of `expect`, the last first, so that the lines before it stay where they are."""
-    found: list[ast.stmt] = []
+    """Return the assertions and calls of `expect`, the last first, so that edits do not move the lines before."""
+    checks: list[ast.stmt] = []
     for node in ast.walk(test):
         if isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and "expect(" in ast.unparse(node)):
-            found.append(node)
-    return sorted(found, key=lambda node: -node.lineno)
+            checks.append(node)
+    return sorted(checks, key=lambda node: -node.lineno)
 
 
-def _replace_node(lines: list[str], node: ast.stmt, text: str, since: int) -> None:
-    lines[since - 1 : node.end_lineno] = [" " * node.col_offset + text + "\n"]
+def _replace_node(lines: list[str], node: ast.stmt, text: str, first_line: int) -> None:
+    lines[first_line - 1 : node.end_lineno] = [" " * node.col_offset + text + "\n"]
 
 
-def _splice(line: str, at: int, text: str) -> str:
-    data = line.encode()  # columns are counted in bytes
-    return (data[:at] + text.encode() + data[at:]).decode()
+def _splice(line: str, column: int, text: str) -> str:
+    data = line.encode()  # ast counts columns in bytes
+    return (data[:column] + text.encode() + data[column:]).decode()
 
 
 def _get_first_line(test: ast.FunctionDef) -> int:
     return min([test.lineno, *(node.lineno for node in test.decorator_list)])
 
 
-# --- hostile files
+# --- plant hostile files
 
 
-def plant_hostile_files(what: str, outputs: str, work: str) -> str:
-    """Put files of that sort into the outputs and the work dir; a message to commit them with, or nothing."""
-    return HOSTILE_PLANTERS[what](outputs, work) or ""
+def plant_hostile_files(kind: str, outputs: str, work_dir: str) -> str:
+    """Plant files of a hostile kind in the outputs and the work dir; return a commit message or ""."""
+    return HOSTILE_PLANTERS[kind](outputs, work_dir) or ""
 
 
-def _plant_links(outputs: str, work: str) -> str:
-    for name, target in (("secret", "/etc/passwd"), ("up", "../../.."), ("loop", "loop"), ("dir", work)):
+def _plant_links(outputs: str, work_dir: str) -> str:
+    for name, target in (("secret", "/etc/passwd"), ("up", "../../.."), ("loop", "loop"), ("dir", work_dir)):
         os.symlink(target, _remove_existing(outputs, name))
-    os.symlink("/etc/passwd", _remove_existing(work, "hostile-link"))
+    os.symlink("/etc/passwd", _remove_existing(work_dir, "hostile-link"))
     return "[FIX_TEST] Link a file"
 
 
-def _plant_odd_names(outputs: str, work: str) -> str:
-    for place in (outputs, os.path.join(work, "hostile")):
-        os.makedirs(place, exist_ok=True)
+def _plant_odd_names(outputs: str, work_dir: str) -> str:
+    for directory in (outputs, os.path.join(work_dir, "hostile")):
+        os.makedirs(directory, exist_ok=True)
         for name in ODD_NAMES:
-            with open(os.path.join(os.fsencode(place), name), "wb") as file:
+            with open(os.path.join(os.fsencode(directory), name), "wb") as file:
                 file.write(b"odd\n")
     return "[FIX_TEST] Add files"
 
@@ -133,54 +133,54 @@ ODD_NAMES = (
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x1b[201~\rrm -rf x\r \x9b31m <script>alert(1)</script> \x00 \u202e"
 
 
-def _plant_escapes(outputs: str, work: str) -> None:
+def _plant_escapes(outputs: str, work_dir: str) -> None:
     _write(os.path.join(outputs, "escapes.txt"), ESCAPES)
 
 
-def _plant_big_file(outputs: str, work: str) -> None:
+def _plant_big_file(outputs: str, work_dir: str) -> None:
     with open(os.path.join(outputs, "big.bin"), "wb") as file:
-        file.truncate(2 << 30)  # which occupies nothing
+        file.truncate(2 << 30)  # a sparse file, which occupies no disk space
 
 
-def _plant_special_files(outputs: str, work: str) -> None:
+def _plant_special_files(outputs: str, work_dir: str) -> None:
     os.mkfifo(_remove_existing(outputs, "pipe"))
-    here = os.open(".", os.O_RDONLY)
+    previous_dir = os.open(".", os.O_RDONLY)
     try:
-        os.chdir(outputs)  # the name of a socket must be short
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(_remove_existing(".", "socket"))
+        os.chdir(outputs)  # the path of a socket must be short
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(_remove_existing(".", "socket"))
     finally:
-        os.fchdir(here)
-        os.close(here)
+        os.fchdir(previous_dir)
+        os.close(previous_dir)
     _write(os.path.join(outputs, "setuid"), "#!/bin/sh\n")
     os.chmod(os.path.join(outputs, "setuid"), 0o4755)
     os.makedirs(os.path.join(outputs, "shut"), mode=0, exist_ok=True)
 
 
-def _plant_deep_tree(outputs: str, work: str) -> None:
+def _plant_deep_tree(outputs: str, work_dir: str) -> None:
     os.makedirs(os.path.join(outputs, *["d"] * 500), exist_ok=True)
 
 
-def _plant_many_files(outputs: str, work: str) -> None:
+def _plant_many_files(outputs: str, work_dir: str) -> None:
     os.makedirs(os.path.join(outputs, "many"), exist_ok=True)
     for number in range(5000):
         _write(os.path.join(outputs, "many", str(number)), "")
 
 
-def _plant_git_traps(outputs: str, work: str) -> None:
-    """Let whoever runs git here run a program of ours."""
-    if not os.path.isdir(os.path.join(work, ".git")):
+def _plant_git_traps(outputs: str, work_dir: str) -> None:
+    """Make every git command in this repository run a planted program."""
+    if not os.path.isdir(os.path.join(work_dir, ".git")):
         raise ValueError("the repository is not the agent's own")
-    trap = os.path.join(work, ".git", "trap")
+    trap = os.path.join(work_dir, ".git", "trap")
     _write(trap, f"#!/bin/sh\ntouch '{outputs}/trapped'\n")
     os.chmod(trap, 0o755)
-    os.makedirs(os.path.join(work, ".git", "hooks"), exist_ok=True)
+    os.makedirs(os.path.join(work_dir, ".git", "hooks"), exist_ok=True)
     for hook in ("post-checkout", "post-merge", "pre-commit", "post-index-change", "reference-transaction"):
-        os.symlink(trap, _remove_existing(work, ".git", "hooks", hook))
-    with open(os.path.join(work, ".git", "config"), "a", encoding="utf-8") as file:
+        os.symlink(trap, _remove_existing(work_dir, ".git", "hooks", hook))
+    with open(os.path.join(work_dir, ".git", "config"), "a", encoding="utf-8") as file:
         file.write(f"[core]\n\tfsmonitor = {trap}\n\tsshCommand = {trap}\n[diff]\n\texternal = {trap}\n")
         file.write(f'[filter "t"]\n\tsmudge = {trap}\n\tclean = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n')
-    _write(os.path.join(work, ".gitattributes"), "* filter=t\n")
+    _write(os.path.join(work_dir, ".gitattributes"), "* filter=t\n")
 
 
 HOSTILE_PLANTERS: dict[str, Callable[[str, str], str | None]] = {

@@ -1,4 +1,4 @@
-"""Kind `player`: a scripted agent. It reads messages from its terminal and plays the steps of a scenario."""
+"""Kind `player`: the scripted agent. It reads messages from its terminal and plays the steps of a scenario."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 _EXAMPLE = '[{"reply": "hello"}, {"ask": "shall I go on?"}, {"exit": 0}]'
-_EXTRA_FILES = ("steps.py", "faults.py")  # for steps that are not played every day
-_TAIL_LENGTH = 20  # characters: enough to know the end of a text by, and on one line of any screen
+_EXTRA_FILES = ("steps.py", "faults.py")  # sent only for scenarios with steps beyond BASIC_VERBS
+_TAIL_LENGTH = 20  # characters: enough to recognize the end of a text, and short enough for one line of any screen
 
 
 class PlayerKind:
-    """Plays the scenario that follows `--`: a file, or the JSON itself. Without one it answers every message."""
+    """Plays the scenario after `--`, a file or JSON. Without a scenario it answers every message."""
 
     name = "player"
     summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
@@ -43,12 +43,12 @@ class PlayerKind:
         from mngr.kinds.player.scenario import has_extra_steps
 
         directory = host.home.agent_dir(record.id)
-        place = os.path.join(directory, "scenario.json")
+        scenario_path = os.path.join(directory, "scenario.json")
         try:
-            text = host.read(place)  # an agent made from another one goes on with that one's
+            text = host.read(scenario_path)  # a clone keeps the scenario of its source
         except NotFound:
             text = json.dumps(_load_scenario(record.command)).encode()
-            host.write(place, text)
+            host.write(scenario_path, text)
         for name in ("player.py", *(_EXTRA_FILES if has_extra_steps(text) else ())):
             host.write(os.path.join(directory, name), scripts.read_program_beside(__file__, name).encode())
 
@@ -57,20 +57,20 @@ class PlayerKind:
 
     def state(self, record: AgentRecord, evidence: Evidence) -> AgentState:
         state = derive_state(record, evidence)
-        if state.source == "process" and state.state == "RUNNING":  # it has not said yet that it takes messages
+        if state.source == "process" and state.state == "RUNNING":  # it has not reported yet that it accepts messages
             return state.replace(state="STARTING")
         return state
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         from mngr.kinds.player import player
 
-        shown = player.format_paste(text).rstrip()[-_TAIL_LENGTH:]
+        pending_text = player.format_paste(text).rstrip()[-_TAIL_LENGTH:]
         return Delivery(
             text=text,
             ready="status",
             proof="transcript",
             arrival_marker=player.hash_message(text),
-            pending_text=shown,
+            pending_text=pending_text,
         )
 
     def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -78,27 +78,27 @@ class PlayerKind:
 
 
 def _load_scenario(args: list[str]) -> dict[str, Any]:
-    """The scenario that the user named; UsageError when there is none to be read."""
+    """Return the scenario that the user named; raise UsageError when it cannot be read."""
     from mngr.kinds.player.scenario import parse_scenario
 
     if len(args) > 1:
         raise UsageError(f"the player takes one scenario, not {len(args)}", "give a JSON file, or JSON in one word")
     text = args[0] if args else "[]"
-    where = "the scenario"
+    source = "the scenario"
     if text.strip()[:1] not in ("[", "{"):
-        where = text
+        source = text
         try:
             with open(os.path.expanduser(text), encoding="utf-8") as file:
                 text = file.read()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(
-                f"cannot read the scenario {where}: {reason}", "give a JSON file, or JSON in one word"
+                f"cannot read the scenario {source}: {reason}", "give a JSON file, or JSON in one word"
             ) from None
     try:
         return parse_scenario(text)
     except ValueError as error:
-        raise UsageError(f"{where} cannot be played: {error}", "for example: " + _EXAMPLE) from None
+        raise UsageError(f"{source} cannot be played: {error}", "for example: " + _EXAMPLE) from None
 
 
 KIND = PlayerKind()

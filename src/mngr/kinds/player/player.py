@@ -1,7 +1,7 @@
-"""The program of kind `player`: reads messages from its terminal and plays the steps of a scenario.
+"""The program of kind `player`: it reads messages from its terminal and plays the steps of a scenario.
 
-The grammar of scenarios is in mngr.kinds.player.scenario, which checks them. This file is copied to the host, with `steps.py`
-beside it for a scenario that needs it, and wants nothing but Python 3.9 and its standard library.
+mngr.kinds.player.scenario checks scenarios. mngr copies this file to the host, and `steps.py` if a scenario needs it.
+This file needs only Python 3.9 and its standard library.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ WAIT_REASONS = {
     "permission": "permission",
     "wait": "end_of_turn",
 }  # the steps that end a turn
-PARK_REASONS = ("rate_limit", "quota", "login")  # why it is parked instead of waiting
-MAX_SHOWN_PASTE = 200  # characters; a longer paste is shown by its size
+PARK_REASONS = ("rate_limit", "quota", "login")  # reasons to be PARKED instead of WAITING
+MAX_SHOWN_PASTE = 200  # characters; of a longer paste only the size is shown
 PASTE_ON, PASTE_OFF, ARE_YOU_THERE, I_AM = b"\x1b[?2004h", b"\x1b[?2004l", b"\x1b[5n", b"\x1b[0n"
 PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 KEY_SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])", re.DOTALL)
@@ -35,19 +35,19 @@ JOB_FENCE = re.compile(r"^```mngr-job\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def format_paste(text: str) -> str:
-    """How a paste looks while it waits for Enter."""
+    """Return what the screen shows of a paste while it waits for Enter."""
     if len(text) > MAX_SHOWN_PASTE or "\n" in text:
         return f"[pasted {len(text)} characters]"
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def hash_message(text: str) -> str:
-    """What a message is known by: white space at its end does not count."""
+    """Return the hash that identifies a message; white space at its end does not count."""
     return hashlib.sha256(text.rstrip().encode()).hexdigest()
 
 
 class PlayerExit(Exception):
-    """A signal, or the end of the terminal: time to go."""
+    """Ends the player: after a signal, an `exit` step, or the end of the terminal."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -55,18 +55,18 @@ class PlayerExit(Exception):
 
 
 class KeyDecoder:
-    """Turns what a terminal sends into messages."""
+    """Turns the bytes from a terminal into messages."""
 
     def __init__(self, lose_enters: int = 0) -> None:
-        self.answered = False  # the terminal has taken in everything we wrote so far
-        self.echo: list[str] = []  # what to show of what was typed
+        self.answered = False  # the terminal has processed everything written so far
+        self.echo: list[str] = []  # what to show of the typed text
         self._raw = bytearray()
         self._line = bytearray()
-        self._searched = 0  # how far the paste that comes in was searched for its end
+        self._searched = 0  # how far the incoming paste was searched for its end
         self._lose = lose_enters
 
     def feed(self, data: bytes) -> list[str]:
-        """The messages that are complete with this piece of input."""
+        """Return the messages that this input completes."""
         self._raw += data
         messages: list[str] = []
         before = -1
@@ -92,7 +92,7 @@ class KeyDecoder:
         self.echo.append(format_paste(pasted.decode("utf-8", "replace")))
 
     def _read_key(self) -> None:
-        """An escape sequence: the terminal's answer counts, other keys do nothing."""
+        """Consume an escape sequence: the terminal's answer is noted, other keys do nothing."""
         key = None if PASTE_START.startswith(self._raw) else KEY_SEQUENCE.match(self._raw)
         if key:
             self.answered = self.answered or key[0] == I_AM
@@ -128,39 +128,39 @@ class KeyDecoder:
 
 
 class PlayerFiles:
-    """What the player writes down in the agent's directory."""
+    """Reads and writes the player's files in the agent's directory."""
 
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._agent = os.environ.get("MNGR_AGENT_ID", os.path.basename(where))
+    def __init__(self, agent_dir: str) -> None:
+        self._where = agent_dir
+        self._agent = os.environ.get("MNGR_AGENT_ID", os.path.basename(agent_dir))
 
     def read_json(self, name: str) -> Any:
-        """What `replace` wrote, None when it never did."""
+        """Return what `replace_json` wrote, or None when the file is missing or empty."""
         try:
             with open(os.path.join(self._where, name), encoding="utf-8") as file:
                 text = file.read()
-            return json.loads(text) if text else None  # an empty one only holds the place
+            return json.loads(text) if text else None  # a sandbox needs a file that exists
         except FileNotFoundError:
             return None
 
     def replace_json(self, name: str, row: dict[str, Any]) -> None:
-        """Write a file in one step; in a sandbox only its contents can be changed, so there the end comes off last."""
+        """Replace a file in one step. A sandbox allows only changes to the content, so there truncate last."""
         path = os.path.join(self._where, name)
         text = json.dumps(row) + "\n"
         if not os.access(self._where, os.W_OK):
-            with open(path, "r+b", buffering=0) as same:
-                same.truncate(same.write(text.encode()))
+            with open(path, "r+b", buffering=0) as existing:
+                existing.truncate(existing.write(text.encode()))
             return
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(path + ".new", path)
 
-    def append_transcript(self, role: str, text: str, **more: Any) -> None:
-        """A row of the transcript."""
-        self._append("transcript.jsonl", {"v": 1, "at": format_now(), "role": role, "text": text, **more})
+    def append_transcript(self, role: str, text: str, **fields: Any) -> None:
+        """Append a row to the transcript."""
+        self._append("transcript.jsonl", {"v": 1, "at": format_now(), "role": role, "text": text, **fields})
 
     def append_event(self, kind: str, **data: Any) -> None:
-        """A row of the events."""
+        """Append a row to the events."""
         row = {
             "v": 1,
             "at": format_now(),
@@ -172,53 +172,53 @@ class PlayerFiles:
         self._append("events.jsonl", row)
 
     def write_status(self, state: str, reason: str | None, until: str | None = None) -> None:
-        """What `list` shows."""
+        """Write the state that `mngr list` shows."""
         row = {"state": state, "reason": reason, "source": "hook", "at": format_now()}
         self.replace_json("status", {**row, "until": until} if until else row)
 
     def _append(self, name: str, row: dict[str, Any]) -> None:
         fd = os.open(os.path.join(self._where, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        left = memoryview(json.dumps(row).encode() + b"\n")
+        remaining = memoryview(json.dumps(row).encode() + b"\n")
         try:
-            while left:
-                left = left[os.write(fd, left) :]
+            while remaining:
+                remaining = remaining[os.write(fd, remaining) :]
         finally:
             os.close(fd)
 
 
 def format_now() -> str:
-    """UTC as `2026-11-15T21:30:00.123Z`."""
+    """Return the current time in UTC, as in `2026-11-15T21:30:00.123Z`."""
     now = time.time()
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
 
 
 class Player:
-    """Plays the scenario. What it has done is written down before it says that it waits."""
+    """Plays the scenario. It saves its progress before it reports that it waits."""
 
-    def __init__(self, book: PlayerFiles, scenario: dict[str, Any], work: str) -> None:
-        self.book = book
+    def __init__(self, files: PlayerFiles, scenario: dict[str, Any], work_dir: str) -> None:
+        self.book = files
         self.steps: list[list[Any]] = scenario["steps"]
         self.cases: list[list[Any]] = scenario.get("cases", [])
-        self.work = work
+        self.work = work_dir
         self.keys = KeyDecoder(scenario["lose_enters"])
         self.signal = 0
         self.wake, self._wake_in = os.pipe()
-        kept = book.read_json("player.json")
-        self.resumed = kept is not None
+        saved = files.read_json("player.json")
+        self.resumed = saved is not None
         self.at: dict[str, Any] = {
-            "next": 0,  # the step to play
-            "case": None,  # which of the cases is played, -1 for none
-            "job": None,  # the last job that a message had in it, as JSON
-            "until": None,  # when the limit ends, if that is why it waits
+            "next": 0,  # the index of the step to play
+            "case": None,  # the index of the chosen case, -1 for none
+            "job": None,  # the last job in a message, as JSON
+            "until": None,  # when the limit ends, if it waits for a limit
             "turn": scenario["start"] == "now",
             "reason": "end_of_turn",  # why it waits when it is not in a turn
             "current": None,  # the first line of the message that this turn answers
-            "pending": [],  # the first lines of those that came since
-            **(kept or {}),
+            "pending": [],  # the first lines of the messages that came since
+            **(saved or {}),
         }
 
     def run(self) -> None:
-        """Until `exit`, a signal or the end of the terminal."""
+        """Play until an `exit` step, a signal or the end of the terminal."""
         self._listen_for_signals()
         if os.isatty(0):
             self._write_terminal(PASTE_ON + ARE_YOU_THERE)
@@ -236,7 +236,7 @@ class Player:
                 self._read_input(None)
 
     def _play_turn(self) -> None:
-        """Play on until the turn is over."""
+        """Play steps until the turn ends."""
         self.book.write_status("RUNNING", None)
         self.book.append_event("turn_start", step=self.at["next"])
         if self.cases:
@@ -246,19 +246,19 @@ class Player:
         end: dict[str, Any] = {"reason": "end_of_turn", "next": len(self.steps)}
         while self.at["next"] < len(self.steps):
             verb, value = self.steps[self.at["next"]]
-            past = self.at["next"] + 1
-            over = self._play_step(verb, value)
-            if over is not None:
-                end = {"next": past, **over}
+            next_step = self.at["next"] + 1
+            turn_end = self._play_step(verb, value)
+            if turn_end is not None:
+                end = {"next": next_step, **turn_end}
                 break
-            self._save_progress(next=past)
+            self._save_progress(next=next_step)
             self._read_input(0)
         self._save_progress(**{"until": None, **end}, turn=False)
         self.book.append_event("turn_end", reason=end["reason"])
         self._report_waiting()
 
     def _play_step(self, verb: str, value: Any) -> dict[str, Any] | None:
-        """Play a step; what is to be saved at the end of the turn, if this is it."""
+        """Play one step; return the progress to save if it ends the turn, else None."""
         if verb in ("reply", "ask", "permission"):
             self._record_reply(value)
         elif verb == "sleep":
@@ -277,19 +277,19 @@ class Player:
             self.book.append_event("turn_end", reason="exit")
             raise PlayerExit(int(value))
         elif verb not in WAIT_REASONS:
-            over: dict[str, Any] | None = self._load_steps_module().play_step(self, verb, value)
-            return over
+            turn_end: dict[str, Any] | None = self._load_steps_module().play_step(self, verb, value)
+            return turn_end
         return {"reason": WAIT_REASONS[verb]} if verb in WAIT_REASONS else None
 
     def _load_steps_module(self) -> Any:
-        """The file beside this one."""
+        """Import `steps.py`, which is beside this file on the host."""
         import importlib
 
         sys.dont_write_bytecode = True
         return importlib.import_module("steps")
 
     def _report_waiting(self) -> None:
-        """Say that we wait, unless a message is here already."""
+        """Report that the player waits, unless a message is already here."""
         if not self.at["pending"]:
             parked = self.at["reason"] in PARK_REASONS
             self.book.append_event("parked" if parked else "waiting", reason=self.at["reason"])
@@ -297,25 +297,25 @@ class Player:
             self._show("> ")
 
     def _receive_message(self, text: str) -> None:
-        """Before the event proves the delivery, nobody can read an old WAITING any more."""
+        """Record a message. The status changes before the event, so no reader sees a delivered message and WAITING."""
         self.book.append_transcript("user", text)
         jobs = JOB_FENCE.findall(text) if self.steps or self.cases else []
-        job = jobs[-1] if jobs else self.at["job"]  # the last: what stands before it may quote anything
+        job = jobs[-1] if jobs else self.at["job"]  # the last one, because text before it may quote other jobs
         self._save_progress(pending=[*self.at["pending"], self._select_remembered(text)], job=job)
         self.book.write_status("RUNNING", None)
         self.book.append_event("message", sha256=hash_message(text), characters=len(text))
 
     def _select_remembered(self, text: str) -> str:
-        """What of a message is remembered until it is answered."""
+        """Return the part of a message that is kept until it is answered."""
         return text.strip().split("\n", 1)[0][:MAX_SHOWN_PASTE]
 
     def _record_reply(self, text: str) -> None:
         self.book.append_transcript("assistant", text, model="player")
         self._show(f"{text}\n")
 
-    def _record_tool_call(self, tool: str, given: dict[str, Any], output: str) -> None:
-        self.book.append_transcript("tool", "", tool=tool, input=given, output=output)
-        self._show(f"* {tool} {given.get('path') or given.get('message') or ''}: {output}\n")
+    def _record_tool_call(self, tool: str, tool_input: dict[str, Any], output: str) -> None:
+        self.book.append_transcript("tool", "", tool=tool, input=tool_input, output=output)
+        self._show(f"* {tool} {tool_input.get('path') or tool_input.get('message') or ''}: {output}\n")
 
     def _write_file(self, value: dict[str, str]) -> str:
         path = os.path.join(self.work, os.path.expandvars(value["path"]))
@@ -330,29 +330,29 @@ class Player:
     def _commit(self, message: str, *paths: str) -> str:
         import subprocess
 
-        for words in (
+        for arguments in (
             ["add", "-A", "--", *paths],
             ["commit", "--quiet", "--message", message],
             ["rev-parse", "HEAD"],
         ):
-            done = subprocess.run(
-                ["git", *words], cwd=self.work, capture_output=True, stdin=subprocess.DEVNULL, check=False
+            result = subprocess.run(
+                ["git", *arguments], cwd=self.work, capture_output=True, stdin=subprocess.DEVNULL, check=False
             )
             self._exit_if_signalled()
-            if done.returncode:
-                return "failed: " + (done.stderr or done.stdout).decode("utf-8", "replace").strip()
-        return done.stdout.decode().strip()
+            if result.returncode:
+                return "failed: " + (result.stderr or result.stdout).decode("utf-8", "replace").strip()
+        return result.stdout.decode().strip()
 
     def _save_progress(self, **changes: Any) -> None:
         self.at = {**self.at, **changes}
         self.book.replace_json("player.json", self.at)
 
     def _read_input(self, seconds: float | None, *, until_answered: bool = False) -> None:
-        """Take in what the terminal sends for so long; for ever, or until something came, when that is None."""
+        """Process terminal input for `seconds`; with None, wait until some input has come."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while not (until_answered and self.keys.answered):
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready = select.select([0, self.wake], [], [], left)[0]
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ready = select.select([0, self.wake], [], [], remaining)[0]
             self._exit_if_signalled()
             if 0 in ready:
                 self._read_terminal()
@@ -376,21 +376,21 @@ class Player:
         self._write_terminal(text.encode("utf-8", "replace"))
 
     def _write_terminal(self, data: bytes) -> None:
-        left = memoryview(data)
+        remaining = memoryview(data)
         try:
-            while left:
-                left = left[os.write(1, left) :]
+            while remaining:
+                remaining = remaining[os.write(1, remaining) :]
         except OSError:
             raise PlayerExit(129) from None
 
     def _listen_for_signals(self) -> None:
-        def note(number: int, _: object) -> None:
+        def remember_signal(number: int, _: object) -> None:
             self.signal = number
 
         os.set_blocking(self._wake_in, False)
         signal.set_wakeup_fd(self._wake_in)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, note)
+            signal.signal(number, remember_signal)
 
     def _exit_if_signalled(self) -> None:
         if self.signal:
@@ -398,16 +398,16 @@ class Player:
 
 
 def main() -> int:
-    """Play in this terminal; the exit code."""
-    return run_player(lambda book, work: Player(book, book.read_json("scenario.json"), work))
+    """Play in this terminal and return the exit code."""
+    return run_player(lambda files, work_dir: Player(files, files.read_json("scenario.json"), work_dir))
 
 
 def run_player(make: Callable[[PlayerFiles, str], Player]) -> int:
-    """Have a player of some kind read from this terminal until it ends; the exit code."""
-    book = PlayerFiles(os.environ.get("MNGR_AGENT_DIR") or os.path.dirname(os.path.abspath(__file__)))
+    """Run the player that `make` returns in this terminal until it ends; return the exit code."""
+    files = PlayerFiles(os.environ.get("MNGR_AGENT_DIR") or os.path.dirname(os.path.abspath(__file__)))
     settings = _set_raw_mode()
     try:
-        make(book, os.environ.get("MNGR_WORK_DIR") or os.getcwd()).run()
+        make(files, os.environ.get("MNGR_WORK_DIR") or os.getcwd()).run()
     except PlayerExit as end:
         return end.code
     finally:
@@ -416,16 +416,16 @@ def run_player(make: Callable[[PlayerFiles, str], Player]) -> int:
 
 
 def _set_raw_mode() -> list[Any] | None:
-    """Every key as it is typed, but for Ctrl-C."""
+    """Deliver every key as it is typed, except Ctrl-C; return the previous terminal settings."""
     if not os.isatty(0):
         return None
     import termios
 
     settings = termios.tcgetattr(0)
-    mine = termios.tcgetattr(0)
-    mine[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.ISTRIP)
-    mine[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
-    termios.tcsetattr(0, termios.TCSANOW, mine)
+    raw = termios.tcgetattr(0)
+    raw[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.ISTRIP)
+    raw[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
+    termios.tcsetattr(0, termios.TCSANOW, raw)
     return settings
 
 

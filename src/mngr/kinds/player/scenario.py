@@ -1,10 +1,10 @@
-"""What a `player` is told to do: the grammar of scenarios, which docs/concepts/player.md tells in full.
+"""Parses and checks the scenarios of kind `player`. docs/concepts/player.md describes the grammar in full.
 
 A scenario is JSON: a list of steps, or an object with `steps` and
 
-    "start": "now"       play before the first message comes (otherwise it waits for one)
+    "start": "now"       play before the first message comes (by default the player waits for one)
     "lose_enters": N     ignore the first N presses of Enter, as some programs do
-    "cases": [...]       other steps for some tasks: {"task": PATTERN, "steps": [...]}
+    "cases": [...]       different steps for some tasks: {"task": PATTERN, "steps": [...]}
 
 A step is an object with one key, or one of the bare words.
 """
@@ -29,7 +29,7 @@ _USAGE_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_wr
 
 
 def parse_scenario(text: str) -> dict[str, Any]:
-    """The scenario in `text`, with every step as [verb, value]; ValueError says what is wrong with it."""
+    """Return the scenario in `text`, with every step as [verb, value]; raise ValueError if it is not valid."""
     import json
 
     try:
@@ -55,26 +55,26 @@ def parse_scenario(text: str) -> dict[str, Any]:
 
 
 def has_extra_steps(text: bytes) -> bool:
-    """Whether a scenario as it was parsed and kept has what the player's first file does not know."""
+    """True when a parsed scenario needs more than `player.py`: cases, or verbs beyond BASIC_VERBS."""
     import json
 
     try:
         scenario = json.loads(text)
         return "cases" in scenario or any(verb not in BASIC_VERBS for verb, _ in scenario["steps"])
     except (ValueError, TypeError, KeyError, RecursionError):
-        return False  # somebody else wrote it, and no file will help
+        return False  # not written by mngr, so more files would not help
 
 
 def _parse_cases(data: Any) -> list[list[Any]]:
-    """Every case as [pattern, steps]."""
+    """Return every case as [pattern, steps]."""
     if not isinstance(data, list):
         raise ValueError(f"cases is a list, not {data!r}")
-    found: list[list[Any]] = []
+    cases: list[list[Any]] = []
     for number, case in enumerate(data, 1):
         if not _has_fields(case, task=_is_text, steps=lambda steps: isinstance(steps, list)):
             raise ValueError(f"case {number} is not an object with task, a pattern, and steps, a list: {case!r}")
-        found.append([case["task"], _parse_steps(case["steps"], f"case {number}, ")])
-    return found
+        cases.append([case["task"], _parse_steps(case["steps"], f"case {number}, ")])
+    return cases
 
 
 def _parse_steps(steps: list[Any], where: str = "") -> list[list[Any]]:
@@ -90,9 +90,9 @@ def _parse_step(where: str, step: Any) -> list[Any]:
     verb, value = next(iter(step.items()))
     if verb not in _VALUE_CHECKS:
         raise ValueError(f"{where}: there is no {verb!r}; there are {', '.join(VERBS)}")
-    fits, wanted = _VALUE_CHECKS[verb]
-    if not fits(value):
-        raise ValueError(f"{where}: {verb} wants {wanted}, not {value!r}")
+    is_valid, expected = _VALUE_CHECKS[verb]
+    if not is_valid(value):
+        raise ValueError(f"{where}: {verb} wants {expected}, not {value!r}")
     return [verb, value]
 
 
@@ -109,8 +109,12 @@ def _is_line(value: Any) -> bool:
 
 
 def _has_fields(value: Any, **fields: Callable[[Any], bool]) -> bool:
-    """Whether it is an object with exactly these fields, each as it should be."""
-    return isinstance(value, dict) and set(value) == set(fields) and all(fits(value[k]) for k, fits in fields.items())
+    """True when the value is an object with exactly these fields and every field passes its check."""
+    return (
+        isinstance(value, dict)
+        and set(value) == set(fields)
+        and all(is_valid(value[k]) for k, is_valid in fields.items())
+    )
 
 
 def _make_choice_check(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
@@ -120,14 +124,14 @@ def _make_choice_check(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], s
 def _is_park_value(value: Any) -> bool:
     if not isinstance(value, dict):
         return isinstance(value, str) and value in PARK_REASONS
-    given = {"seconds": 0, "text": "", "while": "", **value}
+    filled = {"seconds": 0, "text": "", "while": "", **value}
     reason = _make_choice_check(PARK_REASONS)[0]
-    return _has_fields(given, reason=reason, seconds=_is_number, text=_is_text, **{"while": _is_text})
+    return _has_fields(filled, reason=reason, seconds=_is_number, text=_is_text, **{"while": _is_text})
 
 
 def _is_usage_value(value: Any) -> bool:
-    given = {**dict.fromkeys(_USAGE_FIELDS, 0), "model": "", **value} if isinstance(value, dict) else None
-    return _has_fields(given, model=_is_text, **dict.fromkeys(_USAGE_FIELDS, _is_number))
+    filled = {**dict.fromkeys(_USAGE_FIELDS, 0), "model": "", **value} if isinstance(value, dict) else None
+    return _has_fields(filled, model=_is_text, **dict.fromkeys(_USAGE_FIELDS, _is_number))
 
 
 _TEXT = (_is_text, "a text")

@@ -1,6 +1,6 @@
-"""What a player does beside talking: the work of a task, and the faults that agents have.
+"""The steps of a player beyond talking: the work of a task, and the faults that agents have.
 
-The file is sent beside `player.py`, with `faults.py`, for a scenario that needs it; like those, it is plain Python 3.9.
+mngr sends this file beside `player.py`, with `faults.py`, for a scenario that needs it. All three are plain Python 3.9.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from mngr.kinds.player.player import Player
 
-    Over = dict[str, Any]  # what ends the turn
+    Over = dict[str, Any]  # the progress to save when a step ends the turn
 
 CHANGE_KINDS = ("FIX_IMPL", "FIX_TEST", "IMPROVE_TEST", "ADD_TEST", "FIX_TUTORIAL", "FIX_DOC")
-MAX_OUTPUT_LENGTH = 4000  # characters of what a command printed
+MAX_OUTPUT_LENGTH = 4000  # characters of a command's output that are kept
 MEGABYTE = 1 << 20
 PARK_MESSAGES = {
     "rate_limit": "API error 429: too many requests, slow down.",
@@ -34,24 +34,24 @@ PARK_MESSAGES = {
 
 
 def play_step(player: Player, verb: str, value: Any) -> Over | None:
-    """Play one step; what is to be saved if it ends the turn."""
+    """Play one step; return the progress to save if it ends the turn, else None."""
     try:
-        said = STEP_FUNCTIONS[verb](player, value)
+        outcome = STEP_FUNCTIONS[verb](player, value)
     except (OSError, ValueError, RecursionError) as error:
-        said = f"failed: {error}"
-    if isinstance(said, dict):
-        return said
-    given = value if isinstance(value, dict) else {"message": value}
-    player._record_tool_call(verb, given, said)
+        outcome = f"failed: {error}"
+    if isinstance(outcome, dict):
+        return outcome
+    tool_input = value if isinstance(value, dict) else {"message": value}
+    player._record_tool_call(verb, tool_input, outcome)
     return None
 
 
 def choose_steps(player: Player) -> list[list[Any]]:
-    """The steps of the first case that fits the task or the agent's name, else those without a case."""
+    """Return the steps of the first case that matches the task or the agent's name, else the general steps."""
     if player.at["case"] is None:
         names = (_get_job(player)["task"], os.environ.get("MNGR_AGENT_NAME", ""))
-        fits = [any(fnmatchcase(name, pattern) for name in names) for pattern, _ in player.cases]
-        player._save_progress(case=fits.index(True) if True in fits else -1)
+        matches = [any(fnmatchcase(name, pattern) for name in names) for pattern, _ in player.cases]
+        player._save_progress(case=matches.index(True) if True in matches else -1)
     case: int = player.at["case"]
     return player.steps if case < 0 else player.cases[case][1]
 
@@ -83,40 +83,40 @@ def _edit_file(player: Player, value: dict[str, str]) -> str:
 
 
 def _write_result(player: Player, form: str | dict[str, Any]) -> str:
-    whole = _build_full_result(player)
+    full_result = _build_full_result(player)
     if isinstance(form, dict):
-        return _write_result_file(json.dumps({**whole, **form}))
+        return _write_result_file(json.dumps({**full_result, **form}))
     if form in ("link", "pipe", "folder"):
-        place = _remove_existing(os.path.join(_get_outputs_dir(), "result.json"))
+        path = _remove_existing(os.path.join(_get_outputs_dir(), "result.json"))
         if form == "link":
-            os.symlink("/etc/passwd", place)
+            os.symlink("/etc/passwd", path)
         elif form == "pipe":
-            os.mkfifo(place)
+            os.mkfifo(path)
         else:
-            os.mkdir(place)
+            os.mkdir(path)
         return "done"
-    wrong = {
+    wrong_types = {
         "v": "1", "task": 7, "outcome": ["fixed"], "before": None, "after": True, "summary": {"a": 1},
         "changes": "none", "escalations": [3], "runs": {},
     }  # fmt: skip
     texts: dict[str, Callable[[], str]] = {
-        "complete": lambda: json.dumps(whole),
-        "partial": lambda: json.dumps({key: whole[key] for key in ("v", "task", "summary")}),
-        "broken": lambda: json.dumps(whole)[:-20],
+        "complete": lambda: json.dumps(full_result),
+        "partial": lambda: json.dumps({key: full_result[key] for key in ("v", "task", "summary")}),
+        "broken": lambda: json.dumps(full_result)[:-20],
         "empty": lambda: "",
-        "huge": lambda: json.dumps({**whole, "summary": "x" * 4 * MEGABYTE}),
+        "huge": lambda: json.dumps({**full_result, "summary": "x" * 4 * MEGABYTE}),
         "deep": lambda: "[" * 100_000,
-        "types": lambda: json.dumps(wrong),
-        "words": lambda: json.dumps({**whole, "outcome": "great", "after": "green"}),
-        "other": lambda: json.dumps({**whole, "task": "tests/test_other.py::test_other"}),
-        "half": lambda: json.dumps({**whole, "summary": "half a character: \ud83d"}),
+        "types": lambda: json.dumps(wrong_types),
+        "words": lambda: json.dumps({**full_result, "outcome": "great", "after": "green"}),
+        "other": lambda: json.dumps({**full_result, "task": "tests/test_other.py::test_other"}),
+        "half": lambda: json.dumps({**full_result, "summary": "half a character: \ud83d"}),
     }
     return _write_result_file(texts[form]())
 
 
 def _report_usage(player: Player, value: dict[str, Any]) -> str:
-    used = {key: number for key, number in value.items() if key != "model"}
-    player.book.append_transcript("assistant", "", model=value.get("model", "player"), usage=used)
+    usage = {key: number for key, number in value.items() if key != "model"}
+    player.book.append_transcript("assistant", "", model=value.get("model", "player"), usage=usage)
     return "done"
 
 
@@ -124,7 +124,7 @@ def _report_usage(player: Player, value: dict[str, Any]) -> str:
 
 
 def _claim_without_fix(player: Player, _: None) -> str:
-    """Change nothing that matters."""
+    """Make a change without effect and claim that the test passes."""
     path = _get_job(player)["test"].partition("::")[0]
     if path:
         _write(
@@ -136,20 +136,20 @@ def _claim_without_fix(player: Player, _: None) -> str:
     return _commit_and_claim(player, "It passes now", commit=bool(path))
 
 
-def _weaken_test(player: Player, how: str) -> str:
-    if how == "conftest":
+def _weaken_test(player: Player, weakening: str) -> str:
+    if weakening == "conftest":
         _write(_resolve_path(player, "conftest.py"), _load_faults().FORGED_CONFTEST)
         return _commit_and_claim(player, "Reports are stable now")
     path, _, names = _get_job(player)["test"].partition("[")[0].partition("::")
     if not names:
         raise ValueError("no message has named a test")
-    place = _resolve_path(player, path)
-    _write(place, _load_faults().weaken_test(_read(place), names.split("::"), how))
+    file_path = _resolve_path(player, path)
+    _write(file_path, _load_faults().weaken_test(_read(file_path), names.split("::"), weakening))
     return _commit_and_claim(player, "The test is stable now")
 
 
 def _leave_uncommitted_files(player: Player, _: None) -> str:
-    """Leave a changed file, a staged one and one that git does not know."""
+    """Leave a changed file, a staged file and an untracked file."""
     tracked = [name for name in _run_git(player, "ls-files", "-z").split("\0") if name]
     if tracked:
         _write(
@@ -162,22 +162,22 @@ def _leave_uncommitted_files(player: Player, _: None) -> str:
     return "done"
 
 
-def _crash(player: Player, how: str) -> str:
-    """End as no program wants to; a new start goes on behind this step."""
+def _crash(player: Player, crash_kind: str) -> str:
+    """Kill the player; after a restart it continues with the next step."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     player._save_progress(next=player.at["next"] + 1)
-    if how == "lost":
-        os.kill(os.getppid(), signal.SIGKILL)  # who would have written down how we ended
-    if how == "TERM":
+    if crash_kind == "lost":
+        os.kill(os.getppid(), signal.SIGKILL)  # the parent would have recorded the exit
+    if crash_kind == "TERM":
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGKILL if how == "lost" else getattr(signal, "SIG" + how))
+    os.kill(os.getpid(), signal.SIGKILL if crash_kind == "lost" else getattr(signal, "SIG" + crash_kind))
     return "failed: it did not end"
 
 
 def _hang_ignoring_signals(player: Player, _: None) -> str:
-    """Hang, and heed no signal that can be ignored."""
+    """Hang, and ignore every signal that can be ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     player._show("* deaf\n")
@@ -194,13 +194,13 @@ def _print_megabytes(player: Player, megabytes: float) -> str:
 
 
 def _park_turn(player: Player, value: str | dict[str, Any]) -> str | Over:
-    given: dict[str, Any] = {"reason": value} if isinstance(value, str) else value
-    if "while" in given and not os.path.exists(_resolve_path(player, given["while"])):
+    options: dict[str, Any] = {"reason": value} if isinstance(value, str) else value
+    if "while" in options and not os.path.exists(_resolve_path(player, options["while"])):
         return "no limit any more"
-    reason = given["reason"]
-    player._record_reply(given.get("text", PARK_MESSAGES[reason]))
-    until = None if reason == "login" else _format_future_time(given.get("seconds", 60))
-    return {"reason": reason, "until": until, **({"next": player.at["next"]} if "while" in given else {})}
+    reason = options["reason"]
+    player._record_reply(options.get("text", PARK_MESSAGES[reason]))
+    until = None if reason == "login" else _format_future_time(options.get("seconds", 60))
+    return {"reason": reason, "until": until, **({"next": player.at["next"]} if "while" in options else {})}
 
 
 def _wait_for_retry(player: Player, seconds: float) -> str:
@@ -212,7 +212,7 @@ def _wait_for_retry(player: Player, seconds: float) -> str:
 
 
 def _edit_shared_line(player: Player, value: dict[str, Any]) -> str:
-    """Change a line as every neighbour does, each in its own way."""
+    """Change and commit a line that other agents change too, each with a different text."""
     path = _resolve_path(player, value["path"])
     lines = _read(path).splitlines()
     if value["line"] > len(lines):
@@ -222,9 +222,9 @@ def _edit_shared_line(player: Player, value: dict[str, Any]) -> str:
     return player._commit(f"[FIX_IMPL] Change line {value['line']} of {value['path']}")
 
 
-def _plant_hostile_files(player: Player, what: str) -> str:
-    message = _load_faults().plant_hostile_files(what, _get_outputs_dir(), player.work)
-    if what == "escapes":
+def _plant_hostile_files(player: Player, kind: str) -> str:
+    message = _load_faults().plant_hostile_files(kind, _get_outputs_dir(), player.work)
+    if kind == "escapes":
         player._record_reply(_load_faults().ESCAPES)
     return player._commit(message) if message else "done"
 
@@ -236,31 +236,31 @@ STEP_FUNCTIONS: dict[str, Callable[[Player, Any], str | Over]] = {
 }  # fmt: skip
 
 
-# --- what they share
+# --- shared functions
 
 
 def _load_faults() -> Any:
-    """The other file beside this one."""
+    """Import `faults.py`, which is beside this file on the host."""
     return importlib.import_module("faults")
 
 
 def _get_job(player: Player) -> dict[str, Any]:
-    """The task as the last message with a job in it names it: its id, its test, the command that runs it."""
+    """Return the task id, the test and the command from the last job in a message."""
     try:
         job = json.loads(player.at["job"] or "{}")
     except (ValueError, RecursionError):
         job = {}
     job = job if isinstance(job, dict) else {}
-    test, words = str(job.get("test") or ""), job.get("command")
+    test, command = str(job.get("test") or ""), job.get("command")
     return {
         "task": str(job.get("task") or test or os.environ.get("MNGR_AGENT_NAME", "")),
         "test": test,
-        "command": [str(word) for word in words] if isinstance(words, list) else [],
+        "command": [str(argument) for argument in command] if isinstance(command, list) else [],
     }
 
 
 def _call_command(player: Player, argv: list[str]) -> tuple[int, str]:
-    """Run a command in the work dir while messages are taken in; its exit code and what it printed."""
+    """Run a command in the work dir while messages are received; return its exit code and its output."""
     job = _get_job(player)
     env = {**os.environ, "TASK": job["task"], "TEST": job["test"]}
     with tempfile.TemporaryFile() as out:
@@ -277,36 +277,36 @@ def _call_command(player: Player, argv: list[str]) -> tuple[int, str]:
         return process.returncode, out.read().decode("utf-8", "replace")
 
 
-def _run_git(player: Player, *words: str) -> str:
-    code, out = _call_command(player, ["git", *words])
+def _run_git(player: Player, *arguments: str) -> str:
+    code, out = _call_command(player, ["git", *arguments])
     if code:
         raise ValueError(out.strip())
     return out
 
 
 def _commit_and_claim(player: Player, message: str, *, commit: bool = True) -> str:
-    """Commit what there is, and say that the test passes."""
-    done = player._commit("[FIX_TEST] " + message) if commit else "done"
-    if not done.startswith("failed: "):
+    """Commit all changes and claim that the test passes."""
+    outcome = player._commit("[FIX_TEST] " + message) if commit else "done"
+    if not outcome.startswith("failed: "):
         _write_result_file(
             json.dumps({**_build_full_result(player), "outcome": "fixed", "before": "fail", "after": "pass"})
         )
-    return done
+    return outcome
 
 
 def _build_full_result(player: Player) -> dict[str, Any]:
-    """A result that is complete and true, as far as a player can know."""
+    """Return a complete result that is true as far as the player can know."""
     base = os.environ.get("MNGR_BASE")
     log = _run_git(player, "log", "--reverse", "--format=%H %s", f"{base}..HEAD") if base else ""
     changes = []
     for line in log.splitlines():
         commit, _, subject = line.partition(" ")
         kind, _, summary = subject.partition("] ")
-        known = kind[1:] in CHANGE_KINDS
+        is_known = kind[1:] in CHANGE_KINDS
         changes.append(
             {
-                "kind": kind[1:] if known else "FIX_TEST",
-                "summary": summary if known else subject,
+                "kind": kind[1:] if is_known else "FIX_TEST",
+                "summary": summary if is_known else subject,
                 "commits": [commit],
             }
         )
@@ -326,12 +326,12 @@ def _build_full_result(player: Player) -> dict[str, Any]:
 
 
 def _write_result_file(text: str) -> str:
-    """Put result.json in its place in one step."""
-    place = os.path.join(_get_outputs_dir(), "result.json")
-    _write(place + ".new", text)
-    if os.path.isdir(place) and not os.path.islink(place):
-        os.rmdir(place)
-    os.replace(place + ".new", place)
+    """Write result.json in one step."""
+    path = os.path.join(_get_outputs_dir(), "result.json")
+    _write(path + ".new", text)
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rmdir(path)
+    os.replace(path + ".new", path)
     return "done"
 
 

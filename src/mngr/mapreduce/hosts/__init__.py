@@ -1,4 +1,4 @@
-"""The hosts that a run creates, shares, pays for, recovers and releases.
+"""Creates, shares, bills, recovers and releases the hosts of a run.
 
 Start with `pool.py`.
 """

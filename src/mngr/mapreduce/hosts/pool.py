@@ -1,4 +1,4 @@
-"""The hosts that a provider makes for a run: prepared once for all, shared, paid for, and given back as soon as nobody needs them."""
+"""The hosts that a provider creates for a run. They are prepared once, shared, billed, and released when idle."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import RunState, TaskState
 from mngr.mapreduce.worker_threads import WorkerThreads
 
-_MIN_HOSTS_TO_PREPARE = 3  # hosts, from which on it pays to prepare one for all
-_MAX_RELEASE_ATTEMPTS = 3  # of giving a host back
-_RETRY_DELAY = 5.0  # seconds before the second, twice as many before the third
+_MIN_HOSTS_TO_PREPARE = 3  # number of hosts from which a prepared snapshot saves time
+_MAX_RELEASE_ATTEMPTS = 3  # attempts to release a host
+_RETRY_DELAY = 5.0  # seconds before the second attempt, twice as many before the third
 _STATES_ON_HOST = ("launching", "working", "talking", "parked")
 
 
 def find_host_provider(ctx: Context, on: str) -> str | None:
-    """The provider that makes a host for each address like this; None where there is none to make."""
+    """Return the provider that creates a host for each such address, or None when it creates none."""
     name = on.removeprefix("@.") if on.startswith("@.") else None
     return name if name and ctx.get_provider(name).can_create_hosts else None
 
 
 def find_hourly_rate(ctx: Context, provider: str) -> float | None:
-    """US dollars an hour that one of its hosts costs, by your own settings; None when they do not say."""
+    """Return what a host of the provider costs per hour in US dollars, or None when the settings do not say."""
     value = ctx.load_project_settings(None).get_table(f"providers.{provider}").get("cost_per_hour")
     try:
         rate = None if value is None else float(value)
@@ -48,82 +48,86 @@ def find_hourly_rate(ctx: Context, provider: str) -> float | None:
 
 
 def list_saved_agents(fleet: Fleet, run: RunDir, on: str) -> dict[str, TrashedAgent]:
-    """The agents of a run whose hosts were given back, by name; they can be brought back where a host can be made for them."""
+    """Return the agents of a run whose hosts were released, by name. They can be restored on a new host."""
     if find_host_provider(fleet.context, on) is None:
         return {}
-    found = [grave for grave in fleet.list_trash() if grave.problem is None]
+    readable = [trashed for trashed in fleet.list_trash() if trashed.problem is None]
     return {
-        grave.name: grave
-        for grave in found
-        if ((grave.meta.get("record") or {}).get("labels") or {}).get("run") == run.name
+        trashed.name: trashed
+        for trashed in readable
+        if ((trashed.meta.get("record") or {}).get("labels") or {}).get("run") == run.name
     }
 
 
 class HostPool:
-    """Decides, in the engine's one thread, where agents go and which hosts go; what takes time is done by the crew."""
+    """Decides which host an agent gets and which hosts are released. Worker threads do the slow part."""
 
     def __init__(
-        self, fleet: Fleet, run: RunDir, wish: AgentOptions, source: str, crew: WorkerThreads, reach: HostReachability, state: Callable[[], RunState],
+        self, fleet: Fleet, run: RunDir, options: AgentOptions, source: str, workers: WorkerThreads, reachability: HostReachability, state: Callable[[], RunState],
         write: Callable[..., None],
     ) -> None:  # fmt: skip
         self._fleet, self._run, self._options, self._source, self._reachability = (
             fleet,
             run,
-            wish,
+            options,
             source,
-            reach,
+            reachability,
         )
-        self._workers, self._state, self._write = crew, state, write
+        self._workers, self._state, self._write = workers, state, write
         ctx = fleet.context
-        self.provider = find_host_provider(ctx, wish.on)
-        self._slots = HostSlots(wish.per_host)
-        self._releasing: set[str] = set()  # hosts that are being given back
-        self._release_retry_at: dict[str, float] = {}  # hosts that could not be given back: when to try again
+        self.provider = find_host_provider(ctx, options.on)
+        self._slots = HostSlots(options.per_host)
+        self._releasing: set[str] = set()  # hosts that are being released
+        self._release_retry_at: dict[str, float] = {}  # host -> when to try again to release it
         self._release_attempts: dict[str, int] = {}
         self._preparing_since: str | None = None
         self._can_prepare = False
         if self.provider is not None:
-            makes: Any = ctx.get_provider(self.provider)
-            makes.waits = False  # the governor has the patience: others may be launched meanwhile
+            host_provider: Any = ctx.get_provider(self.provider)
+            # A busy provider must fail at once: the governor waits, and other agents can start meanwhile.
+            host_provider.waits = False
             self._hourly_rate = find_hourly_rate(ctx, self.provider)
-            self._can_prepare = makes.can_snapshot_hosts and wish.transfer == "mirror"
+            self._can_prepare = host_provider.can_snapshot_hosts and options.transfer == "mirror"
 
-    # Places
+    # Assigning
 
     def count_placeable(self, wanted: int) -> int:
-        """How many of so many new agents can go somewhere now."""
+        """Return how many of the wanted new agents can get a host now."""
         return wanted if self.provider is None else self._slots.count_placeable(wanted, self._reachability.unreachable)
 
     def assign_host(self, slug: str) -> PooledHost | None:
-        """Where the agent of a task goes; None where no hosts are made."""
+        """Return the host for a task's agent, or None where the run creates no hosts."""
         if self.provider is None:
             return None
-        mooring = self._slots.assign_host(slug, self._reachability.unreachable)
+        pooled_host = self._slots.assign_host(slug, self._reachability.unreachable)
         snapshot = self._state().snapshot
-        if mooring.name is None and snapshot is not None:
-            mooring.build_options = {"snapshot": snapshot}
-        return mooring
+        if pooled_host.name is None and snapshot is not None:
+            pooled_host.build_options = {"snapshot": snapshot}
+        return pooled_host
 
     def mark_unreachable(self, slug: str) -> str | None:
-        """The host that a task was to be on and that does not answer: no more go there until it does. None where none is made."""
+        """Mark the task's host as unreachable, so that no new agent goes there.
+
+        Return its name, or None without a host.
+        """
         host = self._slots.find_host(slug)
         if host is not None:
             self._reachability.unreachable.add(host)
         return host
 
-    def get_failure_source(self, one: TaskState) -> str:
-        """Who is to blame when its host does not answer: one of many hosts is no more than one, whoever is on it."""
-        return one.task.slug if self.provider is None or one.host is None else one.host
+    def get_failure_source(self, task: TaskState) -> str:
+        """Return who failed when a host does not answer: the host, so that all its agents count once, or the task."""
+        return task.task.slug if self.provider is None or task.host is None else task.host
 
-    def record_arrival(self, one: TaskState, agent: AgentView) -> None:
-        """The agent of a task is there; a host that is new is written down."""
+    def record_arrival(self, task: TaskState, agent: AgentView) -> None:
+        """Record that a task's agent is on its host, and journal the host if it is new."""
         if self.provider is None or agent.provider != self.provider:
             return
         hosts = self._state().hosts
-        mooring = self._slots.record_arrival(one.task.slug, agent.host)
-        is_ours = mooring.creation_began_at is not None or "who" not in one.task.data
-        if agent.host not in hosts and is_ours:
-            since = mooring.creation_began_at or agent.created_at
+        pooled_host = self._slots.record_arrival(task.task.slug, agent.host)
+        is_run_host = pooled_host.creation_began_at is not None or "who" not in task.task.data
+        if agent.host not in hosts and is_run_host:
+            since = pooled_host.creation_began_at or agent.created_at
             self._write(
                 "host",
                 host=agent.host,
@@ -135,45 +139,48 @@ class HostPool:
         self.record_wake(agent.host)
 
     def record_wake(self, host: str | None) -> None:
-        """An agent on a host goes on, so that one runs again."""
-        rented = self._state().hosts.get(host or "")
-        if rented is not None and rented.state == "resting":
+        """Record that a resting host runs again because one of its agents continues."""
+        run_host = self._state().hosts.get(host or "")
+        if run_host is not None and run_host.state == "resting":
             self._write("woken", host=host, sync=False)
 
     def restore_hosts(self) -> None:
-        """Know the hosts again that were there before a crash."""
+        """Load the hosts of an interrupted run from its state."""
         state = self._state()
         if self.provider is None:
             return
         for problem in remove_incomplete_hosts(self._fleet.context, self.provider):
             self._write("alert", text=problem)
-        for name, rented in state.hosts.items():
-            if rented.state in ("running", "resting"):
+        for name, run_host in state.hosts.items():
+            if run_host.state in ("running", "resting"):
                 slugs = [
-                    s for s, one in state.tasks.items() if one.host == name and one.agent_id and _is_agent_needed(one)
+                    slug
+                    for slug, task in state.tasks.items()
+                    if task.host == name and task.agent_id and _is_agent_needed(task)
                 ]
                 self._slots.add_host(name, slugs)
-        for name in [name for name, rented in state.hosts.items() if rented.state == "leaving"]:
+        for name in [name for name, run_host in state.hosts.items() if run_host.state == "leaving"]:
             self._release_host(name)
-        kept = state.pending_snapshot
-        if kept is not None and os.path.isdir(os.path.join(self._fleet.context.home.snapshots, kept)):
-            self._write("prepared", snapshot=kept)
+        snapshot = state.pending_snapshot
+        if snapshot is not None and os.path.isdir(os.path.join(self._fleet.context.home.snapshots, snapshot)):
+            self._write("prepared", snapshot=snapshot)
 
     # Preparing
 
     def can_add_hosts(self, waiting: int, base: str | None) -> bool:
-        """Whether hosts can be made now: with so many agents to come one may be prepared for all of them first."""
+        """True when hosts can be created now. If many agents wait, a snapshot for all hosts may be prepared first."""
         state = self._state()
         if not self._can_prepare or state.snapshot is not None:
             return True
         if self._preparing_since is None:
-            new = -(-waiting // max(1, self._options.per_host))
-            if len(state.hosts) + new < _MIN_HOSTS_TO_PREPARE:
+            new_hosts = -(-waiting // max(1, self._options.per_host))
+            if len(state.hosts) + new_hosts < _MIN_HOSTS_TO_PREPARE:
                 return True
             self._prepare_snapshot(base)
         return False
 
     def _prepare_snapshot(self, base: str | None) -> None:
+        """Prepare one host in a worker thread and save it as the snapshot for all others."""
         name = f"{self._options.prefix}-{self._run.name}-first"
         request = CreateRequest(
             address=f"{name}{self._options.on}", source=self._source, transfer="mirror", labels={"run": self._run.name},
@@ -187,11 +194,11 @@ class HostPool:
         )
 
     def handle_prepared(self, snapshot: str, result: str | MngrError) -> None:
-        """Others start from it; where it could not be had, each is prepared on its own. While it is Busy it is tried again."""
+        """Journal the snapshot. Without it, each host is prepared by itself. A busy provider is asked again."""
         since, self._preparing_since = self._preparing_since, None
         if isinstance(result, EngineBusy):
             return
-        first, until = f"{snapshot}-first", clock.format_timestamp()  # of no name that anybody else needs
+        first, until = f"{snapshot}-first", clock.format_timestamp()  # a name that no other host can have
         self._write("host", host=first, provider=self.provider, since=since, until=until, rate=self._hourly_rate)
         if isinstance(result, MngrError):
             self._can_prepare = False
@@ -200,31 +207,32 @@ class HostPool:
         else:
             self._write("prepared", snapshot=snapshot)
 
-    # Giving back
+    # Releasing
 
     def release_idle_hosts(self, wanted: int) -> None:
-        """Give back the hosts that nobody is on, but for those that so many more agents can use."""
+        """Release the hosts without agents, except those that the wanted number of agents can use."""
         if self.provider is None:
             return
-        self._slots.retain_tasks({slug for slug, one in self._state().tasks.items() if _is_agent_needed(one)})
+        self._slots.retain_tasks({slug for slug, task in self._state().tasks.items() if _is_agent_needed(task)})
         if self._options.keep_hosts:
             return
         for host in self._slots.take_idle_hosts(wanted, self._reachability.unreachable):
             if host in self._state().hosts:
                 self._release_host(host)
         now = time.monotonic()
-        for host in [host for host, at in self._release_retry_at.items() if at <= now]:
+        for host in [host for host, retry_at in self._release_retry_at.items() if retry_at <= now]:
             del self._release_retry_at[host]
             self._release_host(host)
 
     def _release_host(self, host: str) -> None:
+        """Release a host in a worker thread."""
         provider, label = self._state().hosts[host].provider, ("run", self._run.name)
         self._write("release", host=host)
         self._releasing.add(host)
         self._workers.submit("release", host, lambda: self._fleet.release_host(provider, host, label), host)
 
     def handle_released(self, host: str, result: list[str] | MngrError) -> None:
-        """It is gone, or will be tried again, and then is left for `tmr clean`."""
+        """Journal a released host. After a failure try again later, and finally leave the host to `tmr clean`."""
         self._releasing.discard(host)
         if not isinstance(result, MngrError):
             self._write("released", host=host, agents=result)
@@ -237,22 +245,26 @@ class HostPool:
             self._write("alert", text=f"{host} could not be given back: {result.message}")
 
     def has_no_releases(self) -> bool:
-        """Whether nothing is being given back."""
+        """True when no host is being released or waits for another attempt."""
         return not self._releasing and not self._release_retry_at
 
-    def close(self, how: str) -> None:
-        """The run ends: what nobody needs any more goes; where agents are to go on another day, their hosts rest."""
+    def close(self, outcome: str) -> None:
+        """End the run.
+
+        When all tasks are settled, delete the snapshot; otherwise stop the hosts so that they can continue.
+        """
         state = self._state()
         if self.provider is None:
             return
-        if how == "settled" and state.snapshot is not None:
+        if outcome == "settled" and state.snapshot is not None:
             delete_snapshot(self._fleet, state.snapshot, self._write)
-        if how != "settled" and self._fleet.context.get_provider(self.provider).can_stop_hosts:
-            for name, rented in list(state.hosts.items()):
-                if rented.state == "running":
+        if outcome != "settled" and self._fleet.context.get_provider(self.provider).can_stop_hosts:
+            for name, run_host in list(state.hosts.items()):
+                if run_host.state == "running":
                     self._stop_host(name)
 
     def _stop_host(self, host: str) -> None:
+        """Stop a host and keep its files."""
         outcome = self._fleet.stop([f"@{host}.{self.provider}"])[0]
         if outcome.ok:
             self._write("rested", host=host)
@@ -261,15 +273,15 @@ class HostPool:
 
 
 def delete_snapshot(fleet: Fleet, name: str, write: Callable[..., object]) -> str | None:
-    """Take away what hosts of a run were made from; why not, None when it is gone."""
-    known = [snapshot.name for snapshot in fleet.list_snapshots()]
-    outcome = fleet.destroy_snapshots([name])[0] if name in known else None
+    """Delete the snapshot of a run. Return the error, or None when the snapshot is gone."""
+    names = [snapshot.name for snapshot in fleet.list_snapshots()]
+    outcome = fleet.destroy_snapshots([name])[0] if name in names else None
     if outcome is None or outcome.ok:
         write("unprepared", snapshot=name)
         return None
     return outcome.error or "it could not be deleted"
 
 
-def _is_agent_needed(one: TaskState) -> bool:
-    """Whether a task needs its agent, and so its host: not once all is brought home."""
-    return one.state in _STATES_ON_HOST or (one.state == "pulling" and not one.is_stopped)
+def _is_agent_needed(task: TaskState) -> bool:
+    """True when the task still needs its agent, and so its host. Collected work needs none."""
+    return task.state in _STATES_ON_HOST or (task.state == "pulling" and not task.is_stopped)

@@ -1,4 +1,4 @@
-"""Which hosts answer."""
+"""Tracks which hosts answer."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from mngr.base.errors import HostGone, HostStopped
 
 
 class HostReachability:
-    """Remembers who does not answer."""
+    """Remembers the hosts that do not answer."""
 
     def __init__(self) -> None:
         self.unreachable: set[str] = set()
         self._lost: set[str] = set()
 
-    def update(self, glance: WatchUpdate) -> list[str]:
-        """A sentence for each host that answers no more, or again."""
-        back = self.unreachable & {view.host for view in glance.agents}
-        found = [f"{host} answers again" for host in sorted(back)]
-        for host, error in glance.errors.items():
+    def update(self, watch_update: WatchUpdate) -> list[str]:
+        """Return a sentence for each host that stopped answering or answers again."""
+        back = self.unreachable & {view.host for view in watch_update.agents}
+        messages = [f"{host} answers again" for host in sorted(back)]
+        for host, error in watch_update.errors.items():
             if isinstance(error, HostGone):
                 if host not in self._lost:
-                    found.append(f"{error.message}; it is made anew with its agents")
+                    messages.append(f"{error.message}; it is made anew with its agents")
             elif isinstance(error, HostStopped):
                 if host not in self.unreachable:
-                    found.append(error.message)
+                    messages.append(error.message)
             elif host not in self.unreachable:
-                found.append(f"{host} does not answer, its agents are left to work: {error.message}")
-        self.unreachable = (self.unreachable - back) | set(glance.errors)
-        lost = {host for host, error in glance.errors.items() if isinstance(error, HostGone)}
+                messages.append(f"{host} does not answer, its agents are left to work: {error.message}")
+        self.unreachable = (self.unreachable - back) | set(watch_update.errors)
+        lost = {host for host, error in watch_update.errors.items() if isinstance(error, HostGone)}
         self._lost = (self._lost - back) | lost
-        return found
+        return messages

@@ -1,4 +1,4 @@
-"""Hosts that are gone, while they are made anew with their agents: until that is done, who is not there is not yet destroyed."""
+"""Tracks lost hosts while they are rebuilt, so that their missing agents do not count as destroyed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mngr.base.errors import MngrError
 T = TypeVar("T")
 
 
-MAX_WAIT_SECONDS = 600.0  # seconds that others wait for it
-SETTLE_SECONDS = 5.0  # seconds for which a look from before may still be on its way
+MAX_WAIT_SECONDS = 600.0  # seconds to wait at most for a rebuild
+SETTLE_SECONDS = 5.0  # seconds after a rebuild in which an older observation may still arrive
 
 
 class HostRecovery:
-    """Who makes which host anew, and when that was last done."""
+    """Tracks which hosts are being rebuilt and when each rebuild ended."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -27,7 +27,7 @@ class HostRecovery:
 
     @contextlib.contextmanager
     def rebuilding(self, host: str) -> Iterator[None]:
-        """While one of its agents is brought back."""
+        """Mark the host as being rebuilt while the block runs."""
         with self._changed:
             self._rebuild_counts[host] = self._rebuild_counts.get(host, 0) + 1
         try:
@@ -39,22 +39,23 @@ class HostRecovery:
                 self._changed.notify_all()
 
     def is_settled(self, host: str) -> bool:
-        """Whether nobody does, or just has."""
+        """True when no rebuild is running and none ended in the last SETTLE_SECONDS."""
         with self._changed:
-            since = time.monotonic() - self._rebuilt_at.get(host, 0.0)
-            return not self._rebuild_counts.get(host) and since > SETTLE_SECONDS
+            elapsed = time.monotonic() - self._rebuilt_at.get(host, 0.0)
+            return not self._rebuild_counts.get(host) and elapsed > SETTLE_SECONDS
 
-    def run_when_settled(self, host: str, act: Callable[[], T]) -> T:
-        """What it gives when nobody is at work on the host; once more if somebody was meanwhile."""
-        before = self._wait_for_rebuild(host)
+    def run_when_settled(self, host: str, action: Callable[[], T]) -> T:
+        """Run the action while no rebuild is running. Run it again if it failed and a rebuild happened meanwhile."""
+        last_rebuild = self._wait_for_rebuild(host)
         try:
-            return act()
+            return action()
         except MngrError:
-            if self._wait_for_rebuild(host) == before:
+            if self._wait_for_rebuild(host) == last_rebuild:
                 raise
-        return act()
+        return action()
 
     def _wait_for_rebuild(self, host: str) -> float | None:
+        """Wait until no rebuild of the host is running. Return when the last one ended."""
         with self._changed:
             self._changed.wait_for(lambda: not self._rebuild_counts.get(host), timeout=MAX_WAIT_SECONDS)
             return self._rebuilt_at.get(host)

@@ -1,4 +1,4 @@
-"""Which host the next agent goes to, where a provider makes hosts: several share one, and there is one more when all are full."""
+"""Decides which host the next agent gets. Several agents share a host, and a new host is added when all are full."""
 
 from __future__ import annotations
 
@@ -7,79 +7,80 @@ from collections.abc import Collection, Iterable
 
 
 class PooledHost:
-    """A host of the run, or one that is to be: the first who holds `making` makes it, and all others wait and share it."""
+    """A host of the run, possibly not created yet. The first holder of `creation_lock` creates it; the others wait."""
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name
-        self.creation_began_at: str | None = None  # when its making began
-        self.build_options: dict[str, str] = {}  # what it is to be made from
+        self.creation_began_at: str | None = None  # when its creation began
+        self.build_options: dict[str, str] = {}  # the options to create it with
         self.creation_lock = threading.Lock()
-        self.slugs: set[str] = set()  # tasks whose agents are on it, or are to be
+        self.slugs: set[str] = set()  # tasks whose agents are on the host or will be
 
 
 class HostSlots:
-    """Gives out places; used by the one thread that decides. At most `per_host` on each, or each has its own when that is 0."""
+    """Assigns hosts to tasks, in the scheduler's thread. A host takes `per_host` agents, or one when that is 0."""
 
     def __init__(self, per_host: int) -> None:
         self._per_host = per_host
         self._hosts: list[PooledHost] = []
 
-    def assign_host(self, slug: str, away: Collection[str] = ()) -> PooledHost:
-        """A place for the agent of a task: where there is room, else on a new host; not on one that is away."""
-        for one in self._hosts:
-            if one.name in away:
-                one.slugs.discard(slug)
-            elif slug in one.slugs or len(one.slugs) < self._per_host:
-                one.slugs.add(slug)
-                return one
-        made = PooledHost()
-        made.slugs.add(slug)
-        self._hosts.append(made)
-        return made
+    def assign_host(self, slug: str, unreachable: Collection[str] = ()) -> PooledHost:
+        """Return a host for the task's agent: one with a free slot that answers, else a new one."""
+        for host in self._hosts:
+            if host.name in unreachable:
+                host.slugs.discard(slug)
+            elif slug in host.slugs or len(host.slugs) < self._per_host:
+                host.slugs.add(slug)
+                return host
+        new_host = PooledHost()
+        new_host.slugs.add(slug)
+        self._hosts.append(new_host)
+        return new_host
 
-    def count_placeable(self, wanted: int, away: Collection[str]) -> int:
-        """How many of so many can go somewhere now: room on a host that is away is waited for, and no other is made for it."""
-        room = {True: 0, False: 0}
-        for one in self._hosts:
-            if one.slugs or one.name not in away:  # nobody would hear it answer again
-                room[one.name in away] += max(0, self._per_host - len(one.slugs))
-        if all(one.name in away for one in self._hosts):
+    def count_placeable(self, wanted: int, unreachable: Collection[str]) -> int:
+        """Return how many agents can get a host now. Free slots on an unreachable host are waited for, not replaced."""
+        free_slots = {True: 0, False: 0}
+        for host in self._hosts:
+            # an empty unreachable host is not watched, so its answer would go unnoticed
+            if host.slugs or host.name not in unreachable:
+                free_slots[host.name in unreachable] += max(0, self._per_host - len(host.slugs))
+        if all(host.name in unreachable for host in self._hosts):
             return wanted
-        return min(wanted, room[False]) + max(0, wanted - room[False] - room[True])
+        return min(wanted, free_slots[False]) + max(0, wanted - free_slots[False] - free_slots[True])
 
     def find_host(self, slug: str) -> str | None:
-        """The host of a task's place, once it has a name."""
-        return next((one.name for one in self._hosts if slug in one.slugs), None)
+        """Return the name of the task's host, or None while it has none."""
+        return next((host.name for host in self._hosts if slug in host.slugs), None)
 
     def record_arrival(self, slug: str, host: str) -> PooledHost:
-        """The agent of a task is on this host, and nowhere else; its mooring."""
-        for one in self._hosts:
-            if one.name != host:
-                one.slugs.discard(slug)
-        known = next((one for one in self._hosts if one.name == host), None)
-        mooring = known or PooledHost(host)
-        mooring.slugs.add(slug)
+        """Record that the task's agent is on this host and on no other. Return the pooled host."""
+        for candidate in self._hosts:
+            if candidate.name != host:
+                candidate.slugs.discard(slug)
+        known = next((candidate for candidate in self._hosts if candidate.name == host), None)
+        pooled_host = known or PooledHost(host)
+        pooled_host.slugs.add(slug)
         if known is None:
-            self._hosts.append(mooring)
-        return mooring
+            self._hosts.append(pooled_host)
+        return pooled_host
 
     def add_host(self, host: str, slugs: Iterable[str]) -> None:
-        """A host that is there from before."""
-        one = PooledHost(host)
-        one.slugs.update(slugs)
-        self._hosts.append(one)
+        """Add a host that already exists."""
+        pooled_host = PooledHost(host)
+        pooled_host.slugs.update(slugs)
+        self._hosts.append(pooled_host)
 
     def retain_tasks(self, slugs: Collection[str]) -> None:
-        """All other tasks need no place any more."""
-        for one in self._hosts:
-            one.slugs.intersection_update(slugs)
-        self._hosts = [one for one in self._hosts if one.slugs or one.name is not None]
+        """Free the slots of all other tasks."""
+        for host in self._hosts:
+            host.slugs.intersection_update(slugs)
+        self._hosts = [host for host in self._hosts if host.slugs or host.name is not None]
 
-    def take_idle_hosts(self, wanted: int, away: Collection[str] = ()) -> list[str]:
-        """Hosts that nobody is on, without those that so many more agents could go to; they are not given out again."""
-        room = sum(max(0, self._per_host - len(one.slugs)) for one in self._hosts if one.slugs)
-        kept = -(-max(0, wanted - room) // self._per_host) if self._per_host else 0
-        idle = [one for one in self._hosts if not one.slugs and one.name is not None]
-        idle = sorted(idle, key=lambda one: one.name in away)[kept:]
-        self._hosts = [one for one in self._hosts if one not in idle]
-        return [str(one.name) for one in idle]
+    def take_idle_hosts(self, wanted: int, unreachable: Collection[str] = ()) -> list[str]:
+        """Remove and return the hosts without agents, except as many as the wanted number of agents needs."""
+        free_slots = sum(max(0, self._per_host - len(host.slugs)) for host in self._hosts if host.slugs)
+        keep_count = -(-max(0, wanted - free_slots) // self._per_host) if self._per_host else 0
+        idle = [host for host in self._hosts if not host.slugs and host.name is not None]
+        idle = sorted(idle, key=lambda host: host.name in unreachable)[keep_count:]
+        self._hosts = [host for host in self._hosts if host not in idle]
+        return [str(host.name) for host in idle]

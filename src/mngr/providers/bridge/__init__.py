@@ -1,4 +1,5 @@
-"""Engines that are Python libraries, kept loaded in a separate process that runs in the Python which has them.
+"""Runs engines that are Python libraries in a separate process, which uses the Python that has the library.
 
-Start with `connection.py`. All other modules run there: they work in Python 3.9 and import nothing else of mngr.
+Start with `connection.py`. All other modules run in that process: they work in Python 3.9 and import nothing
+else of mngr.
 """

@@ -1,7 +1,7 @@
-"""Run on its own, `client.py SOCKET REQUEST PROGRAM`: has a command run through a bridge, with our streams; its exit code.
+"""`client.py SOCKET REQUEST PROGRAM`: runs a command through a bridge with this process's streams and exit code.
 
-It starts in 15 ms, so it imports what is built in and nothing else. With a terminal it stands between that and the command:
-nobody else may set how the user's terminal behaves.
+It is a separate program that must start in 15 ms, so it imports only built-in modules.
+With a terminal it copies data between the terminal and the command, because only one process may set its mode.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import termios
 
 FAILURE_CODE = 255
-_RAW_OFF = {  # what a terminal must not do with keys and lines that are meant for another terminal
+_RAW_OFF = {  # Features to turn off, because the command's own terminal handles keys and lines.
     0: termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON,
     1: termios.OPOST,
     3: termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG,
@@ -23,6 +23,7 @@ _RAW_OFF = {  # what a terminal must not do with keys and lines that are meant f
 
 
 def main() -> int:
+    """Connect to the bridge, run the command and return its exit code."""
     path, request, program = sys.argv[1:4]
     text = os.fsencode(program)
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -31,64 +32,64 @@ def main() -> int:
     except OSError:
         os.write(2, b"the connection to the engine has ended\n")
         return FAILURE_CODE
-    shape = get_terminal_size() if '"terminal": [' in request else None
-    if shape:
-        request = request.replace('"terminal": [', f'"terminal": [{shape[0]}, {shape[1]}, ', 1)
+    size = get_terminal_size() if '"terminal": [' in request else None
+    if size:
+        request = request.replace('"terminal": [', f'"terminal": [{size[0]}, {size[1]}, ', 1)
     message = os.fsencode(request) + b"\n%d\n" % len(text) + text
-    return run_attached(link, message, shape) if shape else run_plain(link, message)
+    return run_attached(link, message, size) if size else run_plain(link, message)
 
 
 def run_plain(link: _socket.socket, message: bytes) -> int:
-    """Our streams are the command's."""
+    """Run the command with this process's own streams and return its exit code."""
     send_request(link, message, (0, 1, 2))
-    held = b""
+    answer = b""
     while data := link.recv(65536):
-        held += data
-    return parse_exit_code(held)
+        answer += data
+    return parse_exit_code(answer)
 
 
-def run_attached(link: _socket.socket, message: bytes, shape: tuple[int, int]) -> int:
-    """Our terminal is the command's: its keys go there and what is shown comes from there, until one of them ends."""
+def run_attached(link: _socket.socket, message: bytes, size: tuple[int, int]) -> int:
+    """Run the command with this terminal and return its exit code."""
     in_r, in_w = os.pipe()
     out_r, out_w = os.pipe()
     send_request(link, message, (in_r, out_w, out_w))
     for fd in (in_r, out_w):
         os.close(fd)
-    before = termios.tcgetattr(0)
-    raw = [value & ~_RAW_OFF.get(at, 0) if at < 4 else value for at, value in enumerate(before)]
-    raw[6] = list(before[6])
-    raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
+    saved_mode = termios.tcgetattr(0)
+    raw_mode = [value & ~_RAW_OFF.get(index, 0) if index < 4 else value for index, value in enumerate(saved_mode)]
+    raw_mode[6] = list(saved_mode[6])
+    raw_mode[6][termios.VMIN], raw_mode[6][termios.VTIME] = 1, 0
     for number in (_signal.SIGHUP, _signal.SIGTERM):
         _signal.signal(number, exit_on_signal)
-    # By a pipe: what is done for a signal that comes just before we wait would be done only when the wait is over.
-    rung, ring = os.pipe()
-    for fd in (rung, ring):
+    # Signals wake the loop through a pipe. A handler for a signal just before the wait would run only after it.
+    wake_r, wake_w = os.pipe()
+    for fd in (wake_r, wake_w):
         os.set_blocking(fd, False)
-    _signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
+    _signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
     _signal.signal(_signal.SIGWINCH, lambda *_: None)
-    os.write(ring, b"\0")  # it may have changed since we asked
-    termios.tcsetattr(0, termios.TCSADRAIN, raw)
+    os.write(wake_w, b"\0")  # The size may have changed since the request.
+    termios.tcsetattr(0, termios.TCSADRAIN, raw_mode)
     try:
-        held = forward_streams(link, in_w, out_r, rung, shape)
+        answer = forward_streams(link, in_w, out_r, wake_r, size)
     finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
-    return parse_exit_code(held, show=True)
+        termios.tcsetattr(0, termios.TCSADRAIN, saved_mode)
+    return parse_exit_code(answer, show=True)
 
 
-def forward_streams(link: _socket.socket, in_w: int, out_r: int, rung: int, shape: tuple[int, int]) -> bytes:
-    """Hand on until the output ends, and the terminal's size when it is another; what the bridge said."""
+def forward_streams(link: _socket.socket, in_w: int, out_r: int, wake_r: int, size: tuple[int, int]) -> bytes:
+    """Copy data and changes of the terminal's size until the output ends. Return the bridge's answer."""
     poll = select.poll()
-    for fd in (0, out_r, link.fileno(), rung):
+    for fd in (0, out_r, link.fileno(), wake_r):
         poll.register(fd, select.POLLIN)
-    held = b""
+    answer = b""
     while True:
         ready = dict(poll.poll())
-        if rung in ready:
-            os.read(rung, 4096)
-            if shape != (shape := get_terminal_size()):
+        if wake_r in ready:
+            os.read(wake_r, 4096)
+            if size != (size := get_terminal_size()):
                 try:
-                    link.send(b'{"size": [%d, %d]}\n' % shape)
-                except OSError:  # the bridge is gone, which is said below
+                    link.send(b'{"size": [%d, %d]}\n' % size)
+                except OSError:  # The bridge is gone; the code below notices it.
                     pass
         if out_r in ready:
             data = os.read(out_r, 65536)
@@ -98,49 +99,49 @@ def forward_streams(link: _socket.socket, in_w: int, out_r: int, rung: int, shap
                 break
         elif link.fileno() in ready:
             data = link.recv(65536)
-            held += data
+            answer += data
             if not data:
-                return held
+                return answer
         if 0 in ready:
             try:
                 os.write(in_w, os.read(0, 1024))
-            except OSError:  # the terminal is gone, or the command reads no more
+            except OSError:  # The terminal is gone, or the command has stopped reading.
                 poll.unregister(0)
     while data := link.recv(65536):
-        held += data
-    return held
+        answer += data
+    return answer
 
 
 def send_request(link: _socket.socket, message: bytes, streams: tuple[int, int, int]) -> None:
-    """The request with the descriptors."""
+    """Send the request together with the file descriptors."""
     rights = b"".join(fd.to_bytes(4, "little" if sys.byteorder == "little" else "big") for fd in streams)
     sent = link.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
     if sent < len(message):
         link.sendall(message[sent:])
 
 
-def parse_exit_code(held: bytes, show: bool = False) -> int:
-    """The exit code that the bridge's last line names; what went wrong is shown if nobody else does."""
-    last = held.strip().rpartition(b"\n")[2]
-    if last.startswith(b'{"code": '):
-        return int(last[9:-1])
+def parse_exit_code(answer: bytes, show: bool = False) -> int:
+    """Return the exit code in the last line of the bridge's answer. With `show`, print an error."""
+    last_line = answer.strip().rpartition(b"\n")[2]
+    if last_line.startswith(b'{"code": '):
+        return int(last_line[9:-1])
     if show:
         import json
 
-        error = json.loads(last).get("error") if last else None
-        said = (error or {}).get("message") or "the connection to the engine has ended"
-        os.write(2, f"Error: {said}\n".encode("utf-8", "replace"))
+        error = json.loads(last_line).get("error") if last_line else None
+        message = (error or {}).get("message") or "the connection to the engine has ended"
+        os.write(2, f"Error: {message}\n".encode("utf-8", "replace"))
     return FAILURE_CODE
 
 
 def get_terminal_size() -> tuple[int, int]:
-    """Rows and columns of our terminal."""
-    found = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
-    return int.from_bytes(found[:2], sys.byteorder) or 24, int.from_bytes(found[2:4], sys.byteorder) or 80
+    """Return the rows and columns of this terminal."""
+    winsize = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
+    return int.from_bytes(winsize[:2], sys.byteorder) or 24, int.from_bytes(winsize[2:4], sys.byteorder) or 80
 
 
 def exit_on_signal(*_: object) -> None:
-    """The terminal goes, or somebody wants us to."""
+    """End this program, because the terminal was closed or a signal asks for it."""
     raise SystemExit(FAILURE_CODE)
 
 

@@ -1,8 +1,8 @@
-"""Engines that are Python libraries, reached through the process that has one loaded (`server.py`)."""
+"""Connects to the process (`server.py`) that has an engine's Python library loaded, and starts it on demand."""
 
 from __future__ import annotations
 
-import _socket  # what `socket` is made of: that would cost 10 ms
+import _socket  # importing `socket` would cost 10 ms
 import json
 import os
 import sys
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 
     from mngr.base.paths import Home
 
-IDLE_SECONDS = 120.0  # seconds that the process stays when nobody needs it
-MAX_CALL_SECONDS = 900.0  # seconds that a call may take
+IDLE_SECONDS = 120.0  # an unused process ends after this time
+MAX_CALL_SECONDS = 900.0  # the time limit of a call
 _LOST_CODE = 255
-_ERROR_MARKER = f"mngr-bridge-{os.urandom(8).hex()}"  # begins why a command could not be run; no host gets to know it
+_ERROR_MARKER = (
+    f"mngr-bridge-{os.urandom(8).hex()}"  # precedes the reason of a failed start; secret, so that no host can forge it
+)
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # the folder of mngr itself
 _CLIENT = os.path.join(os.path.dirname(__file__), "client.py")
-# Of the place where mngr is, nothing else can be imported: it may be for another Python.
+# Only mngr is importable from mngr's own directory. Its other packages may be for another Python.
 _BOOT_PROGRAM = """
 import sys, types
 del sys.path[0]
@@ -47,7 +49,7 @@ main(*sys.argv[2:])
 
 
 class Bridge:
-    """The process for one provider of one home: there when it is needed, and gone some time later."""
+    """The server process for one provider of one home. It starts on demand and ends when unused."""
 
     def __init__(
         self,
@@ -61,8 +63,11 @@ class Bridge:
         variables: Sequence[str] = (),
         hints: dict[str, str] | None = None,
     ) -> None:
-        """`engine` is a module's dotted name or a path; with other `variables` (or what they begin with) it is another."""
-        if python is not None and not isinstance(python, str):  # as 3.12 is in a file of settings
+        """`engine` is the dotted name or path of a module. Other values of `variables` need another process.
+
+        `variables` are names, or prefixes of names, of environment variables.
+        """
+        if python is not None and not isinstance(python, str):  # a number, as 3.12 without quotes is in TOML
             hint = "the path of a program, in quotes"
             raise UsageError(f"[providers.{provider}] python cannot be {python!r}", hint)
         self.provider = provider
@@ -70,12 +75,12 @@ class Bridge:
         self._words = {"options": options, "linger": linger}
         self._python = os.path.expanduser(python) if python else sys.executable
         self._hints = hints or {}
-        known = sorted(item for item in os.environ.items() if item[0].startswith(tuple(variables)))
-        code = engine
+        relevant_env = sorted(item for item in os.environ.items() if item[0].startswith(tuple(variables)))
+        engine_file = engine
         if not engine.endswith(".py"):
-            code = os.path.join(os.path.dirname(_PACKAGE), engine.replace(".", os.sep) + ".py")
-        whole = [os.path.realpath(home.root), provider, self._python, engine, self._words, known]
-        self.path = sockets.get_socket_path("b", json.dumps([*whole, _get_mtime(code), _get_mtime(_CLIENT)]))
+            engine_file = os.path.join(os.path.dirname(_PACKAGE), engine.replace(".", os.sep) + ".py")
+        identity = [os.path.realpath(home.root), provider, self._python, engine, self._words, relevant_env]
+        self.path = sockets.get_socket_path("b", json.dumps([*identity, _get_mtime(engine_file), _get_mtime(_CLIENT)]))
 
     def call(
         self,
@@ -87,18 +92,21 @@ class Bridge:
         timeout: float = MAX_CALL_SECONDS,
         **words: Any,
     ) -> dict[str, Any]:
-        """What the engine answers. `keep` writes it down: what was made is undone if we do not come to that."""
+        """Call a verb of the engine and return its answer.
+
+        `keep` saves the answer. If mngr ends before that, the server undoes what the verb created.
+        """
         link = self.connect(timeout)
         try:
             link.sendall(json.dumps({"do": verb, **words}).encode() + b"\n")
             for line in _iter_lines(link):
-                said: dict[str, Any] = json.loads(line)
-                if "note" in said and note is not None:
-                    note(said["note"])
-                elif "error" in said:
-                    raise self.build_error(said["error"]["kind"], said["error"]["message"], host)
-                elif "answer" in said:
-                    answer: dict[str, Any] = said["answer"]
+                message: dict[str, Any] = json.loads(line)
+                if "note" in message and note is not None:
+                    note(message["note"])
+                elif "error" in message:
+                    raise self.build_error(message["error"]["kind"], message["error"]["message"], host)
+                elif "answer" in message:
+                    answer: dict[str, Any] = message["answer"]
                     if keep is not None:
                         keep(answer)
                         link.sendall(b'{"kept": true}\n')
@@ -113,7 +121,7 @@ class Bridge:
         raise Unreachable(f"the connection to {self.provider} ended", "it may or may not have been done")
 
     def connect(self, timeout: float | None) -> _socket.socket:
-        """A connection to the process, which is started if it is not there."""
+        """Return a connection to the process. Start the process if it does not run."""
         link = self._try_connect(timeout)
         if link is None:
             self._start()
@@ -123,21 +131,21 @@ class Bridge:
         return link
 
     def build_error(self, kind: str, message: str, host: str = "") -> MngrError:
-        """What a refusal of that kind is here."""
+        """Return the mngr error for an engine's error of this kind."""
         hint = self._hints.get(kind)
         if kind == "stopped":
             return HostStopped(self.provider, host, message or None)
         if kind == "gone":
             return HostGone(self.provider, host, message)
-        kinds = {
+        error_classes = {
             "busy": EngineBusy, "unreachable": Unreachable, "usage": UsageError, "not_found": NotFound, "missing": ServiceUnavailable, "auth": ServiceUnavailable,
         }  # fmt: skip
         if kind == "missing":
             message = f"{self._python} cannot load {self.provider}: {message}"
-        return kinds.get(kind, MngrError)(message, hint)
+        return error_classes.get(kind, MngrError)(message, hint)
 
     def _try_connect(self, timeout: float | None) -> _socket.socket | None:
-        """A connection; None when nobody listens."""
+        """Return a connection, or None when no process listens."""
         if not sockets.has_socket(self.path):
             return None
         link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -150,7 +158,7 @@ class Bridge:
         return link
 
     def _start(self) -> None:
-        """Start the process, unless somebody else just has."""
+        """Start the process, unless another command has just started it."""
         sockets.make_socket_dir(self.path)
         with Lock(self.path + ".lock"):
             link = self._try_connect(None)
@@ -173,7 +181,7 @@ class Bridge:
                 pass
             ready = process.stdout.read(1)
             process.stdout.close()
-            process.returncode = 0  # it outlives us: nobody is to wait for it
+            process.returncode = 0  # The process outlives mngr, so nobody waits for it.
             if not ready:
                 raise MngrError(
                     f"{self._python} cannot serve {self.provider}: {self._read_log_tail()}",
@@ -181,6 +189,7 @@ class Bridge:
                 )
 
     def _read_log_tail(self) -> str:
+        """Return the last line of the process's log."""
         try:
             with open(self.path + ".log", encoding="utf-8", errors="replace") as file:
                 lines = file.read().strip().splitlines()
@@ -190,7 +199,7 @@ class Bridge:
 
 
 class BridgeWire:
-    """One machine: a command is an `exec` of the engine's, by the words that the engine knows the machine by."""
+    """The transport to one machine. A command runs by the engine's `exec`; `words` identify the machine."""
 
     def __init__(self, bridge: Bridge, host: str, words: dict[str, Any]) -> None:
         self._bridge = bridge
@@ -200,20 +209,23 @@ class BridgeWire:
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         self._bridge.connect(None).close()
         request: dict[str, Any] = {"do": "exec", "host": self._words, "mark": _ERROR_MARKER}
-        if terminal:  # the size goes before it
+        if terminal:  # client.py inserts the size before it
             request["terminal"] = [os.environ.get("TERM", "xterm")]
         text = program if only is None else f"exec env -i {shell.join(only)} sh -c {shell.quote(program)}"
         words = [sys.executable, "-I", "-S", _CLIENT, self._bridge.path]
         return [*words, json.dumps(request), scripts.escape_non_ascii(text)]
 
     def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> BridgeSession | None:
-        """What `argv` gave, from here; with a limit all that it says is wanted at its end, and not before."""
+        """Start the command of `build_argv` without a local process.
+
+        With a time limit the caller needs the output only at the end, so the engine may use its cheaper `whole`.
+        """
         request, program = argv[-2].encode(), argv[-1].encode()
         if timeout is not None:
             request = request[:-1] + b', "whole": true}'
         message = request + b"\n%d\n" % len(program) + program
         rights = b"".join(fd.to_bytes(4, "little" if sys.byteorder == "little" else "big") for fd in streams)
-        for _ in range(2):  # the first may have been about to end
+        for _ in range(2):  # The first process may have been about to end.
             link = self._bridge.connect(timeout)
             try:
                 sent = link.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
@@ -229,56 +241,56 @@ class BridgeWire:
             link.close()
         return None
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        _, found, refusal = said.rpartition(f"{_ERROR_MARKER} ")
-        if found:
-            kind, _, why = refusal.partition(": ")
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        _, marker, failure = stderr.rpartition(f"{_ERROR_MARKER} ")
+        if marker:
+            kind, _, why = failure.partition(": ")
             error = self._bridge.build_error(kind, why, self._host)
             return error if isinstance(error, Unreachable) else Unreachable(error.message, error.hint)
-        why = said.splitlines()[-1] if said else "the connection ended"
+        why = stderr.splitlines()[-1] if stderr else "the connection ended"
         return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
 
     def close(self) -> None:
-        pass  # the next command is glad of the process
+        pass  # The process stays for the next command.
 
 
 class BridgeSession:
-    """A command that runs there."""
+    """A command that runs on the machine."""
 
     def __init__(self, link: _socket.socket) -> None:
         self._link = link
 
     def wait(self) -> int:
-        """Its exit code; 255 when the connection ended first."""
+        """Return the exit code, or 255 when the connection ended first."""
         self._link.settimeout(None)
         try:
-            said = [json.loads(line) for line in _iter_lines(self._link, b"{")]
-            return int(said[-1].get("code", _LOST_CODE))
+            messages = [json.loads(line) for line in _iter_lines(self._link, b"{")]
+            return int(messages[-1].get("code", _LOST_CODE))
         except (OSError, ValueError, IndexError):
             return _LOST_CODE
         finally:
             self._link.close()
 
     def kill(self) -> None:
-        """Cut it off."""
+        """Close the connection, which ends the command."""
         self._link.close()
 
 
-def _iter_lines(link: _socket.socket, held: bytes = b"") -> Iterator[bytes]:
-    """What comes, line by line, until it closes."""
+def _iter_lines(link: _socket.socket, buffer: bytes = b"") -> Iterator[bytes]:
+    """Yield lines until the connection closes."""
     while data := link.recv(65536):
-        held += data
-        *lines, held = held.split(b"\n")
+        buffer += data
+        *lines, buffer = buffer.split(b"\n")
         yield from lines
 
 
 def _get_mtime(path: str) -> int:
-    """When a file was last written: a process with another program in it is not ours."""
+    """Return the modification time of a file. A process with older code has another socket."""
     return os.stat(path).st_mtime_ns
 
 
 class StoppedWire:
-    """In place of the way to a machine that is not there."""
+    """The transport to a machine that is stopped. Every use raises HostStopped."""
 
     def __init__(self, provider: str, host: str) -> None:
         self._place = (provider, host)
@@ -286,7 +298,7 @@ class StoppedWire:
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         raise HostStopped(*self._place)
 
-    def make_lost_error(self, said: str) -> Unreachable:
+    def make_lost_error(self, stderr: str) -> Unreachable:
         return HostStopped(*self._place)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What an engine's module brings, and the errors that travel from it to whoever asked."""
+"""The protocol that an engine's module implements, and the errors that it sends to the client."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-FIRST_BYTE_TIMEOUT = 10.0  # seconds that the first word of a connection may take
-# Of HTTP/2: that it is spoken, and a frame with no settings of ours.
+FIRST_BYTE_TIMEOUT = 10.0  # the first byte of an answer must come within this time
+# The start of an HTTP/2 connection: the preface and an empty settings frame.
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-# busy: not now, for it is asked too much of; gone: the machine surely is no more; stopped: it can be started again;
-# unreachable: the engine does not answer; auth: it does not know us; missing: the library is not there;
-# ended: the machine cannot do it any more.
+# busy: no capacity now; gone: the machine does not exist any more; stopped: it can be started again;
+# unreachable: the engine does not answer; auth: it rejects the credentials; missing: the library is not installed;
+# ended: the machine has ended and takes no more commands.
 ERROR_KINDS = (
     "busy",
     "gone",
@@ -30,7 +30,7 @@ ERROR_KINDS = (
 
 
 class EngineError(Exception):
-    """What an engine cannot do, and of which kind that is."""
+    """An error of an engine, with one of ERROR_KINDS."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,10 @@ class EngineError(Exception):
 
 
 class UndoableResult:
-    """The answer of a verb that made what cannot be found again: undone unless the caller has noted the answer."""
+    """The answer of a verb that created something which cannot be found again.
+
+    The server calls `undo` unless the client confirms that it has saved the answer.
+    """
 
     def __init__(self, answer: dict[str, Any], undo: Callable[[], Awaitable[object]]) -> None:
         self.answer = answer
@@ -47,54 +50,54 @@ class UndoableResult:
 
 
 class EngineCommand(Protocol):
-    """A command that runs on a machine. Every method may raise Refused when the machine or the engine is lost."""
+    """A command that runs on a machine. Every method may raise EngineError if the machine or engine is lost."""
 
     async def write(self, data: bytes) -> None:
-        """Hand on input; returns when it may have more. Input that nobody reads any more is dropped."""
+        """Pass input to the command and return when it can take more. Input that nobody reads is dropped."""
         ...
 
     async def end_input(self) -> None:
-        """There is no more input."""
+        """Close the command's input."""
         ...
 
     def read(self, stream: int) -> AsyncIterator[bytes]:
-        """What comes on standard output (1) or error (2), as it comes and no faster than it is taken."""
+        """Yield the data of standard output (1) or error (2) as it comes, no faster than the caller takes it."""
         ...
 
     async def wait(self) -> int:
-        """Its exit code, 128+N on signal N, when it has ended."""
+        """Wait for the end and return the exit code, or 128+N if signal N ended the command."""
         ...
 
     async def resize(self, rows: int, columns: int) -> None:
-        """Its terminal has another size now."""
+        """Set the size of the command's terminal."""
         ...
 
     async def kill(self) -> None:
-        """Whoever started it is gone; end it and what it started, but not what went into the background."""
+        """End the command and its children, but not its background processes. Its client is gone."""
         ...
 
 
 class BridgeEngine(Protocol):
-    """One in a server. Besides, an `async def do_VERB(note, **words)` for each verb that can be called; it gives a dict or Made.
+    """The engine of a server. It also has an `async def do_VERB(note, **words)` for each verb.
 
-    A verb whose caller goes away is cancelled: what it has made by then is taken back by itself.
+    A verb returns a dict or an UndoableResult. If the client goes away, the verb is cancelled and must clean up.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
-        """With the settings of the provider; touches nothing yet."""
+        """Create the engine with the provider's settings, without contacting anything."""
         ...
 
     async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> EngineCommand:
-        """Start a program of sh. `host` are the words by which the wire knows it; terminal: rows, columns, TERM."""
+        """Start an sh program on a machine. `host` identifies the machine; `terminal` is rows, columns and TERM."""
         ...
 
-    # What an engine may also have is `async def whole(host, program, data) -> (out, err, code)`: the same at once, where that
-    # costs less. Who is cancelled ends what he started; 255 is for what has ended before its program did.
+    # An engine may also have `async def whole(host, program, data) -> (out, err, code)`, which runs a program to the end
+    # at a lower cost. When it is cancelled, it ends the program. Code 255 means that the program was interrupted.
 
     async def close(self) -> None:
-        """The server ends."""
+        """Release everything, because the server ends."""
         ...
 
 
 if TYPE_CHECKING:
-    Note = Callable[[str], None]  # tells the caller how it goes
+    Note = Callable[[str], None]  # reports progress to the caller

@@ -1,9 +1,10 @@
-"""The process that has an engine's library loaded: it listens on a socket, and ends when nobody has come for a while.
+"""The process that has an engine's library loaded. It listens on a socket and ends when it is unused for a while.
 
-A request is a line of JSON, `{"do": VERB, ...}`. The answer is a line, too: `{"answer": …}`, `{"code": N}` or `{"error": …}`,
-perhaps after some with a `note`. With `exec` come three file descriptors, the length of a program, and the program; a line
-with `size` may follow. Why it could not be run is said on its standard error, after the `mark` that came with the request: the
-command could write there, too. Whoever closes the connection wants no more of it. Nothing that matters is kept here.
+A request is a line of JSON, `{"do": VERB, ...}`. The answer is a line, too: `{"answer": …}`, `{"code": N}` or
+`{"error": …}`, perhaps after lines with a `note`. The request `exec` brings three file descriptors, the length of a
+program, and the program; lines with a terminal's `size` may follow. If the program cannot run, the server writes the
+reason to its standard error after the request's `mark`, which the program itself does not know. A client that closes
+the connection cancels its request. The process holds no state that must survive it.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-BACKLOG = 512  # connections that are not yet accepted
-ACCEPT_RETRY_SECONDS = 0.1  # seconds until somebody may have gone
-RESIZE_RETRY_SECONDS = 1.0  # seconds until the size of a terminal is set once more
-MAX_REQUEST_BYTES = 16 * 1024 * 1024  # bytes of a request
+BACKLOG = 512  # connections that wait to be accepted
+ACCEPT_RETRY_SECONDS = 0.1  # pause when there are too many open files
+RESIZE_RETRY_SECONDS = 1.0  # pause before setting a terminal's size again
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 
 class _ClientGone(Exception):
-    """Whoever asked does not wait for the answer."""
+    """The client has closed the connection and does not wait for an answer."""
 
 
 class ClientConnection:
-    """One client."""
+    """The connection to one client."""
 
     def __init__(self, link: socket.socket) -> None:
         link.setblocking(False)
@@ -54,15 +55,15 @@ class ClientConnection:
         self._resized = asyncio.Event()
 
     async def read_request(self) -> tuple[dict[str, Any], str]:
-        """What is asked, and the program that comes with it."""
-        head = json.loads(await self._read_line())
-        if head.get("do") != "exec":
-            return head, ""
+        """Return the request, and the program that comes with `exec`."""
+        request = json.loads(await self._read_line())
+        if request.get("do") != "exec":
+            return request, ""
         size = int(await self._read_line())
         while len(self._held) < size <= MAX_REQUEST_BYTES:
             await self._read_more()
         program, self._held = self._held[:size], self._held[size:]
-        return head, program.decode("utf-8", "surrogateescape")
+        return request, program.decode("utf-8", "surrogateescape")
 
     async def _read_line(self) -> bytes:
         while b"\n" not in self._held:
@@ -86,7 +87,7 @@ class ClientConnection:
             return
 
     async def wait_until_gone(self) -> None:
-        """Hear of new sizes of the terminal until the client goes."""
+        """Receive new sizes of the terminal until the client closes the connection."""
         try:
             while True:
                 rows, columns = json.loads(await self._read_line())["size"]
@@ -96,7 +97,7 @@ class ClientConnection:
             return
 
     async def apply_terminal_size(self, command: EngineCommand) -> None:
-        """Give a command's terminal the newest size that we heard of, also of those before it ran; again if that fails."""
+        """Set the latest size of the terminal whenever it changes, and retry if that fails."""
         while True:
             await self._resized.wait()
             self._resized.clear()
@@ -107,40 +108,40 @@ class ClientConnection:
                 self._resized.set()
 
     async def wait_until_saved(self) -> bool:
-        """Whether the client says that it has written down what it was told, or goes before."""
+        """True when the client confirms that it has saved the answer; False when it goes away before."""
         try:
             return bool(json.loads(await self._read_line()).get("kept"))
         except (_ClientGone, ValueError):
             return False
 
     async def send_answer(self, **answer: object) -> None:
-        """Answer; it does not matter when nobody hears it."""
+        """Send an answer. A client that is gone is no error."""
         try:
             await asyncio.get_running_loop().sock_sendall(self._link, json.dumps(answer).encode() + b"\n")
         except OSError:
             pass
 
     def send_progress(self, text: str) -> None:
-        """Say how it goes, unless nobody listens."""
+        """Send a progress message. A client that is gone is no error."""
         try:
             self._link.send(json.dumps({"note": text}).encode() + b"\n")
         except OSError:
             pass
 
-    def close_fd(self, at: int) -> None:
-        """The client's stream has ended on our side."""
-        fd, self.fds[at] = self.fds[at], -1
+    def close_fd(self, stream: int) -> None:
+        """Close the server's copy of one of the client's streams."""
+        fd, self.fds[stream] = self.fds[stream], -1
         if fd >= 0:
             os.close(fd)
 
     def close(self) -> None:
-        for at in range(len(self.fds)):
-            self.close_fd(at)
+        for stream in range(len(self.fds)):
+            self.close_fd(stream)
         self._link.close()
 
 
 class BridgeServer:
-    """Serves one engine at one path."""
+    """Serves one engine on one socket."""
 
     def __init__(self, path: str, engine: BridgeEngine, linger: float) -> None:
         self._path = path
@@ -150,16 +151,16 @@ class BridgeServer:
         self._last = time.monotonic()
 
     async def serve(self, listener: socket.socket) -> None:
-        """Until nobody came for `linger` seconds, or somebody else listens at the path."""
+        """Serve until no client came for `linger` seconds, or another process owns the socket's path."""
         loop = asyncio.get_running_loop()
         listener.setblocking(False)
-        mine = os.stat(self._path).st_ino
+        own_inode = os.stat(self._path).st_ino
         accepting = loop.create_task(self._accept(listener))
-        while self._is_needed(mine):
+        while self._is_needed(own_inode):
             await asyncio.sleep(min(1.0, self._linger))
-        if _get_inode(self._path) == mine:
+        if _get_inode(self._path) == own_inode:
             os.unlink(self._path)
-        # Whoever came before that is served; nobody can come any more.
+        # Clients that have connected before are still served. New ones cannot connect.
         await asyncio.sleep(0)
         accepting.cancel()
         self._accept_pending(listener)
@@ -167,10 +168,10 @@ class BridgeServer:
             await asyncio.wait(self._clients)
         await self._engine.close()
 
-    def _is_needed(self, mine: int) -> bool:
+    def _is_needed(self, own_inode: int) -> bool:
         if self._clients:
             self._last = time.monotonic()
-        return time.monotonic() - self._last < self._linger and _get_inode(self._path) == mine
+        return time.monotonic() - self._last < self._linger and _get_inode(self._path) == own_inode
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -179,7 +180,7 @@ class BridgeServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
 
     def _accept_pending(self, listener: socket.socket) -> bool:
-        """Accept who waits; whether that is all of them: no more files may be opened for the others."""
+        """Accept the waiting clients. Return False when too many open files prevent it."""
         while True:
             try:
                 link = ClientConnection(listener.accept()[0])
@@ -191,11 +192,11 @@ class BridgeServer:
 
     async def _serve_client(self, link: ClientConnection) -> None:
         try:
-            head, program = await link.read_request()
-            if head["do"] == "exec":
-                await self._run_exec(link, head, program)
+            request, program = await link.read_request()
+            if request["do"] == "exec":
+                await self._run_exec(link, request, program)
             else:
-                await self._run_call(link, head)
+                await self._run_call(link, request)
         except _ClientGone:
             pass
         except EngineError as error:
@@ -207,11 +208,12 @@ class BridgeServer:
             self._last = time.monotonic()
             link.close()
 
-    async def _run_call(self, link: ClientConnection, head: dict[str, Any]) -> None:
-        verb = getattr(self._engine, "do_" + str(head.pop("do")), None)
+    async def _run_call(self, link: ClientConnection, request: dict[str, Any]) -> None:
+        """Run a verb of the engine. Cancel it when the client goes away."""
+        verb = getattr(self._engine, "do_" + str(request.pop("do")), None)
         if verb is None:
             raise EngineError("usage", "there is no such verb")
-        task = asyncio.ensure_future(verb(link.send_progress, **head))
+        task = asyncio.ensure_future(verb(link.send_progress, **request))
         if not await _wait_for_first(task, link.wait_until_gone()):
             task.cancel()
             await asyncio.wait([task])
@@ -224,21 +226,22 @@ class BridgeServer:
         if not await link.wait_until_saved():
             await answer.undo()
 
-    async def _run_exec(self, link: ClientConnection, head: dict[str, Any], program: str) -> None:
+    async def _run_exec(self, link: ClientConnection, request: dict[str, Any], program: str) -> None:
+        """Run a command with the client's streams. End it when the client goes away."""
         await link.send_answer(taken=True)
         if len(link.fds) < 3:
             raise EngineError("busy", "too many commands run at once: see ulimit -n")
         gone = asyncio.ensure_future(link.wait_until_gone())
-        fitting: asyncio.Future[None] | None = None
+        resizing: asyncio.Future[None] | None = None
         try:
-            if streams.is_dev_null(link.fds[0]):  # spares many engines a call
+            if streams.is_dev_null(link.fds[0]):  # This saves many engines a call.
                 program = "exec </dev/null\n" + program
-            if head.get("whole") and hasattr(self._engine, "whole"):
-                await self._run_buffered(link, gone, head["host"], program)
+            if request.get("whole") and hasattr(self._engine, "whole"):
+                await self._run_buffered(link, gone, request["host"], program)
                 return
-            # Not cut short: then nobody would know whether it runs.
-            command = await self._engine.exec(head["host"], program, head.get("terminal"))
-            fitting = asyncio.ensure_future(link.apply_terminal_size(command))
+            # The start is not cancelled, because then nobody would know whether the command runs.
+            command = await self._engine.exec(request["host"], program, request.get("terminal"))
+            resizing = asyncio.ensure_future(link.apply_terminal_size(command))
             running = asyncio.ensure_future(_stream_command(command, link))
             if not await _wait_for_first(running, gone):
                 running.cancel()
@@ -247,18 +250,18 @@ class BridgeServer:
                 raise _ClientGone
             await link.send_answer(code=running.result())
         except EngineError as error:
-            if not head.get("terminal"):
-                _write_text(link.fds[2], f"{head['mark']} {error.kind}: {error.message}\n")
+            if not request.get("terminal"):
+                _write_text(link.fds[2], f"{request['mark']} {error.kind}: {error.message}\n")
             raise
         finally:
             gone.cancel()
-            if fitting is not None:
-                fitting.cancel()
+            if resizing is not None:
+                resizing.cancel()
 
     async def _run_buffered(
         self, link: ClientConnection, gone: Awaitable[None], host: dict[str, Any], program: str
     ) -> None:
-        """All at once: what goes in, and when it has ended, what came out."""
+        """Read all input, run the program to its end, and then write all output."""
         data = await streams.read_all(link.fds[0])
         running = asyncio.ensure_future(self._engine.whole(host, program, data))  # type: ignore[attr-defined]
         if not await _wait_for_first(running, gone):
@@ -267,35 +270,35 @@ class BridgeServer:
             raise _ClientGone
         out, err, code = running.result()
         await asyncio.gather(streams.write_all(out, link.fds[1]), streams.write_all(err, link.fds[2]))
-        for at in (1, 2):
-            link.close_fd(at)
+        for stream in (1, 2):
+            link.close_fd(stream)
         await link.send_answer(code=code)
 
 
 async def _wait_for_first(task: asyncio.Future[T], gone: Awaitable[None]) -> bool:
-    """Wait for the first of the two to end; whether it is the task."""
-    watch = asyncio.ensure_future(gone)
-    both: list[asyncio.Future[Any]] = [task, watch]
+    """Wait until the task ends or the client is gone. True when the task has ended."""
+    watcher = asyncio.ensure_future(gone)
+    both: list[asyncio.Future[Any]] = [task, watcher]
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         return False
-    watch.cancel()
-    await asyncio.gather(watch, return_exceptions=True)  # it listens no more
+    watcher.cancel()
+    await asyncio.gather(watcher, return_exceptions=True)  # wait until it has stopped reading
     return True
 
 
 async def _stream_command(command: EngineCommand, link: ClientConnection) -> int:
-    """Streams both ways until the command has ended; its exit code, or 141 when nobody reads what it writes."""
+    """Copy streams in both directions until the command ends. Return its exit code, or 141 without a reader."""
 
-    async def hand_out(at: int) -> None:
+    async def copy_output(stream: int) -> None:
         try:
-            await streams.copy_to_fd(command.read(at), link.fds[at])
+            await streams.copy_to_fd(command.read(stream), link.fds[stream])
         finally:
-            link.close_fd(at)
+            link.close_fd(stream)
 
-    nothing = streams.is_dev_null(link.fds[0])
-    feeding = asyncio.ensure_future(asyncio.sleep(0) if nothing else streams.copy_to_command(link.fds[0], command))
-    draining = [asyncio.ensure_future(hand_out(at)) for at in (1, 2)]
+    has_no_input = streams.is_dev_null(link.fds[0])
+    feeding = asyncio.ensure_future(asyncio.sleep(0) if has_no_input else streams.copy_to_command(link.fds[0], command))
+    draining = [asyncio.ensure_future(copy_output(stream)) for stream in (1, 2)]
     try:
         await asyncio.gather(*draining)
         return await command.wait()
@@ -323,7 +326,7 @@ def _get_inode(path: str) -> int:
 
 
 class _MissingEngine:
-    """In the place of an engine that cannot be loaded: says so to everyone."""
+    """Replaces an engine that cannot be loaded. Every call raises the reason."""
 
     def __init__(self, error: EngineError) -> None:
         self._error = error
@@ -339,7 +342,7 @@ class _MissingEngine:
 
 
 def load_engine(name: str) -> type[BridgeEngine]:
-    """The class that `ENGINE` names in a module by its dotted name, or of a file by its path."""
+    """Return the class `ENGINE` of a module, given its dotted name or the path of its file."""
     try:
         if not name.endswith(".py"):
             return importlib.import_module(name).ENGINE  # type: ignore[no-any-return]
@@ -353,21 +356,21 @@ def load_engine(name: str) -> type[BridgeEngine]:
 
 
 def main(path: str, name: str) -> None:
-    """Listen at `path` for the engine `name`; its settings and ours come as JSON."""
-    words = json.load(sys.stdin)
-    file_descriptors.raise_open_file_limit()  # four for each command
-    # The mark of a place that is taken: whoever connects from now on waits until we answer.
-    fresh = f"{path}.{os.getpid()}"
+    """Serve the engine `name` on the socket `path`. Settings come as JSON on standard input."""
+    settings = json.load(sys.stdin)
+    file_descriptors.raise_open_file_limit()  # each command needs four descriptors
+    # From the rename on, clients can connect and wait for the server to accept them.
+    temporary_path = f"{path}.{os.getpid()}"
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(fresh)
+    listener.bind(temporary_path)
     listener.listen(BACKLOG)
-    os.rename(fresh, path)
+    os.rename(temporary_path, path)
     os.write(1, b"ready\n")
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    linger = float(words["linger"])
+    null_fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_fd, 1)
+    linger = float(settings["linger"])
     try:
-        engine = load_engine(name)(words["options"])
+        engine = load_engine(name)(settings["options"])
     except EngineError as error:
         engine, linger = cast("BridgeEngine", _MissingEngine(error)), 1.0
     asyncio.run(BridgeServer(path, engine, linger).serve(listener))

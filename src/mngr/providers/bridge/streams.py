@@ -1,6 +1,7 @@
-"""Between a command and the file descriptors of whoever started it: bytes both ways, no faster than they are taken.
+"""Copies data between a command and the client's file descriptors, no faster than the reader takes it.
 
-They are shared with their owner, so they are never set not to wait: we read and write when they are ready, in portions.
+The client shares its descriptors with the server, so they stay in blocking mode.
+The server therefore reads and writes only when they are ready, and in small portions.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
     from mngr.providers.bridge.protocol import EngineCommand
 
 CHUNK_SIZE = 65536
-_SAFE_WRITE_SIZE = 4096  # what a pipe that is ready for writing takes without waiting
+_SAFE_WRITE_SIZE = 4096  # a pipe that is ready takes this much without blocking
 
 
 async def copy_to_command(fd: int, command: EngineCommand) -> None:
-    """Everything that comes from `fd` to the command."""
-    whole = _is_always_ready(fd)
+    """Copy everything from `fd` to the command, and then close its input."""
+    is_always_ready = _is_always_ready(fd)
     while True:
-        if not whole:
+        if not is_always_ready:
             await wait_readable(fd)
         try:
             data = os.read(fd, CHUNK_SIZE)
-        except OSError:  # a terminal that was closed
+        except OSError:  # The terminal was closed.
             data = b""
         if not data:
             break
@@ -37,32 +38,32 @@ async def copy_to_command(fd: int, command: EngineCommand) -> None:
 
 
 async def copy_to_fd(source: AsyncIterator[bytes], fd: int) -> None:
-    """Everything that comes from the command to `fd`; when nobody reads there any more, BrokenPipeError."""
-    whole = _is_always_ready(fd)
+    """Copy everything from the command to `fd`. Raise BrokenPipeError when `fd` has no reader any more."""
+    is_always_ready = _is_always_ready(fd)
     async for data in source:
-        left = memoryview(data)
-        while left:
-            if not whole:
+        remaining = memoryview(data)
+        while remaining:
+            if not is_always_ready:
                 await wait_writable(fd)
-            left = left[os.write(fd, left if whole else left[:_SAFE_WRITE_SIZE]) :]
+            remaining = remaining[os.write(fd, remaining if is_always_ready else remaining[:_SAFE_WRITE_SIZE]) :]
 
 
 async def read_all(fd: int) -> bytes:
-    """All that comes from `fd`."""
-    found = b""
+    """Return everything that comes from `fd`."""
+    content = b""
     if not is_dev_null(fd):
-        whole = _is_always_ready(fd)
+        is_always_ready = _is_always_ready(fd)
         while True:
-            if not whole:
+            if not is_always_ready:
                 await wait_readable(fd)
             if not (data := os.read(fd, 1 << 20)):
                 break
-            found += data
-    return found
+            content += data
+    return content
 
 
 async def write_all(data: bytes, fd: int) -> None:
-    """All of it to `fd`, unless nobody reads there any more."""
+    """Write all data to `fd`, and stop silently if it has no reader any more."""
 
     async def once() -> AsyncIterator[bytes]:
         yield data
@@ -74,17 +75,17 @@ async def write_all(data: bytes, fd: int) -> None:
 
 
 async def wait_readable(fd: int) -> None:
-    """Wait until something comes."""
+    """Wait until `fd` is readable."""
     await _wait_ready(fd, select.POLLIN)
 
 
 async def wait_writable(fd: int) -> None:
-    """Wait until there is room for some."""
+    """Wait until `fd` is writable."""
     await _wait_ready(fd, select.POLLOUT)
 
 
 async def _wait_ready(fd: int, event: int) -> None:
-    """Wait until a descriptor can be read or written."""
+    """Wait until `fd` is ready for the event."""
     poll = select.poll()
     poll.register(fd, event)
     if poll.poll(0):
@@ -107,12 +108,12 @@ def _set_done(done: asyncio.Future[None]) -> None:
 
 
 def is_dev_null(fd: int) -> bool:
-    """Whether it is /dev/null."""
-    found = os.fstat(fd)
-    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
+    """True when `fd` is /dev/null."""
+    status = os.fstat(fd)
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _is_always_ready(fd: int) -> bool:
-    """Whether it is always ready, and nothing can tell: a file, or /dev/null."""
+    """True for a file or a device such as /dev/null, which is always ready and cannot be polled."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not os.isatty(fd))

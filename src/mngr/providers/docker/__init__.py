@@ -1,4 +1,4 @@
-"""Provider `docker`: containers by the `docker` or `podman` program.
+"""Provider `docker`: containers that the `docker` or `podman` program runs.
 
 Start with `provider.py`.
 """

@@ -1,4 +1,4 @@
-"""The `docker` or `podman` program: how it is called, and what its complaints mean."""
+"""Runs the `docker` or `podman` program and interprets its error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mngr.base.shell import ProcessResult
 
-CALL_TIMEOUT = 30.0  # seconds for what an engine does at once
+CALL_TIMEOUT = 30.0  # for calls that the engine answers at once
 _UNREACHABLE_MESSAGES = (
     "cannot connect to ",
     "error during connect",
@@ -28,7 +28,7 @@ _GONE_MESSAGES = ("no such container", "no container with name or id")
 _NO_IMAGE_MESSAGES = ("no such image", "image not known")
 
 
-# End whoever has this variable.
+# Ends all processes that have this environment variable.
 _KILL_SCRIPT = """
 for one in /proc/[0-9]*; do
     if tr '\\0' '\\n' 2>/dev/null <"$one/environ" | grep -qxF -e "$1"; then kill -HUP "${one#/proc/}"; fi
@@ -37,39 +37,39 @@ done
 
 
 class DockerCli:
-    """One engine, called by its own command-line program; every call has a time limit."""
+    """One engine, used through its command-line program. Every call has a time limit."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = list(words)
 
     def run(self, *words: str, stdin: bytes = b"", timeout: float = CALL_TIMEOUT) -> ProcessResult:
-        """Run the program; raises Unreachable when the engine is not there."""
+        """Run the program and return its result. Raise Unreachable if the engine does not answer."""
         try:
             result = shell.run([*self.words, *words], stdin=stdin, timeout=timeout)
         except TimedOut:
             raise Unreachable(
                 f"{self.words[0]} did not answer within {timeout:g}s", f"try: {shell.join(self.words)} info"
             ) from None
-        if result.code and (away := self.find_unreachable_error(result.err.decode("utf-8", "replace"))):
-            raise away
+        if result.code and (unreachable := self.find_unreachable_error(result.err.decode("utf-8", "replace"))):
+            raise unreachable
         return result
 
-    def run_checked(self, what: str, *words: str, stdin: bytes = b"", timeout: float = CALL_TIMEOUT) -> str:
-        """What it prints; MngrError says what could not be done, and why."""
+    def run_checked(self, problem: str, *words: str, stdin: bytes = b"", timeout: float = CALL_TIMEOUT) -> str:
+        """Run the program and return its output. Raise MngrError with `problem` and the reason if it fails."""
         result = self.run(*words, stdin=stdin, timeout=timeout)
         if result.code:
-            raise MngrError(f"{what}: {parse_error(result.err)}", get_hint(parse_error(result.err)))
+            raise MngrError(f"{problem}: {parse_error(result.err)}", get_hint(parse_error(result.err)))
         return result.text
 
-    def find_unreachable_error(self, said: str) -> Unreachable | None:
-        """The error for an engine that is not there; None when it is."""
-        lower = said.lower()
+    def find_unreachable_error(self, stderr: str) -> Unreachable | None:
+        """Return the error if standard error says that the engine does not answer, otherwise None."""
+        lower = stderr.lower()
         if "response from daemon" in lower:
             return None
         if "permission denied while trying to connect" in lower:
             return Unreachable(f"{self.words[0]} may not be used by you", "join the group docker, or use podman")
         line = next(
-            (line for line in said.splitlines() if any(word in line.lower() for word in _UNREACHABLE_MESSAGES)),
+            (line for line in stderr.splitlines() if any(word in line.lower() for word in _UNREACHABLE_MESSAGES)),
             None,
         )
         if line is None:
@@ -80,7 +80,7 @@ class DockerCli:
 
 
 class DockerWire:
-    """One container: a command is an `exec` as its user."""
+    """The transport to one container. A command runs by `exec` as the container's user."""
 
     def __init__(self, engine: DockerCli, provider: str, host: str, container: str, user: str, home: str) -> None:
         self._engine = engine
@@ -91,29 +91,32 @@ class DockerWire:
         self._as = ["-u", user, *variables]
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        clean = [] if only is None else ["env", "-i", *only]
-        words = [*clean, "sh", "-c", scripts.escape_non_ascii(program)]
+        env_command = [] if only is None else ["env", "-i", *only]
+        words = [*env_command, "sh", "-c", scripts.escape_non_ascii(program)]
         return self._build_attach(words) if terminal else self._build_exec(["-i"], words)
 
-    def _build_exec(self, shape: list[str], words: list[str]) -> list[str]:
-        return [*self._engine.words, "exec", *shape, *self._as, self._container, *words]
+    def _build_exec(self, exec_options: list[str], words: list[str]) -> list[str]:
+        return [*self._engine.words, "exec", *exec_options, *self._as, self._container, *words]
 
     def _build_attach(self, words: list[str]) -> list[str]:
-        """With a terminal. When that goes, engines leave running what had it, so it is ended by what only it has."""
+        """Return a command with a terminal that also ends its processes when the terminal closes.
+
+        Engines let these processes run on, so they are found by a variable that only they have.
+        """
         mark = f"MNGR_TERMINAL={os.urandom(8).hex()}"
-        # Keys that detach would be held back from the agent, and there is no way to have none.
-        shape = ["-i", "-t", "--detach-keys", "ctrl-\\,ctrl-@,ctrl-\\,ctrl-@", "-e", mark]
-        shape += ["-e", f"TERM={os.environ.get('TERM', 'xterm')}"]
-        end = self._build_exec([], ["sh", "-c", _KILL_SCRIPT, "end", mark])
-        line = f"trap : HUP TERM; {shell.join(self._build_exec(shape, words))}; code=$?"
+        # Docker always reserves keys for detaching, so choose a sequence that nobody types.
+        exec_options = ["-i", "-t", "--detach-keys", "ctrl-\\,ctrl-@,ctrl-\\,ctrl-@", "-e", mark]
+        exec_options += ["-e", f"TERM={os.environ.get('TERM', 'xterm')}"]
+        kill_argv = self._build_exec([], ["sh", "-c", _KILL_SCRIPT, "end", mark])
+        script = f"trap : HUP TERM; {shell.join(self._build_exec(exec_options, words))}; code=$?"
         return [
             "sh",
             "-c",
-            f"{line}; [ $code -eq 0 ] || {shell.join(end)} >/dev/null 2>&1 </dev/null; exit $code",
+            f"{script}; [ $code -eq 0 ] || {shell.join(kill_argv)} >/dev/null 2>&1 </dev/null; exit $code",
         ]
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        lower = said.lower()
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        lower = stderr.lower()
         if any(word in lower for word in _GONE_MESSAGES):
             return Unreachable(
                 f"the container {self._host} is gone",
@@ -121,9 +124,9 @@ class DockerWire:
             )
         if any(word in lower for word in _STOPPED_MESSAGES):
             return HostStopped(self._provider, self._host)
-        if away := self._engine.find_unreachable_error(said):
-            return away
-        why = parse_error(said.encode()) if said else "the connection ended"
+        if unreachable := self._engine.find_unreachable_error(stderr):
+            return unreachable
+        why = parse_error(stderr.encode()) if stderr else "the connection ended"
         return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
 
     def close(self) -> None:
@@ -131,7 +134,7 @@ class DockerWire:
 
 
 def choose_cli(options: dict[str, Any]) -> DockerCli:
-    """The engine that the settings of a provider name."""
+    """Return the engine that the provider's settings name."""
     program = str(options.get("program") or "docker")
     words = [program]
     is_podman = program.rpartition("/")[2].startswith("podman")
@@ -143,41 +146,41 @@ def choose_cli(options: dict[str, Any]) -> DockerCli:
 
 
 def is_container_gone(result: ProcessResult) -> bool:
-    """Whether it failed because there is no such container."""
+    """True when the call failed because there is no such container."""
     return _has_message(result, _GONE_MESSAGES)
 
 
 def is_container_stopped(result: ProcessResult) -> bool:
-    """Whether it failed because the container does not run."""
+    """True when the call failed because the container does not run."""
     return _has_message(result, _STOPPED_MESSAGES)
 
 
 def is_image_missing(result: ProcessResult) -> bool:
-    """Whether it failed because the image is not here."""
+    """True when the call failed because the engine does not have the image."""
     return _has_message(result, _NO_IMAGE_MESSAGES)
 
 
-def _has_message(result: ProcessResult, words: tuple[str, ...]) -> bool:
-    said = result.err.decode("utf-8", "replace").lower()
-    return result.code != 0 and any(word in said for word in words)
+def _has_message(result: ProcessResult, messages: tuple[str, ...]) -> bool:
+    stderr = result.err.decode("utf-8", "replace").lower()
+    return result.code != 0 and any(message in stderr for message in messages)
 
 
 def parse_error(err: bytes) -> str:
-    """What an engine says is wrong, without its preface."""
+    """Return the engine's error message without its prefix."""
     lines = [line.strip() for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Run '", "See '", "WARNING:", "time="))]
-    said = lines[-1] if lines else "it does not say why"
-    for preface in ("docker: ", "Error response from daemon: ", "Error: "):
-        said = said.removeprefix(preface)
-    return said
+    message = lines[-1] if lines else "it does not say why"
+    for prefix in ("docker: ", "Error response from daemon: ", "Error: "):
+        message = message.removeprefix(prefix)
+    return message
 
 
-def get_hint(said: str) -> str:
-    """The next step after a complaint."""
-    if "docker-init" in said or "catatonit" in said:
+def get_hint(message: str) -> str:
+    """Return the hint for an error message."""
+    if "docker-init" in message or "catatonit" in message:
         return "the engine needs its init program: apt-get install tini (docker) or catatonit (podman)"
-    if "network" in said.lower():
+    if "network" in message.lower():
         return "see the networks there are: docker network ls; choose with the setting `network`"
-    if "no space left" in said.lower():
+    if "no space left" in message.lower():
         return "make room, for example: docker system df"
     return "check the settings of the provider: mngr config list"

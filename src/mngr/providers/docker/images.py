@@ -1,4 +1,4 @@
-"""The image of a container: named, or built once from a Dockerfile and found again by its contents."""
+"""Chooses or builds the image of a container. The tag of a built image is a hash of its contents."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
     from mngr.providers.docker.docker_cli import DockerCli
 
-MAX_BUILD_SECONDS = 3600.0  # seconds that a pull or a build may take
-# What an agent needs when nobody says what image it shall have.
+MAX_BUILD_SECONDS = 3600.0  # the time limit of a pull or a build
+# The image for agents when the user chooses none.
 DEFAULT_DOCKERFILE = b"""\
 FROM debian:stable-slim
 RUN apt-get update \\
@@ -31,22 +31,25 @@ _FROM_CONTEXT = re.compile(rb"^\s*(?:COPY|ADD|RUN\s+--mount=)(?!.*--?from=)", re
 
 
 class Image(Struct):
-    """What a container is made from; `dockerfile` is None for one that is only named."""
+    """The image of a container. `dockerfile` is None for an image that is pulled by its name."""
 
     name: str
     dockerfile: bytes | None = None
-    path: str | None = None  # of the Dockerfile, when what stands beside it is used too
+    path: str | None = None  # of the Dockerfile, if it uses files of its directory
     args: dict[str, str] = {}
-    origin: str = ""  # where it comes from, for people
+    origin: str = ""  # a description for people
 
 
 def choose_image(options: dict[str, Any], base: str, home: Home) -> tuple[Image, str | None]:
-    """The image that the options ask for, and the tar file of a snapshot. A relative path starts at `base`; nothing is built."""
+    """Return the image that the options ask for, and the tar file of a snapshot or None. Nothing is built.
+
+    `base` is the directory for relative paths.
+    """
     if len([key for key in ("image", "dockerfile", "snapshot") if options.get(key)]) > 1:
         raise UsageError("a host has an image, a dockerfile or a snapshot", "leave out all but one")
     if options.get("snapshot"):
-        name, kept = snapshots.load_snapshot(home, str(options["snapshot"]))
-        return Image(name=name, origin=f"the snapshot {options['snapshot']}"), kept
+        name, snapshot_tar = snapshots.load_snapshot(home, str(options["snapshot"]))
+        return Image(name=name, origin=f"the snapshot {options['snapshot']}"), snapshot_tar
     return _image_from_options(options, base), None
 
 
@@ -87,7 +90,7 @@ def ensure_image(engine: DockerCli, image: Image, note: Callable[[str], None]) -
         words = ["build", "-q", "-t", image.name]
         for key, value in image.args.items():
             words += ["--build-arg", f"{key}={value}"]
-        # Without files of its own there is nothing to send along.
+        # A Dockerfile that uses no files of its directory is sent on standard input.
         words += ["-f", image.path, os.path.dirname(image.path)] if image.path else ["-"]
         stdin = b"" if image.path else image.dockerfile
     result = engine.run(*words, stdin=stdin, timeout=MAX_BUILD_SECONDS)
@@ -106,26 +109,26 @@ def ensure_image(engine: DockerCli, image: Image, note: Callable[[str], None]) -
 
 
 def _build_tag(text: bytes, args: dict[str, str], files: list[tuple[str, bytes]]) -> str:
-    """A name that is the same for the same contents only."""
+    """Return a tag that is a hash of the Dockerfile, its arguments and its files."""
     import hashlib
 
-    whole = hashlib.sha256(repr((text, args)).encode())
+    digest = hashlib.sha256(repr((text, args)).encode())
     for name, content in files:
-        whole.update(repr((name, hashlib.sha256(content).digest())).encode("utf-8", "surrogateescape"))
-    return f"mngr-build:{whole.hexdigest()[:16]}"
+        digest.update(repr((name, hashlib.sha256(content).digest())).encode("utf-8", "surrogateescape"))
+    return f"mngr-build:{digest.hexdigest()[:16]}"
 
 
 def _list_context_files(directory: str) -> list[tuple[str, bytes]]:
-    """What stands beside a Dockerfile: name with mode, and contents; in a repository without what git ignores."""
+    """Return (name with mode, contents) of the files beside a Dockerfile, without the files that git ignores."""
     argv = ["git", "-C", directory, "ls-files", "-co", "--exclude-standard", "-z"]
     listed = shell.run(argv, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"})
     if listed.code == 0:
         names = sorted(set(listed.out.decode("utf-8", "surrogateescape").split("\0")) - {""})
     else:
         names = sorted(
-            os.path.relpath(os.path.join(top, name), directory)
-            for top, _, found in os.walk(directory)
-            for name in found
+            os.path.relpath(os.path.join(folder, name), directory)
+            for folder, _, file_names in os.walk(directory)
+            for name in file_names
         )
     rows = []
     for name in names:

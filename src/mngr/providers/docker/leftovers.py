@@ -1,4 +1,4 @@
-"""What is left in an engine by commands that were interrupted."""
+"""Finds what interrupted commands left behind in an engine."""
 
 from __future__ import annotations
 
@@ -19,29 +19,35 @@ if TYPE_CHECKING:
 
 
 def list_leftovers(home: Home, provider: str, engine: DockerCli, key: str, undo: Undo) -> list[Leftover]:
-    """Hosts whose making or taking away was interrupted; of containers and volumes that are not known, only the names."""
-    found = []
+    """Return hosts whose create or destroy was interrupted, and unknown containers and volumes of this home."""
+    leftovers = []
     known: dict[str, Any] = {}
-    for phase, what in (("json", ""), ("making", "interrupted create"), ("ending", "interrupted destroy")):
+    for phase, description in (("json", ""), ("making", "interrupted create"), ("ending", "interrupted destroy")):
         for host in registry.list_hosts(home, provider, phase):
             facts = registry.find_facts(home, provider, host, phase) or {}
             known[host] = facts.get("volume")
-            if what and not store.is_owner_alive(facts.get("owner")):
-                act = build_cleanup(home, provider, host, phase, facts, undo)
+            if description and not store.is_owner_alive(facts.get("owner")):
+                cleanup = build_cleanup(home, provider, host, phase, facts, undo)
                 name = f"@{host}.{provider}"
-                found.append(Leftover(description=what, name=name, remove=act, is_incomplete=phase == "making"))
-    mine = ["--filter", f"label=mngr.home={key}", "--format"]
-    containers = engine.run_checked("containers could not be listed", "ps", "-a", *mine, "{{.Names}}").split()
-    volumes = engine.run_checked("volumes could not be listed", "volume", "ls", *mine, "{{.Name}}").split()
-    found += [
+                leftovers.append(
+                    Leftover(description=description, name=name, remove=cleanup, is_incomplete=phase == "making")
+                )
+    filters = ["--filter", f"label=mngr.home={key}", "--format"]
+    containers = engine.run_checked("containers could not be listed", "ps", "-a", *filters, "{{.Names}}").split()
+    volumes = engine.run_checked("volumes could not be listed", "volume", "ls", *filters, "{{.Name}}").split()
+    leftovers += [
         _describe_unknown(engine, "container", name, "rm", "-f", "-v") for name in containers if name not in known
     ]
-    found += [_describe_unknown(engine, "volume", n, "volume", "rm") for n in volumes if n not in known.values()]
-    return found
+    leftovers += [
+        _describe_unknown(engine, "volume", name, "volume", "rm") for name in volumes if name not in known.values()
+    ]
+    return leftovers
 
 
-def _describe_unknown(engine: DockerCli, what: str, name: str, *words: str) -> Leftover:
-    """Its label is this home's, but what is in it nobody can tell."""
+def _describe_unknown(engine: DockerCli, resource_kind: str, name: str, *words: str) -> Leftover:
+    """Return a leftover without a `remove` function, because mngr does not know what it contains."""
     removal = shell.join([*engine.words, *words, name])
-    note = f"the {what} {name} was made from this home, which does not know it; if you do not need it: {removal}"
-    return Leftover(description=f"unknown {what}", name=name, note=note)
+    note = (
+        f"the {resource_kind} {name} was made from this home, which does not know it; if you do not need it: {removal}"
+    )
+    return Leftover(description=f"unknown {resource_kind}", name=name, note=note)

@@ -1,4 +1,4 @@
-"""Containers, by the `docker` or `podman` program. One is one host, with a volume of its own for its user's home."""
+"""Containers as hosts, run by `docker` or `podman`. Each has its own volume for the home of its user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host, Leftover
     from mngr.providers.docker.images import Image
 
-# What -b can say of a host, and a setting of all; the engine itself is the provider's.
+# Options of -b for one host, which are also settings for all hosts. ENGINE_OPTIONS are settings only.
 OPTIONS = (
     "image",
     "dockerfile",
@@ -43,15 +43,15 @@ _IMAGE_OPTIONS = ("image", "dockerfile", "snapshot")
 ENGINE_OPTIONS = ("kind", "program", "context", "host", "cost_per_hour")
 USERS = {"agent": ("1000:1000", "/home/agent"), "root": ("0:0", "/root")}
 MAX_PIDS = "4096"
-START_TIMEOUT = 120.0  # seconds that an engine may take to start a container
+START_TIMEOUT = 120.0  # for starting a container
 HALT_FILE = "/tmp/.mngr-halt"
 _IMAGE_HINT = "use an image that has sh, git, tmux and tar, for example by a Dockerfile that adds them"
-# The container's first process: ends when asked to, or when the watcher leaves word that all is idle.
+# The container's first process. It ends on SIGTERM, or when the watcher creates HALT_FILE because all is idle.
 _IDLE_SCRIPT = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 & wait $!; done'
 
 
 class DockerProvider:
-    """Makes a container for each host. What it knows of them is in the registry; their labels say whose they are."""
+    """Creates a container for each host. The registry holds its facts, and its labels name its owner."""
 
     can_create_hosts = True
     can_snapshot_hosts = True
@@ -63,7 +63,7 @@ class DockerProvider:
         "memory",
         "cpus",
         "pids",
-    )  # nothing of these opens a way out
+    )  # options that give an agent no additional access
 
     def __init__(
         self, name: str, home: Home, options: dict[str, Any], note: Callable[[str], None] = lambda text: None
@@ -91,9 +91,9 @@ class DockerProvider:
                 reject_options(host, options)
                 self.start(host)
             elif not self._use_existing(host, options):
-                before = registry.find_facts(self._home, self.name, host, "gone") or {}
+                old_facts = registry.find_facts(self._home, self.name, host, "gone") or {}
                 self._create_container(
-                    host, options or get_original_options(self._home, before), auto=before.get("auto") is True
+                    host, options or get_original_options(self._home, old_facts), auto=old_facts.get("auto") is True
                 )
         return self.open(host)
 
@@ -121,17 +121,17 @@ class DockerProvider:
             else:
                 registry.forget_host(self._home, self.name, host)
 
-    def save_snapshot(self, host: str, place: str) -> dict[str, Any]:
+    def save_snapshot(self, host: str, directory: str) -> dict[str, Any]:
         facts = self._get_facts(host)
-        tag = self._build_tag(place)
-        return snapshots.take_snapshot(DockerCli(facts["engine"]), facts["container"], self.open(host), place, tag)
+        tag = self._build_tag(directory)
+        return snapshots.take_snapshot(DockerCli(facts["engine"]), facts["container"], self.open(host), directory, tag)
 
-    def find_partial_snapshot(self, host: str, place: str) -> dict[str, Any]:
-        return {"image": self._build_tag(place), "engine": self._get_facts(host)["engine"]}
+    def find_partial_snapshot(self, host: str, directory: str) -> dict[str, Any]:
+        return {"image": self._build_tag(directory), "engine": self._get_facts(host)["engine"]}
 
-    def _build_tag(self, place: str) -> str:
-        """The name of an image, by that of the snapshot."""
-        return f"mngr-snapshot:{registry.compute_owner_key(self._home)}-{os.path.basename(place).partition('.')[0]}"
+    def _build_tag(self, directory: str) -> str:
+        """Return the name of a snapshot's image."""
+        return f"mngr-snapshot:{registry.compute_owner_key(self._home)}-{os.path.basename(directory).partition('.')[0]}"
 
     def delete_snapshot(self, facts: dict[str, Any]) -> None:
         result = DockerCli(facts["engine"]).run("rmi", str(facts["image"]))
@@ -153,11 +153,11 @@ class DockerProvider:
         return facts
 
     def _open_wire(self, host: str, facts: dict[str, Any]) -> DockerWire:
-        place = (self.name, host, str(facts["container"]))
-        return DockerWire(DockerCli(facts["engine"]), *place, *USERS[facts["user"]])
+        address = (self.name, host, str(facts["container"]))
+        return DockerWire(DockerCli(facts["engine"]), *address, *USERS[facts["user"]])
 
     def _merge_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The settings with what was asked for this host in their place; UsageError when it makes no sense."""
+        """Return the settings, overridden by the options of this host. Raise UsageError if they are invalid."""
         for key in self._options:
             if key not in (*OPTIONS, *ENGINE_OPTIONS) and not key.startswith("arg."):
                 hint = suggest_closest(key, [*OPTIONS, *ENGINE_OPTIONS]) or "known: " + ", ".join(
@@ -168,12 +168,14 @@ class DockerProvider:
             if key not in OPTIONS and not key.startswith("arg."):
                 hint = suggest_closest(key, list(OPTIONS)) or f"known: {', '.join(OPTIONS)}, arg.NAME"
                 raise UsageError(f"-b: {self.name} has no option {key!r}", hint)
-        kept = self._options
-        if any(options.get(key) for key in _IMAGE_OPTIONS):  # the one replaces the other
-            kept = {k: v for k, v in kept.items() if k not in _IMAGE_OPTIONS and k[:4] != "arg."}
-        merged = {**kept, **options}
-        if options.get("network") == "on" and kept.get("network") != "off":
-            merged["network"] = kept.get("network")
+        settings = self._options
+        if any(options.get(key) for key in _IMAGE_OPTIONS):  # An image option replaces all of them.
+            settings = {
+                key: value for key, value in settings.items() if key not in _IMAGE_OPTIONS and key[:4] != "arg."
+            }
+        merged = {**settings, **options}
+        if options.get("network") == "on" and settings.get("network") != "off":
+            merged["network"] = settings.get("network")
         if merged.get("user", "agent") not in USERS:
             raise UsageError(f"user cannot be {merged['user']!r}", "agent, who is made for it, or root")
         if str(merged.get("network") or "").startswith("allow="):
@@ -184,26 +186,26 @@ class DockerProvider:
         return merged
 
     def _create_container(self, name: str, options: dict[str, Any], *, auto: bool) -> None:
-        """A new container. Its note is written first: what is interrupted is known, and `gc` takes it away."""
+        """Create a container. Its facts are saved first, so that `gc` can remove it after an interruption."""
         if options.get("dockerfile"):
             options = {
                 **options,
                 "dockerfile": os.path.abspath(os.path.expanduser(str(options["dockerfile"]))),
             }
-        wish = self._merge_options(options)
+        merged = self._merge_options(options)
         engine = docker_cli.choose_cli(self._options)
-        image, kept = images.choose_image(wish, find_project_root(os.getcwd()) or os.getcwd(), self._home)
-        user = str(wish.get("user") or "agent")
+        image, snapshot_tar = images.choose_image(merged, find_project_root(os.getcwd()) or os.getcwd(), self._home)
+        user = str(merged.get("user") or "agent")
         volume = f"mngr-{os.urandom(6).hex()}"
-        network = "off" if wish.get("network") == "off" else "on"
-        about = {
+        network = "off" if merged.get("network") == "off" else "on"
+        label_values = {
             "home": registry.compute_owner_key(self._home),
             "user": user,
             "volume": volume,
             "network": network,
         }
-        labels = [word for key, value in about.items() for word in ("--label", f"mngr.{key}={value}")]
-        argv = _build_run_argv(name, volume, user, labels, image.name, wish)
+        labels = [word for key, value in label_values.items() for word in ("--label", f"mngr.{key}={value}")]
+        argv = _build_run_argv(name, volume, user, labels, image.name, merged)
         facts: dict[str, Any] = {
             "engine": engine.words, "volume": volume, "user": user, "network": network, "image": image.name,
             "argv": argv, "options": options, "auto": auto,
@@ -216,26 +218,30 @@ class DockerProvider:
             raise
         try:
             facts["container"] = self._run_container(engine, name, argv, image, user)
-            found = self._prepare_home(engine, name, facts)
-            if kept is not None:
-                host = RemoteHost(name, self.name, self._open_wire(name, facts), found["home"], int(found["uid"]))
-                snapshots.restore_home(host, kept)
+            host_facts = self._prepare_home(engine, name, facts)
+            if snapshot_tar is not None:
+                host = RemoteHost(
+                    name, self.name, self._open_wire(name, facts), host_facts["home"], int(host_facts["uid"])
+                )
+                snapshots.restore_home(host, snapshot_tar)
         except BaseException as error:
             try:
                 self._remove_container(name, facts)
             except MngrError:
-                pass  # it stays noted, for `gc`
+                pass  # The saved facts let `gc` remove it later.
             if isinstance(error, host_probe.HostUnfit):
-                what = error.message.removeprefix(f"{name} has ")
-                raise MngrError(f"{image.origin} has {what}", _IMAGE_HINT) from None
+                missing = error.message.removeprefix(f"{name} has ")
+                raise MngrError(f"{image.origin} has {missing}", _IMAGE_HINT) from None
             raise
-        registry.save_facts(self._home, self.name, name, {**found, **facts, "maker": store.describe_this_process()})
+        registry.save_facts(
+            self._home, self.name, name, {**host_facts, **facts, "maker": store.describe_this_process()}
+        )
         registry.delete_phases(self._home, self.name, name, "making", "gone")
 
     def _run_container(
         self, engine: DockerCli, name: str, argv: builtins.list[str], image: Image | None, user: str
     ) -> str:
-        """Start the container, get its image first if it is not here, and give it its user; what the engine calls it."""
+        """Start a container, create its user and return its id. Build or pull the image if it is missing."""
         result = engine.run(*argv, timeout=START_TIMEOUT)
         if docker_cli.is_image_missing(result) and image is not None:
             images.ensure_image(engine, image, self._note)
@@ -255,16 +261,16 @@ class DockerProvider:
             HALT_FILE,
             *get_author(),
         ]
-        done = engine.run("exec", "-u", "0:0", container, *argv)
-        if docker_cli.is_container_stopped(done):
-            said = docker_cli.parse_error(engine.run("logs", "--tail", "5", container).err)
-            raise MngrError(f"the container ended at once: {said}", _IMAGE_HINT)
-        if done.code:
-            raise _build_error(f"the user {user} could not be made in {name}", done.err)
+        user_result = engine.run("exec", "-u", "0:0", container, *argv)
+        if docker_cli.is_container_stopped(user_result):
+            log = docker_cli.parse_error(engine.run("logs", "--tail", "5", container).err)
+            raise MngrError(f"the container ended at once: {log}", _IMAGE_HINT)
+        if user_result.code:
+            raise _build_error(f"the user {user} could not be made in {name}", user_result.err)
         return container
 
     def _recreate_container(self, engine: DockerCli, host: str, facts: dict[str, Any]) -> None:
-        """The container was taken away by somebody; its volume holds everything that agents have."""
+        """Create a deleted container again from its volume, which holds all files of the agents."""
         if engine.run("volume", "inspect", facts["volume"]).code:
             raise NotFound(
                 f"the container {host} is gone, and so is its volume {facts['volume']}",
@@ -275,7 +281,7 @@ class DockerProvider:
         registry.save_facts(self._home, self.name, host, {**facts, "container": container})
 
     def _use_existing(self, name: str, options: dict[str, Any]) -> bool:
-        """Use a container of that name that is there already; False when there is none."""
+        """Use an existing container of this name. Return False when there is none."""
         engine = docker_cli.choose_cli(self._options)
         result = engine.run("container", "inspect", "--format", "{{.Id}} {{json .Config.Labels}}", name)
         if docker_cli.is_container_gone(result):
@@ -294,40 +300,40 @@ class DockerProvider:
         started = engine.run("start", container, timeout=START_TIMEOUT)
         if started.code:
             raise _build_error(f"{name} could not be started", started.err)
-        found = self._prepare_home(engine, name, facts)
-        registry.save_facts(self._home, self.name, name, {**found, **facts})
+        host_facts = self._prepare_home(engine, name, facts)
+        registry.save_facts(self._home, self.name, name, {**host_facts, **facts})
         return True
 
     def _prepare_home(self, engine: DockerCli, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        """What is known of a host with a home for agents; they find what the image sets, too."""
+        """Create the home for agents and return the facts, whose environment includes the image's variables."""
         words = ("container", "inspect", "--format", "{{json .Config.Env}}", facts["container"])
-        said = engine.run_checked(f"{name} could not be looked at", *words)
-        image = dict(word.split("=", 1) for word in json.loads(said or "[]") or [] if "=" in word)
-        found = host_probe.prepare_host(self._open_wire(name, facts), name)
-        return {**found, "env": {**image, **found["env"]}}
+        output = engine.run_checked(f"{name} could not be looked at", *words)
+        image_env = dict(word.split("=", 1) for word in json.loads(output or "[]") or [] if "=" in word)
+        host_facts = host_probe.prepare_host(self._open_wire(name, facts), name)
+        return {**host_facts, "env": {**image_env, **host_facts["env"]}}
 
     def _remove_container(self, name: str, facts: dict[str, Any]) -> None:
-        """Take container and volume away; that they are not there is no trouble. What it was like stays known."""
+        """Remove the container and its volume, if they exist. Keep its options to create it again."""
         engine = DockerCli(facts["engine"])
-        # Not by its name, which somebody else's may have by now.
-        mine = ("ps", "-a", "-q", "--no-trunc", "--filter", f"label=mngr.volume={facts['volume']}")
-        for container in engine.run_checked(f"{name} could not be looked for", *mine).split():
-            gone = engine.run("rm", "-f", "-v", container, timeout=START_TIMEOUT)
-            if gone.code and not docker_cli.is_container_gone(gone):
-                raise _build_error(f"the container {name} could not be removed", gone.err)
+        # Another container may have its name by now, so the label identifies it.
+        query = ("ps", "-a", "-q", "--no-trunc", "--filter", f"label=mngr.volume={facts['volume']}")
+        for container in engine.run_checked(f"{name} could not be looked for", *query).split():
+            removed = engine.run("rm", "-f", "-v", container, timeout=START_TIMEOUT)
+            if removed.code and not docker_cli.is_container_gone(removed):
+                raise _build_error(f"the container {name} could not be removed", removed.err)
         result = engine.run("volume", "rm", "-f", facts["volume"])
         if result.code and b"no such volume" not in result.err:
             raise _build_error(f"the volume {facts['volume']} could not be removed", result.err)
-        if registry.find_facts(self._home, self.name, name) is not None:  # else it never came to be
-            kept = {key: facts.get(key) for key in ("options", "auto")}
-            registry.save_facts(self._home, self.name, name, kept, "gone")
+        if registry.find_facts(self._home, self.name, name) is not None:  # else the host was never complete
+            remembered = {key: facts.get(key) for key in ("options", "auto")}
+            registry.save_facts(self._home, self.name, name, remembered, "gone")
         registry.forget_host(self._home, self.name, name)
 
 
 def _build_run_argv(
-    name: str, volume: str, user: str, labels: list[str], image: str, wish: dict[str, Any]
+    name: str, volume: str, user: str, labels: list[str], image: str, options: dict[str, Any]
 ) -> list[str]:
-    """The words of `run`: as little power as an agent needs."""
+    """Return the arguments of `docker run`, with as few privileges as an agent needs."""
     _, home = USERS[user]
     argv = ["run", "-d", "--pull", "never", "--init", "--name", name, "--hostname", name[:63]]
     argv += [
@@ -342,19 +348,20 @@ def _build_run_argv(
         "no-new-privileges",
     ]
     if user != "root":
-        argv += ["--cap-drop", "ALL", "--cap-add", "CHOWN"]  # to give the new user his home
-    argv += ["--pids-limit", str(wish.get("pids") or MAX_PIDS)]
+        argv += ["--cap-drop", "ALL", "--cap-add", "CHOWN"]  # user.sh must give the new user the home
+    argv += ["--pids-limit", str(options.get("pids") or MAX_PIDS)]
     for key in ("memory", "cpus"):
-        if wish.get(key):
-            argv += [f"--{key}", str(wish[key])]
-    if wish.get("network") not in (None, "on"):
-        argv += ["--network", "none" if wish["network"] == "off" else str(wish["network"])]
-    for place in filter(None, as_list(wish.get("volumes"))):
-        argv += ["-v", str(place)]
-    argv += [str(word) for word in as_list(wish.get("run_args")) if word]
+        if options.get(key):
+            argv += [f"--{key}", str(options[key])]
+    if options.get("network") not in (None, "on"):
+        argv += ["--network", "none" if options["network"] == "off" else str(options["network"])]
+    for mount in filter(None, as_list(options.get("volumes"))):
+        argv += ["-v", str(mount)]
+    argv += [str(word) for word in as_list(options.get("run_args")) if word]
     return [*argv, "--entrypoint", "sh", image, "-c", _IDLE_SCRIPT, HALT_FILE]
 
 
-def _build_error(what: str, err: bytes) -> MngrError:
-    said = docker_cli.parse_error(err)
-    return MngrError(f"{what}: {said}", docker_cli.get_hint(said))
+def _build_error(problem: str, err: bytes) -> MngrError:
+    """Return an error with the engine's message and a hint."""
+    reason = docker_cli.parse_error(err)
+    return MngrError(f"{problem}: {reason}", docker_cli.get_hint(reason))

@@ -1,4 +1,4 @@
-"""Modal, by its own library: sandboxes are made, found, kept as images and ended; commands go in by its exec."""
+"""Uses Modal's library to create, find, snapshot and end sandboxes, and to run commands in them."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-MAX_PARALLEL = 32  # sandboxes that are made, kept or ended at a time
-SNAPSHOT_TIMEOUT = 900  # seconds that a snapshot may take
-EXIT_IMAGE_TIMEOUT = 120.0  # seconds until the files of a sandbox that has ended must be there
-BUSY_CHECK_SECONDS = 20.0  # seconds for which a look whether agents are busy is good
+MAX_PARALLEL = 32  # sandboxes that are created, saved or ended at the same time
+SNAPSHOT_TIMEOUT = 900  # the time limit of a snapshot
+EXIT_IMAGE_TIMEOUT = 120.0  # for the image of an ended sandbox
+BUSY_CHECK_SECONDS = 20.0  # pause between two starts of stay.sh
 REQUIRED_PACKAGES = "git tmux procps tar ca-certificates curl less openssh-client rsync".split()
 
 
 class ModalBridgeEngine:
-    """One workspace. Sandboxes are known by their ids: what a listing says can be a minute old."""
+    """One workspace. Sandboxes are identified by their ids, because a listing can be a minute old."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
-        self._silence = ""  # why nobody answered
-        self._silent_until = 0.0  # who asks until then need not wait for the same
+        self._silence = ""  # the reason of the last failed connection
+        self._silent_until = 0.0  # until then, calls fail at once with this reason
         self._ready: asyncio.Future[Any] | None = None
         self._sdk: Any = None
         self._app: Any = None
         self._sandboxes: dict[str, Any] = {}
         self._images: dict[str, asyncio.Future[Any]] = {}
         self._commands: set[SandboxCommand | BufferedCommand] = set()
-        self._left: dict[str, list[str]] = {}  # by sandbox, the marks of commands that may run on unheard
+        self._left: dict[str, list[str]] = {}  # by sandbox, the marks of lost commands that may still run
         self._pulse: asyncio.Task[None] | None = None
         self._kept: dict[str, float] = {}
         self._room: asyncio.Semaphore
@@ -82,7 +82,7 @@ class ModalBridgeEngine:
         sandbox, mark = await self._get_free_sandbox(sandbox_id), sandbox_command.new_marker()
         try:
             return await run_if_reachable(sandbox_command.start_command(sandbox, mark, program, terminal))
-        except BaseException:  # it may have been begun
+        except BaseException:  # The command may have started.
             self._left.setdefault(sandbox_id, []).append(mark)
             raise
 
@@ -92,26 +92,31 @@ class ModalBridgeEngine:
             self._left.setdefault(sandbox_id, []).append(command.mark)
 
     async def _get_free_sandbox(self, sandbox_id: str) -> Any:
-        """The sandbox, without the commands that were lost there: one may hold a lock."""
+        """Return the sandbox after ending its lost commands, because one may hold a lock."""
         sandbox = await self._get_sandbox(sandbox_id)
         for mark in self._left.pop(sandbox_id, []):
             try:
                 await run_if_reachable(sandbox_command.kill_command(sandbox, mark))
-            except EngineError:  # the sandbox has ended, and all in it
+            except EngineError:  # The sandbox has ended with all its commands.
                 pass
         return sandbox
 
     async def _run_explained(self, sandbox_id: str, work: Awaitable[T]) -> T:
-        """What it gives; for a sandbox that takes no commands, whether it can be had again."""
+        """Return the result of `work`. If the sandbox takes no commands, raise an error that says why."""
         try:
             return await work
         except EngineError as error:
-            if error.kind in ("not_found", "usage", "exists", "ended"):  # after the end, by version
+            if error.kind in (
+                "not_found",
+                "usage",
+                "exists",
+                "ended",
+            ):  # The error of an ended sandbox depends on the version.
                 raise await self._explain_end(sandbox_id) from None
             raise
 
     async def _explain_end(self, sandbox_id: str) -> EngineError:
-        """Whether a sandbox that takes no commands can be had again."""
+        """Return an error that says whether a sandbox that takes no commands can be started again."""
         state = await self.do_state(None, sandbox_id, wait=5.0)
         if state["state"] == "gone":
             return EngineError("gone", "its sandbox has ended and its files were not kept")
@@ -124,19 +129,19 @@ class ModalBridgeEngine:
             self._pulse = asyncio.ensure_future(self._watch_commands())
 
     async def _watch_commands(self) -> None:
-        """While commands run: when nobody answers twice in a row, they are lost."""
+        """While commands run, check the connection. Fail all commands after two failed checks in a row."""
         missed = 0
         while self._commands:
             await asyncio.sleep(RETRY_INTERVAL)
-            why = await find_connection_error(says=True)
-            missed = missed + 1 if why else 0
+            reason = await find_connection_error(says=True)
+            missed = missed + 1 if reason else 0
             if missed == 2:
                 for command in list(self._commands):
-                    command.fail(EngineError("unreachable", why))
+                    command.fail(EngineError("unreachable", reason))
                 self._commands.clear()
 
     async def _keep_alive(self, host: dict[str, Any]) -> None:
-        """To Modal, only a command counts as work: one runs for as long as agents are busy."""
+        """Run stay.sh while agents are busy, because Modal counts only a running command as activity."""
         sandbox_id = host["sandbox"]
         if time.monotonic() - self._kept.get(sandbox_id, -BUSY_CHECK_SECONDS) < BUSY_CHECK_SECONDS:
             return
@@ -144,11 +149,11 @@ class ModalBridgeEngine:
         try:
             sandbox = await self._get_sandbox(sandbox_id)
             await sandbox.exec.aio("sh", "-c", host["stay"])
-        except Exception:  # it ends, then
+        except Exception:  # Then the sandbox may end.
             pass
 
     async def _connect(self) -> None:
-        """The library and the app, once; Refused when the service does not answer or does not know us."""
+        """Load the library and find the app once. Raise EngineError if Modal does not answer or rejects the login."""
         if self._ready is None:
             self._ready = asyncio.ensure_future(self._load_library())
         try:
@@ -189,12 +194,12 @@ class ModalBridgeEngine:
         argv: list[str],
         shape: dict[str, Any],
     ) -> dict[str, Any]:
-        """A sandbox of that name, or the one that has it."""
+        """Create a sandbox of this name, or use the existing one with this tag. Return its id and image."""
         await self._connect()
         image = await self._get_image(note, origin)
         async with self._room:
             try:
-                made = await run_if_reachable(
+                sandbox = await run_if_reachable(
                     self._sdk.Sandbox.create.aio(
                         *argv, app=self._app, image=image, name=name, tags=tags,
                         experimental_options={"enable_exit_snapshot": True}, **shape,
@@ -203,16 +208,16 @@ class ModalBridgeEngine:
             except EngineError as error:
                 if error.kind != "exists":
                     raise
-                made = await self._find_by_name(name)
-                if made is None:
+                sandbox = await self._find_by_name(name)
+                if sandbox is None:
                     raise EngineError("busy", f"a sandbox called {name} is just ending") from None
-                if (await self._read_tags(made)).get("tag") != tags["tag"]:
+                if (await self._read_tags(sandbox)).get("tag") != tags["tag"]:
                     raise EngineError("other", f"there is a sandbox called {name} that is not ours") from None
-        self._sandboxes[made.object_id] = made
-        return {"sandbox": made.object_id, "alike": image.object_id}
+        self._sandboxes[sandbox.object_id] = sandbox
+        return {"sandbox": sandbox.object_id, "alike": image.object_id}
 
     async def _get_image(self, note: Note, origin: dict[str, Any]) -> Any:
-        """The image, which is built by whoever needs it first."""
+        """Return the image. The first call builds it, and others wait for the same build."""
         if "id" in origin:
             return await run_if_reachable(self._sdk.Image.from_id.aio(origin["id"]))
         key = json.dumps(origin, sort_keys=True)
@@ -226,14 +231,14 @@ class ModalBridgeEngine:
             raise
 
     async def _build_image(self, origin: dict[str, Any]) -> Any:
-        kind = self._sdk.Image
+        image_class = self._sdk.Image
         try:
             if origin.get("dockerfile"):
-                image = kind.from_dockerfile(origin["dockerfile"])
+                image = image_class.from_dockerfile(origin["dockerfile"])
             elif origin.get("image"):
-                image = kind.from_registry(origin["image"])
+                image = image_class.from_registry(origin["image"])
             else:
-                image = kind.debian_slim().apt_install(*REQUIRED_PACKAGES)
+                image = image_class.debian_slim().apt_install(*REQUIRED_PACKAGES)
             if origin.get("apt"):
                 image = image.apt_install(*origin["apt"])
             if origin.get("pip"):
@@ -249,7 +254,7 @@ class ModalBridgeEngine:
             raise EngineError("other", f"the image could not be built: {error.message}") from error
 
     async def _find_by_name(self, name: str) -> Any:
-        """The sandbox of that name that runs; this is not a listing, and so it does not lag."""
+        """Return the running sandbox of this name, or None. Unlike a listing, the answer is always current."""
         try:
             app = str(self._options.get("app") or "mngr")
             words = {"environment_name": self._options["environment"]} if self._options.get("environment") else {}
@@ -260,20 +265,23 @@ class ModalBridgeEngine:
             raise
 
     async def do_named(self, note: Note, name: str) -> dict[str, Any]:
-        """The sandbox of that name and its tags, if it runs."""
+        """Return the id and tags of the running sandbox of this name, or an empty dict."""
         await self._connect()
-        found = await self._find_by_name(name)
-        return {} if found is None else {"sandbox": found.object_id, "tags": await self._read_tags(found)}
+        sandbox = await self._find_by_name(name)
+        return {} if sandbox is None else {"sandbox": sandbox.object_id, "tags": await self._read_tags(sandbox)}
 
     async def do_state(self, note: Note | None, sandbox: str, wait: float = EXIT_IMAGE_TIMEOUT) -> dict[str, Any]:
-        """running, ended with the `image` of its files (not yet, perhaps, when it may not wait), or gone."""
+        """Return whether a sandbox is `running`, `ended` or `gone`. An ended one has the `image` of its files.
+
+        The image is None if Modal does not provide it within `wait` seconds.
+        """
         await self._connect()
         try:
-            one = await self._get_sandbox(sandbox)
-            if await run_if_reachable(one.poll.aio()) is None:
+            sandbox_object = await self._get_sandbox(sandbox)
+            if await run_if_reachable(sandbox_object.poll.aio()) is None:
                 return {"state": "running"}
-            image = await self._find_exit_image(one, wait)
-            if image:  # a stop that was cut off may have deleted it
+            image = await self._find_exit_image(sandbox_object, wait)
+            if image:  # An interrupted stop may have deleted the image.
                 await run_if_reachable(self._sdk.Image.from_id(image).build.aio(self._app))
             return {"state": "ended", "image": image}
         except EngineError as error:
@@ -282,7 +290,7 @@ class ModalBridgeEngine:
             return {"state": "gone"}
 
     async def _find_exit_image(self, sandbox: Any, wait: float) -> str | None:
-        """The image of the files that a sandbox had when it ended; None when it is not there in time."""
+        """Return the image of a sandbox's files at its end, or None after `wait` seconds."""
         try:
             image = await sandbox._experimental_get_exit_snapshot.aio(timeout=wait)
         except Exception as error:
@@ -294,17 +302,17 @@ class ModalBridgeEngine:
         return str(image.object_id)
 
     async def do_snapshot(self, note: Note, sandbox: str) -> UndoableResult:
-        """The image of the files of one that runs; it does not expire."""
+        """Save the files of a running sandbox as an image that does not expire."""
         await self._connect()
         async with self._room:
-            one = await self._get_sandbox(sandbox)
-            making = asyncio.ensure_future(
-                run_if_reachable(one.snapshot_filesystem.aio(timeout=SNAPSHOT_TIMEOUT, ttl=None))
+            sandbox_object = await self._get_sandbox(sandbox)
+            snapshot_task = asyncio.ensure_future(
+                run_if_reachable(sandbox_object.snapshot_filesystem.aio(timeout=SNAPSHOT_TIMEOUT, ttl=None))
             )
             try:
-                image = await asyncio.shield(making)
-            except asyncio.CancelledError:  # an image that nobody waits for could never be found again
-                await self.do_delete(None, [(await making).object_id])
+                image = await asyncio.shield(snapshot_task)
+            except asyncio.CancelledError:  # Nobody could find the image again, so delete it.
+                await self.do_delete(None, [(await snapshot_task).object_id])
                 raise
 
         async def undo() -> None:
@@ -315,32 +323,33 @@ class ModalBridgeEngine:
     async def do_end(
         self, note: Note, name: str, tag: str, sandbox: str | None, spare: str | None = None
     ) -> dict[str, Any]:
-        """None of that id, or of that name and tag, runs; what it left when it ended is deleted, but for one image."""
+        """End the sandbox with this id, or with this name and tag. Delete its last image unless it is `spare`."""
         await self._connect()
         async with self._room:
-            found = {}
+            sandboxes = {}
             named = await self._find_by_name(name)
             if named is not None and (await self._read_tags(named)).get("tag") == tag:
-                found[named.object_id] = named
+                sandboxes[named.object_id] = named
             if sandbox:
                 try:
-                    found[sandbox] = await self._get_sandbox(sandbox)
+                    sandboxes[sandbox] = await self._get_sandbox(sandbox)
                 except EngineError as error:
                     if error.kind not in ("not_found", "usage"):
                         raise
-            for sandbox_id, one in found.items():
-                await self._terminate(one, spare)
+            for sandbox_id, sandbox_object in sandboxes.items():
+                await self._terminate(sandbox_object, spare)
                 self._sandboxes.pop(sandbox_id, None)
         return {}
 
-    async def _terminate(self, one: Any, spare: str | None) -> None:
+    async def _terminate(self, sandbox: Any, spare: str | None) -> None:
+        """End a sandbox and delete the image of its files, unless it is `spare`."""
         try:
-            await run_if_reachable(one.terminate.aio(wait=True))
+            await run_if_reachable(sandbox.terminate.aio(wait=True))
         except EngineError as error:
             if error.kind not in ("not_found", "usage", "ended"):
                 raise
         try:
-            image = await self._find_exit_image(one, EXIT_IMAGE_TIMEOUT)
+            image = await self._find_exit_image(sandbox, EXIT_IMAGE_TIMEOUT)
         except EngineError as error:
             if error.kind not in ("not_found", "usage"):
                 raise
@@ -351,7 +360,7 @@ class ModalBridgeEngine:
             await self.do_delete(None, [image])
 
     async def do_delete(self, note: Note | None, images: list[str]) -> dict[str, Any]:
-        """These images are not there."""
+        """Delete images, if they exist."""
         await self._connect()
         from modal.experimental import image_delete  # type: ignore[import-not-found, unused-ignore]
 
@@ -364,25 +373,26 @@ class ModalBridgeEngine:
         return {}
 
     async def do_find(self, note: Note, tags: dict[str, str]) -> dict[str, Any]:
-        """What runs and has these tags; one that was just made may not be among them."""
+        """Return the running sandboxes with these tags. A sandbox that was just created may be missing."""
         await self._connect()
-        listed = await run_if_reachable(self._list_sandboxes(tags))
-        found = await asyncio.gather(*(self._read_tags_limited(one) for one in listed))
-        rows = [{"sandbox": one.object_id, "tags": had} for one, had in zip(listed, found)]
+        sandboxes = await run_if_reachable(self._list_sandboxes(tags))
+        tags_of_each = await asyncio.gather(*(self._read_tags_limited(sandbox) for sandbox in sandboxes))
+        rows = [{"sandbox": sandbox.object_id, "tags": own_tags} for sandbox, own_tags in zip(sandboxes, tags_of_each)]
         return {"sandboxes": [row for row in rows if tags.items() <= row["tags"].items()]}
 
     async def _list_sandboxes(self, tags: dict[str, str]) -> list[Any]:
-        return [one async for one in self._sdk.Sandbox.list.aio(app_id=self._app.app_id, tags=tags)]
+        return [sandbox async for sandbox in self._sdk.Sandbox.list.aio(app_id=self._app.app_id, tags=tags)]
 
-    async def _read_tags_limited(self, one: Any) -> dict[str, str]:
+    async def _read_tags_limited(self, sandbox: Any) -> dict[str, str]:
         async with self._room:
-            return await self._read_tags(one)
+            return await self._read_tags(sandbox)
 
-    async def _read_tags(self, one: Any) -> dict[str, str]:
+    async def _read_tags(self, sandbox: Any) -> dict[str, str]:
+        """Return the tags of a sandbox, or an empty dict if it has ended."""
         try:
-            return dict(await run_if_reachable(one.get_tags.aio()))
+            return dict(await run_if_reachable(sandbox.get_tags.aio()))
         except EngineError as error:
-            if error.kind in ("not_found", "usage"):  # it has ended
+            if error.kind in ("not_found", "usage"):  # The sandbox has ended.
                 return {}
             raise
 

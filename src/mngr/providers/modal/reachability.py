@@ -1,4 +1,4 @@
-"""Whether Modal's control plane answers, found out in seconds: its library takes a minute to say that it does not."""
+"""Finds out within seconds whether Modal's control plane answers. Modal's library takes a minute."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 DEFAULT_URL = "https://api.modal.com"
-LATE_AFTER = 1.0  # seconds after which an answer is late
-CONNECT_TIMEOUT = 1.5  # seconds that a connection may take
-RETRY_INTERVAL = 3.0  # seconds between two looks while an answer is late
-SILENCE_TIMEOUT = 10.0  # seconds after which who takes connections must say something, too
-# By the names of exceptions, for classes move between versions; what an older one lets through has a status instead.
+LATE_AFTER = 1.0  # check the connection when an answer takes longer
+CONNECT_TIMEOUT = 1.5  # for opening a connection
+RETRY_INTERVAL = 3.0  # pause between two checks while an answer is late
+SILENCE_TIMEOUT = 10.0  # after this time the server must also send a byte
+# Exceptions by name, because classes move between versions. Older versions raise errors with a status instead.
 _ERROR_KINDS = {
     "AuthError": "auth", "PermissionDeniedError": "auth", "NotFoundError": "not_found", "ResourceExhaustedError": "busy",
     "ConnectionError": "unreachable", "ServiceError": "unreachable", "SandboxTimeoutError": "ended",
@@ -35,11 +35,12 @@ _STATUS_KINDS = {
 
 
 def get_address() -> tuple[str, int]:
-    """Where the control plane is, or the proxy on the way there; by what the library itself reads."""
+    """Return the host and port of the control plane or of its proxy, from the settings that the library reads."""
     return _parse_url(_get_proxy() or _get_server_url())
 
 
 def _get_proxy() -> str:
+    """Return the proxy's URL, or an empty text."""
     proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or ""
     return "" if os.environ.get("MODAL_DISABLE_API_PROXY") else proxy
 
@@ -49,27 +50,30 @@ def _get_server_url() -> str:
 
 
 def _read_configured_url() -> str:
-    """The server that the library's own file of settings names."""
-    place = os.environ.get("MODAL_CONFIG_PATH") or os.path.expanduser("~/.modal.toml")
+    """Return the server's URL in the library's settings file, or an empty text."""
+    path = os.environ.get("MODAL_CONFIG_PATH") or os.path.expanduser("~/.modal.toml")
     try:
-        with open(place, encoding="utf-8") as file:
-            found = re.search(r"""^\s*server_url\s*=\s*["']([^"']+)""", file.read(), re.MULTILINE)
+        with open(path, encoding="utf-8") as file:
+            match = re.search(r"""^\s*server_url\s*=\s*["']([^"']+)""", file.read(), re.MULTILINE)
     except OSError:
         return ""
-    return found[1] if found else ""
+    return match[1] if match else ""
 
 
 def _parse_url(url: str) -> tuple[str, int]:
     scheme, _, rest = url.rpartition("://")
-    place = rest.partition("/")[0].rpartition("@")[2]
-    host, colon, port = place.rpartition(":")
+    authority = rest.partition("/")[0].rpartition("@")[2]
+    host, colon, port = authority.rpartition(":")
     if not colon or not port.isdigit():
-        return place, 80 if scheme == "http" else 443
+        return authority, 80 if scheme == "http" else 443
     return host.strip("[]"), int(port)
 
 
 async def find_connection_error(*, says: bool = False) -> str:
-    """Why it cannot be connected to; nothing when it can. `says`: and it must say something, which takes its time."""
+    """Return why the control plane cannot be reached, or an empty text if it can.
+
+    With `says`, the server must also send a byte, which takes longer.
+    """
     host, port = get_address()
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_TIMEOUT)
@@ -84,7 +88,7 @@ async def find_connection_error(*, says: bool = False) -> str:
 
 
 async def _exchange_preface(host: str, port: int) -> None:
-    """Speak HTTP/2 until the other side does; what it says does not matter, nor who it is."""
+    """Open an HTTP/2 connection and wait for the server's first byte. Its certificate is not checked."""
     import ssl
 
     context = None
@@ -103,19 +107,19 @@ async def _exchange_preface(host: str, port: int) -> None:
 
 
 async def run_if_reachable(work: Awaitable[T]) -> T:
-    """What it gives; Refused when it fails, or takes long and nobody is there."""
+    """Return the result of `work`. Raise EngineError if it fails, or is late and the server does not answer."""
     task = asyncio.ensure_future(work)
-    pause, began = LATE_AFTER, time.monotonic()
+    pause, started = LATE_AFTER, time.monotonic()
     try:
         while not task.done():
             await asyncio.wait([task], timeout=pause)
-            late = time.monotonic() - began
+            waited = time.monotonic() - started
             if (
                 not task.done()
-                and (why := await find_connection_error(says=late > SILENCE_TIMEOUT))
+                and (reason := await find_connection_error(says=waited > SILENCE_TIMEOUT))
                 and not task.done()
             ):
-                raise EngineError("unreachable", why)
+                raise EngineError("unreachable", reason)
             pause = RETRY_INTERVAL
         return task.result()
     except (EngineError, asyncio.CancelledError):
@@ -127,7 +131,7 @@ async def run_if_reachable(work: Awaitable[T]) -> T:
 
 
 async def run_in_library_loop(work: Coroutine[Any, Any, T]) -> T:
-    """What it gives, run by the library's own loop: from there its calls need not go from thread to thread, each twice."""
+    """Return the result of `work`, run in the library's own event loop to avoid switching threads for each call."""
     loop = _find_library_loop()
     if loop is None:
         return await work
@@ -135,7 +139,7 @@ async def run_in_library_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _find_library_loop() -> Any:
-    """Where the library runs what it is asked to; None where it does not say."""
+    """Return the library's event loop, or None if this version does not provide it."""
     try:
         from modal._utils.async_utils import synchronizer  # type: ignore[import-not-found, unused-ignore]
 
@@ -145,17 +149,17 @@ def _find_library_loop() -> Any:
 
 
 def translate_error(error: BaseException) -> EngineError:
-    """What an exception of the library means."""
+    """Return the EngineError for an exception of the library."""
     if isinstance(error, EngineError):
         return error
-    said = " ".join(str(error).split()) or type(error).__name__
+    message = " ".join(str(error).split()) or type(error).__name__
     status: Any = getattr(error, "_grpc_status", None)
     if type(error).__name__ == "GRPCError":
         status = getattr(error, "status", None)
-        said = str(getattr(error, "message", said))
+        message = str(getattr(error, "message", message))
     names = [kind.__name__ for kind in type(error).__mro__]
     kind = next((_ERROR_KINDS[name] for name in names if name in _ERROR_KINDS), None)
     kind = kind or _STATUS_KINDS.get(getattr(status, "name", ""), "other")
-    if "rate limit" in said.lower() or kind == "busy":
-        return EngineError("busy", f"Modal has no room for it now: {said}")
-    return EngineError(kind, said)
+    if "rate limit" in message.lower() or kind == "busy":
+        return EngineError("busy", f"Modal has no room for it now: {message}")
+    return EngineError(kind, message)

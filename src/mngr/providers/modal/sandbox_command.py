@@ -1,4 +1,4 @@
-"""A command in a sandbox: what Modal's library lacks of it is made up for by the shell."""
+"""Runs a command in a sandbox. Shell code adds the features that Modal's library lacks."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
 
-MAX_PROGRAM_BYTES = 60_000  # bytes of a program that goes as a word; the service takes 64 KiB of all words
-INPUT_CHUNK_SIZE = 1 << 20  # bytes of input at a time; the library holds at most twice that
-_OUTPUT_QUEUE_SIZE = 4  # portions of output that wait for whoever reads them
-# First it says who it is, so that it can be ended; with a terminal, which one, once that has the size it should have: whoever
-# knows which it is may give it another.
+MAX_PROGRAM_BYTES = 60_000  # a longer program is sent as a file; Modal allows 64 KiB of arguments
+INPUT_CHUNK_SIZE = 1 << 20  # the library buffers at most twice as much
+_OUTPUT_QUEUE_SIZE = 4  # chunks of output that wait for their reader
+# The program first reports its pid, so that mngr can end it. With a terminal it also reports that, after setting
+# the initial size, because mngr may resize the terminal as soon as it is known.
 _PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s;" {mark} $$ >&2\n'
 _TERMINAL_PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s %s;" {mark} $$ "$(tty 2>/dev/null || :)"\n'
 _TERMINAL_SIZE_SCRIPT = "stty rows {rows} cols {columns} 2>/dev/null; TERM={term}; export TERM\n"
-# A process and what descends from it, but not what went into the background on its own.
+# Ends a process and its descendants, but not background processes.
 _KILL_SCRIPT = """
 for one in /proc/[0-9]*/stat; do sed 's/^\\([0-9]*\\) .*) [A-Za-z] \\([0-9]*\\) .*/\\1 \\2/' "$one" 2>/dev/null; done | awk -v top="$1" '
     { parent[$1] = $2 }
     END { for (pid in parent) { for (one = pid; one in parent; one = parent[one]) if (one == top) { print pid; break } } }' |
 while read -r pid; do kill -HUP "$pid" 2>/dev/null; done
 """
-# The same for one that was lost, perhaps before it could say who it is; its mark is among its words, and must not be among ours.
+# The same for a lost command, whose pid may be unknown. It is found by the mark in its arguments; the mark is passed in
+# two halves, so that the script does not find itself.
 _KILL_LOST_SCRIPT = """
 for one in /proc/[0-9]*; do
     if tr '\\0' ' ' 2>/dev/null <"$one/cmdline" | grep -qF -e "$1$2"; then sh -c "$3" mngr "${one#/proc/}"; fi
 done
 """
-# All that it says comes on one stream, for each costs calls: what it said on standard error follows a mark at the end.
+# All output comes on one stream, because each stream costs calls. Standard error follows after a mark.
 _BUFFERED_SCRIPT = """mngr_program() {{
 {program}
 }}
@@ -48,7 +49,7 @@ _RUN_FILE_SCRIPT = 'p=$(cat "$0"; echo x); rm -f "$0"; eval "${p%x}"'
 
 
 class SandboxCommand:
-    """One of them. Its output is fetched by tasks of their own, which can be cut off when the engine is lost."""
+    """A command in a sandbox. Background tasks read its output; they are cancelled when the engine is lost."""
 
     def __init__(self, sandbox: Any, process: Any, mark: str, is_terminal: bool) -> None:
         self._sandbox = sandbox
@@ -56,7 +57,7 @@ class SandboxCommand:
         self.mark = mark
         self._preface_on = 1 if is_terminal else 2
         self._told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-        self._queues: dict[int, asyncio.Queue[Any]] = {at: asyncio.Queue(_OUTPUT_QUEUE_SIZE) for at in (1, 2)}
+        self._queues: dict[int, asyncio.Queue[Any]] = {stream: asyncio.Queue(_OUTPUT_QUEUE_SIZE) for stream in (1, 2)}
         self._lost: EngineError | None = None
         self._is_killed = False
         self._tasks = [
@@ -68,24 +69,25 @@ class SandboxCommand:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it surely has ended: a lost connection does not end it."""
-        done = self._waiting
-        return self._is_killed or (done.done() and not done.cancelled() and done.exception() is None)
+        """True when the command has surely ended. A lost connection does not end it."""
+        waiting = self._waiting
+        return self._is_killed or (waiting.done() and not waiting.cancelled() and waiting.exception() is None)
 
-    async def _read_stream(self, at: int, stream: Any) -> None:
-        queue = self._queues[at]
-        held = b"" if at == self._preface_on else None
+    async def _read_stream(self, number: int, stream: Any) -> None:
+        """Put the data of one stream into its queue, without the preface. None marks the end."""
+        queue = self._queues[number]
+        preface = b"" if number == self._preface_on else None
         try:
             async for data in stream:
-                if held is not None:
-                    held += data
-                    if b";" not in held:
+                if preface is not None:
+                    preface += data
+                    if b";" not in preface:
                         continue
-                    data, held = self._strip_preface(held), None
+                    data, preface = self._strip_preface(preface), None
                 if data:
                     await queue.put(bytes(data))
-            await queue.put(held)
-            if held:
+            await queue.put(preface)
+            if preface:
                 await queue.put(None)
         except asyncio.CancelledError:
             raise
@@ -93,7 +95,7 @@ class SandboxCommand:
             await queue.put(translate_error(error))
 
     def _strip_preface(self, data: bytes) -> bytes:
-        """What follows the preface, which says who the command is."""
+        """Return the data after the preface, and record the pid and terminal that it contains."""
         preface, _, rest = data.partition(b";")
         mark = self.mark.encode()
         if not preface.startswith(mark):
@@ -104,17 +106,17 @@ class SandboxCommand:
 
     async def write(self, data: bytes) -> None:
         try:
-            for at in range(0, len(data), INPUT_CHUNK_SIZE):
-                self._process.stdin.write(data[at : at + INPUT_CHUNK_SIZE])
+            for start in range(0, len(data), INPUT_CHUNK_SIZE):
+                self._process.stdin.write(data[start : start + INPUT_CHUNK_SIZE])
                 await self._process.stdin.drain.aio()
-        except Exception:  # nobody reads it any more; the output says why
+        except Exception:  # Nobody reads the input any more; the output shows why.
             await asyncio.sleep(0)
 
     async def end_input(self) -> None:
         try:
             self._process.stdin.write_eof()
             await self._process.stdin.drain.aio()
-        except Exception:  # it has ended
+        except Exception:  # The command has ended.
             pass
 
     async def read(self, stream: int) -> AsyncIterator[bytes]:
@@ -136,29 +138,29 @@ class SandboxCommand:
         return code if code >= 0 else 255
 
     async def resize(self, rows: int, columns: int) -> None:
-        told = await self._told
-        if len(told) > 1:
-            await _run_script(self._sandbox, f'stty -F "$1" rows {rows} cols {columns}', told[1])
+        preface = await self._told
+        if len(preface) > 1:
+            await _run_script(self._sandbox, f'stty -F "$1" rows {rows} cols {columns}', preface[1])
 
     async def kill(self) -> None:
         try:
             if not self._waiting.done():
-                told = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
-                await asyncio.wait_for(_run_script(self._sandbox, _KILL_SCRIPT, told[0]), 20.0)
+                preface = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
+                await asyncio.wait_for(_run_script(self._sandbox, _KILL_SCRIPT, preface[0]), 20.0)
                 self._is_killed = True
-        except Exception:  # it ended, or the engine is lost: there is nobody to tell
+        except Exception:  # The command has ended or the engine is lost, and nobody waits for an error.
             pass
         finally:
             self._cancel_tasks()
 
-    def fail(self, why: EngineError) -> None:
-        """The engine does not answer: whoever waits hears so."""
-        self._lost = why
+    def fail(self, error: EngineError) -> None:
+        """Raise this error in all readers, because the engine does not answer."""
+        self._lost = error
         self._cancel_tasks()
         for queue in self._queues.values():
             while not queue.empty():
                 queue.get_nowait()
-            queue.put_nowait(why)
+            queue.put_nowait(error)
 
     def _cancel_tasks(self) -> None:
         for task in self._tasks:
@@ -166,7 +168,7 @@ class SandboxCommand:
 
 
 class BufferedCommand:
-    """One that is of interest only when it has ended. It is run in the thread of Modal's library, which costs the least."""
+    """A command whose output is needed only at its end. It runs in the loop of Modal's library, which is fastest."""
 
     def __init__(self, sandbox: Any, program: str, data: bytes) -> None:
         self._sandbox = sandbox
@@ -179,7 +181,7 @@ class BufferedCommand:
         self._lost: EngineError | None = None
 
     async def run(self) -> tuple[bytes, bytes, int]:
-        """What it said on both streams, and 0; 255 when it was ended."""
+        """Run the command and return its output, standard error and 0, or 255 if it did not run to its end."""
         self._task = asyncio.ensure_future(run_in_library_loop(self._run()))
         try:
             await run_if_reachable(asyncio.shield(self._task))
@@ -189,11 +191,11 @@ class BufferedCommand:
             await self._kill()
             raise
         finally:
-            self._task.cancel()  # or the library would try for long, and succeed when nobody waits for it
+            self._task.cancel()  # Otherwise the library would retry and succeed when nobody waits for it.
         mark = self.mark.encode()
         _, _, rest = bytes(self._said).partition(b";")
-        out, found, err = rest.partition(mark)
-        return out, err, 0 if found else 255
+        out, separator, err = rest.partition(mark)
+        return out, err, 0 if separator else 255
 
     async def _run(self) -> None:
         text = _BUFFERED_SCRIPT.format(mark=self.mark, program=self._program)
@@ -208,52 +210,53 @@ class BufferedCommand:
         try:
             await kill_command(self._sandbox, self.mark)
             self.has_ended = True
-        except Exception:  # it ended, or the engine is lost: there is nobody to tell
+        except Exception:  # The command has ended or the engine is lost, and nobody waits for an error.
             pass
 
-    def fail(self, why: EngineError) -> None:
-        """The engine does not answer: whoever waits hears so."""
-        self._lost = why
+    def fail(self, error: EngineError) -> None:
+        """Raise this error in `run`, because the engine does not answer."""
+        self._lost = error
         if self._task is not None:
             self._task.cancel()
 
 
 async def start_command(sandbox: Any, mark: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
-    """Run a program of sh there; the library's exceptions are the caller's to explain."""
-    # Whoever the program becomes, there is one with the mark; signals are for the program.
+    """Start an sh program in a sandbox. Exceptions of the library are passed on."""
+    # The outer shell keeps the mark even if the program calls exec. Signals are for the program.
     text = f"trap : INT QUIT\n({program}\n)\nexit $?\n"
     preface = _PREFACE.format(mark=mark)
     if terminal is not None:
-        sized = _TERMINAL_SIZE_SCRIPT.format(
+        size_script = _TERMINAL_SIZE_SCRIPT.format(
             rows=int(terminal[0]), columns=int(terminal[1]), term=_quote_word(str(terminal[2]))
         )
-        preface, text = sized + _TERMINAL_PREFACE.format(mark=mark), program
+        preface, text = size_script + _TERMINAL_PREFACE.format(mark=mark), program
     process = await _start_process(sandbox, mark, preface + text, pty=terminal is not None)
     return SandboxCommand(sandbox, process, mark, terminal is not None)
 
 
 async def kill_command(sandbox: Any, mark: str) -> None:
-    """End a command by its mark, and what it started, but not what went into the background."""
+    """End the command with this mark and its children, but not background processes."""
     half = len(mark) // 2
     await asyncio.wait_for(_run_script(sandbox, _KILL_LOST_SCRIPT, mark[:half], mark[half:], _KILL_SCRIPT), 20.0)
 
 
 async def _start_process(sandbox: Any, mark: str, text: str, *, pty: bool = False) -> Any:
+    """Start an sh program. A long program is first written to a file in the sandbox."""
     words = ["sh", "-c", text]
     if len(text) > MAX_PROGRAM_BYTES:
-        kept = f"/tmp/.mngr-{os.urandom(8).hex()}"
-        process = await sandbox.exec.aio("sh", "-c", 'umask 077; cat >"$0"', kept, text=False)
+        path = f"/tmp/.mngr-{os.urandom(8).hex()}"
+        process = await sandbox.exec.aio("sh", "-c", 'umask 077; cat >"$0"', path, text=False)
         await _send_input(process, text.encode())
         await process.wait.aio()
-        words = ["sh", "-c", _RUN_FILE_SCRIPT, kept, mark]
+        words = ["sh", "-c", _RUN_FILE_SCRIPT, path, mark]
     return await sandbox.exec.aio(*words, text=False, pty=pty)
 
 
 async def _send_input(process: Any, data: bytes) -> None:
-    """All of its input."""
-    for at in range(0, len(data), INPUT_CHUNK_SIZE):
-        process.stdin.write(data[at : at + INPUT_CHUNK_SIZE])
-        if at + INPUT_CHUNK_SIZE < len(data):
+    """Send all input to a process and close its input."""
+    for start in range(0, len(data), INPUT_CHUNK_SIZE):
+        process.stdin.write(data[start : start + INPUT_CHUNK_SIZE])
+        if start + INPUT_CHUNK_SIZE < len(data):
             await process.stdin.drain.aio()
     process.stdin.write_eof()
     await process.stdin.drain.aio()
@@ -265,7 +268,7 @@ async def _run_script(sandbox: Any, script: str, *words: str) -> None:
 
 
 def new_marker() -> str:
-    """What a command is known by."""
+    """Return a random mark that identifies a command."""
     return f"mngr-{os.urandom(6).hex()}:"
 
 

@@ -1,6 +1,6 @@
-"""Ray: a host is a detached actor with a name, made by the class in host_actor, which the cluster gets by value.
+"""Uses Ray's library. A host is a detached actor with a name. Ray sends its class, in host_actor, by value.
 
-`address` is that of the cluster (`auto`, HOST:PORT on one of its machines, ray://HOST:PORT from elsewhere).
+`address` is `auto`, HOST:PORT on one of the cluster's machines, or ray://HOST:PORT from elsewhere.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from mngr.providers.bridge.protocol import Note
 
 NAMESPACE = "mngr"
-ANSWER_TIMEOUT = 10.0  # seconds in which an actor must say something
-START_TIMEOUT = 60.0  # seconds that Ray may take to start an actor where there is room for it
-STREAM_QUEUE_SIZE = 4  # portions of a stream that wait for whoever reads it
+ANSWER_TIMEOUT = 10.0  # an actor must answer within this time
+START_TIMEOUT = 60.0  # for starting an actor if there is capacity
+STREAM_QUEUE_SIZE = 4  # chunks of a stream that wait for their reader
 
 for module in (host_actor, work_backup):
     cloudpickle.register_pickle_by_value(module)
 
 
 class RayBridgeEngine:
-    """One cluster."""
+    """The engine for one cluster."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._address = str(options.get("address") or "auto")
         self._actors: dict[str, Any] = {}
-        self._leaving: dict[str, asyncio.Task[None]] = {}  # that are being taken away
+        self._leaving: dict[str, asyncio.Task[None]] = {}  # the hosts that are being removed
 
     async def close(self) -> None:
         if ray.is_initialized():
@@ -61,7 +61,7 @@ class RayBridgeEngine:
         except EngineError as error:
             if error.kind not in ("gone", "stopped") or self._find_actor(host["actor"]) is None:
                 raise
-            command = RayCommand(self, host)  # that was one of the same name, before
+            command = RayCommand(self, host)  # The cached actor was an older one of the same name.
             await command.start(program, terminal)
         return command
 
@@ -70,27 +70,32 @@ class RayBridgeEngine:
     async def do_make(
         self, note: Note, about: dict[str, Any], wish: dict[str, Any], node: str | None
     ) -> dict[str, Any]:
-        """A host that runs; on that node, where its files are, or wherever there is room. The one there is already, if so."""
+        """Create the host's actor, or use the existing one, and return its facts.
+
+        The actor runs on `node`, where its files are, or wherever there is capacity.
+        """
         self._connect()
         await self._wait_until_removed(about["actor"])
-        self._actors.pop(about["actor"], None)  # it may be dead by now
-        found = self._find_actor(about["actor"])
-        if found is None:
+        self._actors.pop(about["actor"], None)  # The cached actor may be dead.
+        actor = self._find_actor(about["actor"])
+        if actor is None:
             self._check_capacity(wish)
-            given = {**about, "room": _read_source(host_process), "wish": wish}
-            found = ray.remote(host_actor.HostActor).options(**_build_actor_options(about, wish, node)).remote(given)
+            actor_facts = {**about, "room": _read_source(host_process), "wish": wish}
+            actor = (
+                ray.remote(host_actor.HostActor).options(**_build_actor_options(about, wish, node)).remote(actor_facts)
+            )
         try:
-            return dict(await _wait_with_timeout(START_TIMEOUT, found.open.remote()))
+            return dict(await _wait_with_timeout(START_TIMEOUT, actor.open.remote()))
         except TimeoutError:
-            ray.kill(found)
+            ray.kill(actor)
             raise EngineError("busy", "Ray found no room for it within a minute") from None
         except RayError as error:
             raise EngineError("other", f"the host could not be started: {_get_error_line(error)}") from None
 
     async def do_remove(self, note: Note, about: dict[str, Any], node: str | None) -> dict[str, Any]:
-        """Take a host away with its directory and what the keeper has; that there is nothing is no trouble.
+        """Remove a host with its directory and backups, if they exist.
 
-        What was begun is done, whether somebody waits for it or not: nobody may take half a directory for all of it.
+        The removal continues when the client goes away: a half-deleted directory must not be taken for a complete one.
         """
         self._connect()
         actor = str(about["actor"])
@@ -101,28 +106,28 @@ class RayBridgeEngine:
         return {}
 
     async def _remove_host(self, about: dict[str, Any], node: str | None) -> None:
-        found, is_clear = self._find_actor(about["actor"]), False
-        if found is not None:
+        actor, is_deleted = self._find_actor(about["actor"]), False
+        if actor is not None:
             try:
-                await _wait_with_timeout(60.0, found.leave.remote())
-                is_clear = True
+                await _wait_with_timeout(60.0, actor.leave.remote())
+                is_deleted = True
             except (TimeoutError, RayError):
                 pass
-            ray.kill(found)
+            ray.kill(actor)
             self._actors.pop(about["actor"], None)
-        if not is_clear and node is not None and self._is_node_up(node):
+        if not is_deleted and node is not None and self._is_node_up(node):
             await self._delete_directory(node, about["home"])
         await self._forget_host(about)
 
     async def _wait_until_removed(self, actor: str) -> None:
-        """Nobody is taking it away any more."""
+        """Wait until a removal of the actor has ended."""
         if actor in self._leaving:
             await asyncio.wait([self._leaving[actor]])
 
     async def do_look(self, note: Note, about: dict[str, Any], node: str | None, closely: bool) -> dict[str, Any]:
-        """Where a host is that runs, or its files without it; Refused when they are not there.
+        """Return the node of a host that runs or has its files there. Raise EngineError if the files are gone.
 
-        `closely`: one that runs is asked, for it may have lost them already on its way out.
+        With `closely`, a running actor is asked, because it may be removing its files.
         """
         self._connect()
         actor = str(about["actor"])
@@ -138,7 +143,7 @@ class RayBridgeEngine:
         return {"node": node}
 
     async def _is_staying(self, actor: str) -> bool:
-        """Return False when the actor ended before it could answer; Refused while it is being taken away."""
+        """Return False when the actor ended before it could answer. Raise EngineError while it is being removed."""
         answer = self._actors[actor].is_leaving.remote()
         try:
             is_leaving = await self._ask_actor(answer, "its actor")
@@ -152,63 +157,66 @@ class RayBridgeEngine:
         return True
 
     async def do_find(self, note: Note, key: str, keeper: str) -> dict[str, Any]:
-        """The actors of a home; the keeper, too, when there is no host that it could keep something of."""
+        """Return the actors of a home. Include the backup actor only if there is no host."""
         self._connect()
-        named = _list_actor_names()
-        mine = [name for name in named if name.startswith(f"host:{key}:")]
-        found = [{"what": "actor", "name": name, "tag": "-".join(name.split(":")[1:3])} for name in mine]
-        if keeper in named and not mine:
-            found.append({"what": "actor", "name": keeper, "tag": keeper})
-        return {"found": [{**one, "removal": _build_kill_command(self._address, one["name"])} for one in found]}
+        names = _list_actor_names()
+        host_names = [name for name in names if name.startswith(f"host:{key}:")]
+        rows = [{"what": "actor", "name": name, "tag": "-".join(name.split(":")[1:3])} for name in host_names]
+        if keeper in names and not host_names:
+            rows.append({"what": "actor", "name": keeper, "tag": keeper})
+        return {"found": [{**row, "removal": _build_kill_command(self._address, row["name"])} for row in rows]}
 
     async def do_join(self, note: Note, key: str, name: str) -> dict[str, Any]:
-        """The actor of that name, our own before others', and what it was made from."""
+        """Return an existing actor of this host name with its facts. This home's actors come first."""
         self._connect()
-        for actor in sorted(_list_actor_names(), key=lambda one: not one.startswith(f"host:{key}:")):
+        for actor in sorted(_list_actor_names(), key=lambda actor_name: not actor_name.startswith(f"host:{key}:")):
             if actor.startswith("host:") and actor.endswith(f":{name}"):
-                found = ray.get_actor(actor, namespace=NAMESPACE)
-                made = await self._ask_actor(found.open.remote(), name)
-                return {"actor": actor, "made": made, **await self._ask_actor(found.plan.remote(), name)}
+                handle = ray.get_actor(actor, namespace=NAMESPACE)
+                opened = await self._ask_actor(handle.open.remote(), name)
+                return {"actor": actor, "made": opened, **await self._ask_actor(handle.plan.remote(), name)}
         return {}
 
     async def do_kept(self, note: Note, keeper: str, tag: str) -> dict[str, Any]:
-        """What the keeper knows of the agents of a host; nothing when it was lost itself."""
+        """Return the backups of a host's agents, or none when the backup actor is lost."""
         self._connect()
-        self._actors.pop(keeper, None)  # it may be dead by now
-        found = self._find_actor(keeper)
-        if found is None:
+        self._actors.pop(keeper, None)  # The cached actor may be dead.
+        backup = self._find_actor(keeper)
+        if backup is None:
             return {"agents": []}
-        return {"agents": await self._ask_actor(found.list.remote(tag), "the keeper")}
+        return {"agents": await self._ask_actor(backup.list.remote(tag), "the keeper")}
 
     async def do_fetch(self, note: Note, keeper: str, tag: str, agent: str, place: str) -> dict[str, Any]:
-        """What the keeper has of an agent, as files in a directory here."""
+        """Write an agent's backup as files into a local directory."""
         self._connect()
-        found = self._find_actor(keeper)
-        for name in (work_backup.COMMITS, work_backup.FILES) if found is not None else ():
+        backup = self._find_actor(keeper)
+        for name in (work_backup.COMMITS, work_backup.FILES) if backup is not None else ():
             with open(os.path.join(place, name), "wb") as file:
-                while data := await self._ask_actor(found.get.remote(tag, agent, name, file.tell()), "the keeper"):
+                while data := await self._ask_actor(backup.get.remote(tag, agent, name, file.tell()), "the keeper"):
                     file.write(data)
         return {}
 
-    async def _ask_actor(self, ref: Any, who: str) -> Any:
+    async def _ask_actor(self, ref: Any, actor_description: str) -> Any:
+        """Return an actor's answer. Raise EngineError if it does not answer in time."""
         try:
             return await _wait_with_timeout(ANSWER_TIMEOUT, ref)
         except TimeoutError:
-            raise EngineError("unreachable", f"{who} did not answer within {ANSWER_TIMEOUT:g}s") from None
+            raise EngineError("unreachable", f"{actor_description} did not answer within {ANSWER_TIMEOUT:g}s") from None
         except RayError as error:
-            raise EngineError("unreachable", f"{who} does not answer: {_get_error_line(error)}") from error
+            raise EngineError(
+                "unreachable", f"{actor_description} does not answer: {_get_error_line(error)}"
+            ) from error
 
     async def _forget_host(self, about: dict[str, Any]) -> None:
-        """What the keeper has of a host; the keeper itself when it was the last one."""
-        found = self._find_actor(about["keeper"])
-        if found is None:
+        """Delete the backups of a host, and the backup actor after the last host."""
+        backup = self._find_actor(about["keeper"])
+        if backup is None:
             return
         try:
-            await _wait_with_timeout(ANSWER_TIMEOUT, found.drop.remote(about["tag"]))
-            start = f"host:{about['keeper'].partition(':')[2]}:"
-            if not any(name.startswith(start) for name in _list_actor_names()):
-                await _wait_with_timeout(ANSWER_TIMEOUT, found.leave.remote())
-                ray.kill(found)
+            await _wait_with_timeout(ANSWER_TIMEOUT, backup.drop.remote(about["tag"]))
+            prefix = f"host:{about['keeper'].partition(':')[2]}:"
+            if not any(name.startswith(prefix) for name in _list_actor_names()):
+                await _wait_with_timeout(ANSWER_TIMEOUT, backup.leave.remote())
+                ray.kill(backup)
                 self._actors.pop(about["keeper"], None)
         except (TimeoutError, RayError):
             pass
@@ -221,7 +229,7 @@ class RayBridgeEngine:
             pass
 
     async def _has_directory(self, node: str, path: str) -> bool:
-        """Whether there is a directory on a node."""
+        """True when the directory exists on the node."""
         try:
             return bool(
                 await _wait_with_timeout(START_TIMEOUT, _make_node_task(node, host_actor.has_directory).remote(path))
@@ -244,14 +252,14 @@ class RayBridgeEngine:
             ) from None
 
     def get_actor(self, host: dict[str, Any]) -> Any:
-        """The actor of a host; Refused says what became of it."""
-        found = self._find_actor(host["actor"])
-        if found is None:
+        """Return the actor of a host. Raise EngineError that says why there is none."""
+        actor = self._find_actor(host["actor"])
+        if actor is None:
             raise self.explain_loss(host)
-        return found
+        return actor
 
     def explain_loss(self, host: dict[str, Any]) -> EngineError:
-        """What an actor that is dead means: with its node go its files, without it they are still there."""
+        """Return the error for a dead actor: `stopped` while its node has its files, `gone` with its node."""
         self._actors.pop(host["actor"], None)
         if host.get("node") and self._is_node_up(host["node"]):
             return EngineError("stopped", "its actor ended; its files are on its node")
@@ -266,16 +274,18 @@ class RayBridgeEngine:
         return self._actors[name]
 
     def _is_node_up(self, node: str) -> bool:
-        return any(one["NodeID"] == node and one["Alive"] for one in ray.nodes())
+        return any(row["NodeID"] == node and row["Alive"] for row in ray.nodes())
 
-    def _check_capacity(self, wish: dict[str, Any]) -> None:
-        """Refused when no node is large enough, or when all is taken now."""
-        wanted = {"CPU": wish["cpus"], "GPU": wish["gpus"], "memory": wish["memory"], **wish["resources"]}
+    def _check_capacity(self, request: dict[str, Any]) -> None:
+        """Raise EngineError if no node is large enough, or if the cluster has no capacity now."""
+        wanted = {"CPU": request["cpus"], "GPU": request["gpus"], "memory": request["memory"], **request["resources"]}
         wanted = {key: value for key, value in wanted.items() if value}
-        alive = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-        if not any(all(have.get(key, 0) >= value for key, value in wanted.items()) for have in alive):
-            said = ", ".join(f"{key} {value:g}" for key, value in wanted.items())
-            raise EngineError("usage", f"no node of the cluster has {said}")
+        node_resources = [row["Resources"] for row in ray.nodes() if row["Alive"]]
+        if not any(
+            all(resources.get(key, 0) >= value for key, value in wanted.items()) for resources in node_resources
+        ):
+            description = ", ".join(f"{key} {value:g}" for key, value in wanted.items())
+            raise EngineError("usage", f"no node of the cluster has {description}")
         free = ray.available_resources()
         for key, value in wanted.items():
             if free.get(key, 0) < value:
@@ -283,27 +293,29 @@ class RayBridgeEngine:
 
 
 class RayCommand:
-    """A command on a host. One question at a time is under way, for the streams whose last answers were taken."""
+    """A command on a host. Only one `pull` is in progress, for the streams whose reader keeps up."""
 
     def __init__(self, engine: RayBridgeEngine, host: dict[str, Any]) -> None:
         self._engine = engine
         self._host = host
         self._key = os.urandom(8).hex()
-        self._parts: dict[int, asyncio.Queue[bytes | EngineError | None]] = {at: asyncio.Queue() for at in (1, 2)}
+        self._parts: dict[int, asyncio.Queue[bytes | EngineError | None]] = {
+            stream: asyncio.Queue() for stream in (1, 2)
+        }
         self._taken = asyncio.Event()
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._asking: asyncio.Task[None] | None = None
 
     async def start(self, program: str, terminal: list[Any] | None) -> None:
-        """Have it started; Refused when that cannot be."""
+        """Start the command. Raise EngineError if that fails."""
         if terminal:
             self._parts[2].put_nowait(None)
         answer = await self._call_actor("run", ANSWER_TIMEOUT + 5, self._key, program, terminal)
         self._asking = asyncio.ensure_future(self._poll_until_end(answer))
 
     async def write(self, data: bytes) -> None:
-        for at in range(0, len(data), host_actor.CHUNK_SIZE):
-            await self._send_input(data[at : at + host_actor.CHUNK_SIZE], last=False)
+        for start in range(0, len(data), host_actor.CHUNK_SIZE):
+            await self._send_input(data[start : start + host_actor.CHUNK_SIZE], last=False)
 
     async def end_input(self) -> None:
         await self._send_input(b"", last=True)
@@ -330,28 +342,30 @@ class RayCommand:
             pass
 
     async def _send_input(self, data: bytes, *, last: bool) -> None:
-        """Its command may take its time to read it; whether it is there is told by the other question."""
+        """Send input. The command may take long to read it; `pull` notices a lost actor."""
         try:
             await self._engine.get_actor(self._host).write.remote(self._key, data, last=last)
         except RayError:
             pass
 
     async def _poll_until_end(self, answer: dict[str, Any]) -> None:
-        """Ask until it has ended."""
+        """Ask for output until the command has ended, and put it into the queues."""
         try:
             while True:
-                for at, data in answer["data"].items():
-                    self._parts[at].put_nowait(data)
-                for at in answer["ended"]:
-                    self._parts[at].put_nowait(None)
+                for stream, data in answer["data"].items():
+                    self._parts[stream].put_nowait(data)
+                for stream in answer["ended"]:
+                    self._parts[stream].put_nowait(None)
                 if "code" in answer:
                     self._code.set_result(answer["code"])
                     return
-                wanted = [at for at, queue in self._parts.items() if queue.qsize() < STREAM_QUEUE_SIZE]
-                if not wanted:  # it shall know that somebody is there; and it is asked at once when there is room
+                wanted = [stream for stream, queue in self._parts.items() if queue.qsize() < STREAM_QUEUE_SIZE]
+                if (
+                    not wanted
+                ):  # The queues are full. Ask again when there is space, or soon, to show that the reader exists.
                     self._taken.clear()
                     await asyncio.wait([asyncio.ensure_future(self._taken.wait())], timeout=host_actor.POLL_TIMEOUT)
-                    wanted = [at for at, queue in self._parts.items() if queue.qsize() < STREAM_QUEUE_SIZE]
+                    wanted = [stream for stream, queue in self._parts.items() if queue.qsize() < STREAM_QUEUE_SIZE]
                 answer = await self._call_actor("pull", ANSWER_TIMEOUT + host_actor.POLL_TIMEOUT, self._key, wanted)
         except EngineError as error:
             for queue in self._parts.values():
@@ -360,6 +374,7 @@ class RayCommand:
                 self._code.set_exception(error)
 
     async def _call_actor(self, method: str, seconds: float, *words: Any) -> Any:
+        """Call a method of the host's actor and return its answer. Raise EngineError if that fails."""
         actor = self._engine.get_actor(self._host)
         try:
             return await _wait_with_timeout(seconds, getattr(actor, method).remote(*words))
@@ -374,22 +389,22 @@ class RayCommand:
             raise EngineError("other", _get_error_line(error)) from None
 
 
-def _build_actor_options(about: dict[str, Any], wish: dict[str, Any], node: str | None) -> dict[str, Any]:
-    """What Ray is told of an actor."""
+def _build_actor_options(about: dict[str, Any], request: dict[str, Any], node: str | None) -> dict[str, Any]:
+    """Return Ray's options for a host's actor."""
     options: dict[str, Any] = {
         "name": about["actor"], "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True, "max_restarts": 0,
-        "max_concurrency": 1000, "num_cpus": wish["cpus"], "num_gpus": wish["gpus"] or None, "memory": wish["memory"] or None,
-        "resources": wish["resources"] or None,
+        "max_concurrency": 1000, "num_cpus": request["cpus"], "num_gpus": request["gpus"] or None,
+        "memory": request["memory"] or None, "resources": request["resources"] or None,
     }  # fmt: skip
     options["scheduling_strategy"] = (
-        _pin_to_node(node) if node else {"spread": "SPREAD", "pack": "DEFAULT"}[wish["placement"]]
+        _pin_to_node(node) if node else {"spread": "SPREAD", "pack": "DEFAULT"}[request["placement"]]
     )
     return options
 
 
-def _make_node_task(node: str, what: Any) -> Any:
-    """A function that runs on a node, once."""
-    return ray.remote(what).options(num_cpus=0, scheduling_strategy=_pin_to_node(node), max_retries=0)
+def _make_node_task(node: str, function: Any) -> Any:
+    """Return a Ray function that runs once, on this node."""
+    return ray.remote(function).options(num_cpus=0, scheduling_strategy=_pin_to_node(node), max_retries=0)
 
 
 def _pin_to_node(node: str) -> Any:
@@ -397,7 +412,7 @@ def _pin_to_node(node: str) -> Any:
 
 
 def _build_kill_command(address: str, name: str) -> str:
-    """What one types to end an actor."""
+    """Return a command with which the user can end an actor."""
     code = f"import ray; ray.init({address!r}, namespace={NAMESPACE!r}); ray.kill(ray.get_actor({name!r}))"
     return f'python -c "{code}"'
 
@@ -421,9 +436,9 @@ def _read_source(module: Any) -> str:
 
 
 def _get_error_line(error: BaseException) -> str:
-    """The first line of what Ray says that says something."""
-    said = str(getattr(error, "cause", None) or error)
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    """Return the first line of Ray's error message that is not empty."""
+    message = str(getattr(error, "cause", None) or error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 
 

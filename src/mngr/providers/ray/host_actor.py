@@ -1,7 +1,9 @@
-"""A host on a Ray cluster: an actor with a directory on its node and a room in which everything runs. Sent there by value.
+"""A host on a Ray cluster: an actor with a directory on its node and a process for all commands.
 
-Commands are started, fed and read by calls. Whoever reads asks for more every few seconds, and one whose reader does not is
-ended; what is not asked for stays in the pipe, so that nothing grows.
+Ray sends this module to the cluster by value.
+
+Calls start commands, feed them and read their output. A reader asks for more every few seconds; a command without a
+reader is ended. Output that nobody asks for stays in the pipe, so memory does not grow.
 """
 
 from __future__ import annotations
@@ -25,30 +27,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CHUNK_SIZE = 96 * 1024  # bytes of an answer: larger ones would take the way through the object store
-SHORT_COMMAND_SECONDS = (
-    0.01  # seconds within which a short command has ended, and its first answer is all there is to say
-)
-POLL_TIMEOUT = 3.0  # seconds without news before an answer without any
-ABANDON_SECONDS = 15.0  # seconds without a question before a command has nobody any more
-EXIT_DELAY = 5.0  # seconds that an actor stays that has nothing any more
+CHUNK_SIZE = 96 * 1024  # larger answers would go through Ray's object store
+SHORT_COMMAND_SECONDS = 0.01  # a short command ends within this time, so its first answer is complete
+POLL_TIMEOUT = 3.0  # an answer without data is sent after this time
+ABANDON_SECONDS = 15.0  # a command without a reader is ended after this time
+EXIT_DELAY = 5.0  # an actor that has left ends after this time
 SET_PIPE_SIZE = 1031
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL")
-NAMESPACE_COMMANDS = (  # the most that the node allows; at last none
+NAMESPACE_COMMANDS = (  # the first one that the node allows; otherwise none
     ("unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"),
     ("unshare", "--user", "--map-current-user", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"),
 )
 BOOT_PROGRAM = "import os; exec(os.environ.pop('PROGRAM'))"
-# Not a child of the actor's, which Ray may end before the others; /tmp is the host's own where that can be had.
+# The process is no child of the actor, because Ray may kill those first. The host gets its own /tmp if possible.
 ENTER_SCRIPT = 'mount --bind "$0" /tmp 2>/dev/null || :; exec "$@"'
 
 
 class ActorCommand:
-    """A command of the host."""
+    """A command that runs on the host."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, ours: dict[int, int], terminal: int) -> None:
-        self.input = ours.pop(0)
-        self.output = ours  # stream: descriptor; those that have ended are not in it
+    def __init__(self, loop: asyncio.AbstractEventLoop, own_fds: dict[int, int], terminal: int) -> None:
+        self.input = own_fds.pop(0)
+        self.output = own_fds  # descriptor by stream, without the streams that have ended
         self.terminal = terminal
         self.code: asyncio.Future[int] = loop.create_future()
         self.started: asyncio.Future[None] = loop.create_future()
@@ -64,7 +64,7 @@ class ActorCommand:
 
 
 class HostActor:
-    """The actor. `about`: tag, home, room (its program), wish, author, keeper (who keeps what agents do) and where: kept."""
+    """The actor. `about` has tag, home, room (the text of host_process), wish, author, keeper and kept."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self._about = about
@@ -78,14 +78,14 @@ class HostActor:
         self._has_left = False
 
     async def plan(self) -> dict[str, Any]:
-        """What it was made from, for a home that does not know it any more."""
+        """Return the facts with which the actor was created, for a home that has lost them."""
         about = {key: value for key, value in self._about.items() if key not in ("room", "wish")}
         return {"about": about, "wish": self._about["wish"]}
 
     async def open(self) -> dict[str, Any]:
-        """Have the room ready; what there is to know of it."""
+        """Start the host process if it does not run, and return facts about the host."""
         if self._has_left:
-            raise RuntimeError("the host is being taken away")  # what is still there is not all
+            raise RuntimeError("the host is being taken away")  # Some of its files may be deleted already.
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._start_host_process())
         return await self._opening
@@ -96,20 +96,20 @@ class HostActor:
         os.chmod(os.path.join(self.home, ".tmp"), 0o1777)
         _write_git_author(self.home, self._about["author"])
         self._space = next((words for words in NAMESPACE_COMMANDS if _can_run(words)), ())
-        ours, theirs = socket.socketpair()
-        room = [sys.executable, "-I", "-S", "-c", BOOT_PROGRAM, str(theirs.fileno()), self._about["tag"]]
+        own_socket, child_socket = socket.socketpair()
+        host_argv = [sys.executable, "-I", "-S", "-c", BOOT_PROGRAM, str(child_socket.fileno()), self._about["tag"]]
         if self._space:
-            room = [*self._space, "sh", "-c", ENTER_SCRIPT, os.path.join(self.home, ".tmp"), *room]
-        argv = ["sh", "-c", '"$@" </dev/null >/dev/null &', "room", *room]
+            host_argv = [*self._space, "sh", "-c", ENTER_SCRIPT, os.path.join(self.home, ".tmp"), *host_argv]
+        argv = ["sh", "-c", '"$@" </dev/null >/dev/null &', "room", *host_argv]
         env = {**self._build_environment(), "MNGR_ROOM": self._about["tag"], "PROGRAM": self._about["room"]}
-        subprocess.run(argv, pass_fds=[theirs.fileno()], cwd=self.home, env=env, check=True)
-        theirs.close()
-        ours.setblocking(False)
-        self._link = ours
+        subprocess.run(argv, pass_fds=[child_socket.fileno()], cwd=self.home, env=env, check=True)
+        child_socket.close()
+        own_socket.setblocking(False)
+        self._link = own_socket
         loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
         self._ready: asyncio.Future[int] = loop.create_future()
-        loop.add_reader(ours.fileno(), self._read_host_process)
+        loop.add_reader(own_socket.fileno(), self._read_host_process)
         await asyncio.wait_for(self._ready, 30)
         self._sweeping = asyncio.ensure_future(self._kill_abandoned())
         if self._about.get("keeper"):
@@ -118,10 +118,10 @@ class HostActor:
         return {"space": "own" if self._space else "shared", **get_node()}
 
     def _build_environment(self) -> dict[str, str]:
-        return {**{k: os.environ[k] for k in INHERITED_VARIABLES if k in os.environ}, "HOME": self.home}
+        return {**{name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}, "HOME": self.home}
 
     def _read_host_process(self) -> None:
-        """What the room says."""
+        """Handle messages of the host process."""
         assert self._link is not None
         try:
             data = self._link.recv(65536)
@@ -130,19 +130,19 @@ class HostActor:
         except OSError:
             data = b""
         if not data:
-            os._exit(1)  # nothing of the host runs any more: it can be started again from its directory
+            os._exit(1)  # The host has ended. It can be started again from its directory.
         self._held += data
         *lines, self._held = self._held.split(b"\n")
         for line in lines:
-            said = json.loads(line)
-            if "ready" in said:
-                self._ready.set_result(said["ready"])
-            elif (one := self._running.get(said["key"])) is None:
+            message = json.loads(line)
+            if "ready" in message:
+                self._ready.set_result(message["ready"])
+            elif (command := self._running.get(message["key"])) is None:
                 continue
-            elif "pid" in said:
-                one.started.set_result(None)
-            elif not one.code.done():
-                one.code.set_result(said["code"])
+            elif "pid" in message:
+                command.started.set_result(None)
+            elif not command.code.done():
+                command.code.set_result(message["code"])
 
     async def _send_request(self, row: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         assert self._link is not None
@@ -159,84 +159,89 @@ class HostActor:
     # Commands
 
     async def run(self, key: str, program: str, terminal: list[Any] | None) -> dict[str, Any]:
-        """Start a program of sh; the first answer."""
+        """Start an sh program and return the first answer of `pull`."""
         await self.open()
         loop = asyncio.get_running_loop()
         env = self._build_environment()
         if terminal:
-            ours, theirs, fd = _make_terminal(*terminal[:2])
+            own_fds, child_fds, fd = _make_terminal(*terminal[:2])
             env["TERM"] = terminal[2]
         else:
-            ours, theirs, fd = _make_pipes()
-        self._running[key] = one = ActorCommand(loop, ours, fd)
+            own_fds, child_fds, fd = _make_pipes()
+        self._running[key] = command = ActorCommand(loop, own_fds, fd)
         try:
-            words = {"key": key, "argv": ["sh", "-c", program], "env": env, "terminal": bool(terminal)}
-            await self._send_request(words, theirs)
+            request = {"key": key, "argv": ["sh", "-c", program], "env": env, "terminal": bool(terminal)}
+            await self._send_request(request, child_fds)
         finally:
-            for each in theirs:
-                os.close(each)
-        await one.started
-        return await self.pull(key, list(one.output), SHORT_COMMAND_SECONDS)
+            for child_fd in child_fds:
+                os.close(child_fd)
+        await command.started
+        return await self.pull(key, list(command.output), SHORT_COMMAND_SECONDS)
 
     async def pull(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> dict[str, Any]:
-        """What came on these streams, which have ended, and the exit code when all have: as soon as there is something."""
-        one = self._running[key]
-        one.asking += 1
+        """Return new data of these streams and the streams that have ended, waiting at most `patience` seconds.
+
+        The answer contains the exit code when the command and all its streams have ended.
+        """
+        command = self._running[key]
+        command.asking += 1
         try:
-            answer = _read_streams(one, wanted)
-            if not answer["data"] and not answer["ended"] and not (one.code.done() and not one.output):
-                await _wait_readable(one, [one.output[at] for at in wanted if at in one.output], patience)
-                answer = _read_streams(one, wanted)
+            answer = _read_streams(command, wanted)
+            if not answer["data"] and not answer["ended"] and not (command.code.done() and not command.output):
+                await _wait_readable(
+                    command, [command.output[stream] for stream in wanted if stream in command.output], patience
+                )
+                answer = _read_streams(command, wanted)
         finally:
-            one.asking -= 1
-            one.heard = time.monotonic()
-        if not one.output and one.code.done():
-            answer["code"] = one.code.result()
+            command.asking -= 1
+            command.heard = time.monotonic()
+        if not command.output and command.code.done():
+            answer["code"] = command.code.result()
             self._forget_command(key)
         return answer
 
     async def write(self, key: str, data: bytes, *, last: bool = False) -> None:
-        """Input; returns when the command has taken it. What nobody reads is dropped."""
-        one = self._running.get(key)
-        left = memoryview(data)
-        while one is not None and one.input >= 0 and left:
+        """Write input and return when the command has taken it. Input that nobody reads is dropped."""
+        command = self._running.get(key)
+        remaining = memoryview(data)
+        while command is not None and command.input >= 0 and remaining:
             try:
-                left = left[os.write(one.input, left) :]
+                remaining = remaining[os.write(command.input, remaining) :]
             except BlockingIOError:
-                await _wait_writable(one)
+                await _wait_writable(command)
             except OSError:
                 break
-        if last and one is not None and one.input >= 0 and one.terminal < 0:
-            os.close(one.input)
-            one.input = -1
+        if last and command is not None and command.input >= 0 and command.terminal < 0:
+            os.close(command.input)
+            command.input = -1
 
     async def resize(self, key: str, rows: int, columns: int) -> None:
-        """Its terminal has another size."""
-        one = self._running.get(key)
-        if one is not None and one.terminal >= 0:
-            _set_size(one.terminal, rows, columns)
+        """Set the size of the command's terminal."""
+        command = self._running.get(key)
+        if command is not None and command.terminal >= 0:
+            _set_size(command.terminal, rows, columns)
 
     async def kill(self, key: str) -> None:
-        """End a command and what it started, unless that has gone into the background."""
-        one = self._running.get(key)
-        if one is None:
+        """End a command and its children, but not its background processes."""
+        command = self._running.get(key)
+        if command is None:
             return
-        one.close()
+        command.close()
         await self._send_request({"key": key, "signal": int(signal.SIGHUP), "whole": True})
         await self._send_request({"key": key, "signal": int(signal.SIGTERM), "whole": True})
-        done, _ = await asyncio.wait([one.code], timeout=2.0)
+        done, _ = await asyncio.wait([command.code], timeout=2.0)
         if not done:
             await self._send_request({"key": key, "signal": int(signal.SIGKILL), "whole": True})
         self._forget_command(key)
 
     async def is_leaving(self) -> bool:
-        """Whether it is being taken away, and its files with it."""
+        """True when the host and its files are being removed."""
         return self._has_left
 
     async def leave(self) -> None:
-        """End everything and delete the directory; then ourselves, unless who asked for it is faster."""
+        """End all processes and delete the directory. The actor then ends, unless the caller kills it first."""
         self._has_left = True
-        if self._opening is not None:  # it may have been asked for just before us
+        if self._opening is not None:  # A start may be in progress.
             await asyncio.wait([self._opening])
         if self._pusher is not None:
             self._pusher.stop()
@@ -252,30 +257,30 @@ class HostActor:
         asyncio.get_running_loop().call_later(EXIT_DELAY, os._exit, 0)
 
     def _forget_command(self, key: str) -> None:
-        one = self._running.pop(key, None)
-        if one is not None:
-            one.close()
+        command = self._running.pop(key, None)
+        if command is not None:
+            command.close()
 
     async def _kill_abandoned(self) -> None:
-        """End what nobody asks after any more."""
+        """End commands whose reader has stopped asking."""
         while True:
             await asyncio.sleep(2.0)
             now = time.monotonic()
-            for key, one in list(self._running.items()):
-                if not one.asking and now - one.heard > ABANDON_SECONDS:
+            for key, command in list(self._running.items()):
+                if not command.asking and now - command.heard > ABANDON_SECONDS:
                     await self.kill(key)
 
-    async def _capture_output(self, program: str, most: int) -> bytes | None:
-        """What a program in the room writes, for ourselves; None when it fails or that is too much."""
+    async def _capture_output(self, program: str, max_bytes: int) -> bytes | None:
+        """Run a program on the host and return its output. Return None if it fails or writes too much."""
         key, parts, size = os.urandom(8).hex(), [], 0
         answer = await self.run(key, program, None)
         await self.write(key, b"", last=True)
         while True:
-            for at, data in answer["data"].items():
-                if at == 1:
+            for stream, data in answer["data"].items():
+                if stream == 1:
                     parts.append(data)
                     size += len(data)
-            if size > most:
+            if size > max_bytes:
                 await self.kill(key)
                 return None
             if "code" in answer:
@@ -284,19 +289,19 @@ class HostActor:
 
 
 def get_node() -> dict[str, str]:
-    """The node that we are on."""
+    """Return the id and address of this node."""
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     return {"node": ray.get_runtime_context().get_node_id(), "address": ray.util.get_node_ip_address()}
 
 
 def has_directory(path: str) -> bool:
-    """Whether there is a directory."""
+    """True when the directory exists."""
     return os.path.isdir(path)
 
 
 def remove_directory(path: str) -> None:
-    """Delete a directory, whatever its modes; who is just being ended may still write there."""
+    """Delete a directory, whatever its modes. It retries because dying processes may still write there."""
     for _ in range(100):
         if not os.path.lexists(path):
             return
@@ -307,7 +312,7 @@ def remove_directory(path: str) -> None:
 
 
 def _write_git_author(home: str, author: list[str]) -> None:
-    """Whoever works there commits in the user's name."""
+    """Set the git author, so that agents commit under the user's name."""
     path = os.path.join(home, ".gitconfig")
     if not os.path.lexists(path) and any(author):
         for key, value in (("user.name", author[0]), ("user.email", author[1])):
@@ -332,48 +337,48 @@ def _make_pipes() -> tuple[dict[int, int], tuple[int, ...], int]:
         try:
             fcntl.fcntl(fd, SET_PIPE_SIZE, 1 << 20)
         except OSError:
-            pass  # it stays as small as it is
+            pass  # The pipe keeps its size.
     return {0: in_w, 1: out_r, 2: err_r}, (in_r, out_w, err_w), -1
 
 
 def _make_terminal(rows: int, columns: int) -> tuple[dict[int, int], tuple[int, ...], int]:
-    ours, theirs = os.openpty()
-    _set_size(ours, rows, columns)
-    os.set_blocking(ours, False)
-    return {0: ours, 1: ours}, (theirs,), ours
+    own_fd, child_fd = os.openpty()
+    _set_size(own_fd, rows, columns)
+    os.set_blocking(own_fd, False)
+    return {0: own_fd, 1: own_fd}, (child_fd,), own_fd
 
 
 def _set_size(fd: int, rows: int, columns: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _read_streams(one: ActorCommand, wanted: list[int]) -> dict[str, Any]:
-    """What is there now."""
+def _read_streams(command: ActorCommand, wanted: list[int]) -> dict[str, Any]:
+    """Return the data that is available now and the streams that have ended."""
     data: dict[int, bytes] = {}
     ended = []
-    for at in wanted:
-        fd = one.output.get(at, -1)
+    for stream in wanted:
+        fd = command.output.get(stream, -1)
         if fd < 0:
             continue
-        room = CHUNK_SIZE - sum(map(len, data.values()))
+        free_bytes = CHUNK_SIZE - sum(map(len, data.values()))
         try:
-            part = os.read(fd, room) if room else None
+            chunk = os.read(fd, free_bytes) if free_bytes else None
         except BlockingIOError:
             continue
-        except OSError:  # a terminal that nobody has open
-            part = b""
-        if part:
-            data[at] = part
-        elif part is not None:
-            ended.append(at)
-            one.output.pop(at)
-            if fd != one.terminal:
+        except OSError:  # No process has the terminal open any more.
+            chunk = b""
+        if chunk:
+            data[stream] = chunk
+        elif chunk is not None:
+            ended.append(stream)
+            command.output.pop(stream)
+            if fd != command.terminal:
                 os.close(fd)
     return {"data": data, "ended": ended}
 
 
-async def _wait_readable(one: ActorCommand, fds: list[int], patience: float) -> None:
-    """Wait until one can be read, or until the command has ended and all of its streams."""
+async def _wait_readable(command: ActorCommand, fds: list[int], patience: float) -> None:
+    """Wait until a descriptor is readable. Without open streams, wait until the command has ended."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -383,20 +388,20 @@ async def _wait_readable(one: ActorCommand, fds: list[int], patience: float) -> 
 
     for fd in fds:
         loop.add_reader(fd, wake)
-    if not one.output:
-        one.code.add_done_callback(wake)
+    if not command.output:
+        command.code.add_done_callback(wake)
     try:
         await asyncio.wait([done], timeout=patience)
     finally:
-        one.code.remove_done_callback(wake)
+        command.code.remove_done_callback(wake)
         for fd in fds:
             loop.remove_reader(fd)
 
 
-async def _wait_writable(one: ActorCommand) -> None:
-    """Wait until its input takes more, or until it has ended."""
+async def _wait_writable(command: ActorCommand) -> None:
+    """Wait until the command takes more input or has ended."""
     loop = asyncio.get_running_loop()
-    fd = one.input
+    fd = command.input
     done: asyncio.Future[int] = loop.create_future()
 
     def wake() -> None:
@@ -405,9 +410,9 @@ async def _wait_writable(one: ActorCommand) -> None:
 
     loop.add_writer(fd, wake)
     try:
-        await asyncio.wait([done, one.code], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([done, command.code], return_when=asyncio.FIRST_COMPLETED)
     finally:
         loop.remove_writer(fd)
-    if one.code.done() and one.input >= 0 and one.input != one.terminal:
-        os.close(one.input)
-        one.input = -1
+    if command.code.done() and command.input >= 0 and command.input != command.terminal:
+        os.close(command.input)
+        command.input = -1

@@ -1,7 +1,7 @@
-"""The first process of a host on a Ray node; run on its own, it is sent there as text. All others of the host come from it.
+"""The first process of a host on a Ray node. The actor sends its text there; all processes of the host descend from it.
 
-It has a socket to the actor. When that closes, be it because the actor was killed, it ends, and nothing of the host is left:
-in a pid namespace the kernel sees to that, elsewhere (`pid` is not 1) it ends whoever has the host's mark.
+It has a socket to the actor. When the socket closes, also because the actor was killed, it ends with the whole host.
+In a pid namespace the kernel ends the other processes. Elsewhere (`pid` is not 1) it ends every process with the mark.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import struct
 import sys
 import termios
 
-MARKER_VARIABLE = "MNGR_ROOM"  # the variable by which the processes of a host are known
+MARKER_VARIABLE = "MNGR_ROOM"  # the variable that identifies the processes of a host
 
 
 class HostProcess:
-    """Starts what the actor asks for, and says how each has ended."""
+    """Starts the commands that the actor asks for and reports their exit codes."""
 
     def __init__(self, link: socket.socket, mark: str) -> None:
         self._link = link
@@ -28,7 +28,7 @@ class HostProcess:
         self._keys: dict[int, str] = {}
 
     def serve(self) -> None:
-        """Until the actor is gone."""
+        """Serve requests until the actor is gone."""
         wake_r, wake_w = os.pipe()
         for fd in (wake_r, wake_w):
             os.set_blocking(fd, False)
@@ -49,39 +49,39 @@ class HostProcess:
                 return
 
     def _handle_request(self) -> bool:
-        """Do one thing that was asked for; False when nobody asks any more."""
+        """Handle one request. Return False when the actor is gone."""
         head, fds, _, _ = socket.recv_fds(self._link, 4, 3)
         if len(head) < 4:
             return False
         body = _read_exactly(self._link, struct.unpack("!I", head)[0])
         if body is None:
             return False
-        asked = json.loads(body)
-        if "argv" in asked:
-            self._start_command(asked, fds)
+        request = json.loads(body)
+        if "argv" in request:
+            self._start_command(request, fds)
         else:
-            self._signal_command(asked["key"], asked["signal"], whole=asked["whole"])
+            self._signal_command(request["key"], request["signal"], whole=request["whole"])
         for fd in fds:
             os.close(fd)
         return True
 
-    def _start_command(self, asked: dict, fds: list) -> None:  # type: ignore[type-arg]
-        """Start a command; one for which there is no process any more ends at once, and nothing else with it."""
-        key = asked["key"]
+    def _start_command(self, request: dict, fds: list) -> None:  # type: ignore[type-arg]
+        """Start a command. If no process can be started, the command ends with code 126."""
+        key = request["key"]
         try:
-            pid = self._spawn(asked, fds)
+            pid = self._spawn(request, fds)
         except OSError as error:
             self._send_row({"key": key, "pid": 0})
             try:
                 os.write(fds[-1], f"no process could be started: {error.strerror}\n".encode())
             except OSError:
-                pass  # nobody reads it
+                pass  # Nobody reads the message.
             self._send_row({"key": key, "code": 126})
         else:
             self._keys[pid] = key
             self._send_row({"key": key, "pid": pid})
 
-    def _spawn(self, asked: dict, fds: list) -> int:  # type: ignore[type-arg]
+    def _spawn(self, request: dict, fds: list) -> int:  # type: ignore[type-arg]
         pid = os.fork()
         if pid:
             return pid
@@ -90,27 +90,27 @@ class HostProcess:
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             os.setsid()
-            if asked["terminal"]:
+            if request["terminal"]:
                 fcntl.ioctl(fds[0], termios.TIOCSCTTY, 0)
-            for at, fd in enumerate(fds if len(fds) == 3 else fds * 3):
-                os.dup2(fd, at)
+            for target_fd, fd in enumerate(fds if len(fds) == 3 else fds * 3):
+                os.dup2(fd, target_fd)
             os.closerange(3, 256)
-            os.execvpe(asked["argv"][0], asked["argv"], {**asked["env"], MARKER_VARIABLE: self._mark})
+            os.execvpe(request["argv"][0], request["argv"], {**request["env"], MARKER_VARIABLE: self._mark})
         except BaseException as error:
             os.write(2, f"{error}\n".encode())
         finally:
             os._exit(127)
 
     def _signal_command(self, key: str, number: int, *, whole: bool) -> None:
-        for pid, of in self._keys.items():
-            if of == key:
+        for pid, command_key in self._keys.items():
+            if command_key == key:
                 try:
                     (os.killpg if whole else os.kill)(pid, number)
                 except OSError:
                     pass
 
     def _reap_children(self) -> None:
-        """Also of what others left to us."""
+        """Reap ended children, including orphans, and report the exit codes of commands."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -127,17 +127,17 @@ class HostProcess:
         try:
             self._link.sendall(json.dumps(row).encode() + b"\n")
         except OSError:
-            pass  # then there is nothing to hear either
+            pass  # The actor is gone, and `serve` notices it.
 
 
 def kill_all(mark: str) -> None:
-    """End every process with the mark; once more, for some may have been just starting others."""
-    wanted = f"{MARKER_VARIABLE}={mark}".encode()
+    """Kill every process with the mark, repeatedly, because some may have just started others."""
+    marker = f"{MARKER_VARIABLE}={mark}".encode()
     while True:
-        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _has_marker(pid, wanted)]
-        if not found:
+        pids = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _has_marker(pid, marker)]
+        if not pids:
             return
-        for pid in found:
+        for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
@@ -145,13 +145,13 @@ def kill_all(mark: str) -> None:
         select.select([], [], [], 0.02)
 
 
-def _has_marker(pid: int, wanted: bytes) -> bool:
+def _has_marker(pid: int, marker: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             if b") Z" in file.read():
                 return False
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return pid != os.getpid() and wanted in file.read().split(b"\0")
+            return pid != os.getpid() and marker in file.read().split(b"\0")
     except OSError:
         return False
 
@@ -167,10 +167,10 @@ def _drain_pipe(fd: int) -> None:
 def _read_exactly(link: socket.socket, size: int) -> bytes | None:
     data = b""
     while len(data) < size:
-        more = link.recv(size - len(data))
-        if not more:
+        chunk = link.recv(size - len(data))
+        if not chunk:
             return None
-        data += more
+        data += chunk
     return data
 
 

@@ -1,4 +1,4 @@
-"""Ray: a host is an actor on a cluster that is there already, with a directory on its node and a pid namespace of its own."""
+"""Actors on an existing Ray cluster as hosts. Each has a directory on its node and its own pid namespace."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ERROR_HINTS = {
 }
 PLACEMENTS = ("spread", "pack")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-# All or nothing, whatever becomes of the connection meanwhile.
+# The mark at the end proves that the whole archive was transferred.
 _PACK_SCRIPT = 'cd "$HOME" && tar -cf - --exclude=./.tmp . && printf %s {mark} >&2'
 _UNPACK_SCRIPT = 'cd "$HOME" && tar -xpf - && printf %s {mark} >&2'
 
 
 class RayProvider(OnDemandProvider):
-    """Hosts on one cluster."""
+    """Provides actors on one cluster as hosts."""
 
     project_options = ("cpus", "gpus", "memory", "placement")
 
@@ -41,19 +41,19 @@ class RayProvider(OnDemandProvider):
         return RayEngine(name, home, options, note)
 
     def list_backups(self, host: str) -> dict[str, dict[str, Any]]:
-        """What outlives a host: of each of its agents, by its id, what is known of it elsewhere. See ops/rescue.py."""
+        """Return the backup of each agent of a host, by agent id. See agents/lifecycle/host_recovery.py."""
         engine: Any = self._engine
-        found: dict[str, dict[str, Any]] = engine.list_backups(self._get_facts(host)["engine"])
-        return found
+        backups: dict[str, dict[str, Any]] = engine.list_backups(self._get_facts(host)["engine"])
+        return backups
 
-    def fetch_backup(self, host: str, agent: str, place: str) -> None:
-        """What is kept of an agent, as files in a directory."""
+    def fetch_backup(self, host: str, agent: str, directory: str) -> None:
+        """Write an agent's backup as files into a directory."""
         engine: Any = self._engine
-        engine.fetch_backup(self._get_facts(host)["engine"], agent, place)
+        engine.fetch_backup(self._get_facts(host)["engine"], agent, directory)
 
 
 class RayEngine(EngineDefaults):
-    """The engine as the others are; what there is to know of Ray is in mngr.providers.ray.bridge, in the Python that has it."""
+    """The engine for Ray. The code that uses Ray's library is in mngr.providers.ray.bridge."""
 
     options: tuple[str, ...] = ("cpus", "gpus", "memory", "placement", "resources.")
     settings: tuple[str, ...] = ("address", "python", "directory")
@@ -71,26 +71,26 @@ class RayEngine(EngineDefaults):
             variables=("RAY_",), hints=ERROR_HINTS,
         )  # fmt: skip
 
-    def plan_machine(self, name: str, wish: Facts) -> Facts:
-        number = os.urandom(4).hex()
+    def plan_machine(self, name: str, options: Facts) -> Facts:
+        random_id = os.urandom(4).hex()
         about = {
-            "tag": f"{self._key}-{number}", "actor": f"host:{self._key}:{number}:{name}", "author": get_author(),
-            "home": f"{self._directory}/{name}-{number}", "keeper": f"keeper:{self._key}",
+            "tag": f"{self._key}-{random_id}", "actor": f"host:{self._key}:{random_id}:{name}", "author": get_author(),
+            "home": f"{self._directory}/{name}-{random_id}", "keeper": f"keeper:{self._key}",
             "kept": f"{self._directory}/.kept/{self._key}",
         }  # fmt: skip
-        return {"tag": about["tag"], "about": about, "wish": _parse_resources(wish), "whose": self._key}
+        return {"tag": about["tag"], "about": about, "wish": _parse_resources(options), "whose": self._key}
 
     def create(self, name: str, facts: Facts) -> Facts:
         return {**facts, **self._create_actor(name, facts, None)}
 
     def find_existing(self, name: str) -> Facts | None:
-        found = self._bridge.call("join", key=self._key, name=name)
-        if not found:
+        answer = self._bridge.call("join", key=self._key, name=name)
+        if not answer:
             return None
-        facts = {**found["made"], "whose": found["actor"].split(":")[1]}
+        facts = {**answer["made"], "whose": answer["actor"].split(":")[1]}
         if facts["whose"] != self._key:
-            return {**facts, "about": {"actor": found["actor"]}}
-        return {**facts, "tag": found["about"]["tag"], "about": found["about"], "wish": found["wish"]}
+            return {**facts, "about": {"actor": answer["actor"]}}
+        return {**facts, "tag": answer["about"]["tag"], "about": answer["about"], "wish": answer["wish"]}
 
     def open_wire(self, name: str, facts: Facts) -> Transport:
         if facts.get("files"):
@@ -100,138 +100,147 @@ class RayEngine(EngineDefaults):
 
     def start(self, name: str, facts: Facts) -> Facts:
         facts = _drop_stale_files(facts)
-        kept = facts.get("files") or self._find_interrupted_archive(name, facts)
-        if kept is None:
+        archive = facts.get("files") or self._find_interrupted_archive(name, facts)
+        if archive is None:
             facts = {**facts, "node": self._locate(name, facts)["node"]}
-            is_guest = "wish" not in facts  # then it is its owner's to start
+            is_guest = "wish" not in facts  # Only its owner can start it.
             return facts if is_guest else {**facts, **self._create_actor(name, facts, facts.get("node"))}
         facts = {key: value for key, value in facts.items() if key != "files"}
         facts.update(self._create_actor(name, facts, None))
-        with open(kept, "rb") as file:
+        with open(archive, "rb") as file:
             self._stream_files(name, facts, _UNPACK_SCRIPT, stdin=file)
-        os.unlink(kept)
+        os.unlink(archive)
         return facts
 
     def stop(self, name: str, facts: Facts) -> Facts:
-        kept, facts = self._get_archive_path(name), _drop_stale_files(facts)
+        archive, facts = self._get_archive_path(name), _drop_stale_files(facts)
         if facts.get("files"):
             return facts
         if self._find_interrupted_archive(name, facts) is None:
-            with open(f"{kept}.new", "wb") as file:
+            with open(f"{archive}.new", "wb") as file:
                 self._stream_files(name, facts, _PACK_SCRIPT, stdout=file)
                 os.fsync(file.fileno())
-            os.replace(f"{kept}.new", kept)
+            os.replace(f"{archive}.new", archive)
         try:
             self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
         except MngrError:
             try:
-                self._find_interrupted_archive(name, facts)  # which is old when the host works on
+                self._find_interrupted_archive(name, facts)  # This deletes the archive if the host still runs.
             except MngrError:
-                pass  # it is looked at when the host is started or stopped
+                pass  # The next start or stop checks it again.
             raise
-        return {**facts, "files": kept}
+        return {**facts, "files": archive}
 
     def remove(self, name: str, facts: Facts) -> None:
         self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
-        kept = self._get_archive_path(name)
-        for path in (kept, f"{kept}.new"):
+        archive = self._get_archive_path(name)
+        for path in (archive, f"{archive}.new"):
             if os.path.exists(path):
                 os.unlink(path)
 
     def list_machines(self) -> builtins.list[FoundMachine]:
         keeper = f"keeper:{self._key}"
         answer = self._bridge.call("find", key=self._key, keeper=keeper)
-        has_hosts = bool(registry.list_hosts(self._home, self._provider))  # then it may have what is left of one
+        has_hosts = bool(
+            registry.list_hosts(self._home, self._provider)
+        )  # The backup actor may hold backups of these hosts.
         return [
-            FoundMachine(resource_kind=one["what"], name=one["name"], tag=one["tag"], removal_command=one["removal"])
-            for one in answer["found"]
-            if one["name"] != keeper or not has_hosts
+            FoundMachine(resource_kind=row["what"], name=row["name"], tag=row["tag"], removal_command=row["removal"])
+            for row in answer["found"]
+            if row["name"] != keeper or not has_hosts
         ]
 
     def list_backups(self, facts: Facts) -> dict[str, dict[str, Any]]:
-        """What the keeper knows of the agents of a host."""
+        """Return the backups of a host's agents, by agent id, from the backup actor."""
         about = facts["about"]
         answer = self._bridge.call("kept", keeper=about["keeper"], tag=about["tag"])
-        return {str(one["id"]): one for one in answer["agents"]}
+        return {str(backup["id"]): backup for backup in answer["agents"]}
 
-    def fetch_backup(self, facts: Facts, agent: str, place: str) -> None:
-        """What the keeper has of an agent, into a directory."""
+    def fetch_backup(self, facts: Facts, agent: str, directory: str) -> None:
+        """Write an agent's backup from the backup actor into a directory."""
         about = facts["about"]
-        self._bridge.call("fetch", keeper=about["keeper"], tag=about["tag"], agent=agent, place=place)
+        self._bridge.call("fetch", keeper=about["keeper"], tag=about["tag"], agent=agent, place=directory)
 
     def _get_archive_path(self, name: str) -> str:
-        """Where the files of a host are that is stopped."""
+        """Return the path of the local archive with a stopped host's files."""
         return os.path.join(self._home.hosts, self._provider, f"{name}.files")
 
     def _find_interrupted_archive(self, name: str, facts: Facts) -> str | None:
-        """The files that a stop which was cut off has brought here; they are old, and go, while the host has its own.
+        """Return the archive of an interrupted stop, or None. Delete the archive if the host still has its files.
 
-        Busy while it is just being taken away.
+        Raise EngineBusy while the host is being removed.
         """
-        kept = self._get_archive_path(name)
-        if not os.path.exists(kept):
+        archive = self._get_archive_path(name)
+        if not os.path.exists(archive):
             return None
         try:
             self._locate(name, facts, closely=True)
         except HostGone:
-            return kept
-        os.unlink(kept)
+            return archive
+        os.unlink(archive)
         return None
 
     def _create_actor(self, name: str, facts: Facts, node: str | None) -> Facts:
-        made = self._bridge.call("make", about=facts["about"], wish=facts["wish"], node=node, host=name)
-        if made["space"] != "own" and facts.get("space") != made["space"]:
-            self._note(f"{made['address']} allows no namespaces: what {name} leaves running is looked for when it ends")
-        return made
+        """Create the host's actor, on this node if one is given, and return its facts."""
+        created = self._bridge.call("make", about=facts["about"], wish=facts["wish"], node=node, host=name)
+        if created["space"] != "own" and facts.get("space") != created["space"]:
+            self._note(
+                f"{created['address']} allows no namespaces: what {name} leaves running is looked for when it ends"
+            )
+        return created
 
     def _locate(self, name: str, facts: Facts, *, closely: bool = False) -> Facts:
-        """Where it is; HostGone when its files are not there any more, be it that its node is dead."""
+        """Return the host's node. Raise HostGone if its files do not exist any more, also because its node is dead."""
         words = {"about": facts["about"], "node": facts.get("node"), "closely": closely}
         return self._bridge.call("look", **words, host=name)
 
     def _stream_files(self, name: str, facts: Facts, program: str, **streams: Any) -> None:
-        """Its files from or to a file of ours, as a stream."""
+        """Copy the host's files to or from a local file as a tar stream."""
         mark = f"mngr-{os.urandom(8).hex()}"
         wire = self.open_wire(name, facts)
         argv = wire.build_argv(program.format(mark=mark))
         process = shell.start_process(argv, **{"stdin": shell.DEVNULL, **streams}, stderr=shell.PIPE)
         assert process.stderr is not None
         with process.stderr as stream:
-            said = stream.read().decode("utf-8", "replace")
-        if shell.wait_process(process) == 0 and said.endswith(mark):
+            stderr = stream.read().decode("utf-8", "replace")
+        if shell.wait_process(process) == 0 and stderr.endswith(mark):
             return
-        raise (wire.make_lost_error(said.strip()) if not said.strip().startswith("tar") else _build_error(name, said))
+        raise (
+            wire.make_lost_error(stderr.strip()) if not stderr.strip().startswith("tar") else _build_error(name, stderr)
+        )
 
 
 def _drop_stale_files(facts: Facts) -> Facts:
-    """The facts, without files that are not there: a start that was cut off had already unpacked them."""
+    """Return the facts without an archive that does not exist: an interrupted start has unpacked it."""
     has_files = os.path.exists(facts.get("files") or "")
     return facts if has_files else {key: value for key, value in facts.items() if key != "files"}
 
 
-def _build_error(name: str, said: str) -> MngrError:
-    return MngrError(f"the files of {name} could not be moved: {said.strip().splitlines()[-1]}", "check space there")
+def _build_error(name: str, stderr: str) -> MngrError:
+    return MngrError(f"the files of {name} could not be moved: {stderr.strip().splitlines()[-1]}", "check space there")
 
 
-def _parse_resources(wish: Facts) -> Facts:
-    """What a host shall have, in Ray's terms; UsageError when it makes no sense."""
-    placement = str(wish.get("placement") or "spread")
+def _parse_resources(options: Facts) -> Facts:
+    """Return the options in Ray's terms. Raise UsageError if they are invalid."""
+    placement = str(options.get("placement") or "spread")
     if placement not in PLACEMENTS:
         raise UsageError(f"placement cannot be {placement!r}", f"one of: {', '.join(PLACEMENTS)}")
     resources = {
-        key.partition(".")[2]: parse_number(key, value) for key, value in wish.items() if key.startswith("resources.")
+        key.partition(".")[2]: parse_number(key, value)
+        for key, value in options.items()
+        if key.startswith("resources.")
     }
-    sizes = {key: parse_number(key, wish.get(key, default)) for key, default in (("cpus", 1), ("gpus", 0))}
+    sizes = {key: parse_number(key, options.get(key, default)) for key, default in (("cpus", 1), ("gpus", 0))}
     return {
         **sizes,
-        "memory": _parse_bytes(wish.get("memory")),
+        "memory": _parse_bytes(options.get("memory")),
         "resources": resources,
         "placement": placement,
     }
 
 
 def _parse_bytes(value: object) -> int:
-    """How much memory `4g` or `512m` is."""
+    """Return the number of bytes of `4g` or `512m`."""
     text = str(value or 0).lower().removesuffix("b").removesuffix("i")
     unit = _UNITS.get(text[-1:], 1)
     return int(parse_number("memory", text.rstrip("kmgt")) * unit)

@@ -1,4 +1,4 @@
-"""Whether a Ray cluster answers, found out in seconds."""
+"""Finds out within seconds whether a Ray cluster answers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import time
 
 from mngr.providers.bridge.protocol import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
 
-CONNECT_TIMEOUT = 3.0  # seconds in which a cluster must take a connection
+CONNECT_TIMEOUT = 3.0  # for opening a connection to the cluster
 
 
 def resolve_address(address: str) -> str:
-    """What `auto` is for Ray now: RAY_ADDRESS, else a cluster on this machine; as it was given when that cannot be told."""
+    """Return the address that `auto` stands for: RAY_ADDRESS or a cluster on this machine.
+
+    Return any other address unchanged, also if Ray cannot resolve it.
+    """
     if address != "auto":
         return address
     try:
@@ -21,18 +24,22 @@ def resolve_address(address: str) -> str:
         )
 
         return str(get_ray_address_from_environment(address, None))
-    except (ImportError, TypeError, ConnectionError):  # of another version, or it will say so itself
+    except (
+        ImportError,
+        TypeError,
+        ConnectionError,
+    ):  # Another version of Ray, or an error that `ray.init` reports itself.
         return os.environ.get("RAY_ADDRESS") or address
 
 
 def check_reachable(address: str) -> None:
-    """Refused when nobody listens there, or says nothing: Ray itself would try for minutes."""
+    """Raise EngineError if no server answers at the address. Ray itself would try for minutes."""
     host, colon, port = (
         address.partition("://")[2].partition("/")[0].rpartition(":") if "://" in address else address.rpartition(":")
     )
     if not colon or not port.isdigit():
         return
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT) as link:
             link.settimeout(FIRST_BYTE_TIMEOUT)
@@ -41,8 +48,8 @@ def check_reachable(address: str) -> None:
                 link.recv(1)
             except socket.timeout:
                 raise
-            except OSError:  # it speaks otherwise, and says so
+            except OSError:  # An error is an answer, too.
                 pass
     except OSError as error:
-        why = error.strerror or f"no answer within {time.monotonic() - began:.0f}s"
-        raise EngineError("unreachable", f"Ray at {address} cannot be reached: {why}") from None
+        reason = error.strerror or f"no answer within {time.monotonic() - started:.0f}s"
+        raise EngineError("unreachable", f"Ray at {address} cannot be reached: {reason}") from None

@@ -1,6 +1,7 @@
-"""What outlives a node: the commits of agents and their own files, sent to a keeper elsewhere as they come. Sent by value.
+"""Backs up agents outside their node. It sends their commits and own files to a backup actor.
 
-Nothing that is not committed is kept of a work dir; of an agent's own files what its last change left.
+Ray sends this module to the cluster by value.
+The backup holds no uncommitted files of a work dir. An agent's own files are as of its last state change.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ if TYPE_CHECKING:
 
     Capture = Callable[[str, int], Coroutine[Any, Any, bytes | None]]
 
-POLL_INTERVAL = 1.0  # seconds between two looks
-MIN_SEND_INTERVAL = 15.0  # seconds at least between two times that an agent's files are sent without a new commit
+POLL_INTERVAL = 1.0  # pause between two checks for changes
+MIN_SEND_INTERVAL = 15.0  # between two backups of an agent without a new commit
 CHUNK_SIZE = 96 * 1024
-MAX_COMMIT_BYTES = 64 << 20  # bytes of one agent's commits since its base
-MAX_FILE_BYTES = 16 << 20  # and of its own files
-MAX_TOTAL_BYTES = 4 << 30  # that a keeper keeps
+MAX_COMMIT_BYTES = 64 << 20  # limit for one agent's commits since its base
+MAX_FILE_BYTES = 16 << 20  # limit for one agent's own files
+MAX_TOTAL_BYTES = 4 << 30  # limit for one backup actor
 COMMITS, FILES, ABOUT = "work.bundle", "agent.tar", "about.json"
 STATE_FILES = (
     "agent.json",
     "exit",
     "stopped",
     "status",
-)  # files of an agent that tell that something has happened
-# HEAD and its branch on two lines, then nothing or a bundle. What git is set to there runs as what the agent runs as.
+)  # a change of one of these files triggers a backup
+# Prints HEAD, its branch and the object format, then a bundle if there are commits. git runs as the agent's user.
 BUNDLE_SCRIPT = """
 cd -- "$work" || exit 1
 head=$(git rev-parse -q --verify HEAD) || exit 1
@@ -43,7 +44,7 @@ TAR_SCRIPT = 'cd -- "$agents" && exec tar -cf - --exclude="$id/raw" --exclude="$
 
 
 class WorkBackup:
-    """An actor that keeps what the hosts of one home send it, each host's by its tag, in files of its own node."""
+    """An actor that stores the backups of one home's hosts, each by its tag, in files on its own node."""
 
     def __init__(self, directory: str) -> None:
         self._root = directory
@@ -51,13 +52,13 @@ class WorkBackup:
         self._size = _get_dir_size(directory)
 
     def put(self, tag: str, agent: str, name: str, data: bytes, *, first: bool) -> bool:
-        """A portion of a file; nobody sees it before `done`. False when there is no room."""
-        place = self._get_dir(tag, agent)
-        path = os.path.join(place, name + ".new")
+        """Append a chunk to a new file, which becomes visible with `done`. Return False when the storage is full."""
+        directory = self._get_dir(tag, agent)
+        path = os.path.join(directory, name + ".new")
         if first:
             if self._size > MAX_TOTAL_BYTES:
                 return False
-            os.makedirs(place, mode=0o700, exist_ok=True)
+            os.makedirs(directory, mode=0o700, exist_ok=True)
             self._size -= _get_file_size(path)
         with open(path, "wb" if first else "ab") as file:
             file.write(data)
@@ -65,29 +66,29 @@ class WorkBackup:
         return True
 
     def done(self, tag: str, agent: str, names: list[str]) -> None:
-        """These files have come whole, and belong together."""
+        """Replace these files of an agent by their new versions, which are complete."""
         for name in names:
             path = os.path.join(self._get_dir(tag, agent), name)
-            before = _get_file_size(path)
+            old_size = _get_file_size(path)
             os.replace(path + ".new", path)
-            self._size -= before
+            self._size -= old_size
 
     def list(self, tag: str) -> list[dict[str, Any]]:
-        """What is known of the agents of a host: its `about`, with the sizes of what is kept."""
-        found = []
-        place = self._get_dir(tag)
-        for agent in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        """Return the backup of each agent of a host, with the sizes of its files."""
+        backups = []
+        directory = self._get_dir(tag)
+        for agent in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
             try:
-                with open(os.path.join(place, agent, ABOUT), encoding="utf-8") as file:
+                with open(os.path.join(directory, agent, ABOUT), encoding="utf-8") as file:
                     about = json.load(file)
             except (OSError, ValueError):
-                continue  # its first files were still on the way
-            sizes = {name: _get_file_size(os.path.join(place, agent, name)) for name in (COMMITS, FILES)}
-            found.append({**about, "id": agent, "sizes": sizes})
-        return found
+                continue  # Its first backup was not complete.
+            sizes = {name: _get_file_size(os.path.join(directory, agent, name)) for name in (COMMITS, FILES)}
+            backups.append({**about, "id": agent, "sizes": sizes})
+        return backups
 
     def get(self, tag: str, agent: str, name: str, start: int) -> bytes:
-        """A portion of a file."""
+        """Return a chunk of a file."""
         try:
             with open(os.path.join(self._get_dir(tag, agent), name), "rb") as file:
                 file.seek(start)
@@ -96,19 +97,19 @@ class WorkBackup:
             return b""
 
     def drop(self, tag: str) -> int:
-        """Forget a host; how many others there are."""
-        place = self._get_dir(tag)
-        self._size -= _get_dir_size(place)
-        shutil.rmtree(place, ignore_errors=True)
+        """Delete the backups of a host and return the number of other hosts."""
+        directory = self._get_dir(tag)
+        self._size -= _get_dir_size(directory)
+        shutil.rmtree(directory, ignore_errors=True)
         return len(os.listdir(self._root))
 
     def leave(self) -> None:
-        """Forget everything."""
+        """Delete all backups."""
         shutil.rmtree(self._root, ignore_errors=True)
         try:
             os.rmdir(os.path.dirname(self._root))
         except OSError:
-            pass  # other homes have something there
+            pass  # Other homes have backups there.
 
     def _get_dir(self, tag: str, agent: str = "") -> str:
         if not all(part.replace("-", "").isalnum() for part in (tag, agent or tag)):
@@ -117,7 +118,7 @@ class WorkBackup:
 
 
 def get_or_create_backup(about: dict[str, Any]) -> Any:
-    """The keeper, made where there is none: on the head if that is possible, else anywhere."""
+    """Return the backup actor. Create it if it does not exist, on the head node if possible."""
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     head = {"node:__internal_head__": 0.001}
@@ -130,7 +131,7 @@ def get_or_create_backup(about: dict[str, Any]) -> Any:
 
 
 class WorkBackupThread(threading.Thread):
-    """Looks at the agents of a host, and sends what has changed."""
+    """Checks the agents of a host and sends their changes to the backup actor."""
 
     def __init__(self, about: dict[str, Any], home: str, capture: Capture) -> None:
         super().__init__(daemon=True)
@@ -138,17 +139,19 @@ class WorkBackupThread(threading.Thread):
         self._agents = os.path.join(home, ".mngr", "agents")
         self._capture = capture
         self._loop = asyncio.get_running_loop()
-        self._sent: dict[str, tuple[object, object, float]] = {}  # what each agent's files looked like, and when
-        self._heads: dict[str, dict[str, str]] = {}  # where its last bundle ends
+        self._sent: dict[
+            str, tuple[object, object, float]
+        ] = {}  # by agent, the file stamps and time of the last backup
+        self._heads: dict[str, dict[str, str]] = {}  # by agent, the head of its last bundle
         self._stopped = threading.Event()
         self._keeper: Any = None
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._stopped.set()
 
     def run(self) -> None:
-        """Until the actor ends. A keeper that is lost is made again, and told everything."""
+        """Send changes until `stop` is called. A lost backup actor is created again and gets everything."""
         while not self._stopped.wait(POLL_INTERVAL):
             try:
                 self.send_changes()
@@ -157,60 +160,67 @@ class WorkBackupThread(threading.Thread):
                 self._sent.clear()
 
     def send_changes(self) -> None:
-        """Send whatever has changed."""
+        """Send a backup of every agent that has changed."""
         for agent in sorted(_list_names(self._agents)):
-            seen = _read_agent(os.path.join(self._agents, agent))
-            if seen is None:
+            snapshot = _read_agent(os.path.join(self._agents, agent))
+            if snapshot is None:
                 continue
-            record, own, git = seen
-            before = self._sent.get(agent, (None, None, 0.0))
-            if git != before[1] or (own != before[0] and time.monotonic() - before[2] > MIN_SEND_INTERVAL):
+            record, file_stamps, ref_stamps = snapshot
+            last = self._sent.get(agent, (None, None, 0.0))
+            if ref_stamps != last[1] or (file_stamps != last[0] and time.monotonic() - last[2] > MIN_SEND_INTERVAL):
                 self._send_agent(agent, record)
-                self._sent[agent] = (own, git, time.monotonic())
+                self._sent[agent] = (file_stamps, ref_stamps, time.monotonic())
 
     def _send_agent(self, agent: str, record: dict[str, Any]) -> None:
-        """The files first: an agent that remembers a commit shall find it, one that finds more than it remembers can look."""
+        """Send a backup of an agent.
+
+        It captures the files before the commits, so that the backup contains every commit that the files mention.
+        """
         import ray  # type: ignore[import-not-found, unused-ignore]
 
         files = self._capture_output(TAR_SCRIPT, MAX_FILE_BYTES, agents=self._agents, id=agent)
         commits = self._capture_output(
             BUNDLE_SCRIPT, MAX_COMMIT_BYTES, work=record.get("work_dir"), base=record.get("base") or ""
         )
-        sent = {}
+        parts = {}
         if files is not None:
-            sent[FILES] = files
+            parts[FILES] = files
         if commits is not None:
-            head, branch, form, sent[COMMITS] = commits.split(b"\n", 3)
-            last = {"head": head.decode(), "branch": branch.decode("utf-8", "replace"), "form": form.decode()}
-            self._heads[agent] = last
-        lacks = [word for word, data in (("commits", commits), ("files", files)) if data is None]
-        about = {"record": record, "at": time.time(), "lacks": lacks, **self._heads.get(agent, {})}
-        sent[ABOUT] = json.dumps(about).encode()
-        if all(self._send_file(agent, name, data) for name, data in sent.items()):
-            ray.get(self._keeper.done.remote(self._about["tag"], agent, list(sent)), timeout=30)
+            head, branch, form, parts[COMMITS] = commits.split(b"\n", 3)
+            head_facts = {"head": head.decode(), "branch": branch.decode("utf-8", "replace"), "form": form.decode()}
+            self._heads[agent] = head_facts
+        missing = [word for word, data in (("commits", commits), ("files", files)) if data is None]
+        about = {"record": record, "at": time.time(), "lacks": missing, **self._heads.get(agent, {})}
+        parts[ABOUT] = json.dumps(about).encode()
+        if all(self._send_file(agent, name, data) for name, data in parts.items()):
+            ray.get(self._keeper.done.remote(self._about["tag"], agent, list(parts)), timeout=30)
 
-    def _capture_output(self, program: str, most: int, **words: object) -> bytes | None:
-        given = "".join(f"{name}={_quote_word(str(value or ''))}\n" for name, value in words.items())
-        return asyncio.run_coroutine_threadsafe(self._capture(given + program, most), self._loop).result()
+    def _capture_output(self, program: str, max_bytes: int, **words: object) -> bytes | None:
+        """Run a program on the host and return its output, or None if it fails or writes too much."""
+        assignments = "".join(f"{name}={_quote_word(str(value or ''))}\n" for name, value in words.items())
+        return asyncio.run_coroutine_threadsafe(self._capture(assignments + program, max_bytes), self._loop).result()
 
     def _send_file(self, agent: str, name: str, data: bytes) -> bool:
-        """Whether there was room for it."""
+        """Send a file in chunks. Return False when the backup actor's storage is full."""
         import ray  # type: ignore[import-not-found, unused-ignore]
 
         if self._keeper is None:
             self._keeper = get_or_create_backup(self._about)
-        for at in range(0, max(len(data), 1), CHUNK_SIZE):
-            part = data[at : at + CHUNK_SIZE]
-            put = self._keeper.put.remote(self._about["tag"], agent, name, part, first=at == 0)
+        for start in range(0, max(len(data), 1), CHUNK_SIZE):
+            chunk = data[start : start + CHUNK_SIZE]
+            put = self._keeper.put.remote(self._about["tag"], agent, name, chunk, first=start == 0)
             if not ray.get(put, timeout=30):
                 return False
         return True
 
 
-def _read_agent(place: str) -> tuple[dict[str, Any], object, object] | None:
-    """The record of an agent that is whole, what its files look like and its refs; all of it is only the agent's word."""
+def _read_agent(agent_dir: str) -> tuple[dict[str, Any], object, object] | None:
+    """Return an agent's record and the stamps of its files and refs, or None if it is not ready.
+
+    The agent can write to all of these files, so none of them is trusted.
+    """
     try:
-        with open(os.path.join(place, "agent.json"), "rb") as file:
+        with open(os.path.join(agent_dir, "agent.json"), "rb") as file:
             record = json.loads(file.read(1 << 20))
         if record["phase"] != "ready" or not isinstance(record["work_dir"], str):
             return None
@@ -218,27 +228,28 @@ def _read_agent(place: str) -> tuple[dict[str, Any], object, object] | None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     refs = ("logs/HEAD", "HEAD", f"refs/heads/{branch}", "packed-refs")
-    own = [_get_file_stamp(os.path.join(place, name)) for name in STATE_FILES]
-    return record, own, [_get_file_stamp(os.path.join(work, ".git", name)) for name in refs]
+    file_stamps = [_get_file_stamp(os.path.join(agent_dir, name)) for name in STATE_FILES]
+    return record, file_stamps, [_get_file_stamp(os.path.join(work, ".git", name)) for name in refs]
 
 
 def _get_file_stamp(path: str) -> tuple[int, int] | None:
+    """Return the modification time and size of a file, or None."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
-def _list_names(place: str) -> list[str]:
+def _list_names(directory: str) -> list[str]:
     try:
-        return [name for name in os.listdir(place) if name.startswith("a-") and name[2:].isalnum()]
+        return [name for name in os.listdir(directory) if name.startswith("a-") and name[2:].isalnum()]
     except OSError:
         return []
 
 
-def _get_dir_size(place: str) -> int:
-    return sum(_get_file_size(os.path.join(root, name)) for root, _, names in os.walk(place) for name in names)
+def _get_dir_size(directory: str) -> int:
+    return sum(_get_file_size(os.path.join(root, name)) for root, _, names in os.walk(directory) for name in names)
 
 
 def _get_file_size(path: str) -> int:

@@ -1,4 +1,4 @@
-"""What somebody wants a new host to be like."""
+"""Reads and checks the options of a new host."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ if TYPE_CHECKING:
 
 
 def get_author() -> list[str]:
-    """Name and email of whoever works here, as git knows them: what agents elsewhere commit as."""
-    where = os.getcwd()
-    if where not in _author_cache:  # asked once for many hosts
-        said = shell.run(["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]).text
-        rows = dict(row.partition("\n")[::2] for row in said.split("\0"))
-        _author_cache[where] = [rows.get(f"user.{key}", "") for key in ("name", "email")]
-    return _author_cache[where]
+    """Return the user's name and email from git's settings. Agents on other hosts commit under this name."""
+    directory = os.getcwd()
+    if directory not in _author_cache:  # One call of git serves many hosts.
+        output = shell.run(["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]).text
+        rows = dict(row.partition("\n")[::2] for row in output.split("\0"))
+        _author_cache[directory] = [rows.get(f"user.{key}", "") for key in ("name", "email")]
+    return _author_cache[directory]
 
 
 _author_cache: dict[str, list[str]] = {}
 
 
-def get_original_options(home: Home, before: dict[str, Any]) -> dict[str, Any]:
-    """What a host that is gone was made from, for another of its name; a snapshot only if that is still there."""
-    options = dict(before.get("options") or {})
+def get_original_options(home: Home, old_facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a host that is gone, for a new host of its name. A deleted snapshot is omitted."""
+    options = dict(old_facts.get("options") or {})
     if not os.path.isdir(os.path.join(home.snapshots, str(options.get("snapshot")))):
         options.pop("snapshot", None)
     return options
 
 
 def reject_options(host: str, options: dict[str, Any]) -> None:
-    """UsageError when something is asked of a host that is there already."""
+    """Raise UsageError if there are options, because the host already exists."""
     if options:
         key = next(iter(options))
         raise UsageError(f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host")
 
 
-def parse_network(wish: dict[str, Any]) -> str:
-    """`on`, `off` or `allow=…`; UsageError for any other word, which must not open or close anything."""
-    said = wish.get("network", True)
-    text = {True: "on", False: "off"}[said] if isinstance(said, bool) else str(said)
+def parse_network(options: dict[str, Any]) -> str:
+    """Return the network option as `on`, `off` or `allow=…`. Raise UsageError for any other word."""
+    value = options.get("network", True)
+    text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
     if not text.startswith("allow="):
         names.parse_network(text)
     return text
 
 
 def parse_number(key: str, value: object, hint: str = "a number, 0 or more") -> float:
-    """What a setting says; UsageError unless it is a number, 0 or more."""
+    """Return the number in a setting. Raise UsageError unless it is 0 or more."""
     try:
-        found = float(str(value))
+        number = float(str(value))
     except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e15:
+        number = -1.0
+    if not 0 <= number < 1e15:
         raise UsageError(f"{key} cannot be {value!r}", hint)
-    return found
+    return number

@@ -1,4 +1,4 @@
-"""The first words with a host: where its home is, what it has, how busy it is."""
+"""First contact with a host: finds its home, its programs and its load, and creates the home."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PROBE_TIMEOUT = 30.0
 REQUIRED_PROGRAMS = ("git", "tmux", "tar")
-_UNFIT_CODE = 97  # the exit code of what came first
+_UNFIT_CODE = 97  # the exit code when the program before hello.sh fails
 _NUMBER_FACTS = ("uid", "clock", "free", "load", "cpus", "agents")
 _TEXT_FACTS = (
     "home", "login", "os", "boot", "git", "tmux", "flock", "python3", "rsync", "sshd",
@@ -27,15 +27,16 @@ _TEXT_FACTS = (
 
 
 class HostUnfit(MngrError):
-    """A host has not what agents need."""
+    """A host lacks a program that agents need."""
 
 
 def probe_host(
-    wire: Transport, host: str, home: object = None, *, make: bool = False, first: str = "", last: str = ""
+    transport: Transport, host: str, home: object = None, *, make: bool = False, first: str = "", last: str = ""
 ) -> dict[str, Any]:
-    """Facts about a host; with `make` its home is there afterwards. MngrError says what is missing.
+    """Return the facts about a host. Raise MngrError if the host cannot be used.
 
-    `first` and `last` are programs to run before and after it; what the last one says is the fact `rest`.
+    With `make`, the host's home is created. The programs `first` and `last` run before and after the probe;
+    the output of `last` becomes the fact `rest`.
     """
     words = [str(home or ""), "make"] if make else [str(home or "")]
     program = f"({scripts.read_program('hello.sh')}\n) || exit\n"
@@ -43,13 +44,13 @@ def probe_host(
         program = f"({first}\n) >&2 || exit {_UNFIT_CODE}\n{program}"
     if last:
         program += f"printf '\\0'\n{last}"
-    result = remote_host.run(wire, ["sh", "-c", program, "hello.sh", *words], timeout=PROBE_TIMEOUT, name=host)
+    result = remote_host.run(transport, ["sh", "-c", program, "hello.sh", *words], timeout=PROBE_TIMEOUT, name=host)
     if first and result.code == _UNFIT_CODE:
         raise MngrError(f"{host} cannot be used: {result.error_line}", "choose another image")
-    said, _, rest = result.out.partition(b"\0")
+    output, _, rest = result.out.partition(b"\0")
     facts: dict[str, Any] = {"rest": rest} if last else {}
     missing: list[str] = []
-    for line in said.decode("utf-8", "replace").splitlines():
+    for line in output.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition(" ")
         if key == "missing":
             missing.append(value)
@@ -71,21 +72,21 @@ def probe_host(
             f"{facts['home']} on {host} cannot be written to: {facts['unwritable']}",
             "choose another with the provider's setting `home`",
         )
-    lacking = [name for name in REQUIRED_PROGRAMS if name in missing]
-    if make and lacking:
-        raise HostUnfit(f"{host} has no {', '.join(lacking)}", f"see how to get it: mngr doctor @{host}")
+    missing_required = [name for name in REQUIRED_PROGRAMS if name in missing]
+    if make and missing_required:
+        raise HostUnfit(f"{host} has no {', '.join(missing_required)}", f"see how to get it: mngr doctor @{host}")
     return facts
 
 
 def _is_fact(key: str, value: str) -> bool:
-    """Whether this is what we asked for: a host can say anything, and its facts are kept beside our own."""
+    """True when the line is a fact that hello.sh reports in a valid form. A host can send anything."""
     if key in _NUMBER_FACTS:
         return names.is_number(value.replace(".", "", 1) if key == "load" else value)
     return key in _TEXT_FACTS and value.isprintable()
 
 
 def ensure_home(home: Home, host: Host) -> None:
-    """See to it that the host has a home for agents, and remember it; MngrError says what it lacks."""
+    """Create the home on the host unless mngr knows of one. Raise MngrError if the host lacks something."""
     if host.is_local or registry.find_facts(home, host.provider, host.name) is not None:
         return
     assert isinstance(host, remote_host.RemoteHost)
@@ -93,43 +94,49 @@ def ensure_home(home: Home, host: Host) -> None:
     registry.save_facts(home, host.provider, host.name, facts)
 
 
-def prepare_host(wire: Transport, host: str, home: object = None, first: str = "") -> dict[str, Any]:
-    """Facts about a host that has a home for agents from now on, after the program `first`; MngrError says what it lacks."""
-    facts = probe_host(wire, host, home, make=True, first=first, last=_ENVIRONMENT_SCRIPT)
+def prepare_host(transport: Transport, host: str, home: object = None, first: str = "") -> dict[str, Any]:
+    """Create the home on a host, after running the program `first`, and return the facts about the host.
+
+    Raise MngrError if the host lacks something.
+    """
+    facts = probe_host(transport, host, home, make=True, first=first, last=_ENVIRONMENT_SCRIPT)
     rows = facts.pop("rest").decode("utf-8", "surrogateescape").split("\0")
-    env = {name: value for name, eq, value in (row.partition("=") for row in rows) if eq and value}
+    env = {name: value for name, equals, value in (row.partition("=") for row in rows) if equals and value}
     return {**facts, "env": env}
 
 
 def build_home_program(first: str, home: str, tag: str) -> str:
-    """What a program begins with on a new host that is like one that was asked already: there is a home for agents then."""
-    mark, words = shell.quote(f"{home}/cache/made-{tag}"), shell.quote(home)
-    begin = f"({first}\n) && " if first else ""
-    return f"[ -e {mark} ] || {{ {begin}({_HOME_SCRIPT.format(home=words, mark=mark)}); }} >&2 </dev/null || exit {_UNFIT_CODE}\n"
+    """Return the start of a program that creates the home on a new host, unless that is done already.
+
+    It is for a host with the same image as a known one, so mngr need not probe it.
+    """
+    mark, quoted_home = shell.quote(f"{home}/cache/made-{tag}"), shell.quote(home)
+    first_part = f"({first}\n) && " if first else ""
+    return f"[ -e {mark} ] || {{ {first_part}({_HOME_SCRIPT.format(home=quoted_home, mark=mark)}); }} >&2 </dev/null || exit {_UNFIT_CODE}\n"
 
 
-def run_home_program(wire: Transport, host: str, opening: str) -> None:
-    """Run nothing else there; MngrError when the host cannot be used."""
-    result = remote_host.run(wire, ["sh", "-c", opening + ":"], timeout=PROBE_TIMEOUT, name=host)
+def run_home_program(transport: Transport, host: str, opening: str) -> None:
+    """Run only the program of `build_home_program`. Raise MngrError if the host cannot be used."""
+    result = remote_host.run(transport, ["sh", "-c", opening + ":"], timeout=PROBE_TIMEOUT, name=host)
     if result.code:
         raise MngrError(f"{host} cannot be used: {result.error_line}", "choose another image")
 
 
-# As in hello.sh, where nobody can have been before.
+# Creates the home as hello.sh does, but without its checks, because the host is new.
 _HOME_SCRIPT = """umask 077; mkdir -p {home}/agents {home}/names {home}/work {home}/cache {home}/lib && cd {home} &&
 {{ [ -e version ] || echo "mngr 1" >version; }} && : >{mark}"""
 
 
 def select_shared_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Of the facts about a host, those that others with the same files share."""
+    """Return the facts that all hosts of the same image share."""
     return {key: value for key, value in facts.items() if key not in _UNSHARED_FACTS}
 
 
 _UNSHARED_FACTS = ("clock", "boot", "free", "load", "cpus", "agents")
 
 
-# What every agent there needs to find its programs and its language: what a person who logs in there would have. His
-# shell may say anything else besides.
+# The environment of a person who logs in on the host, which agents need to find programs and the language.
+# A login shell may print other text, so the PATH is marked by @.
 _ENVIRONMENT_SCRIPT = """unset LC_ALL
 for name in HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TZ; do
     eval "value=\\${$name-}"
@@ -140,9 +147,9 @@ printf 'PATH=%s\\0' "${found:-$PATH}"
 """
 
 
-def choose_least_loaded(hosts: list[str], wire: Callable[[str], Transport]) -> str:
-    """The host with the most to spare, of those that answer; Unreachable when none does."""
-    answers = map_parallel(lambda name: probe_host(wire(name), name), hosts, at_once=32)
+def choose_least_loaded(hosts: list[str], open_transport: Callable[[str], Transport]) -> str:
+    """Return the least loaded of the hosts that answer. Raise Unreachable when none answers."""
+    answers = map_parallel(lambda name: probe_host(open_transport(name), name), hosts, at_once=32)
     loads: list[tuple[float, str]] = []
     for name, answer in zip(hosts, answers, strict=True):
         if isinstance(answer, Exception):
@@ -151,13 +158,13 @@ def choose_least_loaded(hosts: list[str], wire: Callable[[str], Transport]) -> s
         else:
             loads.append((_compute_load(answer), name))
     if not loads:
-        said = "; ".join(str(answer) for answer in answers[:3])
-        raise Unreachable(f"none of {', '.join(hosts)} answers: {said}", "try again")
+        reasons = "; ".join(str(answer) for answer in answers[:3])
+        raise Unreachable(f"none of {', '.join(hosts)} answers: {reasons}", "try again")
     return min(loads)[1]
 
 
 def _compute_load(facts: dict[str, Any]) -> float:
-    """Agents and load per processor: agents count too, for one that has just started shows no load yet."""
+    """Return load and agents per processor. Agents count because a new agent causes no load yet."""
     try:
         return (float(facts["load"]) + float(facts.get("agents", 0))) / max(1.0, float(facts["cpus"]))
     except (KeyError, ValueError):

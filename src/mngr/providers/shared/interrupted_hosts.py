@@ -1,4 +1,4 @@
-"""What is written down of a host while it is made or taken away, and what becomes of that when it is cut off."""
+"""Locks a host while it is created or destroyed, and finishes such an operation after an interruption."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
     Remove = Callable[[str, Facts], None]
 
-LOCK_COUNT = 1024  # files for the locks of all hosts: those that share one wait for each other
-MAX_LOCK_SECONDS = 3600.0  # seconds that another command may hold a host
+LOCK_COUNT = 1024  # lock files for all hosts; hosts that share a file wait for each other
+MAX_LOCK_SECONDS = 3600.0  # the time that another command may hold the lock
 
 
 def host_lock(home: Home, provider: str, host: str) -> Lock:
-    """For who makes, starts, stops or takes away a host."""
+    """Return the lock for creating, starting, stopping or destroying a host."""
     import zlib
 
     number = zlib.crc32(f"{provider} {host}".encode()) % LOCK_COUNT
@@ -30,18 +30,21 @@ def host_lock(home: Home, provider: str, host: str) -> Lock:
 
 
 def finish_interrupted(home: Home, provider: str, host: str, remove: Remove) -> None:
-    """Make an end of a making or taking away that was cut off, for who has the lock: later `gc` would end what is there then."""
+    """Remove what an interrupted create or destroy of a host left behind.
+
+    The caller holds the lock. A later `gc` could otherwise remove a new host of the same name.
+    """
     ending = registry.find_facts(home, provider, host, "ending")
     if ending is not None:
         remove(host, ending)
     making = registry.find_facts(home, provider, host, "making")
     if making is not None and registry.find_facts(home, provider, host) is None:
         remove(host, making)
-    registry.delete_phases(home, provider, host, "making", "ending")  # also what cannot be read
+    registry.delete_phases(home, provider, host, "making", "ending")  # This also deletes unreadable files.
 
 
 def build_cleanup(home: Home, provider: str, host: str, phase: str, facts: Facts, remove: Remove) -> Callable[[], None]:
-    """The same later, unless somebody has gone on with it by then."""
+    """Return a function that finishes the interrupted operation, unless its facts have changed by then."""
 
     def act() -> None:
         with host_lock(home, provider, host):

@@ -1,4 +1,4 @@
-"""Hosts that an engine makes for us. What is known of each is in the registry, by phases: being made, there, being taken away."""
+"""Hosts that an engine creates on demand. The registry stores each by phase: making, in use, ending."""
 
 from __future__ import annotations
 
@@ -29,85 +29,83 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
     from mngr.host.remote_host import Transport
 
-    Facts = dict[str, Any]  # what an engine wants to remember of a host, as JSON
+    Facts = dict[str, Any]  # what an engine stores about a host, as JSON
     Note = Callable[[str], None]
 else:
     Protocol = object  # typing would cost 10 ms
 
-MAX_BUSY_PAUSE = 20.0  # seconds at most between two questions whether there is room
+MAX_BUSY_PAUSE = 20.0  # the longest pause between two tries
 
 
 class FoundMachine(Struct):
-    """Something on an engine that was made from this home."""
+    """A resource on an engine that was created from this home."""
 
     resource_kind: str  # job, sandbox, image, …
     name: str
     tag: str
-    removal_command: str  # the command that takes it away by hand
+    removal_command: str  # the command with which a user can remove it
 
 
 class Engine(Protocol):
-    """What makes machines. All that it makes for a host carries the host's `tag`, one of the facts that `plan` gives.
+    """Creates machines. Every resource of a host carries the host's `tag`, a fact that `plan_machine` returns.
 
-    Every method raises Unreachable when the engine does not answer, in seconds; UsageError for settings that make no sense.
+    Every method raises Unreachable within seconds if the engine does not answer, and UsageError for invalid settings.
     """
 
-    options: tuple[str, ...]  # what -b can say of a host, and a setting of all; `x.` is for all that begin so
+    options: tuple[str, ...]  # options of -b that are also settings; `x.` allows every name that begins so
     settings: tuple[str, ...]  # other settings of the provider
     can_stop: bool
-    can_snapshot: (
-        bool  # then it is a SnapshotEngine, and `wish["snapshot"]` is what its `snapshot` gave, with its `place`
-    )
+    can_snapshot: bool  # a SnapshotEngine; `options["snapshot"]` then holds the facts and `place` of a snapshot
 
-    def plan_machine(self, name: str, wish: Facts) -> Facts:
-        """The facts before anything is made: `tag`, what `make` needs, perhaps `home` (agents' home there). Makes nothing."""
+    def plan_machine(self, name: str, options: Facts) -> Facts:
+        """Return the facts for `create`, with a `tag` and perhaps `home` (the agents' home). Creates nothing."""
         ...
 
     def create(self, name: str, facts: Facts) -> Facts:
-        """The facts of a machine that runs, and whose wire answers; Busy when there is no room and nothing was made."""
+        """Create a machine and return its facts when it answers. Raise EngineBusy if there is no capacity."""
         ...
 
-    # Of machines with the same fact `alike` only one is asked what it is like.
+    # mngr probes only one of the machines that have the same fact `alike`.
 
     def build_first_program(self, name: str, facts: Facts) -> str:
-        """A program to run before all else on a new machine, perhaps by two at once unless the fact `clears` is true."""
+        """Return a program to run first on a new machine. It may run twice at once unless the fact `clears` is true."""
         ...
 
     def check_stoppable(self, name: str, facts: Facts) -> None:
-        """Raise MngrError for a machine that cannot be stopped, though others can."""
+        """Raise MngrError if this machine cannot be stopped, though others can."""
         ...
 
-    def find_partial_snapshot(self, place: str) -> Facts | None:
-        """What `drop_snapshot` needs to remove what a snapshot to this place has made so far; None if nothing."""
+    def find_partial_snapshot(self, directory: str) -> Facts | None:
+        """Return the facts with which `delete_snapshot` removes an interrupted snapshot, or None."""
         ...
 
     def find_existing(self, name: str) -> Facts | None:
-        """The facts of a machine of that name that is there already, with `whose` (a registry.key) it is; it runs then."""
+        """Start an existing machine of this name and return its facts, with its owner's key in `whose`, or None."""
         ...
 
     def open_wire(self, name: str, facts: Facts) -> Transport:
-        """How to reach it; its `lost` gives HostStopped or HostGone where that is so. Asks nobody."""
+        """Return the transport to a machine, without contacting it. Its errors say if it is stopped or gone."""
         ...
 
     def start(self, name: str, facts: Facts) -> Facts:
-        """The facts of the machine, which runs; one with its tag is used and none made beside it. HostGone, Busy."""
+        """Start the machine, or use one with its tag, and return its facts. Raise HostGone or EngineBusy."""
         ...
 
     def stop(self, name: str, facts: Facts) -> Facts:
-        """The facts of the machine, of which nothing runs and all files are kept; also when it had stopped."""
+        """Stop the machine, keep its files and return its facts. A stopped machine stays stopped."""
         ...
 
     def remove(self, name: str, facts: Facts) -> None:
-        """Take away everything with its tag; that there is nothing is no trouble. `facts` may be only those of `plan`."""
+        """Remove every resource with the host's tag, if any exists. `facts` may be those of `plan_machine`."""
         ...
 
     def list_machines(self) -> list[FoundMachine]:
-        """All that carries this home's key."""
+        """Return all resources that carry this home's key."""
         ...
 
 
 class EngineDefaults:
-    """The answers of an engine that has nothing special to say."""
+    """Default implementations of the optional methods of an engine."""
 
     def build_first_program(self, name: str, facts: Facts) -> str:
         return ""
@@ -115,29 +113,29 @@ class EngineDefaults:
     def check_stoppable(self, name: str, facts: Facts) -> None:
         return None
 
-    def find_partial_snapshot(self, place: str) -> Facts | None:
+    def find_partial_snapshot(self, directory: str) -> Facts | None:
         return None
 
 
 class SnapshotEngine(Engine, Protocol):
-    """An engine that can keep a machine's files."""
+    """An engine that can save a machine's files."""
 
-    def save_snapshot(self, name: str, facts: Facts, place: str) -> Facts:
-        """Keep the files of a running machine: what fits in the directory `place`; what to remember of the rest."""
+    def save_snapshot(self, name: str, facts: Facts, directory: str) -> Facts:
+        """Save the files of a running machine, in `directory` or on the engine. Return facts to delete them."""
         ...
 
     def delete_snapshot(self, facts: Facts) -> None:
-        """Delete what is not in the place, by what `snapshot` gave; that it is not there is no trouble."""
+        """Delete the parts of a snapshot that are on the engine, if they still exist."""
         ...
 
 
 class OnDemandProvider:
-    """The hosts of one engine. A subclass says which, and what of its settings a project may choose for who works on it."""
+    """The hosts of one engine. A subclass creates the engine and names the settings that a project may choose."""
 
     can_create_hosts = True
     project_options: tuple[str, ...] = ()
-    patience = 600.0  # seconds that a host waits for room
-    waits = True  # also a new one for new agents; who has other work to do meanwhile says no
+    patience = 600.0  # seconds to wait for capacity
+    waits = True  # whether a new unnamed host waits for capacity, too
 
     def __init__(self, name: str, home: Home, options: dict[str, Any], note: Note = lambda text: None) -> None:
         self.name = name
@@ -145,12 +143,12 @@ class OnDemandProvider:
         self._options = options
         self._note = note
         engine: Any = self.make_engine(name, home, options, note)
-        self._engine: SnapshotEngine = engine  # mngr asks for snapshots only if `can_snapshot` is true
+        self._engine: SnapshotEngine = engine  # Snapshots are used only if `can_snapshot` is true.
         self.can_stop_hosts: bool = self._engine.can_stop
         self.can_snapshot_hosts: bool = self._engine.can_snapshot
 
     def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
-        """The engine, by the settings of the provider; touches nothing."""
+        """Return the engine for these settings of the provider, without contacting it."""
         raise NotImplementedError
 
     def list(self) -> list[str]:
@@ -158,7 +156,7 @@ class OnDemandProvider:
 
     def open(self, host: str) -> Host:
         facts = self._get_facts(host)
-        wire = OnDemandWire(self._home, self.name, host, lambda found: self._engine.open_wire(host, found))
+        wire = OnDemandWire(self._home, self.name, host, lambda engine: self._engine.open_wire(host, engine))
         return RemoteHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
 
     def create(self, host: str | None, options: dict[str, Any]) -> Host:
@@ -173,18 +171,18 @@ class OnDemandProvider:
                 if self.can_stop_hosts:
                     self._start_or_stop("start", host)
             elif not self._use_existing(host, options):
-                before = registry.find_facts(self._home, self.name, host, "gone") or {}
-                auto = before.get("auto") is True
+                old_facts = registry.find_facts(self._home, self.name, host, "gone") or {}
+                auto = old_facts.get("auto") is True
                 self._create_host(
                     host,
-                    options or get_original_options(self._home, before),
+                    options or get_original_options(self._home, old_facts),
                     auto=auto,
                     patience=self.patience,
                 )
         return self.open(host)
 
     def check_options(self, options: dict[str, Any]) -> None:
-        """UsageError for what no host can be; makes nothing."""
+        """Raise UsageError for options that no host can have; create nothing."""
         self._engine.plan_machine("check", self._merge_options(options))
 
     def start(self, host: str) -> None:
@@ -209,34 +207,34 @@ class OnDemandProvider:
             )
             self._remove_host(host, facts)
 
-    def save_snapshot(self, host: str, place: str) -> dict[str, Any]:
-        kept: dict[str, Any] = self._engine.save_snapshot(host, self._get_facts(host)["engine"], place)
-        return {"kept": kept}
+    def save_snapshot(self, host: str, directory: str) -> dict[str, Any]:
+        snapshot: dict[str, Any] = self._engine.save_snapshot(host, self._get_facts(host)["engine"], directory)
+        return {"kept": snapshot}
 
-    def find_partial_snapshot(self, host: str, place: str) -> dict[str, Any] | None:
-        found = self._engine.find_partial_snapshot(place)
-        return None if found is None else {"kept": found}
+    def find_partial_snapshot(self, host: str, directory: str) -> dict[str, Any] | None:
+        snapshot = self._engine.find_partial_snapshot(directory)
+        return None if snapshot is None else {"kept": snapshot}
 
     def delete_snapshot(self, facts: dict[str, Any]) -> None:
         self._engine.delete_snapshot(facts["kept"])
 
     def list_leftovers(self) -> builtins.list[Leftover]:
-        before = self._list_notes()
-        there = self._engine.list_machines()
+        notes_before = self._list_notes()
+        machines = self._engine.list_machines()
         notes = self._list_notes()
-        # What is made or taken away meanwhile stands in one of both.
-        tags = {(facts.get("engine") or {}).get("tag") for _, _, facts in (*before, *notes)}
-        found = []
+        # A host that is created or destroyed meanwhile is in one of the two lists.
+        tags = {(facts.get("engine") or {}).get("tag") for _, _, facts in (*notes_before, *notes)}
+        leftovers = []
         for phase, host, facts in notes:
             verb = facts.get("doing") or {"making": "create", "ending": "destroy"}.get(phase)
             if verb and not store.is_owner_alive(facts.get("owner")):
-                act = self._build_cleanup(phase, host, facts)
-                what, name = f"interrupted {verb}", f"@{host}.{self.name}"
-                found.append(Leftover(description=what, name=name, remove=act, is_incomplete=phase == "making"))
-        return found + [_describe_unknown(one) for one in there if one.tag not in tags]
+                remove = self._build_cleanup(phase, host, facts)
+                text, name = f"interrupted {verb}", f"@{host}.{self.name}"
+                leftovers.append(Leftover(description=text, name=name, remove=remove, is_incomplete=phase == "making"))
+        return leftovers + [_describe_unknown(machine) for machine in machines if machine.tag not in tags]
 
     def _list_notes(self) -> builtins.list[tuple[str, str, dict[str, Any]]]:
-        """All that is written down of hosts: phase, host and facts; none of what cannot be read."""
+        """Return phase, host and facts of everything in the registry. Unreadable facts are empty."""
         return [
             (phase, host, registry.find_facts(self._home, self.name, host, phase) or {})
             for phase in ("making", "ending", "json")
@@ -244,14 +242,14 @@ class OnDemandProvider:
         ]
 
     def _build_cleanup(self, phase: str, host: str, facts: dict[str, Any]) -> Callable[[], None]:
-        """What makes an end of a command that was cut off: a start and a stop are done, what was half made goes."""
+        """Return a function that finishes an interrupted start or stop, or removes an incomplete host."""
 
         if phase != "json":
             return build_cleanup(self._home, self.name, host, phase, facts, self._remove_host)
 
         def act() -> None:
             with self._lock(host):
-                if registry.find_facts(self._home, self.name, host) == facts:  # else somebody has gone on with it
+                if registry.find_facts(self._home, self.name, host) == facts:  # else another command has continued it
                     self._start_or_stop(facts["doing"], host)
 
         return act
@@ -267,62 +265,62 @@ class OnDemandProvider:
         return facts
 
     def _merge_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The settings with what was asked for this host in their place; UsageError when there is no such thing."""
+        """Return the settings, overridden by the options of this host. Raise UsageError for unknown names."""
         known: tuple[str, ...] = self._engine.options
         known += ("snapshot",) if self.can_snapshot_hosts else ()
-        every = (*known, *self._engine.settings, "kind", "cost_per_hour")
+        all_settings = (*known, *self._engine.settings, "kind", "cost_per_hour")
         for key in self._options:
-            if not _is_known_option(key, every):
-                hint = suggest_closest(key, list(every)) or "known: " + ", ".join(every)
+            if not _is_known_option(key, all_settings):
+                hint = suggest_closest(key, list(all_settings)) or "known: " + ", ".join(all_settings)
                 raise UsageError(f"[providers.{self.name}] has no setting {key!r}", hint)
-        asked = dict(options)
-        if "network" not in known and asked.pop("network", "on") != "on":
+        host_options = dict(options)
+        if "network" not in known and host_options.pop("network", "on") != "on":
             raise UsageError(
                 f"{self.name} gives its hosts the network that it has, so --network has no meaning",
                 "leave it out; on this machine, --sandbox --network works",
             )
-        for key in asked:
+        for key in host_options:
             if not _is_known_option(key, known):
                 hint = suggest_closest(key, list(known)) or f"known: {', '.join(known)}"
                 raise UsageError(f"-b: {self.name} has no option {key!r}", hint)
-        wish = {
+        merged = {
             **{key: value for key, value in self._options.items() if _is_known_option(key, known)},
-            **asked,
+            **host_options,
         }
-        if wish.get("snapshot"):
-            wish["snapshot"] = load_snapshot(self._home, str(wish["snapshot"]))
-        return wish
+        if merged.get("snapshot"):
+            merged["snapshot"] = load_snapshot(self._home, str(merged["snapshot"]))
+        return merged
 
     def _create_host(self, name: str, options: dict[str, Any], *, auto: bool, patience: float) -> None:
-        """A new host. Its note is written first: what is interrupted is known, and `gc` takes it away."""
-        wish = self._merge_options(options)
+        """Create a host. Its facts are saved first, so that `gc` can remove it after an interruption."""
+        merged = self._merge_options(options)
         facts: dict[str, Any] = {
-            "engine": self._engine.plan_machine(name, wish),
+            "engine": self._engine.plan_machine(name, merged),
             "options": options,
             "auto": auto,
         }
         if "network" in self._engine.options:
-            facts["network"] = parse_network(wish)
+            facts["network"] = parse_network(merged)
         registry.save_facts(self._home, self.name, name, {**facts, "owner": store.describe_this_process()}, "making")
         try:
             engine = self._retry_while_busy(lambda: self._engine.create(name, facts["engine"]), patience)
             first = self._engine.build_first_program(name, engine)
-            found = self._prepare_home(name, engine, first)
+            host_facts = self._prepare_home(name, engine, first)
         except BaseException as error:
             try:
                 self._remove_host(name, facts)
             except ServiceUnavailable:
-                if isinstance(error, ServiceUnavailable):  # before and after it
+                if isinstance(error, ServiceUnavailable):  # both before and after the failure
                     registry.forget_host(self._home, self.name, name)
             except MngrError:
-                pass  # it stays noted, for `gc`
+                pass  # The saved facts let `gc` remove it later.
             raise
-        maker = store.describe_this_process()  # until it has ended, a host without agents may get some
-        registry.save_facts(self._home, self.name, name, {**found, **facts, "engine": engine, "maker": maker})
+        maker = store.describe_this_process()  # While this process runs, a host without agents may get some.
+        registry.save_facts(self._home, self.name, name, {**host_facts, **facts, "engine": engine, "maker": maker})
         registry.delete_phases(self._home, self.name, name, "making", "gone")
 
     def _prepare_home(self, name: str, engine: Facts, first: str) -> dict[str, Any]:
-        """Facts about a host that has a home for agents, at the latest with its first command; of many with the same files one is asked."""
+        """Return the facts about a host whose home exists at the latest with its first command."""
         files = engine.get("alike")
         known = registry.find_image_facts(self._home, self.name, files) if files else None
         wire = self._engine.open_wire(name, engine)
@@ -330,33 +328,33 @@ class OnDemandProvider:
             opening = host_probe.build_home_program(first, known["home"], engine["tag"])
             if not engine.get("clears"):
                 return {**known, "opening": opening}
-            host_probe.run_home_program(wire, name, opening)  # not while somebody else is at work there already
+            host_probe.run_home_program(wire, name, opening)  # now, because it must not run twice at once
             return known
-        found = host_probe.prepare_host(wire, name, engine.get("home"), first)
+        host_facts = host_probe.prepare_host(wire, name, engine.get("home"), first)
         if files:
-            registry.save_image_facts(self._home, self.name, files, host_probe.select_shared_facts(found))
-        return found
+            registry.save_image_facts(self._home, self.name, files, host_probe.select_shared_facts(host_facts))
+        return host_facts
 
     def _use_existing(self, name: str, options: dict[str, Any]) -> bool:
-        """Use a machine of that name that is there already; False when there is none."""
+        """Use an existing machine of this name. Return False when there is none."""
         engine: Facts | None = self._engine.find_existing(name)
         if engine is None:
             return False
         reject_options(name, options)
-        found = host_probe.prepare_host(self._engine.open_wire(name, engine), name, engine.get("home"))
+        host_facts = host_probe.prepare_host(self._engine.open_wire(name, engine), name, engine.get("home"))
         guest = engine.get("whose") != registry.compute_owner_key(self._home)
-        registry.save_facts(self._home, self.name, name, {**found, "engine": engine, "guest": guest})
+        registry.save_facts(self._home, self.name, name, {**host_facts, "engine": engine, "guest": guest})
         return True
 
     def _start_or_stop(self, verb: str, host: str) -> None:
-        """Start or stop a host, noted first: when it is cut off, `gc` makes an end of it."""
+        """Start or stop a host. The registry notes it first, so that `gc` can finish it after an interruption."""
         facts = {key: value for key, value in self._get_facts(host).items() if key not in ("doing", "owner")}
-        noted = {**facts, "doing": verb, "owner": store.describe_this_process()}
-        registry.save_facts(self._home, self.name, host, noted)
+        note = {**facts, "doing": verb, "owner": store.describe_this_process()}
+        registry.save_facts(self._home, self.name, host, note)
         try:
             if verb == "start":
-                act = partial(self._engine.start, host, facts["engine"])
-                engine = self._retry_while_busy(act, self.patience)
+                start_machine = partial(self._engine.start, host, facts["engine"])
+                engine = self._retry_while_busy(start_machine, self.patience)
             else:
                 engine = self._engine.stop(host, facts["engine"])
         except MngrError:
@@ -364,42 +362,43 @@ class OnDemandProvider:
             raise
         registry.save_facts(self._home, self.name, host, {**facts, "engine": engine})
 
-    def _retry_while_busy(self, act: Callable[[], Facts], patience: float) -> Facts:
-        """What it gives; asked again and again while the engine is busy, as long as there is patience."""
-        deadline, pause, told = time.monotonic() + patience, 1.0, ""
+    def _retry_while_busy(self, action: Callable[[], Facts], patience: float) -> Facts:
+        """Return the result of `action`. Repeat it for `patience` seconds while the engine is busy."""
+        deadline, pause, last_message = time.monotonic() + patience, 1.0, ""
         while True:
             try:
-                return act()
+                return action()
             except EngineBusy as busy:
                 if time.monotonic() + pause > deadline:
                     raise
-                if busy.message != told:
+                if busy.message != last_message:
                     self._note(f"{busy.message}; waiting for {self.name}")
-                    told = busy.message
+                    last_message = busy.message
             time.sleep(pause)
             pause = min(pause * 1.5, MAX_BUSY_PAUSE)
 
     def _remove_host(self, name: str, facts: dict[str, Any]) -> None:
-        """Take all of it away; what it was like stays known."""
+        """Remove the machine. Keep its options, so that it can be created again."""
         self._engine.remove(name, facts["engine"])
-        if registry.find_facts(self._home, self.name, name) is not None:  # else it never came to be
-            kept = {key: facts.get(key) for key in ("options", "auto")}
-            registry.save_facts(self._home, self.name, name, kept, "gone")
+        if registry.find_facts(self._home, self.name, name) is not None:  # else the host was never complete
+            remembered = {key: facts.get(key) for key in ("options", "auto")}
+            registry.save_facts(self._home, self.name, name, remembered, "gone")
         registry.forget_host(self._home, self.name, name)
 
 
 class OnDemandWire:
-    """The wire by what is known of the host now: a start, be it by another process, can have changed that."""
+    """A transport that follows the registry, because another process can start the host anew in the meantime."""
 
-    def __init__(self, home: Home, provider: str, host: str, reach: Callable[[Facts], Transport]) -> None:
+    def __init__(self, home: Home, provider: str, host: str, open_wire: Callable[[Facts], Transport]) -> None:
         self._home = home
         self._place = (provider, host)
-        self._reach = reach
+        self._reach = open_wire
         self._facts: Facts | None = None
         self._opening = ""
         self._wires: list[Transport] = []
 
     def _get_current_wire(self) -> Transport:
+        """Return the transport for the latest facts in the registry. Raise NotFound for an unknown host."""
         known = registry.find_facts(self._home, *self._place)
         if known is not None and (known["engine"] != self._facts or not self._wires):
             self._wires.append(self._reach(known["engine"]))
@@ -415,11 +414,11 @@ class OnDemandWire:
 
     @property
     def begin(self) -> StartFunction | None:
-        """The shorter way, if this wire has one."""
+        """Return the transport's function that starts a command without a local process, or None."""
         return getattr(self._get_current_wire(), "begin", None)
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        return self._get_current_wire().make_lost_error(said)
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        return self._get_current_wire().make_lost_error(stderr)
 
     def close(self) -> None:
         for wire in self._wires:
@@ -428,11 +427,11 @@ class OnDemandWire:
 
 
 def load_snapshot(home: Home, name: str) -> Facts:
-    """What an engine remembers of a snapshot, with its `place`; NotFound when there is no such snapshot of a host."""
-    place = os.path.join(home.snapshots, name)
+    """Return the engine's facts about a snapshot, with its `place`. Raise NotFound if it does not exist."""
+    directory = os.path.join(home.snapshots, name)
     try:
-        with open(os.path.join(place, "meta.json"), encoding="utf-8") as file:
-            return {**json.load(file)["host"]["kept"], "place": place}
+        with open(os.path.join(directory, "meta.json"), encoding="utf-8") as file:
+            return {**json.load(file)["host"]["kept"], "place": directory}
     except (OSError, ValueError, KeyError, TypeError):
         raise NotFound(f"there is no snapshot {name!r} of a host", "see: mngr snapshot list") from None
 
@@ -441,7 +440,7 @@ def _is_known_option(key: str, known: Sequence[str]) -> bool:
     return any(key == name or (name.endswith(".") and key.startswith(name)) for name in known)
 
 
-def _describe_unknown(one: FoundMachine) -> Leftover:
-    """Its tag is this home's, but what is in it nobody can tell."""
-    note = f"the {one.resource_kind} {one.name} was made from this home, which does not know it; if you do not need it: {one.removal_command}"
-    return Leftover(description=f"unknown {one.resource_kind}", name=one.name, note=note)
+def _describe_unknown(machine: FoundMachine) -> Leftover:
+    """Return a leftover without a `remove` function, because mngr does not know the machine's contents."""
+    note = f"the {machine.resource_kind} {machine.name} was made from this home, which does not know it; if you do not need it: {machine.removal_command}"
+    return Leftover(description=f"unknown {machine.resource_kind}", name=machine.name, note=note)

@@ -1,5 +1,6 @@
-# job.sh: a host, as a batch job that waits. What stands before this says: place (its home), shared (empty for a disk that
-# only the node has), grace (the seconds that agents have to end). tmux's server belongs to this script: what another step of the job starts ends with that step.
+# job.sh: a batch job that serves as a host. The lines before this script set: place (the home), shared (empty if
+# the files are on the node's own disk), grace (the seconds that agents have to end). This script owns the tmux server,
+# because a process that another job step starts ends with that step.
 #include nap.sh
 #include process_start.sh
 case $place in
@@ -14,7 +15,7 @@ socket=
 clean() {
     env -i HOME="$HOME" PATH="$PATH" SHELL=/bin/sh USER="${USER:-}" LANG="${LANG:-C.UTF-8}" tmux -u -S "$socket" "$@"
 }
-# Agents of which nobody has said that they ended.
+# Agents without a record of their end.
 live() {
     for dir in agents/a-*/; do
         if [ -d "$dir" ] && ! [ -e "$dir/exit" ] && ! [ -e "$dir/stopped" ]; then basename "$dir"; fi
@@ -31,7 +32,7 @@ finish() {
         for id in $ids; do sh lib/current/event.sh "$home/agents/$id" stopped job "{\"reason\":\"$reason\"}"; done
     fi
     [ -z "$socket" ] || clean kill-server
-    # What left its session is still an agent's. Slurm would not see it either, where it follows parents.
+    # Kill agents' processes that have left their session. Slurm may not find them if it tracks by parent.
     left=$(grep -lsF "MNGR_AGENT_DIR=$home/agents/" /proc/[0-9]*/environ | tr -dc '0-9\n')
     [ -z "$left" ] || kill -KILL $left
     rm -f keeper
@@ -41,7 +42,7 @@ finish() {
 trap finish TERM
 trap : USR1
 echo "$$ $(process_start $$)" >keeper.new && mv -f keeper.new keeper
-# Slurm kills what does not end in time, and we need some of that time after the agents have had theirs.
+# Slurm kills a job that does not end in time. This script needs half of that time for itself.
 limit=$(timeout 10 scontrol show config 2>/dev/null | sed -n 's/^KillWait *= *\([0-9]*\).*/\1/p')
 [ "$((${limit:-30} / 2))" -ge "$grace" ] || grace=$((limit / 2))
 while :; do

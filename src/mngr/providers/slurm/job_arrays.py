@@ -1,4 +1,4 @@
-"""Jobs that are wanted at the same time, as a run wants its hosts: one array of them is submitted, and each is a host."""
+"""Submits jobs that several threads want at the same time as one job array. Each element is a host."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    Submit = Callable[[list[str]], list[str]]  # from places to the ids of their jobs
+    Submit = Callable[[list[str]], list[str]]  # from host directories to job ids
 
-BATCH_SECONDS = 0.1  # seconds that the first of several waits for the others
-MAX_ARRAY_SIZE = (
-    24  # in one array: Slurm takes no comment that is longer than 1024 characters, and all their names are in it
-)
+BATCH_SECONDS = 0.1  # the first caller waits this long for others
+MAX_ARRAY_SIZE = 24  # The comment of a job contains all host names, and Slurm limits it to 1024 characters.
 
 
 class JobBatcher:
-    """Calls that come from several threads within a moment, and want the same of Slurm, become one."""
+    """Combines simultaneous requests of several threads for the same kind of job into one job array."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._open: dict[Hashable, _JobArray] = {}
 
-    def submit_job(self, place: str, alike: Hashable, submit: Submit) -> str:
-        """The id of the job for a place. `submit` is called once for several that are `alike`; once each when that is refused."""
+    def submit_job(self, host_dir: str, alike: Hashable, submit: Submit) -> str:
+        """Return the id of a job for the host directory. `submit` is called once for all requests that are `alike`.
+
+        If Slurm rejects the array, each thread submits its own job.
+        """
         with self._guard:
             array = self._open.get(alike)
             is_first = array is None or len(array.places) >= MAX_ARRAY_SIZE
             if array is None or is_first:
                 array = self._open[alike] = _JobArray()
-            at = len(array.places)
-            array.places.append(place)
+            index = len(array.places)
+            array.places.append(host_dir)
         if is_first:
-            if threading.current_thread() is not threading.main_thread():  # where there is nobody to wait for
+            if threading.current_thread() is not threading.main_thread():  # The main thread has no others to wait for.
                 time.sleep(BATCH_SECONDS)
             with self._guard:
                 if self._open.get(alike) is array:
@@ -44,14 +45,14 @@ class JobBatcher:
             array.submit(submit)
         array.done.wait()
         if array.error is None:
-            return array.ids[at]
+            return array.ids[index]
         if len(array.places) == 1 or isinstance(array.error, Unreachable):
             raise array.error
-        return submit([place])[0]
+        return submit([host_dir])[0]
 
 
 class _JobArray:
-    """Places, and then the ids of their jobs or why there are none."""
+    """The host directories of an array, and later the ids of its jobs or the error."""
 
     def __init__(self) -> None:
         self.places: list[str] = []

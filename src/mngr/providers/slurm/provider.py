@@ -1,4 +1,7 @@
-"""Jobs of Slurm as hosts: `sbatch` makes one, `srun` brings commands into it, its files are on the cluster's shared disk."""
+"""Slurm jobs as hosts. `sbatch` creates a job and `srun` runs commands in it.
+
+The files of a host are on the cluster's shared disk.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ if TYPE_CHECKING:
     from mngr.providers.slurm.slurm_programs import SlurmJob
 
 DEFAULT_DIR = "~/.mngr-hosts"
-DEFAULT_WAIT = "10m"  # for a job that is pending
-END_TIMEOUT = 30.0  # seconds that a cancelled job may take to be over
-GRACE_SECONDS = "5"  # seconds that agents have when the job ends; Slurm gives 30
-_SBATCH_OPTIONS = ("partition", "account", "qos", "time", "gres", "constraint")  # as sbatch calls them
+DEFAULT_WAIT = "10m"  # the time limit for a pending job
+END_TIMEOUT = 30.0  # a cancelled job may take this long to end
+GRACE_SECONDS = "5"  # for agents when the job ends; Slurm allows 30 in total
+_SBATCH_OPTIONS = ("partition", "account", "qos", "time", "gres", "constraint")  # the same names as in sbatch
 _LIVE_STATES = ("PD", "CF", "R", "RQ", "S")
 _WAIT_READY_SCRIPT = 'case $1 in "~"/*) set -- "$HOME/${1#??}" ;; esac; until [ -e "$1/keeper" ]; do sleep 0.05; done'
 _REMOVE_SCRIPT = """
@@ -39,7 +42,10 @@ _NO, _YES = ("false", "no", "off", "0"), ("true", "yes", "on", "1")
 
 
 class SlurmEngine(EngineDefaults):
-    """A job, or one of an array, for each host. Its comment says whose it is, its name and tag, and where its files are."""
+    """Creates one job, or an element of a job array, for each host.
+
+    A job's comment holds its owner's key, the host's name and tag, and the directory of its files.
+    """
 
     options: tuple[str, ...] = (*_SBATCH_OPTIONS, "cpus", "memory", "home", "shared", "args")
     settings: tuple[str, ...] = ("through", "wait")
@@ -55,31 +61,31 @@ class SlurmEngine(EngineDefaults):
         self._root = str(options.get("home") or DEFAULT_DIR)
         self.wait = clock.parse_duration(str(options.get("wait") or DEFAULT_WAIT))
 
-    def plan_machine(self, name: str, wish: Facts) -> Facts:
+    def plan_machine(self, name: str, options: Facts) -> Facts:
         tag = os.urandom(6).hex()
-        root = str(wish.get("home") or DEFAULT_DIR).rstrip("/")
+        root = str(options.get("home") or DEFAULT_DIR).rstrip("/")
         if not root.startswith(("/", "~/")):
             raise UsageError(f"home cannot be {root!r}", "a directory of the cluster: /… or ~/…")
-        said = str(wish.get("shared", True)).lower()
-        if said not in (*_NO, *_YES):
-            raise UsageError(f"shared cannot be {said!r}", "true or false")
-        is_shared = said in _YES
-        place = f"{root}/{self._key}/{name}-{tag}"
-        words = [f"--{key}={wish[key]}" for key in _SBATCH_OPTIONS if wish.get(key)]
-        words += [f"--cpus-per-task={wish['cpus']}"] if wish.get("cpus") else []
-        words += [f"--mem={wish['memory']}"] if wish.get("memory") else []
-        words += [str(word) for word in as_list(wish.get("args")) if word]
-        return {"tag": tag, "home": place, "shared": is_shared, "args": words, "whose": self._key}
+        shared = str(options.get("shared", True)).lower()
+        if shared not in (*_NO, *_YES):
+            raise UsageError(f"shared cannot be {shared!r}", "true or false")
+        is_shared = shared in _YES
+        host_dir = f"{root}/{self._key}/{name}-{tag}"
+        arguments = [f"--{key}={options[key]}" for key in _SBATCH_OPTIONS if options.get(key)]
+        arguments += [f"--cpus-per-task={options['cpus']}"] if options.get("cpus") else []
+        arguments += [f"--mem={options['memory']}"] if options.get("memory") else []
+        arguments += [str(word) for word in as_list(options.get("args")) if word]
+        return {"tag": tag, "home": host_dir, "shared": is_shared, "args": arguments, "whose": self._key}
 
     def create(self, name: str, facts: Facts) -> Facts:
         job = self._submit_job(facts)
-        made = {**facts, **self._wait_for_job(name, job)}
+        job_facts = {**facts, **self._wait_for_job(name, job)}
         program = shell.join(["sh", "-c", _WAIT_READY_SCRIPT, "sh", str(facts["home"])])
-        ready = shell.run(self.open_wire(name, made).build_argv(program), timeout=60.0)
-        if ready.code:
-            said = parse_error(ready)
-            raise MngrError(f"the job {job} does not answer: {said}", f"see: scontrol show job {job}")
-        return made
+        result = shell.run(self.open_wire(name, job_facts).build_argv(program), timeout=60.0)
+        if result.code:
+            reason = parse_error(result)
+            raise MngrError(f"the job {job} does not answer: {reason}", f"see: scontrol show job {job}")
+        return job_facts
 
     def find_existing(self, name: str) -> Facts | None:
         for job in self._calls.list_jobs(f"--name={name},{ARRAY_JOB_NAME}"):
@@ -98,9 +104,9 @@ class SlurmEngine(EngineDefaults):
         return SlurmWire(self._calls, self._provider, name, facts["job"], facts["number"], is_shared=facts["shared"])
 
     def start(self, name: str, facts: Facts) -> Facts:
-        alive = [job for job in self._list_jobs(name, facts) if job.state in _LIVE_STATES]
-        if alive:
-            return {**facts, **self._wait_for_job(name, alive[0].id)}
+        live_jobs = [job for job in self._list_jobs(name, facts) if job.state in _LIVE_STATES]
+        if live_jobs:
+            return {**facts, **self._wait_for_job(name, live_jobs[0].id)}
         if not facts["shared"]:
             raise HostGone(self._provider, name, "its job has ended, and its files were on the node")
         return self.create(name, facts)
@@ -119,82 +125,84 @@ class SlurmEngine(EngineDefaults):
 
     def remove(self, name: str, facts: Facts) -> None:
         self._cancel_jobs(name, facts)
-        place = str(facts["home"])
-        if facts["shared"] and place.endswith(f"-{facts['tag']}"):
-            gone = self._calls.run_shell(_REMOVE_SCRIPT, place)
-            if gone.code:
-                raise MngrError(f"{place} could not be removed: {gone.error_line}", "remove it by hand")
+        host_dir = str(facts["home"])
+        if facts["shared"] and host_dir.endswith(f"-{facts['tag']}"):
+            result = self._calls.run_shell(_REMOVE_SCRIPT, host_dir)
+            if result.code:
+                raise MngrError(f"{host_dir} could not be removed: {result.error_line}", "remove it by hand")
 
     def list_machines(self) -> list[FoundMachine]:
-        found = [
+        machines = [
             FoundMachine(resource_kind="job", name=job.name, tag=job.tag, removal_command=f"scancel {job.id}")
             for job in self._calls.list_jobs()
             if job.home_key == self._key
         ]
-        listed = self._calls.run_shell(_FIND_SCRIPT, f"{self._root.rstrip('/')}/{self._key}")
-        top, *names = listed.text.splitlines() if listed.code == 0 else [""]
+        result = self._calls.run_shell(_FIND_SCRIPT, f"{self._root.rstrip('/')}/{self._key}")
+        parent_dir, *names = result.text.splitlines() if result.code == 0 else [""]
         for name in names:
-            place = os.path.join(top, name)
-            removal = shell.join(["rm", "-r", place])
-            found.append(
+            path = os.path.join(parent_dir, name)
+            removal = shell.join(["rm", "-r", path])
+            machines.append(
                 FoundMachine(
                     resource_kind="directory",
-                    name=place,
+                    name=path,
                     tag=name.rpartition("-")[2],
                     removal_command=removal,
                 )
             )
-        return found
+        return machines
 
     def _submit_job(self, facts: Facts) -> str:
-        """The id of a new job; those of hosts that are wanted at the same time are elements of one array."""
+        """Submit a job and return its id. Jobs of hosts that are wanted at the same time form one array."""
 
-        def submit(places: list[str]) -> list[str]:
-            name = ARRAY_JOB_NAME if len(places) > 1 else os.path.basename(places[0]).rpartition("-")[0]
-            words = [
+        def submit(host_dirs: list[str]) -> list[str]:
+            name = ARRAY_JOB_NAME if len(host_dirs) > 1 else os.path.basename(host_dirs[0]).rpartition("-")[0]
+            arguments = [
                 f"--job-name={name}",
-                f"--comment={build_comment(facts['whose'], places, is_shared=facts['shared'])}",
+                f"--comment={build_comment(facts['whose'], host_dirs, is_shared=facts['shared'])}",
             ]
-            words += [f"--array=0-{len(places) - 1}"] if len(places) > 1 else []
-            words += ["--ntasks=1", "--nodes=1", "--output=/dev/null", "--chdir=/", *facts["args"]]
-            mine = "".join(f"{at}) place={shell.quote(place)} ;;\n" for at, place in enumerate(places))
-            head = f"case ${{SLURM_ARRAY_TASK_ID:-0}} in\n{mine}esac\n"
-            head += f"shared={'1' if facts['shared'] else ''} grace={GRACE_SECONDS}\n"
-            job = self._calls.submit(words, f"#!/bin/sh\n{head}{scripts.read_program_beside(__file__, 'job.sh')}")
-            return [job] if len(places) == 1 else [f"{job}_{at}" for at in range(len(places))]
+            arguments += [f"--array=0-{len(host_dirs) - 1}"] if len(host_dirs) > 1 else []
+            arguments += ["--ntasks=1", "--nodes=1", "--output=/dev/null", "--chdir=/", *facts["args"]]
+            cases = "".join(f"{index}) place={shell.quote(host_dir)} ;;\n" for index, host_dir in enumerate(host_dirs))
+            prologue = f"case ${{SLURM_ARRAY_TASK_ID:-0}} in\n{cases}esac\n"
+            prologue += f"shared={'1' if facts['shared'] else ''} grace={GRACE_SECONDS}\n"
+            job = self._calls.submit(
+                arguments, f"#!/bin/sh\n{prologue}{scripts.read_program_beside(__file__, 'job.sh')}"
+            )
+            return [job] if len(host_dirs) == 1 else [f"{job}_{index}" for index in range(len(host_dirs))]
 
         alike = (os.path.dirname(facts["home"]), facts["shared"], *facts["args"])
         return self._gathering.submit_job(str(facts["home"]), alike, submit)
 
     def _wait_for_job(self, name: str, job: str) -> Facts:
-        """What is known of the job when it runs; Busy when it is still pending after `wait`, and then it is no more."""
-        began, told, pause = time.monotonic(), "", 0.05
+        """Wait until the job runs and return its facts. After `wait` seconds, cancel it and raise EngineBusy."""
+        started, last_reason, pause = time.monotonic(), "", 0.05
         while True:
-            found = self._calls.list_jobs("-t", "all", "-j", job)
-            state, reason = (found[0].state, found[0].reason) if found else ("gone", "")
+            jobs = self._calls.list_jobs("-t", "all", "-j", job)
+            state, reason = (jobs[0].state, jobs[0].reason) if jobs else ("gone", "")
             if state == "R":
-                return {"job": job, "number": found[0].number, "ends_at": found[0].ends_at}
+                return {"job": job, "number": jobs[0].number, "ends_at": jobs[0].ends_at}
             if state not in _LIVE_STATES:
                 raise MngrError(f"the job {job} of {name} ended at once ({state})", f"see: scontrol show job {job}")
-            waited = time.monotonic() - began
+            waited = time.monotonic() - started
             if waited > self.wait:
                 self._calls.cancel([job])
                 raise EngineBusy(
                     f"the job of {name} was still pending after {clock.format_age(waited)}: {reason}",
                     f"wait longer ([providers.{self._provider}] wait), or ask for less; see: squeue, sinfo",
                 )
-            if waited > 2 and reason not in ("None", told):
-                told = reason
+            if waited > 2 and reason not in ("None", last_reason):
+                last_reason = reason
                 self._note(f"the job {job} of {name} is pending: {reason}")
             time.sleep(pause)
             pause = min(pause * 1.3, 2.0)
 
     def _list_jobs(self, name: str, facts: Facts) -> list[SlurmJob]:
-        """What is in the queue of this host."""
+        """Return the jobs of this host that are in the queue."""
         return [job for job in self._calls.list_jobs(f"--name={name},{ARRAY_JOB_NAME}") if job.tag == facts["tag"]]
 
     def _cancel_jobs(self, name: str, facts: Facts) -> None:
-        """No job of this host is left; its script ends agents in order and then itself."""
+        """Cancel all jobs of this host and wait for their end. The job script ends the agents first."""
         deadline, pause = time.monotonic() + END_TIMEOUT, 0.05
         jobs = self._list_jobs(name, facts)
         if any(job.state != "CG" for job in jobs):
@@ -203,13 +211,15 @@ class SlurmEngine(EngineDefaults):
             time.sleep(pause)
             pause = min(pause * 1.3, 1.0)
             jobs = self._list_jobs(name, facts)
-        left = [job.id for job in jobs if job.state != "CG"]  # what is completing has no processes of ours any more
-        if left:
-            raise MngrError(f"the job {left[0]} of {name} does not end", f"see: scontrol show job {left[0]}")
+        remaining = [
+            job.id for job in jobs if job.state != "CG"
+        ]  # A completing job has no processes of the host any more.
+        if remaining:
+            raise MngrError(f"the job {remaining[0]} of {name} does not end", f"see: scontrol show job {remaining[0]}")
 
 
 class SlurmProvider(OnDemandProvider):
-    """Jobs as hosts."""
+    """Provides Slurm jobs as hosts."""
 
     project_options = ("time", "cpus", "memory", "gres", "constraint")
 

@@ -1,4 +1,4 @@
-"""Slurm's programs: called with a clean environment, here or on a machine of the cluster, and what they say of jobs."""
+"""Runs Slurm's programs in a clean environment, here or on a login node, and parses their output."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from mngr.base.shell import ProcessResult
 
-CALL_TIMEOUT = 20.0  # seconds for what the controller does at once
-SILENCE_SECONDS = 5.0  # seconds for which one that did not answer is not asked again: each question costs 10
-# What a job finds of ours. All else stays here: a variable of Slurm's own would count as an option, others may be secrets.
+CALL_TIMEOUT = 20.0  # for calls that the controller answers at once
+SILENCE_SECONDS = 5.0  # After a call without an answer (it costs 10 s), calls fail at once for this time.
+# The variables that a job inherits. Others could be secrets, and Slurm reads its own variables as options.
 _KEPT_VARIABLES = (
     "HOME",
     "USER",
@@ -46,58 +46,56 @@ _BUSY_MESSAGES = (
     "temporarily unable to accept",
     "resource temporarily unavailable",
 )
-ARRAY_JOB_NAME = "mngr-hosts"  # the name of jobs for several hosts
-_COMMENT_PREFIX = (
-    "mngr"  # then the key of a home, NAME-TAG of each host with commas, and the directory that their own ones are in
-)
-_NODE_COMMENT_PREFIX = "mngr-node"  # in its place where the files are on the disk of the node
+ARRAY_JOB_NAME = "mngr-hosts"  # the name of an array of jobs for several hosts
+_COMMENT_PREFIX = "mngr"  # followed by the home's key, NAME-TAG of each host (with commas) and their parent directory
+_NODE_COMMENT_PREFIX = "mngr-node"  # the same for hosts whose files are on the disk of the node
 _QUEUE_FORMAT = "%i|%A|%t|%r|%L|%K|%k"
 
 
 class SlurmJob(Struct):
-    """A job of ours that is in the queue or was until just now."""
+    """A job of mngr that is in the queue or has just left it."""
 
-    id: str  # as squeue and scancel take it; of an array's elements ARRAY_ELEMENT
-    number: str  # as srun takes it: an element has its own as soon as it runs
-    state: str  # as two letters: PD, R, CG, TO, …
+    id: str  # for squeue and scancel; ARRAY_ELEMENT for an element of an array
+    number: str  # for srun; an element of an array gets its number when it starts
+    state: str  # Slurm's short form: PD, R, CG, TO, …
     reason: str  # why it is pending
     ends_at: str | None  # by its time limit
     name: str
     home_key: str
     tag: str
     host_dir: str
-    is_shared: bool  # its files are not on the disk of its node
+    is_shared: bool  # its files are on the cluster's shared disk
 
 
 class SlurmPrograms:
-    """Runs Slurm's programs. `through` is a command that hands a line on to a shell where they are, as `ssh login` does."""
+    """Runs Slurm's programs. `through` is a command, such as `ssh login`, that runs a line where they are."""
 
     def __init__(self, through: Sequence[str]) -> None:
         self._through = list(through)
         self._away: tuple[float, Unreachable] | None = None
 
     def build_argv(self, words: Sequence[str], *, terminal: bool = False) -> list[str]:
-        """What to run here for one of Slurm's programs."""
-        given = [f"TERM={os.environ.get('TERM', 'xterm')}"] if terminal else []
+        """Return the local command that runs one of Slurm's programs."""
+        terminal_variables = [f"TERM={os.environ.get('TERM', 'xterm')}"] if terminal else []
         if not self._through:
-            own = [f"{name}={os.environ[name]}" for name in _KEPT_VARIABLES if name in os.environ]
-            return ["env", "-i", *own, *given, *words]
-        own = [f'${{{name}+{name}="${name}"}}' for name in _KEPT_VARIABLES]
-        line = scripts.format_one_line(f"exec env -i {' '.join(own)} {shell.join([*given, *words])}")
+            variables = [f"{name}={os.environ[name]}" for name in _KEPT_VARIABLES if name in os.environ]
+            return ["env", "-i", *variables, *terminal_variables, *words]
+        variables = [f'${{{name}+{name}="${name}"}}' for name in _KEPT_VARIABLES]
+        line = scripts.format_one_line(f"exec env -i {' '.join(variables)} {shell.join([*terminal_variables, *words])}")
         is_ssh = os.path.basename(self._through[0]) == "ssh"
         return [*self._through, *(["-t"] if terminal and is_ssh else []), line]
 
     def run(self, *words: str, stdin: bytes = b"", timeout: float = CALL_TIMEOUT) -> ProcessResult:
-        """How it ended; Unreachable when the controller does not answer."""
+        """Run one of Slurm's programs and return its result. Raise Unreachable if the controller does not answer."""
         if self._away is not None and time.monotonic() < self._away[0] + SILENCE_SECONDS:
             raise self._away[1]
         try:
             result = shell.run(self.build_argv(words), stdin=stdin, timeout=timeout)
         except TimedOut:
             raise self._note_silence(f"{words[0]} did not answer within {timeout:g}s") from None
-        said = result.err.decode("utf-8", "replace").lower()
+        stderr = result.err.decode("utf-8", "replace").lower()
         is_lost = self._through and result.code > 128  # 255, or ended by a signal
-        if result.code and (is_lost or any(word in said for word in _UNREACHABLE_MESSAGES)):
+        if result.code and (is_lost or any(word in stderr for word in _UNREACHABLE_MESSAGES)):
             raise self._note_silence(f"Slurm does not answer: {parse_error(result)}")
         if result.code == 127 and words[0] != "sh":
             hint = "install Slurm's programs, or say where they are: [providers.slurm] through"
@@ -105,23 +103,24 @@ class SlurmPrograms:
         return result
 
     def _note_silence(self, message: str) -> Unreachable:
+        """Return an Unreachable error and remember it for SILENCE_SECONDS."""
         error = Unreachable(message, "try: sinfo")
         self._away = (time.monotonic(), error)
         return error
 
     def submit(self, arguments: Sequence[str], script: str) -> str:
-        """The number of a new job; Busy when there may be no more just now."""
+        """Submit a job and return its number. Raise EngineBusy if Slurm accepts no more jobs now."""
         result = self.run("sbatch", "--parsable", *arguments, stdin=script.encode())
         if result.code == 0:
             return result.text.strip().split("\n")[-1].partition(";")[0]
-        said = parse_error(result)
-        if any(word in said.lower() for word in _BUSY_MESSAGES):
-            raise EngineBusy(f"Slurm takes no more jobs now: {said}", "wait until others have ended")
-        raise MngrError(f"Slurm does not take the job: {said}", "check what is asked for: sinfo -l")
+        reason = parse_error(result)
+        if any(word in reason.lower() for word in _BUSY_MESSAGES):
+            raise EngineBusy(f"Slurm takes no more jobs now: {reason}", "wait until others have ended")
+        raise MngrError(f"Slurm does not take the job: {reason}", "check what is asked for: sinfo -l")
 
-    def list_jobs(self, *which: str) -> list[SlurmJob]:
-        """Our jobs in the queue, of this user; those that `which` says, as words of squeue."""
-        result = self.run("squeue", "-h", "-r", "--me", "-o", _QUEUE_FORMAT, *which)
+    def list_jobs(self, *filters: str) -> list[SlurmJob]:
+        """Return mngr's jobs of this user in the queue. `filters` are additional arguments of squeue."""
+        result = self.run("squeue", "-h", "-r", "--me", "-o", _QUEUE_FORMAT, *filters)
         if result.code:
             if b"invalid job id" in result.err.lower():
                 return []
@@ -129,38 +128,39 @@ class SlurmPrograms:
         return [job for line in result.text.splitlines() if (job := _parse_job(line)) is not None]
 
     def cancel(self, ids: Sequence[str]) -> None:
-        """End jobs; that one is over already is no trouble."""
+        """Cancel jobs. A job that has ended is no error."""
         result = self.run("scancel", *ids)
         if result.code and b"invalid job id" not in result.err.lower():
             raise MngrError(f"the job could not be cancelled: {parse_error(result)}", "try: squeue --me")
 
     def run_shell(self, program: str, *words: str) -> ProcessResult:
-        """Run a shell program where Slurm's programs are."""
+        """Run a shell program on the machine that has Slurm's programs."""
         return self.run("sh", "-c", program, "sh", *words, timeout=600.0)
 
 
-def build_comment(whose: str, places: Sequence[str], *, is_shared: bool) -> str:
-    """What marks a job as ours, and says which host each of its elements is."""
-    mark = _COMMENT_PREFIX if is_shared else _NODE_COMMENT_PREFIX
-    return f"{mark} {whose} {','.join(map(os.path.basename, places))} {os.path.dirname(places[0])}"
+def build_comment(home_key: str, host_dirs: Sequence[str], *, is_shared: bool) -> str:
+    """Return the comment that marks a job as mngr's and names the host of each of its elements."""
+    prefix = _COMMENT_PREFIX if is_shared else _NODE_COMMENT_PREFIX
+    return f"{prefix} {home_key} {','.join(map(os.path.basename, host_dirs))} {os.path.dirname(host_dirs[0])}"
 
 
 def _parse_job(line: str) -> SlurmJob | None:
-    id_, number, state, reason, left, element, said = [*line.split("|", 6), *[""] * 6][:7]
-    words = said.split(" ", 3)
+    """Return the job in a line of squeue, or None if it is not a job of mngr."""
+    id_, number, state, reason, time_left, element, comment = [*line.split("|", 6), *[""] * 6][:7]
+    words = comment.split(" ", 3)
     if len(words) != 4 or words[0] not in (_COMMENT_PREFIX, _NODE_COMMENT_PREFIX):
         return None
-    own = [*words[2].split(","), ""][int(element) if element.isdecimal() else 0]
-    name, _, tag = own.rpartition("-")
-    ends = None if (seconds := _parse_duration(left)) is None else clock.format_timestamp(time.time() + seconds)
+    dir_name = [*words[2].split(","), ""][int(element) if element.isdecimal() else 0]
+    name, _, tag = dir_name.rpartition("-")
+    ends_at = None if (seconds := _parse_duration(time_left)) is None else clock.format_timestamp(time.time() + seconds)
     return SlurmJob(
-        id=id_, number=number, state=state, reason=reason, ends_at=ends, name=name, tag=tag,
-        home_key=words[1], host_dir=f"{words[3]}/{own}", is_shared=words[0] == _COMMENT_PREFIX,
+        id=id_, number=number, state=state, reason=reason, ends_at=ends_at, name=name, tag=tag,
+        home_key=words[1], host_dir=f"{words[3]}/{dir_name}", is_shared=words[0] == _COMMENT_PREFIX,
     )  # fmt: skip
 
 
 def _parse_duration(text: str) -> int | None:
-    """What `[[DAYS-]HOURS:]MINUTES:SECONDS` comes to; None for what is no time."""
+    """Return the seconds of `[[DAYS-]HOURS:]MINUTES:SECONDS`, or None if the text is not a duration."""
     days, _, rest = ("0-" + text if "-" not in text else text).partition("-")
     parts = rest.split(":")
     if len(parts) < 2 or not all(part.isdecimal() for part in (days, *parts)):
@@ -172,9 +172,9 @@ def _parse_duration(text: str) -> int | None:
 
 
 def parse_error(result: ProcessResult) -> str:
-    """What is wrong, without the name of who says it."""
-    said = result.error_line
-    for preface in (
+    """Return the error message of a Slurm program without its prefix."""
+    message = result.error_line
+    for prefix in (
         "sbatch: ",
         "squeue: ",
         "scancel: ",
@@ -182,5 +182,5 @@ def parse_error(result: ProcessResult) -> str:
         "error: ",
         "Batch job submission failed: ",
     ):
-        said = said.removeprefix(preface)
-    return said
+        message = message.removeprefix(prefix)
+    return message

@@ -1,4 +1,4 @@
-"""Commands in a job that runs: a step of its own for each, by `srun`."""
+"""Runs commands inside a running job. Each command is a job step, started by `srun`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mngr.base.shell import ChildProcess
     from mngr.providers.slurm.slurm_programs import SlurmPrograms
 
-# Slurm leaves running what srun was for when that is killed or cut off, with its input open; so it ends itself when srun
-# does not listen any more. This ends with the command: not every Slurm ends all that a step has started.
+# When srun is killed, Slurm lets the command run on with its input open. So this guard ends the command when srun no
+# longer listens. The guard ends with the command, because not every Slurm ends all processes of a step.
 _GUARD_SCRIPT = """\
 (trap "" HUP; exec </dev/null >/dev/null 2>&1
 way=$SLURM_SRUN_COMM_HOST/$SLURM_SRUN_COMM_PORT missed=0
@@ -29,7 +29,7 @@ done
 trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$) &
 guard=$!
 """
-# srun hands on whole lines only, unless it is told not to buffer; then output is a terminal, which no command shall see.
+# srun forwards only whole lines, unless it does not buffer. Then output is a terminal, so `cat` hides it.
 _PLAIN_SCRIPT = """\
 trap : INT
 { code=$({ { (eval "$1") 3>&- 4>&-; echo $? >&3; } | (trap "" INT; exec cat >&4 3>&- 4>&-); } 3>&1); } 4>&1
@@ -37,7 +37,7 @@ kill "$guard" 2>/dev/null
 exit "${code:-255}"
 """
 _STEP_OPTIONS = ("--overlap", "--mem=0", "--ntasks=1", "--nodes=1", "--chdir=/")
-# Of srun's own words there must be none among the command's, and an interrupt is for the command.
+# srun must not mix its messages into the command's output, and an interrupt is for the command.
 _QUIET_OPTIONS = ("-QQ", "--disable-status")
 _END_REASONS = {
     "TO": "its job reached its time limit",
@@ -51,7 +51,7 @@ _END_REASONS = {
 
 
 class SlurmWire:
-    """One job."""
+    """The transport to one job."""
 
     def __init__(
         self, calls: SlurmPrograms, provider: str, host: str, job: str, number: str, *, is_shared: bool
@@ -64,28 +64,28 @@ class SlurmWire:
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         if only is not None:
             program = "exec " + shell.join(["env", "-i", *only, "sh", "-c", program])
-        way = "--pty" if terminal else "--unbuffered"
-        words = ["srun", f"--jobid={self._number}", *_STEP_OPTIONS, *_QUIET_OPTIONS, way]
-        inside = [_GUARD_SCRIPT + program] if terminal else [_GUARD_SCRIPT + _PLAIN_SCRIPT, "sh", program]
-        return self._calls.build_argv([*words, "sh", "-c", *inside], terminal=terminal)
+        terminal_option = "--pty" if terminal else "--unbuffered"
+        words = ["srun", f"--jobid={self._number}", *_STEP_OPTIONS, *_QUIET_OPTIONS, terminal_option]
+        step_program = [_GUARD_SCRIPT + program] if terminal else [_GUARD_SCRIPT + _PLAIN_SCRIPT, "sh", program]
+        return self._calls.build_argv([*words, "sh", "-c", *step_program], terminal=terminal)
 
     def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> ChildProcess | None:
-        """The same process; but srun does not notice when nobody reads what it writes, and this does."""
-        if timeout is not None:  # then we read it
+        """Start the command so that it ends when the reader of its output is gone. srun does not notice that."""
+        if timeout is not None:  # mngr itself reads the output
             return None
         return _WatchedProcess(shell.spawn(argv, streams, None, is_leader=False), streams[1])
 
-    def make_lost_error(self, said: str) -> Unreachable:
+    def make_lost_error(self, stderr: str) -> Unreachable:
         try:
             jobs = self._calls.list_jobs("-t", "all", "-j", self._job)
-        except Unreachable as away:
-            return away
+        except Unreachable as unreachable:
+            return unreachable
         except MngrError as error:
             return Unreachable(error.message, error.hint)
         provider, host = self._place
         state = jobs[0].state if jobs else "gone"
         if state in ("R", "CF"):
-            why = said.splitlines()[-1].removeprefix("srun: error: ") if said else "the connection ended"
+            why = stderr.splitlines()[-1].removeprefix("srun: error: ") if stderr else "the connection ended"
             return Unreachable(f"{host}: {why}", "it may or may not have been done; see: mngr list")
         if not self._is_shared:
             return HostGone(provider, host, _END_REASONS.get(state, "its job has ended"))
@@ -98,11 +98,11 @@ class SlurmWire:
 
 
 class _WatchedProcess:
-    """A process that is ended when the pipe or socket that it writes to has no reader any more."""
+    """A process that is killed when the pipe or socket of its output has no reader any more."""
 
-    def __init__(self, child: ChildProcess, out: int) -> None:
+    def __init__(self, child: ChildProcess, stdout_fd: int) -> None:
         self._child = child
-        self._out = os.dup(out)
+        self._out = os.dup(stdout_fd)
         self._over = threading.Event()
         self._is_broken = False
         self._thread = threading.Thread(target=self._watch_reader, daemon=True)
@@ -110,21 +110,21 @@ class _WatchedProcess:
 
     def _watch_reader(self) -> None:
         poll = select.poll()
-        poll.register(self._out, 0)  # an error is told unasked
+        poll.register(self._out, 0)  # poll reports errors even without a mask
         while not self._over.is_set():
             if any(event & select.POLLERR for _, event in poll.poll(100)):
                 self._is_broken = True
                 try:
                     self._child.kill()
                 except (ProcessLookupError, ChildProcessError):
-                    pass  # it has ended, and the other thread has seen it
+                    pass  # It has ended, and `wait` has already reaped it.
                 break
         os.close(self._out)
 
     def wait(self) -> int:
         try:
             code = self._child.wait()
-        except ChildProcessError:  # the other thread has seen its end
+        except ChildProcessError:  # The watching thread has already reaped it.
             code = 141
         self._over.set()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Provider `ssh`: machines reached by the system's own ssh.
+"""Provider `ssh`: machines that mngr reaches with the installed `ssh` program.
 
 Start with `provider.py`.
 """

@@ -1,11 +1,11 @@
-"""A command over ssh's shared connection without a process of ssh's own: its master answers on a socket.
+"""Runs a command over ssh's shared connection by talking to the socket of its master process.
 
-The protocol is OpenSSH's (PROTOCOL.mux, version 4). Starting `ssh` for the same takes 5 ms, most of it to load libraries.
+The protocol is OpenSSH's (PROTOCOL.mux, version 4). Starting `ssh` instead takes 5 ms, mostly to load libraries.
 """
 
 from __future__ import annotations
 
-import _socket  # what `socket` is made of: that would cost 10 ms
+import _socket  # importing `socket` would cost 10 ms
 import sys
 
 _VERSION = 4
@@ -14,17 +14,17 @@ _NEW_SESSION = 0x10000002
 _EXITED = 0x80000004
 _OPENED = 0x80000006
 _NO_ESCAPE = 0xFFFFFFFF
-_MAX_ANSWER_BYTES = 65536  # bytes of an answer; each has a few words
+_MAX_ANSWER_BYTES = 65536  # every answer is short
 
 
 class SshSession:
-    """A command that runs there."""
+    """A command that runs on the host."""
 
     def __init__(self, link: _socket.socket) -> None:
         self._link = link
 
     def wait(self) -> int:
-        """Its exit code; 255, as ssh has it, when the connection ended first."""
+        """Return the exit code, or 255 as ssh does when the connection ended first."""
         self._link.settimeout(None)
         try:
             while (answer := _receive_numbers(self._link))[:1] != [_EXITED]:
@@ -36,7 +36,7 @@ class SshSession:
             self._link.close()
 
     def kill(self) -> None:
-        """Cut it off."""
+        """Close the connection, which ends the command."""
         self._link.close()
 
 
@@ -48,21 +48,21 @@ def start_command(
     *,
     forwards_agent: bool = False,
 ) -> SshSession | None:
-    """Have the master at `path` run a command with these streams.
+    """Run a command with these streams through the master process at `path`.
 
-    None when it was surely not started, so that ssh may be asked; TimeoutError when nothing is heard.
+    Return None if it surely was not started, so that the caller can run ssh. Raise TimeoutError without an answer.
     """
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     link.settimeout(timeout)
-    asked = _pack_numbers(_NEW_SESSION, 0) + _pack_text("")
-    asked += _pack_numbers(0, 0, forwards_agent, 0, _NO_ESCAPE)  # no terminal, no X11, the agent, no subsystem
-    asked += _pack_text("") + _pack_text(command)
+    request = _pack_numbers(_NEW_SESSION, 0) + _pack_text("")
+    request += _pack_numbers(0, 0, forwards_agent, 0, _NO_ESCAPE)  # no terminal, no X11, the agent, no subsystem
+    request += _pack_text("") + _pack_text(command)
     try:
         link.connect(path)
         link.sendall(_pack_packet(_pack_numbers(_HELLO, _VERSION)))
         if _receive_numbers(link)[:2] != [_HELLO, _VERSION]:
             raise ValueError("a stranger")
-        link.sendall(_pack_packet(asked))
+        link.sendall(_pack_packet(request))
         for stream in streams:
             rights = stream.to_bytes(4, "little" if sys.byteorder == "little" else "big")
             link.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
@@ -79,7 +79,7 @@ def start_command(
         link.close()
         raise
     except (OSError, ValueError):
-        return SshSession(link)  # nobody knows whether it runs: not for a second time
+        return SshSession(link)  # The command may run, so it must not be started again.
     link.close()
     return None
 
@@ -98,19 +98,20 @@ def _pack_packet(body: bytes) -> bytes:
 
 
 def _receive_numbers(link: _socket.socket) -> list[int]:
-    """The numbers that an answer begins with; ValueError when there is none."""
+    """Return the numbers at the start of an answer. Raise ValueError for an invalid answer."""
     size = int.from_bytes(_read_exactly(link, 4), "big")
     if not 4 <= size <= _MAX_ANSWER_BYTES:
         raise ValueError("not an answer")
     body = _read_exactly(link, size)
-    return [int.from_bytes(body[at : at + 4], "big") for at in range(0, min(size, 12), 4)]
+    return [int.from_bytes(body[offset : offset + 4], "big") for offset in range(0, min(size, 12), 4)]
 
 
 def _read_exactly(link: _socket.socket, size: int) -> bytes:
+    """Return exactly `size` bytes. Raise ValueError if the connection closes first."""
     data = b""
     while len(data) < size:
-        more = link.recv(size - len(data))
-        if not more:
+        chunk = link.recv(size - len(data))
+        if not chunk:
             raise ValueError("it closed")
-        data += more
+        data += chunk
     return data

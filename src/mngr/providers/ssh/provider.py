@@ -1,4 +1,4 @@
-"""Hosts reached by the system's own `ssh`, over one shared connection each."""
+"""Hosts that mngr reaches with the installed `ssh` program, over one shared connection each."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
 
-PERSIST_SECONDS = 600  # seconds that an unused connection stays
-MAX_MISSED_REPLIES = 3  # answers in a row that end the connection; one is asked for after `alive` seconds of silence
+PERSIST_SECONDS = 600  # an unused connection stays open for this time
+MAX_MISSED_REPLIES = 3  # in a row; ssh asks for a reply after `alive` seconds of silence
 
 
 class SshWire:
-    """One host's connection: made when first needed, shared by all commands, ended by ssh itself when unused."""
+    """The connection to one host. All commands share it, and ssh closes it when it is unused."""
 
     def __init__(self, destination: str, options: dict[str, Any], login: str = "") -> None:
         self._destination = destination
-        self._login = login  # the shell that reads what we send, where that is known
+        self._login = login  # the user's login shell on the host, if known
         config = options.get("config")
         self._config = ["-F", os.path.expanduser(str(config))] if config else []
         self._forwards = options.get("forward_agent") is True
@@ -57,11 +57,11 @@ class SshWire:
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         if not sockets.has_socket(self._control):
             self._connect()
-        # A terminal that stalls would stall the shared connection, so it has one of its own.
-        shape = ["-tt", *_build_option("ControlPath", "none"), *self._patience] if terminal else ["-T"]
+        # A terminal that stalls would stall the shared connection, so it gets its own connection.
+        terminal_options = ["-tt", *_build_option("ControlPath", "none"), *self._patience] if terminal else ["-T"]
         words = [
             "ssh",
-            *shape,
+            *terminal_options,
             *_build_option("ControlMaster", "no"),
             *self._options,
             "--",
@@ -70,18 +70,18 @@ class SshWire:
         return [*words, scripts.format_one_line(program, only, self._login)]
 
     def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> mux.SshSession | None:
-        """What `argv` gave, over the shared connection itself."""
+        """Start the command of `build_argv` over the shared connection, without an ssh process."""
         return mux.start_command(self._control, argv[-1], streams, timeout, forwards_agent=self._forwards)
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        why = said.splitlines()[-1] if said else "the connection ended"
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        why = stderr.splitlines()[-1] if stderr else "the connection ended"
         return Unreachable(f"{self._destination}: {why}", "it may or may not have been done; see: mngr list")
 
     def close(self) -> None:
-        pass  # the next command is glad of the connection
+        pass  # The connection stays open for the next command.
 
     def _connect(self) -> None:
-        """Start the shared connection; Unreachable says what ssh said."""
+        """Start the shared connection. Raise Unreachable with ssh's message."""
         import tempfile
 
         sockets.make_socket_dir(self._control)
@@ -95,36 +95,37 @@ class SshWire:
             *self._options,
         ]
         master += [*self._patience, "--", self._destination]
-        with Lock(self._control + ".lock"), tempfile.TemporaryFile() as said:
+        with Lock(self._control + ".lock"), tempfile.TemporaryFile() as log:
             if os.path.exists(self._control):
-                return  # somebody else was faster
-            # Not a pipe: the connection stays in the background and would hold it open.
+                return  # Another process has connected meanwhile.
+            # A pipe would not end, because the connection stays in the background and holds it open.
             process = shell.start_process(
-                master, stdin=shell.DEVNULL, stdout=shell.DEVNULL, stderr=said, new_session=True
+                master, stdin=shell.DEVNULL, stdout=shell.DEVNULL, stderr=log, new_session=True
             )
             code = shell.wait_process(process)
             if code:
-                said.seek(0)
-                raise self._build_error(said.read().decode("utf-8", "replace").strip())
+                log.seek(0)
+                raise self._build_error(log.read().decode("utf-8", "replace").strip())
 
-    def _build_error(self, said: str) -> Unreachable:
-        why = said.splitlines()[-1] if said else "ssh could not connect"
+    def _build_error(self, stderr: str) -> Unreachable:
+        """Return the error for a failed connection, with a hint that fits ssh's message."""
+        why = stderr.splitlines()[-1] if stderr else "ssh could not connect"
         hint = f"try it by hand: ssh {self._destination} true"
-        if "Host key verification failed" in said or "REMOTE HOST IDENTIFICATION" in said:
+        if "Host key verification failed" in stderr or "REMOTE HOST IDENTIFICATION" in stderr:
             why = "its host key is not known, or not the one that is known"
             hint = f"check the key, then connect once by hand: ssh {self._destination}"
-        elif "Permission denied" in said:
+        elif "Permission denied" in stderr:
             hint = f"load your key (ssh-add), or name it in your ssh configuration; then: ssh {self._destination} true"
         return Unreachable(f"{self._destination} cannot be reached: {why}", hint)
 
 
 class SshProvider:
-    """Hosts of the ssh configuration, or a pool of some of them."""
+    """The hosts of the user's ssh configuration, or a pool of some of them."""
 
     can_create_hosts = False
     can_snapshot_hosts = False
     can_stop_hosts = False
-    project_options = ("hosts",)  # the settings that a project may make for who works on it
+    project_options = ("hosts",)  # the settings that a project may set for its users
 
     def __init__(self, name: str, home: Home, options: dict[str, Any], *_: object) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Provider kind `template`: any engine with a command line, described in the settings.
+"""Provider kind `template`: an engine whose commands the user describes in the settings.
 
 Start with `provider.py`.
 """

@@ -1,4 +1,4 @@
-"""Commands as lists of words with `{placeholders}` in them: what a template says, checked and filled."""
+"""Checks and fills the commands of a template, which are lists of words with `{placeholders}`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Words = list[str | list[str]]
 
-# What each command can name beside options; `id` is what `create` printed.
+# The placeholders of each command besides options. `id` is the output of `create`.
 BUILTIN_PLACEHOLDERS = {
     "create": ("name", "tag", "key"),
     "exec": ("name", "tag", "id", "program", "quoted"),
@@ -25,7 +25,7 @@ BUILTIN_PLACEHOLDERS = {
     "snapshot": ("name", "tag", "id", "snapshot"),
     "drop_snapshot": ("snapshot",),
 }
-# What each must name, one of these at least.
+# The placeholders that each command needs: at least one of each group.
 _REQUIRED_PLACEHOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "create": (("tag", "name"),),
     "exec": (("id", "name", "tag"), ("program", "quoted")),
@@ -42,7 +42,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class ProviderTemplate:
-    """The commands of a provider. A list inside of one is left out when something that it names has no value."""
+    """The commands of a provider. A nested list is omitted when one of its placeholders has no value."""
 
     def __init__(self, provider: str, settings: Mapping[str, Any]) -> None:
         self._at = f"[providers.{provider}]"
@@ -51,6 +51,7 @@ class ProviderTemplate:
         }
 
     def _parse_words(self, key: str, value: Any) -> Words:
+        """Return a command's list of words. Raise UsageError if it is no such list."""
         is_list = isinstance(value, list) and value and isinstance(value[0], str)
         if not is_list or not all(isinstance(word, str) or _is_group(word) for word in value):
             hint = 'write ["docker", "rm", "-f", "{name}"]: a word is a word, and no shell reads it'
@@ -58,18 +59,18 @@ class ProviderTemplate:
         return list(value)
 
     def check(self) -> None:
-        """UsageError for what is missing."""
+        """Raise UsageError if a command or a placeholder is missing."""
         for key in _REQUIRED:
             if key not in self.commands:
                 raise UsageError(f"{self._at} has no {key}", f"a template needs {', '.join(_REQUIRED)}")
-        for one, other in _PAIRS:
-            if one in self.commands and other not in self.commands:
-                raise UsageError(f"{self._at} has {one} and no {other}", "one is of no use without the other")
-        for key, needs in _REQUIRED_PLACEHOLDERS.items():
-            for names in needs if key in self.commands else ():
+        for command, other in _PAIRS:
+            if command in self.commands and other not in self.commands:
+                raise UsageError(f"{self._at} has {command} and no {other}", "one is of no use without the other")
+        for key, groups in _REQUIRED_PLACEHOLDERS.items():
+            for names in groups if key in self.commands else ():
                 if not set(names) & set(self.list_placeholders(key)):
-                    wanted = " or ".join(f"{{{name}}}" for name in names)
-                    raise UsageError(f"{self._at} {key} does not name {wanted}", "put it where it belongs")
+                    choices = " or ".join(f"{{{name}}}" for name in names)
+                    raise UsageError(f"{self._at} {key} does not name {choices}", "put it where it belongs")
         if set(self.list_placeholders("destroy")) <= {"id"} and "list" not in self.commands:
             raise UsageError(
                 f"{self._at} destroy names {{id}} only, which is not known of a host whose making was cut off",
@@ -81,76 +82,77 @@ class ProviderTemplate:
             self._check_known(key)
 
     def _check_known(self, key: str) -> None:
-        """A word that is almost one of ours is one that was misspelt."""
-        ours = sorted({*BUILTIN_PLACEHOLDERS[key], "image"})
+        """Raise UsageError for a placeholder that looks like a misspelt built-in one."""
+        builtins = sorted({*BUILTIN_PLACEHOLDERS[key], "image"})
         for name in self.list_placeholders(key):
-            near = suggest_closest(name, ours) if name not in ours else None
-            if near and name not in {name for names in BUILTIN_PLACEHOLDERS.values() for name in names}:
-                raise UsageError(f"{self._at} {key}: there is no {{{name}}}", near)
+            suggestion = suggest_closest(name, builtins) if name not in builtins else None
+            if suggestion and name not in {name for names in BUILTIN_PLACEHOLDERS.values() for name in names}:
+                raise UsageError(f"{self._at} {key}: there is no {{{name}}}", suggestion)
 
     def list_placeholders(self, key: str) -> list[str]:
-        """The placeholders of a command."""
-        flat = [w for word in self.commands.get(key, []) for w in (word if isinstance(word, list) else [word])]
-        return list(dict.fromkeys(name for word in flat for name in _PLACEHOLDER.findall(word)))
+        """Return the placeholders of a command."""
+        parts = [part for word in self.commands.get(key, []) for part in (word if isinstance(word, list) else [word])]
+        return list(dict.fromkeys(name for word in parts for name in _PLACEHOLDER.findall(word)))
 
     @property
     def option_names(self) -> tuple[str, ...]:
-        """What `create` names and we do not give: settings, and `-b`."""
+        """Return the placeholders of `create` that are no built-in ones. They are settings and options of `-b`."""
         return tuple(name for name in self.list_placeholders("create") if name not in BUILTIN_PLACEHOLDERS["create"])
 
     def fill_command(self, key: str, values: Mapping[str, str]) -> list[str]:
-        """The words of a command; any other brace is what it is. UsageError when something has no value."""
-        if key not in self.commands:  # any more: the host was made when there was one
+        """Return the words of a command with all placeholders filled. Raise UsageError if one has no value."""
+        if key not in self.commands:  # The host was created when the command existed.
             raise UsageError(f"{self._at} has no {key}", f"a template needs {', '.join(_REQUIRED)}")
-        found: list[str] = []
+        argv: list[str] = []
         for word in self.commands[key]:
             group = word if isinstance(word, list) else [word]
-            lacking = [
+            missing = [
                 name for part in group for name in _PLACEHOLDER.findall(part) if not self._has_value(key, name, values)
             ]
-            if lacking and isinstance(word, list):
+            if missing and isinstance(word, list):
                 continue
-            if lacking:
-                name = lacking[0]
+            if missing:
+                name = missing[0]
                 hint = f"-b {name}=…, or for all hosts: {name} = … in {self._at}"
                 raise UsageError(f"{self._at} {key} names {{{name}}}, which has no value", hint)
-            found += [_PLACEHOLDER.sub(lambda place: values.get(place[1], place[0]), part) for part in group]
-        return found
+            argv += [_PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), part) for part in group]
+        return argv
 
     def _has_value(self, key: str, name: str, values: Mapping[str, str]) -> bool:
         return name in values or (name not in BUILTIN_PLACEHOLDERS[key] and name not in self.option_names)
 
 
 def _is_group(word: object) -> bool:
+    """True for a nested list of words."""
     return isinstance(word, list) and all(isinstance(part, str) for part in word)
 
 
 class OutputPattern:
-    """How a program says something: by what it writes, or by its exit code."""
+    """Texts and exit codes by which a program reports a condition."""
 
     def __init__(self, provider: str, key: str, value: Any) -> None:
         self._codes: list[int] = []
         self._texts: list[re.Pattern[str]] = []
-        for one in value if isinstance(value, list) else [] if value is None else [value]:
-            if isinstance(one, int) and not isinstance(one, bool):
-                self._codes.append(one)
+        for item in value if isinstance(value, list) else [] if value is None else [value]:
+            if isinstance(item, int) and not isinstance(item, bool):
+                self._codes.append(item)
                 continue
             try:
-                self._texts.append(re.compile(str(one), re.IGNORECASE | re.MULTILINE))
+                self._texts.append(re.compile(str(item), re.IGNORECASE | re.MULTILINE))
             except re.error as error:
                 raise UsageError(f"[providers.{provider}] {key}: {error}", "write a regular expression") from None
 
-    def is_match(self, said: str, code: int | None = None) -> bool:
-        """Whether this is it."""
-        return code in self._codes or any(text.search(said) for text in self._texts)
+    def is_match(self, output: str, code: int | None = None) -> bool:
+        """True when the output or the exit code matches."""
+        return code in self._codes or any(text.search(output) for text in self._texts)
 
-    def get_line(self, said: str) -> str:
-        """The line that says so, else the last."""
-        telling = [line for line in said.splitlines() if any(text.search(line) for text in self._texts)]
-        return get_last_line("\n".join(telling) or said)
+    def get_line(self, output: str) -> str:
+        """Return the last line that matches, otherwise the last line."""
+        matching = [line for line in output.splitlines() if any(text.search(line) for text in self._texts)]
+        return get_last_line("\n".join(matching) or output)
 
 
-def get_last_line(said: str) -> str:
-    """The last line of what a program wrote."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def get_last_line(output: str) -> str:
+    """Return the last line of a program's output."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1] if lines else "it does not say why"

@@ -1,4 +1,4 @@
-"""Any engine with a command line: a host is made, reached and taken away by commands that the settings give, word by word."""
+"""An engine with a command line. The settings contain the commands that create, reach and remove a host."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 
 PATTERN_KEYS = ("busy", "gone", "stopped", "away")
 _DEFAULT_TIMES = {"timeout": "5m", "ready": "1m"}
-_READY_PAUSES = (0.05, 1.0)  # seconds between two questions whether a new host answers, from … to
-# Who commits there is the user, unless the image says otherwise.
+_READY_PAUSES = (0.05, 1.0)  # the shortest and longest pause between two checks of a new host, in seconds
+# Agents commit under the user's name, unless the image sets another one.
 _AUTHOR_SCRIPT = """command -v git >/dev/null || exit 0
 for key in name email; do
     if [ -n "$1" ] && ! git config "user.$key" >/dev/null; then git config --global "user.$key" "$1"; fi
     shift
 done"""
-# End whoever has this variable.
+# Ends all processes that have this environment variable.
 _KILL_SCRIPT = """for one in /proc/[0-9]*; do
     if tr '\\0' '\\n' 2>/dev/null <"$one/environ" | grep -qxF -e "$1"; then kill -HUP "${one#/proc/}"; fi
 done"""
 
 
 class TemplateProvider(OnDemandProvider):
-    """Hosts of an engine that is described in the settings; see docs/guide/engines.md."""
+    """Provides hosts of an engine that the settings describe; see docs/guide/engines.md."""
 
-    project_options = ("image",)  # what runs here is the user's own to say
+    project_options = ("image",)  # a project must not choose commands that run on this machine
 
     def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
-        # Elsewhere a setting of that name is the snapshot to make hosts from; here it is the command that takes one.
+        # For other providers this setting names a snapshot. Here it is the command that takes a snapshot.
         self._options = {key: value for key, value in options.items() if key != "snapshot"}
         return TemplateEngine(name, home, options)
 
@@ -79,38 +79,38 @@ class TemplateEngine(EngineDefaults):
         except ValueError:
             raise UsageError(f"[providers.{self._provider}] {key}: {value!r} is no time", "for example: 30s") from None
 
-    def plan_machine(self, name: str, wish: Facts) -> Facts:
+    def plan_machine(self, name: str, options: Facts) -> Facts:
         self._template.check()
-        values = {key: str(wish[key]) for key in self.options if wish.get(key) not in (None, "")}
-        if wish.get("snapshot"):
-            values["image"] = str(wish["snapshot"]["id"])
+        values = {key: str(options[key]) for key in self.options if options.get(key) not in (None, "")}
+        if options.get("snapshot"):
+            values["image"] = str(options["snapshot"]["id"])
         tag = f"mngr-{self._key}-{os.urandom(6).hex()}"
-        facts: Facts = {"tag": tag, "values": values, "is_copy": bool(wish.get("snapshot"))}
+        facts: Facts = {"tag": tag, "values": values, "is_copy": bool(options.get("snapshot"))}
         self._template.fill_command("create", self._build_values(name, facts))
         return {**facts, "home": self._home} if self._home else facts
 
     def create(self, name: str, facts: Facts) -> Facts:
-        said = self._run_command("create", name, facts).text
-        made = {**facts, "id": said.split("\n")[-1].strip() or name}
-        self._wait_until_ready(name, made)
-        if facts["is_copy"]:  # of a host that may have had agents
-            place = shell.quote(self._home) if self._home else "~/.mngr"
-            argv = ["sh", "-c", f"cd {place} 2>/dev/null || exit 0; rm -rf -- {' '.join(SNAPSHOT_EXCLUDES)}"]
-            remote_host.run(self.open_wire(name, made), argv, name=name)
+        output = self._run_command("create", name, facts).text
+        new_facts = {**facts, "id": output.split("\n")[-1].strip() or name}
+        self._wait_until_ready(name, new_facts)
+        if facts["is_copy"]:  # The copied host may have had agents.
+            home = shell.quote(self._home) if self._home else "~/.mngr"
+            argv = ["sh", "-c", f"cd {home} 2>/dev/null || exit 0; rm -rf -- {' '.join(SNAPSHOT_EXCLUDES)}"]
+            remote_host.run(self.open_wire(name, new_facts), argv, name=name)
         remote_host.run(
-            self.open_wire(name, made),
+            self.open_wire(name, new_facts),
             ["sh", "-c", _AUTHOR_SCRIPT, "author", *get_author()],
             timeout=60.0,
             name=name,
         )
-        return made
+        return new_facts
 
     def find_existing(self, name: str) -> Facts | None:
-        for found, tag, called in self._list_hosts():
-            made, _, rest = tag.partition("-")
-            if called == name and made == "mngr" and rest:
+        for host_id, tag, host_name in self._list_hosts():
+            prefix, _, rest = tag.partition("-")
+            if host_name == name and prefix == "mngr" and rest:
                 home = {"home": self._home} if self._home else {}
-                return {"tag": tag, "id": found, "values": {}, "whose": rest.partition("-")[0], **home}
+                return {"tag": tag, "id": host_id, "values": {}, "whose": rest.partition("-")[0], **home}
         return None
 
     def open_wire(self, name: str, facts: Facts) -> Transport:
@@ -129,74 +129,78 @@ class TemplateEngine(EngineDefaults):
         if "list" not in self._template.commands:
             self._run_command("destroy", name, facts, ignore=("gone",))
             return
-        for found, tag, _ in self._list_hosts():
+        for host_id, tag, _ in self._list_hosts():
             if tag == facts["tag"]:
-                self._run_command("destroy", name, {**facts, "id": found}, ignore=("gone",))
+                self._run_command("destroy", name, {**facts, "id": host_id}, ignore=("gone",))
 
     def list_machines(self) -> builtins.list[FoundMachine]:
         return [
             FoundMachine(
                 resource_kind="host",
-                name=found,
+                name=host_id,
                 tag=tag,
-                removal_command=self._build_removal_command(found, tag),
+                removal_command=self._build_removal_command(host_id, tag),
             )
-            for found, tag, _ in self._list_hosts()
+            for host_id, tag, _ in self._list_hosts()
             if tag.startswith(f"mngr-{self._key}-")
         ]
 
-    def save_snapshot(self, name: str, facts: Facts, place: str) -> Facts:
-        tag = str(self.find_partial_snapshot(place)["id"])
-        said = self._run_command("snapshot", name, facts, snapshot=tag).text
-        return {"id": said.split("\n")[-1].strip() or tag}
+    def save_snapshot(self, name: str, facts: Facts, directory: str) -> Facts:
+        tag = str(self.find_partial_snapshot(directory)["id"])
+        output = self._run_command("snapshot", name, facts, snapshot=tag).text
+        return {"id": output.split("\n")[-1].strip() or tag}
 
-    def find_partial_snapshot(self, place: str) -> Facts:
-        """What a snapshot to this place is called."""
-        return {"id": f"mngr-{self._key}-{os.path.basename(place).partition('.')[0]}"}
+    def find_partial_snapshot(self, directory: str) -> Facts:
+        """Return the name of the snapshot."""
+        return {"id": f"mngr-{self._key}-{os.path.basename(directory).partition('.')[0]}"}
 
     def delete_snapshot(self, facts: Facts) -> None:
         self._run_command("drop_snapshot", "", {}, ignore=("gone",), snapshot=str(facts["id"]))
 
     def _build_values(self, name: str, facts: Facts) -> dict[str, str]:
-        found = {"name": name, "key": self._key, **facts.get("values", {})}
-        return {**found, **{key: str(facts[key]) for key in ("tag", "id") if key in facts}}
+        """Return the values of the placeholders for a host."""
+        values = {"name": name, "key": self._key, **facts.get("values", {})}
+        return {**values, **{key: str(facts[key]) for key in ("tag", "id") if key in facts}}
 
     def _list_hosts(self) -> builtins.list[tuple[str, str, str]]:
-        """Id, tag and name (the id where it does not say) of what there is; a line that says less is somebody else's."""
-        said = self._run_command("list", "", {}).text if "list" in self._template.commands else ""
-        rows = (line.split() for line in said.split("\n"))
+        """Return id, tag and name of each host; the name is the id if `list` prints none. Other lines are ignored."""
+        output = self._run_command("list", "", {}).text if "list" in self._template.commands else ""
+        rows = (line.split() for line in output.split("\n"))
         return [(row[0], row[1], (row[2:] or row)[0]) for row in rows if len(row) > 1]
 
-    def _build_removal_command(self, found: str, tag: str) -> str:
-        values = {"id": found, "name": found, "tag": tag, "key": self._key}
+    def _build_removal_command(self, host_id: str, tag: str) -> str:
+        values = {"id": host_id, "name": host_id, "tag": tag, "key": self._key}
         return shell.join(self._template.fill_command("destroy", values))
 
     def _run_command(
         self, key: str, name: str, facts: Facts, ignore: tuple[str, ...] = (), **more: str
     ) -> ProcessResult:
-        """Run a command; what it says is read by the signs of the template."""
+        """Run a command of the template. Raise the error that its output or exit code stands for.
+
+        A failure that matches a pattern in `ignore` counts as success.
+        """
         argv = self._template.fill_command(key, {**self._build_values(name, facts), **more})
         try:
             result = shell.run(argv, timeout=self._times["timeout"])
         except TimedOut:
             limit = self._times["timeout"]
             raise Unreachable(f"{argv[0]} did not end within {limit:g}s", f"try it: {shell.join(argv)}") from None
-        said = result.err.decode("utf-8", "replace")
-        if result.code == 0 or any(self._signs[sign].is_match(said, result.code) for sign in ignore):
+        stderr = result.err.decode("utf-8", "replace")
+        if result.code == 0 or any(self._signs[pattern].is_match(stderr, result.code) for pattern in ignore):
             return result
-        whole, signs = said or result.text, self._signs
-        if signs["busy"].is_match(said, result.code):
-            raise EngineBusy(f"{self._provider} has no room: {signs['busy'].get_line(whole)}", "try again later")
-        if signs["away"].is_match(said, result.code):
-            why = signs["away"].get_line(whole)
+        output, patterns = stderr or result.text, self._signs
+        if patterns["busy"].is_match(stderr, result.code):
+            raise EngineBusy(f"{self._provider} has no room: {patterns['busy'].get_line(output)}", "try again later")
+        if patterns["away"].is_match(stderr, result.code):
+            why = patterns["away"].get_line(output)
             raise Unreachable(f"{self._provider} does not answer: {why}", f"try it: {shell.join(argv)}")
-        if name and signs["gone"].is_match(said, result.code):
-            raise HostGone(self._provider, name, signs["gone"].get_line(whole))
-        what = f"{key} {name}".strip()
-        raise MngrError(f"{self._provider} could not {what}: {get_last_line(whole)}", f"try it: {shell.join(argv)}")
+        if name and patterns["gone"].is_match(stderr, result.code):
+            raise HostGone(self._provider, name, patterns["gone"].get_line(output))
+        action = f"{key} {name}".strip()
+        raise MngrError(f"{self._provider} could not {action}: {get_last_line(output)}", f"try it: {shell.join(argv)}")
 
     def _wait_until_ready(self, name: str, facts: Facts) -> None:
-        """Until it answers."""
+        """Wait until the host answers. Raise MngrError when it takes too long."""
         deadline, pause = time.monotonic() + self._times["ready"], _READY_PAUSES[0]
         while True:
             try:
@@ -204,7 +208,7 @@ class TemplateEngine(EngineDefaults):
                 return
             except Unreachable as error:
                 if self._signs["away"].is_match(error.message):
-                    raise  # the engine itself is away, so there is nothing to wait for
+                    raise  # The engine itself does not answer, so waiting is useless.
                 if time.monotonic() > deadline or isinstance(error, HostGone):
                     raise MngrError(
                         f"{name} was made and does not answer: {error.message}",
@@ -213,27 +217,27 @@ class TemplateEngine(EngineDefaults):
             time.sleep(pause)
             pause = min(pause * 1.5, _READY_PAUSES[1])
 
-    def explain_loss(self, name: str, tag: str, said: str) -> Unreachable:
-        """What it means that a command on a host did not run to its end."""
-        if self._signs["gone"].is_match(said) and not self._can_exist(tag):
-            return HostGone(self._provider, name, self._signs["gone"].get_line(said))
-        if self._signs["stopped"].is_match(said):
+    def explain_loss(self, name: str, tag: str, stderr: str) -> Unreachable:
+        """Return the error for a command that did not run to its end, given its standard error."""
+        if self._signs["gone"].is_match(stderr) and not self._can_exist(tag):
+            return HostGone(self._provider, name, self._signs["gone"].get_line(stderr))
+        if self._signs["stopped"].is_match(stderr):
             return HostStopped(self._provider, name)
         return Unreachable(
-            f"{name}: {get_last_line(said) if said else 'the connection ended'}",
+            f"{name}: {get_last_line(stderr) if stderr else 'the connection ended'}",
             "it may or may not have been done; see: mngr list",
         )
 
     def _can_exist(self, tag: str) -> bool:
-        """Whether the engine lists a host or cannot be asked: what says that it is gone may come from the host itself."""
+        """True when the engine lists the host or does not answer. A host itself could print that it is gone."""
         try:
-            return any(tag == one for _, one, _ in self._list_hosts())
+            return any(tag == listed_tag for _, listed_tag, _ in self._list_hosts())
         except MngrError:
             return True
 
 
 class TemplateWire:
-    """One host: a command is `exec` with it as a program for sh, which is one word."""
+    """The transport to one host. A command runs by `exec` as an sh program, which is one word."""
 
     def __init__(
         self,
@@ -256,21 +260,24 @@ class TemplateWire:
         return self._template.fill_command(key, {**self._values, "program": text, "quoted": shell.quote(text)})
 
     def _build_attach(self, program: str) -> list[str]:
-        """With a terminal. When that goes, engines may leave running what had it, so it is ended by what only it has."""
+        """Return a command with a terminal that also ends its processes when the terminal closes.
+
+        Engines may let these processes run on, so they are found by a variable that only they have.
+        """
         if "exec_terminal" not in self._template.commands:
             raise UsageError(
                 f"{self._provider} hosts have no terminals",
                 f"give [providers.{self._provider}] exec_terminal",
             )
         mark = f"MNGR_TERMINAL={os.urandom(8).hex()}"
-        given = f"export {mark} TERM={shell.quote(os.environ.get('TERM', 'xterm'))}; {program}"
-        end = self._build_exec("exec", f"set -- {mark}; {_KILL_SCRIPT}")
-        line = f"trap : HUP TERM; {shell.join(self._build_exec('exec_terminal', given))}; code=$?"
-        line += f"; [ $code -eq 0 ] || {shell.join(end)} >/dev/null 2>&1 </dev/null; exit $code"
-        return ["sh", "-c", line]
+        marked_program = f"export {mark} TERM={shell.quote(os.environ.get('TERM', 'xterm'))}; {program}"
+        kill_argv = self._build_exec("exec", f"set -- {mark}; {_KILL_SCRIPT}")
+        script = f"trap : HUP TERM; {shell.join(self._build_exec('exec_terminal', marked_program))}; code=$?"
+        script += f"; [ $code -eq 0 ] || {shell.join(kill_argv)} >/dev/null 2>&1 </dev/null; exit $code"
+        return ["sh", "-c", script]
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        return self._engine.explain_loss(self._host, self._values["tag"], said)
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        return self._engine.explain_loss(self._host, self._values["tag"], stderr)
 
     def close(self) -> None:
         pass

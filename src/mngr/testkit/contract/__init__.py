@@ -1,6 +1,6 @@
-"""One set of checks that every provider must pass; see docs/guide/providers.md. Needs pytest, which mngr itself does not.
+"""The checks that every provider must pass; see docs/guide/providers.md. They need pytest, unlike mngr itself.
 
-Start with `client.py`, where the checks create their agents, and `create_and_list.py`, the first checks.
+Start with `client.py`, which creates the agents, and `create_and_list.py`, the first checks.
 """
 
 from __future__ import annotations
@@ -35,4 +35,4 @@ __all__ = [
 
 
 class HostContract(CreateContract, ExecContract, MessageContract, SyncContract, LifecycleContract, ConcurrencyContract):
-    """What must hold on every host. A provider's test class has a fixture `place`."""
+    """The checks for every host. A provider's test class needs a fixture `place`."""

@@ -1,4 +1,4 @@
-"""Where the checks make their agents, and the client they do it with."""
+"""The provider under test, and the client with which the checks create their agents."""
 
 from __future__ import annotations
 
@@ -25,45 +25,43 @@ class ProviderUnderTest:
     """A host of the provider under test, and what mngr needs to reach it."""
 
     provider: str
-    host: str | None = None  # None: every check begins with a new host, NAME@.PROVIDER
-    env: Mapping[str, str] = field(default_factory=dict)  # for mngr; a setting is MNGR__PROVIDERS__NAME__KEY
+    host: str | None = None  # None: every check starts with a new host, NAME@.PROVIDER
+    env: Mapping[str, str] = field(default_factory=dict)  # variables for mngr; a setting is MNGR__PROVIDERS__NAME__KEY
     is_local: bool = False  # paths of this machine are paths of the host
-    cut_connections: Callable[[], None] = (
-        _cut_not_implemented  # lose every connection to the host, and let no new one through
-    )
-    restore_connections: Callable[[], None] = _cut_not_implemented  # let them through again
+    cut_connections: Callable[[], None] = _cut_not_implemented  # break every connection to the host and block new ones
+    restore_connections: Callable[[], None] = _cut_not_implemented  # allow connections again
 
 
 @dataclass
 class Client(MngrProgram):
-    """mngr on one machine, with agents at the place."""
+    """mngr on one machine, with agents on the provider under test."""
 
     place: ProviderUnderTest = field(default_factory=lambda: ProviderUnderTest("local", "local", is_local=True))
     host: str | None = None
 
     def build_address(self, name: str) -> str:
-        """The address of a new agent."""
+        """Return the address of a new agent."""
         return f"{name}@{self.host or ''}.{self.place.provider}"
 
     def build_host_source(self, path: str) -> str:
-        """What `--from` calls a directory of the host."""
+        """Return the `--from` argument for a directory of the host."""
         return path if self.place.is_local else f"@{self.host}.{self.place.provider}:{path}"
 
     def create(self, name: str, *words: str, **more: Any) -> dict[str, Any]:
-        """Make an agent at the place; what `create` says of it."""
+        """Create an agent on the provider under test, and return the row that `create` prints."""
         (agent,) = self.run_json("create", self.build_address(name), *words, **more)["agents"]
         self.host = str(agent["host"])
         return dict(agent)
 
     def run_script(self, name: str, script: str, *args: str, data: bytes | None = None) -> str:
-        """What a script prints that runs in the agent's work dir; it must succeed."""
-        done = self.run_bytes("exec", name, "--", "sh", "-ec", script, "sh", *args, data=data)
-        if done.returncode:
-            pytest.fail(f"exec {name}: {script}\nexit {done.returncode}\n{done.stderr.decode()}")
-        return done.stdout.decode("utf-8", "surrogateescape")
+        """Run a script in the agent's work dir and return its output. Fail the test if the script fails."""
+        result = self.run_bytes("exec", name, "--", "sh", "-ec", script, "sh", *args, data=data)
+        if result.returncode:
+            pytest.fail(f"exec {name}: {script}\nexit {result.returncode}\n{result.stderr.decode()}")
+        return result.stdout.decode("utf-8", "surrogateescape")
 
     def commit(self, name: str, path: str, text: str = "more\n") -> str:
-        """Have the agent commit a file; the commit."""
+        """Commit a file in the agent's work dir, and return the commit."""
         script = (
             'printf %s "$2" >"$1"; git add -A; '
             'git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m "change $1"; git rev-parse HEAD'
@@ -71,41 +69,41 @@ class Client(MngrProgram):
         return self.run_script(name, script, path, text).strip()
 
     def get_only_row(self, *words: str, **more: Any) -> dict[str, Any]:
-        """The one result of a command."""
-        (found,) = self.run_json(*words, **more)["results"]
-        return dict(found)
+        """Return the only result of a command."""
+        (row,) = self.run_json(*words, **more)["results"]
+        return dict(row)
 
 
 class ContractChecks:
-    """What all checks start from. A provider's test class brings `place`."""
+    """The fixtures of all checks. A provider's test class defines `place`."""
 
     @pytest.fixture
     def place(self) -> ProviderUnderTest:
-        """To be overridden; what follows its `yield` cleans up on the host, when `tmp_path` is gone already."""
+        """Override this. The code after its `yield` cleans up the host, when `tmp_path` is already deleted."""
         raise NotImplementedError("a provider's test class has a fixture `place`")
 
     @pytest.fixture
     def client(self, tmp_path: Path, place: ProviderUnderTest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-        """mngr with a home and a repository of its own."""
+        """mngr with its own home and repository."""
         yield new_client(tmp_path, place, monkeypatch)
         clean_up(tmp_path)
 
     @pytest.fixture
     def other(self, tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
-        """A second user on a machine of his own: another home, another repository, the same host."""
+        """A second user on another machine: another home and repository, but the same host."""
         root = tmp_path / "other"
         root.mkdir()
         return replace(new_client(root, client.place, monkeypatch), host=client.host)
 
 
 def new_client(root: Path, place: ProviderUnderTest, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """A client whose files are below a directory."""
+    """Return a client whose files are below a directory."""
     env = {**new_env(root), **place.env}
     repo = new_repo(root, env, monkeypatch)
     return Client(repo, Path(env["MNGR_HOME"]), env, place=place, host=place.host)
 
 
 def run_concurrently(*calls: tuple[MngrProgram, tuple[str, ...]]) -> list[subprocess.CompletedProcess[bytes]]:
-    """Run commands at the same time; how each ended, in order."""
+    """Run commands at the same time, and return their results in order."""
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(lambda call: call[0].run_bytes(*call[1]), calls))

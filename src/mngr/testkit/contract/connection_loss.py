@@ -1,4 +1,4 @@
-"""The connection to the host is lost in the middle of something: nothing twice, nothing lost, and the truth afterwards."""
+"""Checks that nothing is lost or done twice when the connection to the host breaks during a command."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from mngr.testkit.contract.program import (
 )
 from mngr.testkit.contract.terminal import PtyTerminal
 
-# When to cut, as a part of what the same takes undisturbed. In full: 50 times, in five operations.
+# When to cut, as a fraction of the undisturbed duration. At full scale: 50 cuts in five operations.
 AT_MOMENTS = pytest.mark.parametrize("moment", [n / 100 for n in range(5, 100, 10)] if IS_FULL_SCALE else [0.5])
 LARGE_OUTPUT_COMMAND = "head -c 3000000 /dev/urandom"
 
 
 class LossContract(ContractChecks):
-    """For places with `cut` and `mend`."""
+    """For providers under test with `cut_connections` and `restore_connections`."""
 
     @pytest.fixture(autouse=True)
     def restore_connection(self, client: Client) -> Iterator[None]:
-        """The place as it was, also after a check that failed, while its files are still there."""
+        """Restore the connection after each check, also after a failed one."""
         yield
         client.place.restore_connections()
 
@@ -41,15 +41,15 @@ class LossContract(ContractChecks):
         client.create("foo", "--label", "team=red", *SLEEP_COMMAND)
         client("create", "here", *SLEEP_COMMAND)
         before = client.get_agent("foo")
-        client.create("unseen", *SLEEP_COMMAND)  # no list has shown it yet
+        client.create("unseen", *SLEEP_COMMAND)  # `list` has not shown it yet
         client.place.cut_connections()
-        shown = client.run_json("list")
-        assert [(row["host"], row["provider"]) for row in shown["errors"]] == [(client.host, client.place.provider)]
-        states = {agent["name"]: agent["state"] for agent in shown["agents"]}
+        listing = client.run_json("list")
+        assert [(row["host"], row["provider"]) for row in listing["errors"]] == [(client.host, client.place.provider)]
+        states = {agent["name"]: agent["state"] for agent in listing["agents"]}
         assert states == {"foo": "UNKNOWN", "unseen": "UNKNOWN", "here": "RUNNING"}
-        after = next(agent for agent in shown["agents"] if agent["name"] == "foo")
-        same = ("id", "host", "provider", "branch", "work_dir", "labels", "project", "kind")
-        assert {key: after[key] for key in same} == {key: before[key] for key in same}
+        after = next(agent for agent in listing["agents"] if agent["name"] == "foo")
+        unchanged = ("id", "host", "provider", "branch", "work_dir", "labels", "project", "kind")
+        assert {key: after[key] for key in unchanged} == {key: before[key] for key in unchanged}
         (row,) = [r for r in client.run_json("list", "--hosts")["hosts"] if r["host"] == client.host]
         assert row["state"] == "UNKNOWN" and row["error"]
         for words in (
@@ -59,8 +59,8 @@ class LossContract(ContractChecks):
             ("snapshot", "create", "foo", "kept"), ("label", "foo", "a=b"), ("rename", "foo", "bar"), ("limit", "foo", "--idle", "1h"),
             ("create", client.build_address("new"), *SLEEP_COMMAND),
         ):  # fmt: skip
-            ran = client(*words, code=6)
-            assert ran.err.startswith("Error: ") and "there is no agent" not in ran.err
+            result = client(*words, code=6)
+            assert result.err.startswith("Error: ") and "there is no agent" not in result.err
         assert client("exec", "here", "--", "echo", "fine").out == "fine\n"
         assert not (client.repo / "got").exists()
         client.place.restore_connections()
@@ -70,23 +70,23 @@ class LossContract(ContractChecks):
 
     @AT_MOMENTS
     def test_create_survives_connection_loss(self, client: Client, moment: float) -> None:
-        took = measure_seconds(client, "create", client.build_address("first"), *SLEEP_COMMAND)
+        seconds = measure_seconds(client, "create", client.build_address("first"), *SLEEP_COMMAND)
         client.host = client.get_agent("first")["host"]
-        ended = run_and_cut(
-            client, moment * took, "--format", "json", "create", client.build_address("foo"), *SLEEP_COMMAND
+        result = run_and_cut(
+            client, moment * seconds, "--format", "json", "create", client.build_address("foo"), *SLEEP_COMMAND
         )
-        assert ended.code in (0, 6)
+        assert result.code in (0, 6)
         check_listed_unreachable(client, "first")
         client.place.restore_connections()
         client("gc")
-        found = [agent for agent in client.list_agents() if agent["name"] == "foo"]
-        assert len(found) <= 1
-        if ended.code == 0:
-            assert [agent["id"] for agent in found] == [ended.parse_json()["agents"][0]["id"]]
-        if not found:
-            found = [client.create("foo", *SLEEP_COMMAND)]
-        assert found[0]["state"] == "RUNNING"
-        assert client.run_script("foo", 'printf %s "$MNGR_AGENT_ID"; git status --porcelain') == found[0]["id"]
+        agents = [agent for agent in client.list_agents() if agent["name"] == "foo"]
+        assert len(agents) <= 1
+        if result.code == 0:
+            assert [agent["id"] for agent in agents] == [result.parse_json()["agents"][0]["id"]]
+        if not agents:
+            agents = [client.create("foo", *SLEEP_COMMAND)]
+        assert agents[0]["state"] == "RUNNING"
+        assert client.run_script("foo", 'printf %s "$MNGR_AGENT_ID"; git status --porcelain') == agents[0]["id"]
         assert sorted(agent["name"] for agent in client.list_agents()) == ["first", "foo"]
         assert client.run_json("gc", "--dry-run")["results"] == []
         assert set(list_refs(client.repo)) <= {
@@ -100,13 +100,13 @@ class LossContract(ContractChecks):
         client.create("foo", "--transfer", "mirror", *SLEEP_COMMAND)
         client.run_script("foo", f'{LARGE_OUTPUT_COMMAND} >big.bin; cp big.bin "$MNGR_OUTPUT_DIR"')
         old = client.commit("foo", "one.txt")
-        took = measure_seconds(client, "pull", "foo")
+        seconds = measure_seconds(client, "pull", "foo")
         client.run_script("foo", f'{LARGE_OUTPUT_COMMAND} >big.bin; cp big.bin "$MNGR_OUTPUT_DIR"')
         new = client.commit("foo", "two.txt")
-        ended = run_and_cut(client, moment * took, "pull", "foo")
-        assert ended.code in (0, 6)
+        result = run_and_cut(client, moment * seconds, "pull", "foo")
+        assert result.code in (0, 6)
         check_listed_unreachable(client, "foo")
-        assert list_refs(client.repo)["refs/heads/mngr/foo"] in ([new] if ended.code == 0 else [old, new])
+        assert list_refs(client.repo)["refs/heads/mngr/foo"] in ([new] if result.code == 0 else [old, new])
         assert set(list_refs(client.repo)) == {"refs/heads/main", "refs/heads/mngr/foo"}
         run_git(client.repo, "fsck", "--strict")
         client.place.restore_connections()
@@ -121,53 +121,53 @@ class LossContract(ContractChecks):
         client.create("foo", "--transfer", "mirror", *SLEEP_COMMAND)
         write_large_file(client.repo)
         old = commit_file(client.repo, "one.txt")
-        took = measure_seconds(client, "push", "foo")
+        seconds = measure_seconds(client, "push", "foo")
         write_large_file(client.repo)
         new = commit_file(client.repo, "two.txt")
-        ended = run_and_cut(client, moment * took, "push", "foo")
-        assert ended.code in (0, 6)
+        result = run_and_cut(client, moment * seconds, "push", "foo")
+        assert result.code in (0, 6)
         check_listed_unreachable(client, "foo")
         client.place.restore_connections()
-        look = "git rev-parse mngr/foo; git status --porcelain; git for-each-ref --format='%(refname)' refs/heads"
-        at, *rest = client.run_script("foo", look).split()
-        assert at in ([new] if ended.code == 0 else [old, new])
+        script = "git rev-parse mngr/foo; git status --porcelain; git for-each-ref --format='%(refname)' refs/heads"
+        head, *rest = client.run_script("foo", script).split()
+        assert head in ([new] if result.code == 0 else [old, new])
         assert rest == ["refs/heads/main", "refs/heads/mngr/foo"]
         client("push", "foo")
-        look = "git rev-parse HEAD; git status --porcelain; git for-each-ref --format='%(refname)' refs/mngr; git fsck --strict 2>&1"
-        assert client.run_script("foo", look).split() == [new]
+        script = "git rev-parse HEAD; git status --porcelain; git for-each-ref --format='%(refname)' refs/mngr; git fsck --strict 2>&1"
+        assert client.run_script("foo", script).split() == [new]
 
     @AT_MOMENTS
     def test_file_copy_survives_connection_loss(self, client: Client, moment: float, tmp_path: Path) -> None:
         client.create("foo", *SLEEP_COMMAND)
         write_large_file(tmp_path)
-        took = measure_seconds(client, "push", str(tmp_path / "big.bin"), "foo:first.bin")
+        seconds = measure_seconds(client, "push", str(tmp_path / "big.bin"), "foo:first.bin")
         old = run_git(tmp_path, "hash-object", "big.bin")
-        ended = run_and_cut(client, moment * took, "push", str(tmp_path / "big.bin"), "foo:second.bin")
-        assert ended.code in (0, 6)
+        result = run_and_cut(client, moment * seconds, "push", str(tmp_path / "big.bin"), "foo:second.bin")
+        assert result.code in (0, 6)
         client.place.restore_connections()
-        there = client.run_script("foo", "test ! -e second.bin || git hash-object second.bin").strip()
-        assert there in ([old] if ended.code == 0 else ["", old])
-        took = measure_seconds(client, "pull", "foo:first.bin", str(tmp_path / "back.bin"))
+        remote_hash = client.run_script("foo", "test ! -e second.bin || git hash-object second.bin").strip()
+        assert remote_hash in ([old] if result.code == 0 else ["", old])
+        seconds = measure_seconds(client, "pull", "foo:first.bin", str(tmp_path / "back.bin"))
         client.run_script("foo", f"{LARGE_OUTPUT_COMMAND} >first.bin")
-        ended = run_and_cut(client, moment * took, "pull", "foo:first.bin", str(tmp_path / "back.bin"))
-        assert ended.code in (0, 6)
+        result = run_and_cut(client, moment * seconds, "pull", "foo:first.bin", str(tmp_path / "back.bin"))
+        assert result.code in (0, 6)
         client.place.restore_connections()
         new = client.run_script("foo", "git hash-object first.bin").strip()
-        assert run_git(tmp_path, "hash-object", "back.bin") in ([new] if ended.code == 0 else [old, new])
+        assert run_git(tmp_path, "hash-object", "back.bin") in ([new] if result.code == 0 else [old, new])
         assert list(tmp_path.glob(".mngr-*")) == []
 
     @AT_MOMENTS
     def test_message_arrives_at_most_once(self, client: Client, moment: float) -> None:
         client.create("foo", "player")
-        took = measure_seconds(client, "message", "foo", "-m", "before")
-        ended = run_and_cut(client, moment * took, "message", "foo", "-m", "one\ntwo")
-        assert ended.code in (0, 5, 6)
+        seconds = measure_seconds(client, "message", "foo", "-m", "before")
+        result = run_and_cut(client, moment * seconds, "message", "foo", "-m", "one\ntwo")
+        assert result.code in (0, 5, 6)
         check_listed_unreachable(client, "foo")
         client.place.restore_connections()
         client("message", "foo", "-m", "after", "--wait")
-        said = [row["text"] for row in client.run_json("transcript", "foo")["transcript"] if row["role"] == "user"]
+        received = [row["text"] for row in client.run_json("transcript", "foo")["transcript"] if row["role"] == "user"]
         sent = ["before", "one\ntwo", "after"]
-        assert said in ([sent] if ended.code == 0 else [sent, ["before", "after"]])
+        assert received in ([sent] if result.code == 0 else [sent, ["before", "after"]])
 
     def test_exec_reports_connection_loss(self, client: Client) -> None:
         client.create("foo", *SLEEP_COMMAND)
@@ -175,8 +175,8 @@ class LossContract(ContractChecks):
         with BackgroundProgram(client, "exec", "foo", "--", "sh", "-c", script) as process:
             assert process.read_line() == "begun"
             client.place.cut_connections()
-            ended = process.wait_for_end()
-        assert ended.code == 255 and ended.err.startswith("Error: ")
+            result = process.wait_for_end()
+        assert result.code == 255 and result.err.startswith("Error: ")
         client("exec", "foo", "--", "sh", "-c", script, code=6)
         client.place.restore_connections()
         assert client.run_script("foo", "cat log").split()[:1] == ["ran"]
@@ -190,14 +190,14 @@ class LossContract(ContractChecks):
         client.run_script("other", WORK_SCRIPT)
         client.run_script("foo", WORK_SCRIPT)
         before, agent = client.run_script("foo", INSPECT_SCRIPT), client.get_agent("foo")
-        took = measure_seconds(client, "destroy", "--force", "other")
-        ended = run_and_cut(client, moment * took, "destroy", "--force", "foo")
-        assert ended.code in (0, 6)
+        seconds = measure_seconds(client, "destroy", "--force", "other")
+        result = run_and_cut(client, moment * seconds, "destroy", "--force", "foo")
+        assert result.code in (0, 6)
         client.place.restore_connections()
-        here = [a["id"] for a in client.list_agents()]
-        graves = [grave["id"] for grave in client.run_json("undestroy", "--list")["graves"] if grave["name"] == "foo"]
-        assert agent["id"] in here + graves and here in ([], [agent["id"]])
-        if here:
+        listed = [a["id"] for a in client.list_agents()]
+        trashed = [entry["id"] for entry in client.run_json("undestroy", "--list")["graves"] if entry["name"] == "foo"]
+        assert agent["id"] in listed + trashed and listed in ([], [agent["id"]])
+        if listed:
             client("destroy", "--force", "foo")
         assert client.list_agents() == []
         client("undestroy", "foo")
@@ -228,36 +228,36 @@ class LossContract(ContractChecks):
 
 
 def measure_seconds(client: Client, *words: str) -> float:
-    """How many seconds a command takes."""
-    began = time.monotonic()
+    """Run a command and return how many seconds it takes."""
+    start = time.monotonic()
     client(*words)
-    return time.monotonic() - began
+    return time.monotonic() - start
 
 
 def run_and_cut(client: Client, seconds: float, *words: str) -> ProgramResult:
-    """Start a command, cut the connection so many seconds later, and wait until the command ends."""
-    client("list")  # so that it is known what is there
+    """Start a command, cut the connection `seconds` later, and wait until the command ends."""
+    client("list")  # so that mngr knows the agents before the cut
     with BackgroundProgram(client, *words) as process:
         try:
             process.process.wait(seconds)
         except subprocess.TimeoutExpired:
             pass
         client.place.cut_connections()
-        ended = process.wait_for_end()
-    assert "Traceback" not in ended.err and (ended.code == 0 or "error" in ended.err.lower()), ended
-    return ended
+        result = process.wait_for_end()
+    assert "Traceback" not in result.err and (result.code == 0 or "error" in result.err.lower()), result
+    return result
 
 
 def check_listed_unreachable(client: Client, *names: str) -> None:
-    """`list` says what it knew, and that it does not know more."""
-    shown: dict[str, Any] = client.run_json("list")
-    assert [row["host"] for row in shown["errors"]] == [client.host]
-    states = {agent["name"]: agent["state"] for agent in shown["agents"]}
+    """Check that `list` names the host as unreachable, and its agents as UNKNOWN."""
+    listing: dict[str, Any] = client.run_json("list")
+    assert [row["host"] for row in listing["errors"]] == [client.host]
+    states = {agent["name"]: agent["state"] for agent in listing["agents"]}
     assert {name: states.get(name) for name in names} == dict.fromkeys(names, "UNKNOWN")
 
 
-def write_large_file(where: Path) -> None:
-    """A file that takes a while to send."""
-    (where / "big.bin").write_bytes(
+def write_large_file(directory: Path) -> None:
+    """Write a file that takes a while to send."""
+    (directory / "big.bin").write_bytes(
         subprocess.run(LARGE_OUTPUT_COMMAND.split(), capture_output=True, check=True).stdout
     )

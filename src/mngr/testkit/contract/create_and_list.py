@@ -1,4 +1,4 @@
-"""How agents come to be, and how `list` shows them."""
+"""Checks of create and list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIST_FIELDS = (
     "id name kind state state_reason state_source state_since parked_until host provider host_state project work_dir"
     " branch base created_at activity_at labels pid exit_code usage unpulled dirty"
 ).split()
-# A repository on the host itself, made by an agent that is there.
+# Creates a repository on the host itself. An agent on the host runs it.
 ORIGIN_SCRIPT = """
 mkdir origin && cd origin && git init -q -b main && echo there >README.md && printf '*.log\\n' >.gitignore && git add -A
 git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m first && echo noise >x.log && pwd -P
@@ -19,22 +19,26 @@ git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m first &&
 
 
 class CreateContract(ContractChecks):
-    """create and list."""
+    """Checks of create and list."""
 
     def test_created_agent_runs_on_its_host_and_is_listed(self, client: Client) -> None:
-        made = client.create("foo", "--label", "team=red", "--env", "GIVEN=a 'b' $c\nd", *SLEEP_COMMAND)
+        created = client.create("foo", "--label", "team=red", "--env", "GIVEN=a 'b' $c\nd", *SLEEP_COMMAND)
         agent = client.get_agent("foo")
         assert list(agent) == LIST_FIELDS
-        same = ("id", "name", "kind", "state", "host", "provider", "project", "work_dir", "branch", "base")
-        assert {key: agent[key] for key in same} == {key: made[key] for key in same}
+        unchanged = ("id", "name", "kind", "state", "host", "provider", "project", "work_dir", "branch", "base")
+        assert {key: agent[key] for key in unchanged} == {key: created[key] for key in unchanged}
         assert (agent["name"], agent["kind"], agent["state"]) == ("foo", "command", "RUNNING")
         assert (agent["host"], agent["provider"]) == (client.host, client.place.provider)
         assert (agent["host_state"], agent["labels"]) == ("RUNNING", {"team": "red"})
         assert (agent["branch"], agent["base"]) == ("mngr/foo", run_git(client.repo, "rev-parse", "HEAD"))
-        own = 'printf "%s|" "$MNGR_AGENT_ID" "$MNGR_AGENT_NAME" "$MNGR_WORK_DIR" "$MNGR_BRANCH" "$MNGR_BASE" "$GIVEN"'
-        said = client.run_script("foo", f'cd "$MNGR_AGENT_DIR"; cd "$MNGR_OUTPUT_DIR"; kill -0 {agent["pid"]}; {own}')
-        ours = [agent[key] for key in ("id", "name", "work_dir", "branch", "base")]
-        assert said.split("|") == [*ours, "a 'b' $c\nd", ""]
+        print_variables = (
+            'printf "%s|" "$MNGR_AGENT_ID" "$MNGR_AGENT_NAME" "$MNGR_WORK_DIR" "$MNGR_BRANCH" "$MNGR_BASE" "$GIVEN"'
+        )
+        output = client.run_script(
+            "foo", f'cd "$MNGR_AGENT_DIR"; cd "$MNGR_OUTPUT_DIR"; kill -0 {agent["pid"]}; {print_variables}'
+        )
+        expected = [agent[key] for key in ("id", "name", "work_dir", "branch", "base")]
+        assert output.split("|") == [*expected, "a 'b' $c\nd", ""]
         kind = client.run_script("foo", "if [ -d .git ]; then echo mirror; else echo worktree; fi")
         assert kind == ("worktree\n" if client.place.is_local else "mirror\n")
         assert client.run_script("foo", "cat README.md src/app.py; git status --porcelain") == "hello\nprint('hi')\n"
@@ -69,14 +73,16 @@ class CreateContract(ContractChecks):
         (client.repo / ".git/hooks/post-checkout").chmod(0o755)
         head = run_git(client.repo, "rev-parse", "HEAD")
         client.create("foo", "--transfer", "mirror", *SLEEP_COMMAND)
-        there = client.run_script("foo", "git for-each-ref --format='%(refname) %(objectname)'").splitlines()
+        refs = client.run_script("foo", "git for-each-ref --format='%(refname) %(objectname)'").splitlines()
         names = ("refs/heads/main", "refs/heads/mngr/foo", "refs/heads/side", "refs/tags/v1")
-        assert there == [f"{name} {head}" for name in names]
-        look = "git symbolic-ref HEAD; git remote; git config alias.mine || :; ls .git/hooks .git/objects/info 2>/dev/null || :"
-        assert "alternates" not in client.run_script("foo", look) and "hooked" not in client.run_script("foo", "ls ..")
-        assert client.run_script("foo", look).split()[0] == "refs/heads/mngr/foo"
-        assert "post-checkout" not in client.run_script("foo", look)
-        assert "status" not in client.run_script("foo", look).split()
+        assert refs == [f"{name} {head}" for name in names]
+        script = "git symbolic-ref HEAD; git remote; git config alias.mine || :; ls .git/hooks .git/objects/info 2>/dev/null || :"
+        assert "alternates" not in client.run_script("foo", script) and "hooked" not in client.run_script(
+            "foo", "ls .."
+        )
+        assert client.run_script("foo", script).split()[0] == "refs/heads/mngr/foo"
+        assert "post-checkout" not in client.run_script("foo", script)
+        assert "status" not in client.run_script("foo", script).split()
         assert "refs/heads/mngr/foo" not in list_refs(client.repo)
         (client.repo / "noise.log").write_text("ignored")
         (client.repo / "new é.txt").write_text("not ignored")
@@ -94,26 +100,26 @@ class CreateContract(ContractChecks):
         client.create("base", "--transfer", "copy", *SLEEP_COMMAND)
         origin = client.run_script("base", ORIGIN_SCRIPT).strip()
         modes = {"worktree": "mngr/worktree", "mirror": "mngr/mirror", "copy": None, "none": "main"}
-        seen = {}
+        files = {}
         for mode, branch in modes.items():
-            words = [] if mode == "worktree" else ["--transfer", mode]  # which is what it is without asking
-            agent = client.create(mode, "--from", client.build_host_source(origin), *words, *SLEEP_COMMAND)
+            options = [] if mode == "worktree" else ["--transfer", mode]  # the default mode
+            agent = client.create(mode, "--from", client.build_host_source(origin), *options, *SLEEP_COMMAND)
             assert (mode, agent["branch"], agent["project"]) == (mode, branch, "origin")
             assert (agent["work_dir"] == origin) == (mode == "none")
-            seen[mode] = client.run_script(mode, "cat README.md; ls; ls -d .git || :").split()
-        assert seen["worktree"] == seen["mirror"] == ["there", "README.md", ".git"]
-        assert seen["copy"] == ["there", "README.md"] and seen["none"] == [
+            files[mode] = client.run_script(mode, "cat README.md; ls; ls -d .git || :").split()
+        assert files["worktree"] == files["mirror"] == ["there", "README.md", ".git"]
+        assert files["copy"] == ["there", "README.md"] and files["none"] == [
             "there",
             "README.md",
             "x.log",
             ".git",
         ]
         branches = client.run_script("base", "git -C origin branch --format='%(refname:short)'").split()
-        assert branches == ["main", "mngr/worktree"]  # a mirror's branch is its own
+        assert branches == ["main", "mngr/worktree"]  # a mirror's branch is only in the mirror
         assert list(list_refs(client.repo)) == ["refs/heads/main"]
         client("destroy", "--force", *modes)
-        look = "cat origin/README.md; git -C origin worktree list | wc -l; ls .."
-        assert client.run_script("base", look).split() == ["there", "1", "base"]
+        script = "cat origin/README.md; git -C origin worktree list | wc -l; ls .."
+        assert client.run_script("base", script).split() == ["there", "1", "base"]
 
     def test_uncommitted_files_are_copied_only_on_request(self, client: Client) -> None:
         (client.repo / "README.md").write_text("changed\n")
@@ -121,30 +127,32 @@ class CreateContract(ContractChecks):
         (client.repo / "naïve name").write_bytes(bytes(range(256)))
         (client.repo / "naïve name").chmod(0o755)
         (client.repo / "noise.log").write_text("ignored")
-        refused = client("create", client.build_address("foo"), *SLEEP_COMMAND, code=1).err
-        assert "uncommitted changes" in refused and "--dirty include" in refused
+        stderr = client("create", client.build_address("foo"), *SLEEP_COMMAND, code=1).err
+        assert "uncommitted changes" in stderr and "--dirty include" in stderr
         assert client.list_agents() == []
         client.create("clean", "--dirty", "ignore", *SLEEP_COMMAND)
         assert client.run_script("clean", "git status --porcelain; cat README.md") == "hello\n"
         client.create("foo", "--dirty", "include", *SLEEP_COMMAND)
-        look = "git -c core.quotePath=off status --porcelain -uall; cat README.md; git hash-object *name; test -x *name"
+        script = (
+            "git -c core.quotePath=off status --porcelain -uall; cat README.md; git hash-object *name; test -x *name"
+        )
         blob = run_git(client.repo, "hash-object", "naïve name")
-        seen = client.run_script("foo", look).splitlines()
-        assert [line.split(maxsplit=1)[1] for line in seen[:3]] == ["README.md", "src/app.py", '"naïve name"']
-        assert seen[3:] == ["changed", blob]
+        lines = client.run_script("foo", script).splitlines()
+        assert [line.split(maxsplit=1)[1] for line in lines[:3]] == ["README.md", "src/app.py", '"naïve name"']
+        assert lines[3:] == ["changed", blob]
 
     def test_create_several_agents_and_reject_a_used_name(self, client: Client) -> None:
-        client.create("first", *SLEEP_COMMAND)  # so that there is a host
-        made = client.run_json("create", client.build_address("w"), "--count", "3", *SLEEP_COMMAND)["agents"]
-        assert [(a["name"], a["state"], a["host"]) for a in made] == [
+        client.create("first", *SLEEP_COMMAND)  # so that the host exists
+        agents = client.run_json("create", client.build_address("w"), "--count", "3", *SLEEP_COMMAND)["agents"]
+        assert [(a["name"], a["state"], a["host"]) for a in agents] == [
             (f"w-{n}", "RUNNING", client.host) for n in (1, 2, 3)
         ]
-        assert len({a["id"] for a in made} | {a["work_dir"] for a in made}) == 6
-        refused = client("create", client.build_address("w-2"), *SLEEP_COMMAND, code=1).err
-        assert "there is already an agent called 'w-2'" in refused
+        assert len({a["id"] for a in agents} | {a["work_dir"] for a in agents}) == 6
+        stderr = client("create", client.build_address("w-2"), *SLEEP_COMMAND, code=1).err
+        assert "there is already an agent called 'w-2'" in stderr
         assert sorted(a["name"] for a in client.list_agents()) == ["first", "w-1", "w-2", "w-3"]
-        again = client.run_json("create", client.build_address("w-2"), "--reuse", *SLEEP_COMMAND)["agents"]
-        assert [a["id"] for a in again] == [made[1]["id"]]
+        reused = client.run_json("create", client.build_address("w-2"), "--reuse", *SLEEP_COMMAND)["agents"]
+        assert [a["id"] for a in reused] == [agents[1]["id"]]
 
     def test_the_project_is_set_up_on_the_host(self, client: Client) -> None:
         (client.repo / ".mngr").mkdir()
@@ -156,8 +164,8 @@ class CreateContract(ContractChecks):
         (client.repo / "secret.log").write_text("carried")
         (client.repo / "other.log").write_text("not carried")
         client.create("foo", *SLEEP_COMMAND)
-        said = client.run_script("foo", "pwd -P; cat build/where secret.log; test ! -e other.log")
-        assert said.split("\n")[0] == said.split("\n")[1] and said.endswith("\ncarried")
+        output = client.run_script("foo", "pwd -P; cat build/where secret.log; test ! -e other.log")
+        assert output.split("\n")[0] == output.split("\n")[1] and output.endswith("\ncarried")
 
     def test_failed_create_leaves_nothing(self, client: Client) -> None:
         client.create("first", *SLEEP_COMMAND)
@@ -169,8 +177,8 @@ class CreateContract(ContractChecks):
             ("--transfer", "mirror", "--", "no-such-program"),
             ("--transfer", "copy", "--", "no-such-program"),
         ):
-            ran = client("create", client.build_address("foo"), *words, code=1)
-            assert ran.err.startswith("Error: ") and "\nHint: " in ran.err
+            result = client("create", client.build_address("foo"), *words, code=1)
+            assert result.err.startswith("Error: ") and "\nHint: " in result.err
         assert [a["name"] for a in client.list_agents()] == ["first"]
         assert list_refs(client.repo) == before
         assert client.run_script("first", "ls ..").split() == ["first"]

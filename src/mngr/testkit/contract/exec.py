@@ -1,4 +1,4 @@
-"""`exec`: the agent's place and environment, the caller's streams, the command's exit code."""
+"""Checks of exec: work dir, environment, streams and exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import string
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks, run_concurrently
 from mngr.testkit.contract.program import BackgroundProgram, wait_for
 
-# What a shell, a terminal or a protocol on the way could take for its own.
+# Text that a shell, a terminal or a protocol on the way could misinterpret.
 ODD_ARGUMENTS = (
     "", " ", "a b", "it's \"so\"", "$HOME", "`id`", "$(id)", "~", "-n", "--", "!!", "&&", ">x", "%s%d", "{a,b}", "\\n\\0101",
     "new\nline", "end\n", "tab\t", "return\r", "naïve 日本語 🙂", "\x01\x7f", "x" * 5000,
@@ -19,28 +19,28 @@ ODD_ARGUMENTS = (
 
 
 class ExecContract(ContractChecks):
-    """exec."""
+    """Checks of exec."""
 
     def test_exec_keeps_streams_bytes_and_arguments(self, client: Client) -> None:
         client.create("foo", "--env", "GIVEN=a b", *SLEEP_COMMAND)
-        said = client(
+        result = client(
             "exec", "foo", "--", "sh", "-c", 'pwd -P; echo "$GIVEN|$SECRET"; echo oops >&2', env={"SECRET": "x"}
         )  # fmt: skip
-        assert (said.out, said.err) == (f"{client.run_script('foo', 'pwd -P')}a b|\n", "oops\n")
+        assert (result.out, result.err) == (f"{client.run_script('foo', 'pwd -P')}a b|\n", "oops\n")
         data = bytes(range(256)) * 400
-        done = client.run_bytes("exec", "foo", "--", "cat", data=data)
-        assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
-        done = client.run_bytes("exec", "foo", "--", "sh", "-c", "cat >&2", data=data)
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", data)
+        completed = client.run_bytes("exec", "foo", "--", "cat", data=data)
+        assert (completed.returncode, completed.stdout, completed.stderr) == (0, data, b"")
+        completed = client.run_bytes("exec", "foo", "--", "sh", "-c", "cat >&2", data=data)
+        assert (completed.returncode, completed.stdout, completed.stderr) == (0, b"", data)
         assert client.run_bytes("exec", "foo", "--", "cat").stdout == b""
         client("stop", "foo")
         assert client("exec", "foo", "--", "echo", "still here").out == "still here\n"
         data = random.Random(3).randbytes(10_000_000)
-        done = client.run_bytes("exec", "foo", "--", "cat", data=data)
-        assert (done.returncode, len(done.stdout), done.stdout == data) == (0, len(data), True)
+        completed = client.run_bytes("exec", "foo", "--", "cat", data=data)
+        assert (completed.returncode, len(completed.stdout), completed.stdout == data) == (0, len(data), True)
         script = 'for word; do printf "%s\\0" "$word"; done'
-        done = client.run_bytes("exec", "foo", "--", "sh", "-c", script, "sh", *ODD_ARGUMENTS)
-        assert done.stdout.decode().split("\0")[:-1] == list(ODD_ARGUMENTS)
+        completed = client.run_bytes("exec", "foo", "--", "sh", "-c", script, "sh", *ODD_ARGUMENTS)
+        assert completed.stdout.decode().split("\0")[:-1] == list(ODD_ARGUMENTS)
         raw = os.fsdecode(b"caf\xe9")
         assert client.run_bytes("exec", "foo", "--", "printf", "%s", raw).stdout == b"caf\xe9"
 
@@ -51,14 +51,14 @@ class ExecContract(ContractChecks):
             "kill -TERM $$": 143, "kill -9 $$": 137,
         }  # fmt: skip
         for line, code in lines.items():
-            said = client("exec", "foo", "--", "sh", "-c", line, code=code)
-            assert (said.out, said.err) == ("", "")
+            result = client("exec", "foo", "--", "sh", "-c", line, code=code)
+            assert (result.out, result.err) == ("", "")
         row = client.get_only_row("exec", "foo", "--", "sh", "-c", "echo out; echo err >&2; exit 255", code=255)
         assert (row["started"], row["exit_code"], row["ok"]) == (True, 255, False)
         assert (row["stdout"], row["stderr"]) == ("out\n", "err\n")
         for word in ("no-such-program", "./nowhere", "src", "cd"):
-            said = client("exec", "foo", "--", word, code=1)
-            assert said.err == f"Error: foo: {word}: command not found\nHint: nothing was run\n"
+            result = client("exec", "foo", "--", word, code=1)
+            assert result.err == f"Error: foo: {word}: command not found\nHint: nothing was run\n"
         row = client.get_only_row("exec", "foo", "--", "no-such-program", code=1)
         assert (row["started"], row["exit_code"], row["ok"]) == (False, None, False)
         client.run_script("foo", 'mv "$MNGR_WORK_DIR" "$MNGR_WORK_DIR.moved"')
@@ -67,8 +67,8 @@ class ExecContract(ContractChecks):
     def test_several_targets_and_many_commands_at_once(self, client: Client) -> None:
         client.create("foo", *SLEEP_COMMAND)
         client.create("bar", *SLEEP_COMMAND)
-        said = client("exec", "foo", "bar", "--", "sh", "-c", 'echo "I am $MNGR_AGENT_NAME"; echo err >&2')
-        assert (said.out, said.err) == ("I am foo\nI am bar\n", "== foo\nerr\n== bar\nerr\n")
+        result = client("exec", "foo", "bar", "--", "sh", "-c", 'echo "I am $MNGR_AGENT_NAME"; echo err >&2')
+        assert (result.out, result.err) == ("I am foo\nI am bar\n", "== foo\nerr\n== bar\nerr\n")
         script = 'echo "$MNGR_AGENT_NAME"; test "$MNGR_AGENT_NAME" = foo'
         rows = client.run_json("exec", "foo", "nobody", "bar", "--", "sh", "-c", script, code=4)["results"]
         assert [(r["name"], r["ok"], r["started"], r["exit_code"], r["stdout"]) for r in rows] == [
@@ -78,7 +78,7 @@ class ExecContract(ContractChecks):
         ]
         count = 8
         calls = [(client, ("exec", "foo", "--", "sh", "-c", f"echo {n}; sleep 0.2; exit {n}")) for n in range(count)]
-        assert [(done.returncode, done.stdout) for done in run_concurrently(*calls)] == [
+        assert [(completed.returncode, completed.stdout) for completed in run_concurrently(*calls)] == [
             (n, f"{n}\n".encode()) for n in range(count)
         ]
 
@@ -87,14 +87,14 @@ class ExecContract(ContractChecks):
         with BackgroundProgram(client, "exec", "foo", "--", "sh", "-c", "echo $$; exec sleep 1000") as process:
             pid = int(process.read_line())
             os.killpg(process.process.pid, signal.SIGINT)
-            ended = process.wait_for_end()
-        assert ended.code == 130 and "Traceback" not in ended.err
+            result = process.wait_for_end()
+        assert result.code == 130 and "Traceback" not in result.err
         alive = f"kill -0 {pid} 2>/dev/null && echo alive || :"
         wait_for(lambda: client.run_script("foo", alive) == "")
-        done = client.run_bytes("exec", "foo", "--", "head", "-c", "3", data=b"x" * 3_000_000)
-        assert (done.returncode, done.stdout) == (0, b"xxx")
+        completed = client.run_bytes("exec", "foo", "--", "head", "-c", "3", data=b"x" * 3_000_000)
+        assert (completed.returncode, completed.stdout) == (0, b"xxx")
         with BackgroundProgram(client, "exec", "foo", "--", "yes") as process:
             assert process.read_line() == "y"
             assert process.process.stdout is not None
             process.process.stdout.close()
-            assert process.process.wait(20) != 3  # whatever it says, it is no bug of ours
+            assert process.process.wait(20) != 3  # any code but 3, which means an internal error of mngr

@@ -1,11 +1,11 @@
-"""The life of an agent: stopped, started, kept, copied, destroyed and brought back, with all its work."""
+"""Checks of an agent's life: stop, start, snapshot, clone, destroy and undestroy keep all its work."""
 
 from __future__ import annotations
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
 from mngr.testkit.contract.program import list_refs, run_git, wait_for
 
-# Work in every form that git knows, and some that it does not.
+# Work in every form that git tracks, and in some that it does not.
 WORK_SCRIPT = """
 echo one >committed.txt && git add -A
 git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m mine
@@ -13,7 +13,7 @@ echo staged >staged.txt && git add staged.txt && echo more >>staged.txt
 echo changed >README.md && rm src/app.py && mkdir -p new/empty && printf '\\000\\377' >'new/näme with
 line' && echo '#!/bin/sh' >new/tool && chmod +x new/tool && ln -s ../README.md new/link && echo noise >noise.log
 """
-# All of it as text: two work dirs that print the same are the same.
+# Prints a whole work dir as text. Two work dirs with the same output are the same.
 INSPECT_SCRIPT = """
 git log --format=%s; git -c core.quotePath=on status --porcelain=v1 -uall --no-renames
 git diff --cached --binary | git hash-object --stdin; git diff --binary | git hash-object --stdin
@@ -23,7 +23,7 @@ find . -name .git -prune -o -type f -perm -100 -print | sort; readlink new/link;
 
 
 class LifecycleContract(ContractChecks):
-    """stop, start, limit, rename, label, clone, snapshot, destroy, undestroy, gc."""
+    """Checks of stop, start, limit, rename, label, clone, snapshot, destroy, undestroy and gc."""
 
     def test_stopped_agent_keeps_everything_and_resumes(self, client: Client) -> None:
         client.create("foo", "player", "--", '[{"reply": "a"}, "wait", {"reply": "b"}]')
@@ -40,8 +40,8 @@ class LifecycleContract(ContractChecks):
         client("start", "foo", "bar")
         wait_for(lambda: client.run_script("bar", "cat begun") == "begun\nbegun\n")
         client("message", "foo", "-m", "two", "--wait")
-        said = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
-        assert said == ["one", "a", "two", "b"]
+        texts = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
+        assert texts == ["one", "a", "two", "b"]
 
     def test_an_idle_agent_is_stopped_and_a_busy_one_is_not(self, client: Client) -> None:
         client.create("idle", *SLEEP_COMMAND)
@@ -49,7 +49,7 @@ class LifecycleContract(ContractChecks):
         client("limit", "idle", "busy", "--idle", "2s")
         agent = wait_for(lambda: (a := client.get_agent("idle"))["state"] == "STOPPED" and a)
         assert agent["state_reason"] == "idle" and client.get_agent("busy")["state"] == "RUNNING"
-        assert client("list").err == ""  # the watcher is there
+        assert client("list").err == ""  # no warning, because the watcher runs
         client("limit", "busy", "--lifetime", "1s", "--idle", "none")
         wait_for(lambda: client.get_agent("busy")["state_reason"] == "lifetime")
 
@@ -71,22 +71,22 @@ class LifecycleContract(ContractChecks):
         client("message", "foo", "-m", "hello", "--wait")
         client.run_script("foo", WORK_SCRIPT)
         before, view = client.run_script("foo", INSPECT_SCRIPT), client.get_agent("foo")
-        assert "foo" in client("destroy", "foo", code=1).err  # it runs
+        assert "foo" in client("destroy", "foo", code=1).err  # it is running
         client("destroy", "--force", "foo")
         assert [a["name"] for a in client.list_agents()] == ["other"]
         assert client.run_script("other", f"test -e '{view['work_dir']}' || echo gone") == "gone\n"
-        (grave,) = client.run_json("undestroy", "--list")["graves"]
-        assert (grave["name"], grave["dirty"], grave["problem"]) == ("foo", True, None)
+        (entry,) = client.run_json("undestroy", "--list")["graves"]
+        assert (entry["name"], entry["dirty"], entry["problem"]) == ("foo", True, None)
         assert client.run_json("gc")["results"] == []
         client("undestroy", "foo")
         after = client.get_agent("foo")
-        same = ("id", "name", "branch", "base", "created_at", "labels", "project", "host", "provider", "kind")
-        assert {key: after[key] for key in same} == {key: view[key] for key in same}
+        unchanged = ("id", "name", "branch", "base", "created_at", "labels", "project", "host", "provider", "kind")
+        assert {key: after[key] for key in unchanged} == {key: view[key] for key in unchanged}
         assert after["state"] == "STOPPED" and client.run_script("foo", INSPECT_SCRIPT) == before
         client("start", "foo")
         client("message", "foo", "-m", "again", "--wait")
-        said = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
-        assert said == ["hello", "ok: hello", "again", "ok: again"]
+        texts = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
+        assert texts == ["hello", "ok: hello", "again", "ok: again"]
         assert client.run_script("foo", 'printf %s "$GIVEN"') == "a 'b'"
 
     def test_undestroy_restores_mirror_and_copy(self, client: Client) -> None:
@@ -94,11 +94,11 @@ class LifecycleContract(ContractChecks):
         client.create("copy", "--transfer", "copy", *SLEEP_COMMAND)
         client.run_script("mirror", WORK_SCRIPT)
         client.run_script("copy", "echo changed >README.md; rm src/app.py; mkdir e; printf '\\000\\377' >'b in'")
-        look = {"mirror": INSPECT_SCRIPT, "copy": "find . | sort; cat README.md; git hash-object 'b in'"}
-        before = {name: client.run_script(name, script) for name, script in look.items()}
+        scripts = {"mirror": INSPECT_SCRIPT, "copy": "find . | sort; cat README.md; git hash-object 'b in'"}
+        before = {name: client.run_script(name, script) for name, script in scripts.items()}
         client("destroy", "--force", "mirror", "copy")
         client("undestroy", "mirror", "copy")
-        assert {name: client.run_script(name, script) for name, script in look.items()} == before
+        assert {name: client.run_script(name, script) for name, script in scripts.items()} == before
 
     def test_clone_has_the_same_work_and_is_independent(self, client: Client) -> None:
         client.create("foo", "player", "--label", "team=red", "-m", "hello")
@@ -134,10 +134,10 @@ class LifecycleContract(ContractChecks):
     def test_destroy_keeps_a_branch_with_commits(self, client: Client) -> None:
         client.create("foo", *SLEEP_COMMAND)
         client.create("idle", *SLEEP_COMMAND)
-        done = client.commit("foo", "one.txt")
+        commit = client.commit("foo", "one.txt")
         client("pull", "foo")
         client("destroy", "--force", "foo", "idle")
-        assert list_refs(client.repo).get("refs/heads/mngr/foo") == done
+        assert list_refs(client.repo).get("refs/heads/mngr/foo") == commit
         assert "refs/heads/mngr/idle" not in list_refs(client.repo)
         assert run_git(client.repo, "worktree", "list").count("\n") == 0
 

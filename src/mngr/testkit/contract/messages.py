@@ -1,4 +1,4 @@
-"""Messages, screens, conversations, events, and a person at a terminal."""
+"""Checks of messages, screens, transcripts and events, and of a person at a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRINT_SIZE_SCRIPT = "trap 'stty size' WINCH; echo hello from foo; while :; do sl
 
 
 class MessageContract(ContractChecks):
-    """message, capture, transcript, events, connect."""
+    """Checks of message, capture, transcript, events and connect."""
 
     def test_plain_command_receives_text_and_its_exit_is_shown(self, client: Client) -> None:
         client.create("foo", "--", "cat > got")
@@ -46,13 +46,13 @@ class MessageContract(ContractChecks):
         rows = client.run_json("transcript", "foo")["transcript"]
         assert [row["text"] for row in rows if row["role"] == "user"] == ["before", *ODD_MESSAGES]
         client("wait", "foo")
-        said = client("explain", "foo").out
-        assert "WAITING" in said and "end_of_turn" in said
+        explanation = client("explain", "foo").out
+        assert "WAITING" in explanation and "end_of_turn" in explanation
         assert re.search(rf"\b{client.get_agent('foo')['id']}\b", json.dumps(client.run_json("explain", "foo")))
         client("stop", "foo")
         rows = client.run_json("events", "foo")["events"]
         assert all(list(row) == ["v", "at", "agent", "name", "type", "source", "data"] for row in rows)
-        seconds = [row["at"][:19] for row in rows]  # not every clock there knows parts of one
+        seconds = [row["at"][:19] for row in rows]  # Not every host's clock has fractions of a second.
         assert seconds == sorted(seconds)
         kinds = [row["type"] for row in rows]
         assert (kinds[0], kinds[-1], kinds.count("message")) == ("created", "stopped", 1 + len(ODD_MESSAGES))
@@ -70,13 +70,13 @@ class MessageContract(ContractChecks):
         assert (row["state"], row["state_reason"]) == ("WAITING", "question")
         assert client.run_script("foo", "cat out.txt") == "w"
         types = ("--type", "message", "--type", "exited", "--format", "{type}")
-        said = ("--format", "{role} {text}")
+        row_format = ("--format", "{role} {text}")
         with (
             BackgroundProgram(client, "events", "foo", "--follow", *types) as events,
-            BackgroundProgram(client, "transcript", "foo", "--follow", *said) as spoken,
+            BackgroundProgram(client, "transcript", "foo", "--follow", *row_format) as transcript,
         ):
             assert events.read_line() == "message"
-            assert [spoken.read_line() for _ in range(4)] == [
+            assert [transcript.read_line() for _ in range(4)] == [
                 "user go",
                 "assistant a",
                 "tool ",
@@ -84,16 +84,16 @@ class MessageContract(ContractChecks):
             ]
             assert client.get_only_row("message", "foo", "-m", "no", "--wait")["state"] == "FAILED"
             assert [events.read_line(), events.read_line()] == ["message", "exited"]
-            assert spoken.read_line() == "user no"
+            assert transcript.read_line() == "user no"
             assert client.get_agent("foo")["exit_code"] == 3
             client("destroy", "foo")
-            assert (events.wait_for_end().code, spoken.wait_for_end().code) == (0, 0)
+            assert (events.wait_for_end().code, transcript.wait_for_end().code) == (0, 0)
 
     def test_capture_shows_screen_and_scrollback(self, client: Client) -> None:
         client.create("foo", "--", "seq 1 120; printf '\\033[31mred ✓\\033[0m\\n'; exec sleep 1000")
         wait_for(lambda: "red" in client("capture", "foo").out)
-        shown = client("capture", "foo").out
-        assert shown.endswith("120\nred ✓\n") and "\n1\n" not in shown
+        screen = client("capture", "foo").out
+        assert screen.endswith("120\nred ✓\n") and "\n1\n" not in screen
         assert client("capture", "foo", "--history", "all").out.split() == [
             *map(str, range(1, 121)),
             "red",
@@ -102,7 +102,7 @@ class MessageContract(ContractChecks):
         assert "\x1b[31mred" in client("capture", "foo", "--ansi").out
         client("stop", "foo")
         last = client.run_json("capture", "foo")
-        assert (last["live"], last["text"]) == (False, shown)
+        assert (last["live"], last["text"]) == (False, screen)
 
     def test_attach_resize_type_and_detach(self, client: Client) -> None:
         client.create("foo", "--", "sh", "-c", PRINT_SIZE_SCRIPT)

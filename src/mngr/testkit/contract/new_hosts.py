@@ -1,4 +1,4 @@
-"""Hosts that are made when an agent asks for one, stopped, started and taken away."""
+"""Checks of hosts that mngr creates, stops, starts and destroys on demand."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from mngr.testkit.contract.lifecycle import INSPECT_SCRIPT, WORK_SCRIPT
 
 
 class NewHostContract(ContractChecks):
-    """For providers that make hosts."""
+    """Checks for providers that create hosts."""
 
     def test_each_create_gets_its_own_new_host(self, client: Client) -> None:
         provider = client.place.provider
-        made = [
+        agents = [
             client.run_json("create", f"{name}@.{provider}", *SLEEP_COMMAND)["agents"][0] for name in ("one", "two")
         ]
-        first, second = (agent["host"] for agent in made)
-        assert first != second and {agent["provider"] for agent in made} == {provider}
+        first, second = (agent["host"] for agent in agents)
+        assert first != second and {agent["provider"] for agent in agents} == {provider}
         client("create", f"three@{first}.{provider}", *SLEEP_COMMAND)
         rows = client.run_json("list", "--hosts")["hosts"]
         assert {r["host"]: (r["state"], r["agents"]) for r in rows if r["provider"] == provider} == {
@@ -39,7 +39,7 @@ class NewHostContract(ContractChecks):
         host = client.run_json("create", f"foo@.{provider}", *SLEEP_COMMAND)["agents"][0]["host"]
         client.run_script("foo", WORK_SCRIPT)
         before = client.run_script("foo", INSPECT_SCRIPT)
-        assert "foo" in client("destroy", f"@{host}.{provider}", code=1).err  # it runs
+        assert "foo" in client("destroy", f"@{host}.{provider}", code=1).err  # it is running
         client("destroy", "--force", f"@{host}.{provider}")
         assert client.list_agents() == []
         assert host not in [row["host"] for row in client.run_json("list", "--hosts")["hosts"]]
@@ -48,33 +48,33 @@ class NewHostContract(ContractChecks):
 
 
 class StopHostContract(ContractChecks):
-    """For providers whose hosts can be stopped."""
+    """Checks for providers whose hosts can be stopped."""
 
     def test_stopped_host_keeps_everything_and_starts_again(self, client: Client) -> None:
         agent = client.create("foo", "player", "-m", "hello")
         client("wait", "foo")
         client.run_script("foo", WORK_SCRIPT)
         before = client.run_script("foo", INSPECT_SCRIPT)
-        where = f"@{client.host}.{client.place.provider}"
-        client("stop", where)
-        shown = client.run_json("list")
-        assert shown["errors"] == []
-        assert [(a["id"], a["state"], a["host_state"]) for a in shown["agents"]] == [
+        address = f"@{client.host}.{client.place.provider}"
+        client("stop", address)
+        listing = client.run_json("list")
+        assert listing["errors"] == []
+        assert [(a["id"], a["state"], a["host_state"]) for a in listing["agents"]] == [
             (agent["id"], "STOPPED", "STOPPED")
         ]
         (row,) = [r for r in client.run_json("list", "--hosts")["hosts"] if r["host"] == client.host]
         assert row["state"] == "STOPPED"
-        refused = client("exec", "foo", "--", "true", code=6).err
-        assert f"the host {client.host} is stopped" in refused and f"mngr start {where}" in refused
-        client("stop", where)  # it is
+        stderr = client("exec", "foo", "--", "true", code=6).err
+        assert f"the host {client.host} is stopped" in stderr and f"mngr start {address}" in stderr
+        client("stop", address)  # already stopped
         client("start", "foo")
         assert client.get_agent("foo")["host_state"] == "RUNNING"
         client("message", "foo", "-m", "again", "--wait")
-        said = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
-        assert said == ["hello", "ok: hello", "again", "ok: again"]
+        texts = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
+        assert texts == ["hello", "ok: hello", "again", "ok: again"]
         assert client.run_script("foo", INSPECT_SCRIPT) == before
-        client("stop", where)
-        client("start", where)
+        client("stop", address)
+        client("start", address)
         assert (client.get_agent("foo")["state"], client.get_agent("foo")["host_state"]) == (
             "STOPPED",
             "RUNNING",

@@ -1,4 +1,4 @@
-"""The real program in a world of its own: what every check drives, and what it compares."""
+"""Runs the real mngr with its own home and repository for a check, and compares results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from typing import Any
 import pytest
 
 BIN_DIR = Path(sys.executable).parent
-IS_FULL_SCALE = os.environ.get("MNGR_TEST_SCALE") == "full"  # make test-all: the counts that the promises name
+IS_FULL_SCALE = (
+    os.environ.get("MNGR_TEST_SCALE") == "full"
+)  # set by `make test-all`: run at the scale that the docs promise
 
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     argv: tuple[str, ...]
     code: int
@@ -38,7 +40,7 @@ class ProgramResult:
 
 @dataclass
 class MngrProgram:
-    """The real program, run in a repository with a home of its own and an environment that hides the user's."""
+    """The real mngr, run in a repository with its own home and without the user's environment."""
 
     repo: Path
     home: Path
@@ -53,15 +55,15 @@ class MngrProgram:
         env: Mapping[str, str] | None = None,
         timeout: float = 60,
     ) -> ProgramResult:
-        """Run it; the exit code must be `code` unless that is None."""
+        """Run mngr. Fail the test unless the exit code is `code` or `code` is None."""
         data = None if stdin is None else stdin.encode()
-        done = self.run_bytes(*words, data=data, cwd=cwd, env=env, timeout=timeout)
-        ran = ProgramResult(
-            (str(BIN_DIR / "mngr"), *words), done.returncode, done.stdout.decode(), done.stderr.decode()
+        completed = self.run_bytes(*words, data=data, cwd=cwd, env=env, timeout=timeout)
+        result = ProgramResult(
+            (str(BIN_DIR / "mngr"), *words), completed.returncode, completed.stdout.decode(), completed.stderr.decode()
         )
-        if code is not None and ran.code != code:
-            pytest.fail(f"{' '.join(ran.argv)}\nexit {ran.code}, expected {code}\n{ran.out}\n{ran.err}")
-        return ran
+        if code is not None and result.code != code:
+            pytest.fail(f"{' '.join(result.argv)}\nexit {result.code}, expected {code}\n{result.out}\n{result.err}")
+        return result
 
     def run_bytes(
         self,
@@ -71,7 +73,7 @@ class MngrProgram:
         env: Mapping[str, str] | None = None,
         timeout: float = 60,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run it with bytes in and bytes out."""
+        """Run mngr with bytes as input and output."""
         return subprocess.run(
             [str(BIN_DIR / "mngr"), *words],
             cwd=cwd or self.repo,
@@ -84,35 +86,35 @@ class MngrProgram:
         )
 
     def run_json(self, *words: str, **more: Any) -> Any:
-        """The command's JSON."""
+        """Run a command and return its parsed JSON."""
         return self("--format", "json", *words, **more).parse_json()
 
     def get_agent(self, name: str) -> dict[str, Any]:
-        """One agent as `list` shows it."""
-        found = [a for a in self.run_json("list")["agents"] if name in (a["name"], a["id"])]
-        assert len(found) == 1, f"{name}: {found}"
-        return dict(found[0])
+        """Return the row of one agent from `list`."""
+        matches = [a for a in self.run_json("list")["agents"] if name in (a["name"], a["id"])]
+        assert len(matches) == 1, f"{name}: {matches}"
+        return dict(matches[0])
 
     def list_agents(self) -> list[dict[str, Any]]:
-        """Every agent as `list` shows it."""
+        """Return the rows of all agents from `list`."""
         return list(self.run_json("list")["agents"])
 
     def get_agent_dir(self, name: str) -> Path:
-        """The directory of a local agent's own files."""
+        """Return the directory with a local agent's own files."""
         return self.home / "agents" / str(self.get_agent(name)["id"])
 
     def get_work_dir(self, name: str) -> Path:
-        """A local agent's work dir."""
+        """Return a local agent's work dir."""
         return Path(self.get_agent(name)["work_dir"])
 
     def run_tmux(self, *words: str) -> str:
-        """Ask the home's tmux server."""
+        """Run a tmux command on the server of this home, and return its output."""
         argv = ["tmux", "-S", os.readlink(self.home / "tmux.socket"), *words]
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 
 class BackgroundProgram:
-    """The program while it runs beside the test: `with Beside(mngr, …) as process:` ends it with the block."""
+    """mngr as a background process. Leaving the `with` block ends it."""
 
     def __init__(self, mngr: MngrProgram, *words: str) -> None:
         self.argv = (str(BIN_DIR / "mngr"), *words)
@@ -137,7 +139,7 @@ class BackgroundProgram:
         self._said.close()
 
     def read_line(self, timeout: float = 20.0) -> str:
-        """The next line that it prints, without its end; empty when nothing more comes."""
+        """Return the next line of output without its end, or an empty string at the end of output."""
         deadline = time.monotonic() + timeout
         while b"\n" not in self._read and self._read_more(deadline):
             pass
@@ -145,11 +147,11 @@ class BackgroundProgram:
         return line.decode()
 
     def read_stderr(self) -> str:
-        """What it has written to stderr until now."""
+        """Return everything that the process has written to stderr so far."""
         return os.pread(self._said.fileno(), 1 << 20, 0).decode()
 
     def wait_for_end(self, timeout: float = 60.0) -> ProgramResult:
-        """Wait until it ends; what it printed since the last line that was read."""
+        """Wait until the process ends. The result holds the output after the last line that was read."""
         deadline = time.monotonic() + timeout
         while self._read_more(deadline):
             pass
@@ -159,56 +161,56 @@ class BackgroundProgram:
 
     def _read_more(self, deadline: float) -> bool:
         assert self.process.stdout is not None
-        left = max(0.0, deadline - time.monotonic())
-        if not select.select([self.process.stdout], [], [], left)[0]:
+        remaining = max(0.0, deadline - time.monotonic())
+        if not select.select([self.process.stdout], [], [], remaining)[0]:
             pytest.fail(f"{' '.join(self.argv)} went silent; it printed {self._read!r}")
         data = os.read(self.process.stdout.fileno(), 65536)
         self._read += data
         return bool(data)
 
 
-def run_git(where: Path, *words: str) -> str:
-    """git, which must succeed."""
-    done = subprocess.run(["git", "-C", str(where), *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"git {words}: {done.stderr}"
-    return done.stdout.strip()
+def run_git(directory: Path, *words: str) -> str:
+    """Run git and return its output. Fail the test if git fails."""
+    completed = subprocess.run(["git", "-C", str(directory), *words], capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, f"git {words}: {completed.stderr}"
+    return completed.stdout.strip()
 
 
-def commit_file(where: Path, name: str = "more.txt", text: str = "more\n") -> str:
-    """Write a file and commit everything; the commit."""
-    (where / name).write_text(text)
-    run_git(where, "add", "-A")
-    run_git(where, "commit", "-q", "-m", f"change {name}")
-    return run_git(where, "rev-parse", "HEAD")
+def commit_file(directory: Path, name: str = "more.txt", text: str = "more\n") -> str:
+    """Write a file, commit everything, and return the commit."""
+    (directory / name).write_text(text)
+    run_git(directory, "add", "-A")
+    run_git(directory, "commit", "-q", "-m", f"change {name}")
+    return run_git(directory, "rev-parse", "HEAD")
 
 
-def list_refs(where: Path) -> dict[str, str]:
-    """Every ref and what it points at."""
-    rows = run_git(where, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+def list_refs(directory: Path) -> dict[str, str]:
+    """Return every ref with the object that it points at."""
+    rows = run_git(directory, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     return dict(row.split(" ") for row in rows)
 
 
-def read_tree(where: Path) -> dict[str, tuple[str, object]]:
-    """Every file, link and directory below, with what is in it; not git's own."""
-    found: dict[str, tuple[str, object]] = {}
-    for top, directories, files in os.walk(os.fsencode(where)):
+def read_tree(directory: Path) -> dict[str, tuple[str, object]]:
+    """Return every file, link and directory below, with its content, except `.git`."""
+    entries: dict[str, tuple[str, object]] = {}
+    for top, directories, files in os.walk(os.fsencode(directory)):
         directories[:] = [d for d in directories if d != b".git"]
         for name in [*directories, *files]:
             path = Path(os.fsdecode(os.path.join(top, name)))
-            key = os.fsdecode(os.path.relpath(os.path.join(top, name), os.fsencode(where)))
+            key = os.fsdecode(os.path.relpath(os.path.join(top, name), os.fsencode(directory)))
             if key == ".git":
                 continue
             if path.is_symlink():
-                found[key] = ("link", os.readlink(path))
+                entries[key] = ("link", os.readlink(path))
             elif path.is_dir():
-                found[key] = ("dir", None)
+                entries[key] = ("dir", None)
             else:
-                found[key] = ("file", (path.read_bytes(), path.stat().st_mode & 0o111))
-    return found
+                entries[key] = ("file", (path.read_bytes(), path.stat().st_mode & 0o111))
+    return entries
 
 
 def wait_for(condition: Callable[[], Any], timeout: float = 20.0) -> Any:
-    """Wait for a condition and give its value; fail when it does not come."""
+    """Wait until the condition is true and return its value. Fail the test after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
         value = condition()
@@ -220,14 +222,14 @@ def wait_for(condition: Callable[[], Any], timeout: float = 20.0) -> Any:
 
 
 def new_env(root: Path) -> dict[str, str]:
-    """An environment that knows nothing of the person who runs the tests."""
-    user = root / "user"
-    user.mkdir()
-    (user / ".gitconfig").write_text(
+    """Return an environment without anything of the person who runs the tests."""
+    user_home = root / "user"
+    user_home.mkdir()
+    (user_home / ".gitconfig").write_text(
         "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n"
     )
     return {
-        "HOME": str(user),
+        "HOME": str(user_home),
         "PATH": f"{BIN_DIR}:{_build_path()}",
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
@@ -238,14 +240,18 @@ def new_env(root: Path) -> dict[str, str]:
 
 
 def _build_path() -> str:
-    """Without the coding agents that a person has: some commands take one that is there."""
-    own = ("claude", "codex", "opencode", "gemini", "pi", "aider")
-    places = os.environ["PATH"].split(":")
-    return ":".join(p for p in places if p in ("/usr/bin", "/bin") or not any(os.path.exists(f"{p}/{n}") for n in own))
+    """Return PATH without the directories that hold coding agents, because some commands use an installed one."""
+    agent_programs = ("claude", "codex", "opencode", "gemini", "pi", "aider")
+    directories = os.environ["PATH"].split(":")
+    return ":".join(
+        p
+        for p in directories
+        if p in ("/usr/bin", "/bin") or not any(os.path.exists(f"{p}/{n}") for n in agent_programs)
+    )
 
 
 def new_repo(root: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small repository with one commit; from now on this process has that environment too."""
+    """Create a small repository with one commit, and set this process's environment to `env`, too."""
     for name in list(os.environ):
         if name.startswith(("GIT_", "MNGR_")) or name in ("TMUX", "TMUX_PANE"):
             monkeypatch.delenv(name)
@@ -253,13 +259,13 @@ def new_repo(root: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, value)
     repo = root / "repo"
     shutil.copytree(_first_repo(), repo, symlinks=True)
-    run_git(repo, "update-index", "-q", "--refresh")  # the files of a copy are new to git
+    run_git(repo, "update-index", "-q", "--refresh")  # git must re-read the files of a copy
     return repo
 
 
 @functools.cache
 def _first_repo() -> Path:
-    """Make the repository that every test gets a copy of, once in a process."""
+    """Create the repository that every test copies, once per process."""
     root = Path(tempfile.mkdtemp(prefix="mngr-repo-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     repo = root / "repo"
@@ -274,10 +280,10 @@ def _first_repo() -> Path:
     return repo
 
 
-def kill_tmux_servers(where: Path) -> None:
-    """End the tmux server of every home below a directory."""
-    for depth in range(6):  # a host of a test may keep its own home below that of its user
-        for link in where.glob("*/" * depth + "tmux.socket"):
+def kill_tmux_servers(directory: Path) -> None:
+    """Kill the tmux server of every home below a directory."""
+    for depth in range(6):  # A test host may keep its own home below the user's home.
+        for link in directory.glob("*/" * depth + "tmux.socket"):
             if link.is_symlink():
                 socket = os.readlink(link)
                 subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True, check=False)
@@ -285,9 +291,9 @@ def kill_tmux_servers(where: Path) -> None:
 
 
 def clean_up(root: Path) -> None:
-    """Leave no trace of what was started or written below a directory."""
+    """End everything that was started below a directory, and delete the directory."""
     kill_tmux_servers(root)
     shutil.rmtree(root, ignore_errors=True)
-    if root.exists():  # a directory in there may be closed even to its owner
+    if root.exists():  # A directory may be closed even to its owner.
         subprocess.run(["chmod", "-R", "u+rwX", str(root)], capture_output=True, check=False)
         shutil.rmtree(root, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Commits and files between here and the host."""
+"""Checks of pull, push, diff and git between this machine and the host."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ ODD_FILE_NAMES = (
 )  # fmt: skip
 
 
-def write_odd_files(place: Path) -> None:
-    """A directory with everything that a file can be."""
-    (place / "sub" / "empty").mkdir(parents=True)
+def write_odd_files(directory: Path) -> None:
+    """Create a directory with odd file names, binary content, links and empty directories."""
+    (directory / "sub" / "empty").mkdir(parents=True)
     for number, name in enumerate(ODD_FILE_NAMES):
-        (place / name).write_bytes(bytes(range(256)) * number)
-    (place / "sub" / "deep.txt").write_text("deep")
-    (place / "tool").write_text("#!/bin/sh\necho ran\n")
-    (place / "tool").chmod(0o755)
-    (place / "sub" / "link").symlink_to("../plain.txt")
-    (place / "nowhere").symlink_to("sub/gone")
-    (place / "to-dir").symlink_to("sub")
+        (directory / name).write_bytes(bytes(range(256)) * number)
+    (directory / "sub" / "deep.txt").write_text("deep")
+    (directory / "tool").write_text("#!/bin/sh\necho ran\n")
+    (directory / "tool").chmod(0o755)
+    (directory / "sub" / "link").symlink_to("../plain.txt")
+    (directory / "nowhere").symlink_to("sub/gone")
+    (directory / "to-dir").symlink_to("sub")
 
 
 class SyncContract(ContractChecks):
-    """pull, push, diff, and git itself."""
+    """Checks of pull, push, diff, and git itself."""
 
     def test_pull_creates_the_agents_branch(self, client: Client) -> None:
         client.create("foo", "--transfer", "mirror", *SLEEP_COMMAND)
@@ -44,53 +44,53 @@ class SyncContract(ContractChecks):
         assert list(list_refs(client.repo)) == ["refs/heads/main", "refs/heads/mngr/foo"]
         run_git(client.repo, "fsck", "--strict")
         assert not (client.repo / "one.txt").exists() and run_git(client.repo, "status", "--porcelain") == ""
-        done = client.commit("foo", "three.txt")
+        third = client.commit("foo", "three.txt")
         run_git(client.repo, "fetch", "-q", "mngr::foo", "mngr/foo:got")
-        assert run_git(client.repo, "rev-parse", "got") == done
-        mine = commit_file(client.repo, "mine.txt")
+        assert run_git(client.repo, "rev-parse", "got") == third
+        own_commit = commit_file(client.repo, "mine.txt")
         run_git(client.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
-        assert client.run_script("foo", "git rev-parse sent").strip() == mine
-        assert run_git(client.repo, "ls-remote", "mngr::foo", "refs/heads/sent").split()[0] == mine
+        assert client.run_script("foo", "git rev-parse sent").strip() == own_commit
+        assert run_git(client.repo, "ls-remote", "mngr::foo", "refs/heads/sent").split()[0] == own_commit
 
     def test_pull_takes_merges_and_overwrites_nothing(self, client: Client) -> None:
         client.create("foo", *SLEEP_COMMAND)
-        theirs = client.commit("foo", "one.txt")
-        mine = commit_file(client.repo, "mine.txt")
+        agent_commit = client.commit("foo", "one.txt")
+        own_commit = commit_file(client.repo, "mine.txt")
         assert client.run_json("list", "--git")["agents"][0]["unpulled"] == 1
         assert client.get_only_row("pull", "foo", "--merge")["merged"] is True
-        assert run_git(client.repo, "log", "-1", "--format=%P").split() == [mine, theirs]
+        assert run_git(client.repo, "log", "-1", "--format=%P").split() == [own_commit, agent_commit]
         client.create("bar", "--transfer", "mirror", *SLEEP_COMMAND)
         run_git(client.repo, "checkout", "-q", "-b", "mngr/bar")
-        own = commit_file(client.repo, "own.txt")
+        branch_commit = commit_file(client.repo, "own.txt")
         client.commit("bar", "other.txt")
         assert "has commits the agent's does not have" in client("pull", "bar", code=1).err
-        assert run_git(client.repo, "rev-parse", "mngr/bar") == own
+        assert run_git(client.repo, "rev-parse", "mngr/bar") == branch_commit
 
     def test_push_keeps_the_agents_own_work(self, client: Client) -> None:
         client.create("foo", "--transfer", "mirror", *SLEEP_COMMAND)
         assert client.get_only_row("push", "foo")["how"] == "up_to_date"
-        mine = commit_file(client.repo, "mine.txt")
+        own_commit = commit_file(client.repo, "mine.txt")
         assert [client.get_only_row("push", "foo")[key] for key in ("how", "commit")] == [
             "fast_forward",
-            mine,
+            own_commit,
         ]
-        theirs = client.commit("foo", "theirs.txt")
-        again = commit_file(client.repo, "again.txt")
+        agent_commit = client.commit("foo", "theirs.txt")
+        second_commit = commit_file(client.repo, "again.txt")
         assert client.get_only_row("push", "foo")["how"] == "merge"
-        look = "git log -1 --format=%P; git status --porcelain; git for-each-ref --format='%(refname)'; ls"
+        script = "git log -1 --format=%P; git status --porcelain; git for-each-ref --format='%(refname)'; ls"
         heads = ["refs/heads/main", "refs/heads/mngr/foo"]
         files = ["README.md", "again.txt", "mine.txt", "src", "theirs.txt"]
-        assert client.run_script("foo", look).split() == [theirs, again, *heads, *files]
+        assert client.run_script("foo", script).split() == [agent_commit, second_commit, *heads, *files]
         commit_file(client.repo, "last.txt", "last\n")
         client.run_script("foo", "echo draft >README.md; echo new >new.txt")
         assert "uncommitted changes" in client("push", "foo", code=1).err
         assert client.get_only_row("push", "foo", "--stash")["how"] == "merge"
         assert client.run_script("foo", "cat README.md new.txt last.txt; git stash list") == "draft\nnew\nlast\n"
-        theirs = client.commit("foo", "README.md", "theirs\n")
+        agent_commit = client.commit("foo", "README.md", "theirs\n")
         commit_file(client.repo, "README.md", "mine\n")
         assert "conflicts with that of foo in README.md; undone" in client("push", "foo", code=1).err
-        look = "git rev-parse HEAD; git status --porcelain; cat README.md; git for-each-ref refs/mngr"
-        assert client.run_script("foo", look).split() == [theirs, "theirs"]
+        script = "git rev-parse HEAD; git status --porcelain; cat README.md; git for-each-ref refs/mngr"
+        assert client.run_script("foo", script).split() == [agent_commit, "theirs"]
 
     def test_diff_shows_all_work(self, client: Client) -> None:
         client.create("foo", *SLEEP_COMMAND)
@@ -117,13 +117,13 @@ class SyncContract(ContractChecks):
             tmp_path / "odd", "hash-object", "./-rf"
         )
         assert row["path"].endswith("/in/odd")
-        here = tmp_path / "here"
-        here.mkdir()
-        client("pull", "foo:in/odd", cwd=here)
-        assert read_tree(here / "odd") == read_tree(tmp_path / "odd")
+        directory = tmp_path / "here"
+        directory.mkdir()
+        client("pull", "foo:in/odd", cwd=directory)
+        assert read_tree(directory / "odd") == read_tree(tmp_path / "odd")
         for name in ("new\nline", "-rf", "it's"):
-            client("pull", f"foo:in/odd/{name}", cwd=here)
-            assert (here / name).read_bytes() == (tmp_path / "odd" / name).read_bytes()
+            client("pull", f"foo:in/odd/{name}", cwd=directory)
+            assert (directory / name).read_bytes() == (tmp_path / "odd" / name).read_bytes()
         data = random.Random(7).randbytes(LARGE_FILE_BYTES)
         (tmp_path / "large.bin").write_bytes(data)
         client("push", str(tmp_path / "large.bin"), "foo:large.bin", timeout=300)
@@ -143,17 +143,19 @@ class SyncContract(ContractChecks):
             'cd "$MNGR_OUTPUT_DIR"; mkdir d; echo 1 >"d/é x"; echo "#!/bin/sh" >t; chmod +x t; ln -s t l',
         )
         row = client.get_only_row("pull", "foo")
-        place = client.repo / ".mngr/outputs/foo"
-        assert (row["outputs"], row["outputs_dir"]) == (3, str(place))
-        assert read_tree(place) == {
+        outputs_dir = client.repo / ".mngr/outputs/foo"
+        assert (row["outputs"], row["outputs_dir"]) == (3, str(outputs_dir))
+        assert read_tree(outputs_dir) == {
             "d": ("dir", None),
             "d/é x": ("file", (b"1\n", 0)),
             "t": ("file", (b"#!/bin/sh\n", 0o111)),
             "l": ("link", "t"),
         }
         assert run_git(client.repo, "status", "--porcelain") == ""
-        for how in ("ln -s /etc/passwd", "ln -s ../../../up", "mkfifo"):
-            client.run_script("foo", f'rm -f "$MNGR_OUTPUT_DIR/evil" evil; {how} "$MNGR_OUTPUT_DIR/evil"; {how} evil')
+        for command in ("ln -s /etc/passwd", "ln -s ../../../up", "mkfifo"):
+            client.run_script(
+                "foo", f'rm -f "$MNGR_OUTPUT_DIR/evil" evil; {command} "$MNGR_OUTPUT_DIR/evil"; {command} evil'
+            )
             assert "Error: refused:" in client("pull", "foo", code=1).err
             assert "Error: refused:" in client("pull", "foo:evil", code=1).err
             assert not os.path.lexists(client.repo / "evil")

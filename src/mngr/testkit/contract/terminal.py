@@ -1,4 +1,4 @@
-"""A person at a terminal: a real pty with a program in it."""
+"""Runs a program in a real pty, as a person at a terminal would."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ import pytest
 
 
 class PtyTerminal:
-    """`with Terminal(argv, …) as t:` runs a program in a terminal of its own and reads what it shows."""
+    """Runs a program in its own terminal and reads its output. Use it as `with PtyTerminal(argv, …) as terminal:`."""
 
     def __init__(
         self, argv: list[str], cwd: Path, env: Mapping[str, str], *, rows: int = 30, columns: int = 100
     ) -> None:
         self.shown = ""
-        self._fd, end = os.openpty()
+        self._fd, program_fd = os.openpty()
         self.resize(rows, columns)
-        words = ["setsid", "--ctty", *argv]
-        self.process = subprocess.Popen(words, cwd=cwd, env=dict(env), stdin=end, stdout=end, stderr=end)
-        os.close(end)
+        command = ["setsid", "--ctty", *argv]
+        self.process = subprocess.Popen(
+            command, cwd=cwd, env=dict(env), stdin=program_fd, stdout=program_fd, stderr=program_fd
+        )
+        os.close(program_fd)
 
     def __enter__(self) -> PtyTerminal:
         return self
@@ -41,17 +43,17 @@ class PtyTerminal:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def type(self, *keys: str) -> None:
-        """Each at once, with a pause between them: tmux takes keys less than a millisecond apart for a paste."""
+        """Type the keys with a pause between them, because tmux treats keys within a millisecond as a paste."""
         for number, key in enumerate(keys):
             time.sleep(0.01 if number else 0)
             os.write(self._fd, key.encode())
 
     def count_unread(self) -> int:
-        """How many bytes have come that nobody has read."""
+        """Return the number of bytes that have arrived and are not read yet."""
         return int(struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)))[0])
 
     def wait_for_text(self, text: str, timeout: float = 20.0) -> str:
-        """Wait until `text` is shown; everything shown up to then, which is not looked at again."""
+        """Wait until `text` is shown, and return everything up to it. Later calls look only at what follows."""
         deadline = time.monotonic() + timeout
         while text not in self.shown:
             if not self._read_output(deadline - time.monotonic()):
@@ -60,7 +62,7 @@ class PtyTerminal:
         return before + text
 
     def wait_for_exit(self, timeout: float = 20.0) -> int:
-        """Wait until the program ends; its exit code."""
+        """Wait until the program ends, and return its exit code."""
         deadline = time.monotonic() + timeout
         while self._read_output(deadline - time.monotonic()):
             pass

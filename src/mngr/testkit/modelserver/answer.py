@@ -1,4 +1,4 @@
-"""An answer before it is put into the words of an API."""
+"""The answer of the model, before an API module formats it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens, as the model would count them."""
+    """Token counts, as the model would report them."""
 
     input: int
     output: int
@@ -20,13 +20,13 @@ class Usage:
 
     @property
     def prompt_tokens(self) -> int:
-        """All that was sent, from a cache or not."""
+        """All input tokens, cached or not."""
         return self.input + self.cache_read + self.cache_write
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What the model says: thoughts, text, then calls of the client's own tools (name, input)."""
+    """The model's answer: thinking, text, then calls of the client's own tools as (name, input)."""
 
     model: str
     usage: Usage
@@ -34,21 +34,21 @@ class ModelAnswer:
     thinking: str | None = None
     calls: tuple[tuple[str, Any], ...] = ()
     stop_reason: str | None = None
-    is_usage_requested: bool = False  # the client asks for usage in the stream
+    is_usage_requested: bool = False  # the client wants the usage in the stream
 
 
 def split_text(text: str, size: int = 24) -> Iterator[str]:
-    """A text as it is streamed."""
-    for at in range(0, len(text) or 1, size):
-        yield text[at : at + size]
+    """Yield the pieces in which a text is streamed."""
+    for start in range(0, len(text) or 1, size):
+        yield text[start : start + size]
 
 
 def new_id(prefix: str) -> str:
-    """An id as the real services make them."""
+    """Return a new id like those of the real services."""
     return prefix + uuid.uuid4().hex[:24]
 
 
 def format_sse_event(data: Any, name: str | None = None) -> bytes:
-    """One server-sent event."""
-    head = f"event: {name}\n" if name else ""
-    return f"{head}data: {json.dumps(data)}\n\n".encode()
+    """Return one server-sent event."""
+    event_line = f"event: {name}\n" if name else ""
+    return f"{event_line}data: {json.dumps(data)}\n\n".encode()

@@ -1,4 +1,4 @@
-"""Anthropic's Messages."""
+"""The Messages API of Anthropic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ERROR_TYPES = {
 
 
 def parse_request(body: dict[str, Any]) -> ParsedBody:
-    """What the body says."""
+    """Return the conversation, tools and schema in a request body."""
     turns: list[ConversationTurn] = []
     for message in list_objects(body.get("messages")):
         role, content = str(message.get("role", "user")), message.get("content")
@@ -47,12 +47,12 @@ def parse_request(body: dict[str, Any]) -> ParsedBody:
 
 
 def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
-    """The parts whose size is measured."""
+    """Return the parts of a body whose size the log shows."""
     return {"system": body.get("system"), "tools": body.get("tools"), "messages": body.get("messages")}
 
 
 def build_response(answer: ModelAnswer) -> dict[str, Any]:
-    """The answer in one piece."""
+    """Return the answer as one response."""
     return {
         **_build_message(answer),
         "content": _build_blocks(answer),
@@ -61,7 +61,7 @@ def build_response(answer: ModelAnswer) -> dict[str, Any]:
 
 
 def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
-    """The answer as it is streamed."""
+    """Yield the events of a streamed answer."""
     start = _build_message(answer)
     usage = start["usage"]
     yield _format_event("message_start", message={**start, "usage": {**usage, "output_tokens": 1}})
@@ -75,18 +75,18 @@ def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
 
 
 def build_error(status: int, kind: str | None, message: str) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error response."""
     kind = kind or _ERROR_TYPES.get(status, "api_error")
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 
 def build_stream_error(kind: str, message: str) -> bytes:
-    """An error inside a stream."""
+    """Return an error event inside a stream."""
     return _format_event("error", error={"type": kind, "message": message})
 
 
-def _format_event(kind: str, **more: Any) -> bytes:
-    return format_sse_event({"type": kind, **more}, kind)
+def _format_event(kind: str, **fields: Any) -> bytes:
+    return format_sse_event({"type": kind, **fields}, kind)
 
 
 def _build_message(answer: ModelAnswer) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def _build_blocks(answer: ModelAnswer) -> list[dict[str, Any]]:
         blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": new_id("sig_")})
     if answer.text is not None:
         blocks.append({"type": "text", "text": answer.text})
-    for name, given in answer.calls:
-        blocks.append({"type": "tool_use", "id": new_id("toolu_"), "name": name, "input": given})
+    for name, arguments in answer.calls:
+        blocks.append({"type": "tool_use", "id": new_id("toolu_"), "name": name, "input": arguments})
     return blocks
 
 
@@ -123,8 +123,8 @@ def _iter_block_events(index: int, block: dict[str, Any]) -> Iterator[bytes]:
         deltas = [{"type": "text_delta", "text": piece} for piece in split_text(block["text"])]
     else:
         empty = {**block, "input": {}}
-        given = json.dumps(block["input"])
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in split_text(given, 48)]
+        arguments = json.dumps(block["input"])
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in split_text(arguments, 48)]
     yield _format_event("content_block_start", index=index, content_block=empty)
     for delta in deltas:
         yield _format_event("content_block_delta", index=index, delta=delta)

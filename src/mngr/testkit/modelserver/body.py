@@ -1,4 +1,4 @@
-"""The body of an HTTP request, read within limits."""
+"""Reads the body of an HTTP request within limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_BODY_BYTES = 64 << 20  # bytes
 
 
 class RequestRejected(Exception):
-    """A request that is not answered by the script, with the status that says why."""
+    """A request that the script does not answer, with the HTTP status of the error."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -21,21 +21,21 @@ class RequestRejected(Exception):
 
 
 def read_body(stream: BufferedIOBase, headers: Message) -> bytes:
-    """All of it, unpacked; Refused when it is too large or cannot be read."""
+    """Return the whole body, decompressed. Raise RequestRejected when it is too large or unreadable."""
     if "chunked" in (headers.get("Transfer-Encoding") or "").lower():
         data = _read_chunks(stream)
     else:
         data = _read_exactly(stream, _parse_number(headers.get("Content-Length") or "0", 10))
-    packing = (headers.get("Content-Encoding") or "identity").lower()
-    if packing == "identity":
+    encoding = (headers.get("Content-Encoding") or "identity").lower()
+    if encoding == "identity":
         return data
-    if packing not in ("gzip", "deflate"):
-        raise RequestRejected(415, f"a body packed with {packing} cannot be read: switch that off in the client")
+    if encoding not in ("gzip", "deflate"):
+        raise RequestRejected(415, f"a body packed with {encoding} cannot be read: switch that off in the client")
     return _decompress(data)
 
 
 def parse_body(data: bytes) -> dict[str, Any]:
-    """The JSON object in a body."""
+    """Return the JSON object in a body."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -46,15 +46,15 @@ def parse_body(data: bytes) -> dict[str, Any]:
 
 
 def _read_chunks(stream: BufferedIOBase) -> bytes:
-    found = bytearray()
+    body = bytearray()
     while size := _parse_number(stream.readline(1024).split(b";")[0].decode("latin-1"), 16):
-        if len(found) + size > MAX_BODY_BYTES:
+        if len(body) + size > MAX_BODY_BYTES:
             raise _too_large_error()
-        found += _read_exactly(stream, size)
+        body += _read_exactly(stream, size)
         stream.readline(1024)
     while stream.readline(65536).strip():
-        pass  # trailers
-    return bytes(found)
+        pass  # skip the trailers
+    return bytes(body)
 
 
 def _read_exactly(stream: BufferedIOBase, size: int) -> bytes:
@@ -78,13 +78,13 @@ def _parse_number(text: str, base: int) -> int:
 
 def _decompress(data: bytes) -> bytes:
     try:
-        unpacker = zlib.decompressobj(wbits=47)  # gzip or zlib, by its head
-        found = unpacker.decompress(data, MAX_BODY_BYTES + 1)
+        decompressor = zlib.decompressobj(wbits=47)  # gzip or zlib, detected from the header
+        body = decompressor.decompress(data, MAX_BODY_BYTES + 1)
     except zlib.error as error:
         raise RequestRejected(400, f"the body cannot be unpacked: {error}") from None
-    if len(found) > MAX_BODY_BYTES:
+    if len(body) > MAX_BODY_BYTES:
         raise _too_large_error()
-    return found
+    return body
 
 
 def _too_large_error() -> RequestRejected:

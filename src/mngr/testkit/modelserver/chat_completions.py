@@ -1,4 +1,4 @@
-"""OpenAI's chat completions."""
+"""The Chat Completions API of OpenAI."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ERROR_TYPES = {400: "invalid_request_error", 401: "invalid_request_error", 429:
 
 
 def parse_request(body: dict[str, Any]) -> ParsedBody:
-    """What the body says."""
+    """Return the conversation, tools and schema in a request body."""
     messages = list_objects(body.get("messages"))
     functions = [get_schema(tool.get("function")) for tool in list_objects(body.get("tools"))]
     return ParsedBody(
@@ -35,7 +35,7 @@ def parse_request(body: dict[str, Any]) -> ParsedBody:
 
 
 def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
-    """The parts whose size is measured."""
+    """Return the parts of a body whose size the log shows."""
     messages = list_objects(body.get("messages"))
     return {
         "system": [m for m in messages if _is_system(m)],
@@ -45,48 +45,48 @@ def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_response(answer: ModelAnswer) -> dict[str, Any]:
-    """The answer in one piece."""
+    """Return the answer as one response."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
     if answer.thinking is not None:
         message["reasoning_content"] = answer.thinking
     if answer.calls:
-        message["tool_calls"] = [_build_call(name, json.dumps(given)) for name, given in answer.calls]
+        message["tool_calls"] = [_build_call(name, json.dumps(arguments)) for name, arguments in answer.calls]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _get_stop_reason(answer)}
     return {**_build_head(answer, "chat.completion"), "choices": [choice], "usage": _build_usage(answer)}
 
 
 def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
-    """The answer as it is streamed."""
+    """Yield the events of a streamed answer."""
     head = _build_head(answer, "chat.completion.chunk")
 
-    def chunk(delta: dict[str, Any], stop: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": stop, "logprobs": None}
+    def format_chunk(delta: dict[str, Any], stop_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": stop_reason, "logprobs": None}
         return format_sse_event({**head, "choices": [choice]})
 
-    yield chunk({"role": "assistant", "content": ""})
+    yield format_chunk({"role": "assistant", "content": ""})
     for piece in split_text(answer.thinking or ""):
         if piece:
-            yield chunk({"reasoning_content": piece})
+            yield format_chunk({"reasoning_content": piece})
     for piece in split_text(answer.text or ""):
         if piece:
-            yield chunk({"content": piece})
-    for index, (name, given) in enumerate(answer.calls):
-        yield chunk({"tool_calls": [{"index": index, **_build_call(name, "")}]})
-        yield chunk({"tool_calls": [{"index": index, "function": {"arguments": json.dumps(given)}}]})
-    yield chunk({}, _get_stop_reason(answer))
+            yield format_chunk({"content": piece})
+    for index, (name, arguments) in enumerate(answer.calls):
+        yield format_chunk({"tool_calls": [{"index": index, **_build_call(name, "")}]})
+        yield format_chunk({"tool_calls": [{"index": index, "function": {"arguments": json.dumps(arguments)}}]})
+    yield format_chunk({}, _get_stop_reason(answer))
     if answer.is_usage_requested:
         yield format_sse_event({**head, "choices": [], "usage": _build_usage(answer)})
     yield b"data: [DONE]\n\n"
 
 
 def build_error(status: int, kind: str | None, message: str) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error response."""
     kind = kind or _ERROR_TYPES.get(status, "server_error")
     return {"error": {"message": message, "type": kind, "param": None, "code": _ERROR_CODES.get(status)}}
 
 
 def build_stream_error(kind: str, message: str) -> bytes:
-    """An error inside a stream."""
+    """Return an error event inside a stream."""
     return format_sse_event({"error": {"message": message, "type": kind, "param": None, "code": kind}})
 
 

@@ -1,4 +1,4 @@
-"""Google's generateContent."""
+"""The generateContent API of Google."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STOP_REASONS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
 
 def parse_request(body: dict[str, Any]) -> ParsedBody:
-    """What the body says."""
+    """Return the conversation, tools and schema in a request body."""
     turns: list[ConversationTurn] = []
     for message in list_objects(body.get("contents")):
         parts = list_objects(message.get("parts"))
@@ -36,18 +36,18 @@ def parse_request(body: dict[str, Any]) -> ParsedBody:
             turns.append(ConversationTurn("tool"))
         if text:
             turns.append(ConversationTurn("user", text))
-    wanted = get_schema(body.get("generationConfig"))
+    generation_config = get_schema(body.get("generationConfig"))
     functions = [f for tool in list_objects(body.get("tools")) for f in list_objects(tool.get("functionDeclarations"))]
     return ParsedBody(
         turns=tuple(turns),
         tools={str(f.get("name")): get_schema(f.get("parameters") or f.get("parametersJsonSchema")) for f in functions},
         system=join_texts(find_nested(body, "systemInstruction", "parts")),
-        schema=wanted.get("responseJsonSchema") or wanted.get("responseSchema"),
+        schema=generation_config.get("responseJsonSchema") or generation_config.get("responseSchema"),
     )
 
 
 def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
-    """The parts whose size is measured."""
+    """Return the parts of a body whose size the log shows."""
     return {
         "system": body.get("systemInstruction"),
         "tools": body.get("tools"),
@@ -56,44 +56,44 @@ def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_response(answer: ModelAnswer) -> dict[str, Any]:
-    """The answer in one piece."""
+    """Return the answer as one response."""
     parts = [{"text": answer.thinking, "thought": True}] if answer.thinking is not None else []
     parts += [{"text": answer.text}] if answer.text is not None else []
     return _build_chunk(answer, [*parts, *_build_calls(answer)], new_id(""), stop=_get_stop_reason(answer))
 
 
 def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
-    """The answer as it is streamed."""
-    name = new_id("")
+    """Yield the events of a streamed answer."""
+    response_id = new_id("")
     for piece in split_text(answer.thinking or ""):
         if piece:
-            yield format_sse_event(_build_chunk(answer, [{"text": piece, "thought": True}], name))
+            yield format_sse_event(_build_chunk(answer, [{"text": piece, "thought": True}], response_id))
     for piece in split_text(answer.text or ""):
         if piece:
-            yield format_sse_event(_build_chunk(answer, [{"text": piece}], name))
+            yield format_sse_event(_build_chunk(answer, [{"text": piece}], response_id))
     yield format_sse_event(
-        _build_chunk(answer, _build_calls(answer) or [{"text": ""}], name, stop=_get_stop_reason(answer))
+        _build_chunk(answer, _build_calls(answer) or [{"text": ""}], response_id, stop=_get_stop_reason(answer))
     )
 
 
 def build_error(status: int, kind: str | None, message: str) -> dict[str, Any]:
-    """The body of an error."""
-    name = kind or _ERROR_STATUSES.get(status, "UNKNOWN")
-    return {"error": {"code": status, "message": message, "status": name}}
+    """Return the body of an error response."""
+    status_name = kind or _ERROR_STATUSES.get(status, "UNKNOWN")
+    return {"error": {"code": status, "message": message, "status": status_name}}
 
 
 def build_stream_error(kind: str, message: str) -> bytes:
-    """An error inside a stream."""
+    """Return an error event inside a stream."""
     return format_sse_event(build_error(503, kind, message))
 
 
 def format_sse_event(data: dict[str, Any]) -> bytes:
-    """One server-sent event, with the line ends of this API."""
+    """Return one server-sent event with the line ends of this API."""
     return plain_event(data).replace(b"\n", b"\r\n")
 
 
 def _build_chunk(
-    answer: ModelAnswer, parts: list[dict[str, Any]], name: str, *, stop: str | None = None
+    answer: ModelAnswer, parts: list[dict[str, Any]], response_id: str, *, stop: str | None = None
 ) -> dict[str, Any]:
     usage = answer.usage
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
@@ -106,12 +106,12 @@ def _build_chunk(
             "cachedContentTokenCount": usage.cache_read, "totalTokenCount": usage.prompt_tokens + usage.output,
         },
         "modelVersion": answer.model,
-        "responseId": name,
+        "responseId": response_id,
     }  # fmt: skip
 
 
 def _build_calls(answer: ModelAnswer) -> list[dict[str, Any]]:
-    return [{"functionCall": {"name": name, "args": given}} for name, given in answer.calls]
+    return [{"functionCall": {"name": name, "args": arguments}} for name, arguments in answer.calls]
 
 
 def _get_stop_reason(answer: ModelAnswer) -> str:

@@ -1,4 +1,4 @@
-"""HTTP: finds out what is asked, answers by the script, and survives every client."""
+"""Handles HTTP requests: parses them, answers from the script, and survives every client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ERROR_MESSAGES = {
     401: "invalid x-api-key", 429: "This request would exceed your account's rate limit. Please try again later.",
     500: "Internal server error", 529: "Overloaded",
 }  # fmt: skip
-_MAX_LOGGED_CHARACTERS = 500  # characters of a text in a row of the log
+_MAX_LOGGED_CHARACTERS = 500  # characters of a text in a log row
 _MODEL_ENTRY = {
     "id": "scripted-model", "object": "model", "created": 0, "owned_by": "mngr", "type": "model",
     "display_name": "Scripted",
@@ -37,11 +37,11 @@ _MODEL_ENTRY = {
 
 
 class ConnectionCut(ConnectionError):
-    """The connection was cut on purpose, or the server ends."""
+    """The script cut the connection, or the server ends."""
 
 
 class ModelRequestHandler(BaseHTTPRequestHandler):
-    """One connection of a client."""
+    """Handles one connection of a client."""
 
     server: ThreadedListener
     protocol_version = "HTTP/1.1"
@@ -52,7 +52,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
     _unread = False
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on standard error."""
+        """Write nothing to stderr."""
 
     def do_HEAD(self) -> None:
         self._serve(self._handle_get)
@@ -63,55 +63,55 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._serve(self._handle_post)
 
-    # what every request goes through
+    # Common to every request.
 
-    def _serve(self, answer: Callable[[str, str, dict[str, list[str]]], None]) -> None:
+    def _serve(self, handle: Callable[[str, str, dict[str, list[str]]], None]) -> None:
         path, _, query = self.path.partition("?")
         session = "default"
-        found = re.match(r"/s/([^/]+)(/.*)?$", path)
-        if found:
-            session, path = unquote(found[1]), found[2] or "/"
+        match = re.match(r"/s/([^/]+)(/.*)?$", path)
+        if match:
+            session, path = unquote(match[1]), match[2] or "/"
         path = re.sub(r"^/v1(?=/)", "", path)
         self._row = None
         try:
             try:
-                answer(session, path, parse_qs(query))
-            except RequestRejected as refused:
-                self._send_rejection(session, path, refused)
+                handle(session, path, parse_qs(query))
+            except RequestRejected as rejection:
+                self._send_rejection(session, path, rejection)
         except OSError as error:
             self.close_connection = True
             self._close_row(gone=str(error) if not isinstance(error, ConnectionCut) else None)
-        except Exception as error:  # a client must not be able to end the server
+        except Exception as error:  # A client must not be able to end the server.
             self.close_connection = True
             self._close_row(status=500, error=repr(error))
 
     def _close_row(self, **fields: Any) -> None:
         if self._row is not None:
-            said = {name: value for name, value in fields.items() if value is not None}
-            self.server.log.close_row(self._row, **said)
+            known_fields = {name: value for name, value in fields.items() if value is not None}
+            self.server.log.close_row(self._row, **known_fields)
             self._row = None
 
     def _open_row(self, session: str, api: str, **fields: Any) -> dict[str, Any]:
         self._row = self.server.log.add_row(session=session, api=api, **fields, client=self.headers.get("User-Agent"))
         return self._row
 
-    def _send_rejection(self, session: str, path: str, refused: RequestRejected) -> None:
+    def _send_rejection(self, session: str, path: str, rejection: RequestRejected) -> None:
         api = _find_api(path)
         if self._row is None:
             self._open_row(session, api or "unknown", path=path[:_MAX_LOGGED_CHARACTERS])
-        shape = APIS.get(api or "", anthropic)
-        self._send(refused.status, shape.build_error(refused.status, None, refused.message))
+        api_module = APIS.get(api or "", anthropic)
+        self._send(rejection.status, api_module.build_error(rejection.status, None, rejection.message))
         if self._unread:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """End the connection so that a client that is still sending can read the answer."""
+        """Close the connection in a way that lets a client that is still sending read the answer."""
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(2)
-        left = 4 * MAX_BODY_BYTES
-        while left > 0 and (data := self.connection.recv(1 << 16)):
-            left -= len(data)
+        remaining = 4 * MAX_BODY_BYTES
+        while remaining > 0 and (data := self.connection.recv(1 << 16)):
+            remaining -= len(data)
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = (body if isinstance(body, str) else json.dumps(body)).encode("utf-8", "replace")
@@ -120,11 +120,11 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _send_head(self, status: int, kind: str, headers: dict[str, str]) -> None:
+    def _send_head(self, status: int, content_type: str, headers: dict[str, str]) -> None:
         self.send_response(status)
-        given = {name.lower() for name in headers}
-        for name, value in (("Content-Type", kind), ("request-id", new_id("req_"))):
-            if name.lower() not in given:
+        set_headers = {name.lower() for name in headers}
+        for name, value in (("Content-Type", content_type), ("request-id", new_id("req_"))):
+            if name.lower() not in set_headers:
                 self.send_header(name, value)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -133,17 +133,17 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
     # GET
 
     def _handle_get(self, session: str, path: str, query: dict[str, list[str]]) -> None:
-        log, plays = self.server.log, self.server.plays
-        wanted = query.get("session", [None])[0]
+        log, playback = self.server.log, self.server.plays
+        wanted_session = query.get("session", [None])[0]
         if path == "/_health":
             self._send(200, {"ok": True, "requests": len(log), "trouble": log.trouble})
         elif path == "/_log":
             since = query.get("since", ["0"])[0]
             if not since.isdecimal():
                 raise RequestRejected(400, "since is a number")
-            self._send(200, {"requests": log.list_rows(wanted, int(since))})
+            self._send(200, {"requests": log.list_rows(wanted_session, int(since))})
         elif path == "/_asked":
-            self._send(200, {"asked": plays.count_requests(wanted or session)})
+            self._send(200, {"asked": playback.count_requests(wanted_session or session)})
         elif path.rstrip("/") in ("/models", "/v1beta/models"):
             self._open_row(session, "models")
             self._send(200, {"object": "list", "data": [_MODEL_ENTRY], "has_more": False, "models": []})
@@ -162,11 +162,11 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         if path in ("/_script", "/_named", "/_reset"):
             self._handle_control(path, parse_body(raw or b"{}"))
             return
-        found = _GEMINI_PATH.fullmatch(path)
-        if path == "/messages/count_tokens" or (found and found[2] == "countTokens"):
+        gemini_match = _GEMINI_PATH.fullmatch(path)
+        if path == "/messages/count_tokens" or (gemini_match and gemini_match[2] == "countTokens"):
             self._open_row(session, "count_tokens", bytes=len(raw))
             count = max(1, len(raw) // 4)
-            self._send(200, {"totalTokens": count} if found else {"input_tokens": count})
+            self._send(200, {"totalTokens": count} if gemini_match else {"input_tokens": count})
             return
         api = _find_api(path)
         if api is None:
@@ -176,8 +176,8 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             ModelRequest(
                 api=api,
                 session=session,
-                model=str(found[1] if found else body.get("model")),
-                stream=found[2] == "streamGenerateContent" if found else body.get("stream") is True,
+                model=str(gemini_match[1] if gemini_match else body.get("model")),
+                stream=gemini_match[2] == "streamGenerateContent" if gemini_match else body.get("stream") is True,
                 body=body,
                 parsed=APIS[api].parse_request(body),
                 size=len(raw),
@@ -186,18 +186,18 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         )
 
     def _handle_control(self, path: str, body: dict[str, Any]) -> None:
-        plays = self.server.plays
+        playback = self.server.plays
         key = "name" if path == "/_named" else "session"
         name = body.get(key, None if path == "/_reset" else "default")
         if not isinstance(name, str | None):
             raise RequestRejected(400, f"{key} is a text")
         try:
             if path == "/_script":
-                plays.set_script(str(name), body.get("steps", []), body.get("match", "tools"))
+                playback.set_script(str(name), body.get("steps", []), body.get("match", "tools"))
             elif path == "/_named":
-                plays.set_named_script(str(name), body.get("steps", []))
+                playback.set_named_script(str(name), body.get("steps", []))
             else:
-                plays.reset(name)
+                playback.reset(name)
                 if name is None:
                     self.server.log.clear()
         except UsageError as error:
@@ -205,49 +205,51 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         self._send(200, {"ok": True})
 
     def _send_answer(self, request: ModelRequest) -> None:
-        log, said = self.server.log, request.parsed
-        last = said.turns[-1] if said.turns else None
+        log, parsed = self.server.log, request.parsed
+        last_turn = parsed.turns[-1] if parsed.turns else None
         row = self._open_row(
-            request.session, request.api, model=request.model, stream=request.stream, turns=len(said.turns),
-            last={"role": last.role, "text": last.text[-_MAX_LOGGED_CHARACTERS:]} if last else None,
-            tools=sorted(said.tools), bytes=request.size, tokens=dict(request.tokens),
+            request.session, request.api, model=request.model, stream=request.stream, turns=len(parsed.turns),
+            last={"role": last_turn.role, "text": last_turn.text[-_MAX_LOGGED_CHARACTERS:]} if last_turn else None,
+            tools=sorted(parsed.tools), bytes=request.size, tokens=dict(request.tokens),
             source=None, step=None, asked=None, fault=None, answer=None,
         )  # fmt: skip
         log.dump_request(row, self.path, dict(self.headers), request.body)
         try:
-            part = self.server.plays.choose_step(request)
+            scheduled = self.server.plays.choose_step(request)
         except UsageError as error:
             raise RequestRejected(400, f"the script in the prompt: {error.message}") from None
-        log.update_row(row, source=part.source, step=part.number, asked=part.request_count, fault=part.fault)
-        if part.step.delay and self.server.ended.wait(part.step.delay):
+        log.update_row(
+            row, source=scheduled.source, step=scheduled.number, asked=scheduled.request_count, fault=scheduled.fault
+        )
+        if scheduled.step.delay and self.server.ended.wait(scheduled.step.delay):
             raise ConnectionCut("the server ends")
-        if part.fault == "fail":
-            self._send_failure(request, part)
+        if scheduled.fault == "fail":
+            self._send_failure(request, scheduled)
             return
-        answer = _build_answer(part, request)
-        if part.fault is None:
+        answer = _build_answer(scheduled, request)
+        if scheduled.fault is None:
             names = [name for name, _ in answer.calls]
             log.update_row(row, answer={"text": (answer.text or "")[:_MAX_LOGGED_CHARACTERS], "calls": names})
         if request.stream:
-            self._send_stream(request, part, answer)
+            self._send_stream(request, scheduled, answer)
         else:
-            self._send_response(request, part, answer)
+            self._send_response(request, scheduled, answer)
 
-    def _send_failure(self, request: ModelRequest, part: ScheduledStep) -> None:
-        fail = part.step.fail
+    def _send_failure(self, request: ModelRequest, scheduled: ScheduledStep) -> None:
+        fail = scheduled.step.fail
         assert fail is not None
         message = fail.message or _ERROR_MESSAGES.get(fail.status, f"scripted error {fail.status}")
         body = APIS[request.api].build_error(fail.status, fail.type, message) if fail.body is None else fail.body
         self._send(fail.status, body, dict(fail.headers))
 
-    def _send_response(self, request: ModelRequest, part: ScheduledStep, answer: ModelAnswer) -> None:
+    def _send_response(self, request: ModelRequest, scheduled: ScheduledStep, answer: ModelAnswer) -> None:
         api = APIS[request.api]
-        if part.fault == "hang":
+        if scheduled.fault == "hang":
             self._wait_for_disconnect()
-        elif part.fault == "sse_error":
-            status = 529 if "overload" in str(part.step.sse_error) else 500
-            self._send(status, api.build_error(status, part.step.sse_error, _ERROR_MESSAGES[status]))
-        elif part.fault == "cut":
+        elif scheduled.fault == "sse_error":
+            status = 529 if "overload" in str(scheduled.step.sse_error) else 500
+            self._send(status, api.build_error(status, scheduled.step.sse_error, _ERROR_MESSAGES[status]))
+        elif scheduled.fault == "cut":
             data = json.dumps(api.build_response(answer)).encode()
             self._send_head(200, "application/json", {"Content-Length": str(len(data))})
             self.wfile.write(data[: len(data) // 2])
@@ -255,29 +257,29 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         else:
             self._send(200, api.build_response(answer))
 
-    def _send_stream(self, request: ModelRequest, part: ScheduledStep, answer: ModelAnswer) -> None:
-        kind = "text/event-stream; charset=utf-8"
-        self._send_head(200, kind, {"Cache-Control": "no-cache", "Transfer-Encoding": "chunked"})
+    def _send_stream(self, request: ModelRequest, scheduled: ScheduledStep, answer: ModelAnswer) -> None:
+        content_type = "text/event-stream; charset=utf-8"
+        self._send_head(200, content_type, {"Cache-Control": "no-cache", "Transfer-Encoding": "chunked"})
         api = APIS[request.api]
-        if part.fault == "hang":
+        if scheduled.fault == "hang":
             self._send_chunk(b": nothing follows\n\n")
             self._wait_for_disconnect()
-        elif part.fault == "cut":
-            self._send_chunks(api.iter_events(answer), part, part.step.cut)
+        elif scheduled.fault == "cut":
+            self._send_chunks(api.iter_events(answer), scheduled, scheduled.step.cut)
             self._cut_connection()
-        elif part.fault == "sse_error":
-            self._send_chunks(api.iter_events(answer), part, 2)
-            self._send_chunk(api.build_stream_error(part.step.sse_error, "Overloaded"))
+        elif scheduled.fault == "sse_error":
+            self._send_chunks(api.iter_events(answer), scheduled, 2)
+            self._send_chunk(api.build_stream_error(scheduled.step.sse_error, "Overloaded"))
             self._end_chunks()
         else:
-            self._send_chunks(api.iter_events(answer), part, None)
+            self._send_chunks(api.iter_events(answer), scheduled, None)
             self._end_chunks()
 
-    def _send_chunks(self, events: Iterable[bytes], part: ScheduledStep, most: int | None) -> None:
+    def _send_chunks(self, events: Iterable[bytes], scheduled: ScheduledStep, max_events: int | None) -> None:
         for number, data in enumerate(events):
-            if number == most:
+            if number == max_events:
                 return
-            if number and part.step.chunk_delay and self.server.ended.wait(part.step.chunk_delay):
+            if number and scheduled.step.chunk_delay and self.server.ended.wait(scheduled.step.chunk_delay):
                 raise ConnectionCut("the server ends")
             self._send_chunk(data)
 
@@ -301,23 +303,23 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
 
 def _find_api(path: str) -> str | None:
-    found = _GEMINI_PATH.fullmatch(path)
-    if found:
-        return "gemini" if found[2] in ("generateContent", "streamGenerateContent") else None
+    match = _GEMINI_PATH.fullmatch(path)
+    if match:
+        return "gemini" if match[2] in ("generateContent", "streamGenerateContent") else None
     return _API_BY_PATH.get(path)
 
 
-def _build_answer(part: ScheduledStep, request: ModelRequest) -> ModelAnswer:
-    step = part.step
+def _build_answer(scheduled: ScheduledStep, request: ModelRequest) -> ModelAnswer:
+    step = scheduled.step
     calls = resolve_calls(step.calls, request.parsed.tools)
     text = "ok" if step.text is None and not calls else step.text
-    counted = {
+    estimated = {
         "input": max(1, sum(request.tokens.values())),
         "output": max(1, estimate_tokens([text, step.thinking, calls])),
     }
     return ModelAnswer(
         model=request.model,
-        usage=Usage(**{**counted, **step.usage}),
+        usage=Usage(**{**estimated, **step.usage}),
         text=text,
         thinking=step.thinking,
         calls=calls,

@@ -1,4 +1,4 @@
-"""Listens on an address of this machine, with a thread for each connection."""
+"""Listens on a local address, with one thread per connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mngr.testkit.modelserver.playback import Playback
 
 
 class ThreadedListener(ThreadingMixIn, TCPServer):
-    """A thread for each connection; none of them can end it."""
+    """A server with one thread per connection. An error in a thread does not end the server."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -24,9 +24,9 @@ class ThreadedListener(ThreadingMixIn, TCPServer):
     timeout = 0
 
     def __init__(
-        self, listen: str, port: int, plays: Playback, log: RequestLog, handler: type[BaseRequestHandler]
+        self, listen: str, port: int, playback: Playback, log: RequestLog, handler: type[BaseRequestHandler]
     ) -> None:
-        self.plays = plays
+        self.plays = playback
         self.log = log
         self.ended = threading.Event()
         self._open: set[socket.socket] = set()
@@ -36,7 +36,7 @@ class ThreadedListener(ThreadingMixIn, TCPServer):
         super().__init__((listen, port), handler)
 
     def serve(self) -> None:
-        """Take connections until `stop`; unlike `serve_forever` it wakes for nothing else, and ends at once."""
+        """Accept connections until `stop`. Unlike `serve_forever` it does not poll, and it ends at once."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.socket, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -45,7 +45,7 @@ class ThreadedListener(ThreadingMixIn, TCPServer):
                     self.handle_request()
 
     def stop(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         self.ended.set()
         self._wake.send(b".")
 
@@ -56,7 +56,7 @@ class ThreadedListener(ThreadingMixIn, TCPServer):
                 try:
                     connection.shutdown(socket.SHUT_RDWR)
                 except OSError:
-                    pass  # it is gone already
+                    pass  # the connection is already closed
 
     def server_close(self) -> None:
         super().server_close()
@@ -68,7 +68,7 @@ class ThreadedListener(ThreadingMixIn, TCPServer):
             connection, address = super().get_request()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                time.sleep(0.1)  # until one of the others ends; without it this would spin
+                time.sleep(0.1)  # Wait until another connection ends, instead of spinning.
             raise
         with self._lock:
             self._open.add(connection)
@@ -80,4 +80,4 @@ class ThreadedListener(ThreadingMixIn, TCPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's concern; anything else stands in the log."""
+        """Ignore a client that disconnected. The log already holds every other error."""

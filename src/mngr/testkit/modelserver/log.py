@@ -1,4 +1,4 @@
-"""What each client sent and was answered: the last rows in memory, all of them in a file."""
+"""Logs each request and its answer: the latest rows in memory, all rows in a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECRET_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "cookie", "pr
 
 
 class RequestLog:
-    """Rows are added when a request comes, and written to the file when it is answered."""
+    """A row is added when a request arrives, and written to the file when it is answered."""
 
     def __init__(self, path: str | None = None, dump: str | None = None) -> None:
         self._rows: deque[dict[str, Any]] = deque(maxlen=_MAX_ROWS)
@@ -23,7 +23,7 @@ class RequestLog:
         self._lock = threading.Lock()
         self._dump = dump
         self._fd: int | None = None
-        self.trouble: str | None = None  # why the file or the directory is not complete
+        self.trouble: str | None = None  # why the log file or the dump is incomplete
         if dump:
             os.makedirs(dump, mode=0o700, exist_ok=True)
         if path:
@@ -33,7 +33,7 @@ class RequestLog:
         return self._count
 
     def add_row(self, **fields: Any) -> dict[str, Any]:
-        """A new row; its fields may change until it is closed."""
+        """Add a row and return it. Its fields may change until it is closed."""
         with self._lock:
             row = {"n": self._count, "at": round(time.time(), 3), **fields, "status": None, "seconds": None}
             self._under_way[self._count] = row
@@ -42,43 +42,43 @@ class RequestLog:
         return row
 
     def update_row(self, row: dict[str, Any], **fields: Any) -> None:
-        """Say more about a request."""
+        """Set more fields of a row."""
         with self._lock:
             row.update(fields)
 
     def close_row(self, row: dict[str, Any], **fields: Any) -> None:
-        """The request is answered."""
+        """Set the last fields of a row when its request is answered, and write it to the file."""
         with self._lock:
             row.update(fields, seconds=max(0.0, round(time.time() - row["at"], 3)))
             if self._under_way.pop(row["n"], None):
                 self._write_row(row)
 
     def list_rows(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
-        """Copies of the rows in memory, those of one session or all, from a number on."""
+        """Return copies of the rows in memory, of one session or all, from number `since` on."""
         with self._lock:
             return [dict(row) for row in self._rows if row["n"] >= since and session in (None, row["session"])]
 
     def clear(self) -> None:
-        """Forget the rows in memory."""
+        """Delete the rows in memory."""
         with self._lock:
             self._rows.clear()
 
     def dump_request(self, row: dict[str, Any], path: str, headers: dict[str, str], body: Any) -> None:
-        """Keep a whole request, without its credentials."""
+        """Write a whole request to the dump directory, without its credentials."""
         if not self._dump:
             return
-        shown = {name: "…" if name.lower() in _SECRET_HEADERS else value for name, value in headers.items()}
-        safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in row["session"])[:100]
-        file = os.path.join(self._dump, f"{row['n']:06}-{safe}-{row['api']}.json")
+        redacted = {name: "…" if name.lower() in _SECRET_HEADERS else value for name, value in headers.items()}
+        safe_session = "".join(c if c.isalnum() or c in "-_." else "_" for c in row["session"])[:100]
+        file = os.path.join(self._dump, f"{row['n']:06}-{safe_session}-{row['api']}.json")
         try:
             fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "w", encoding="utf-8") as out:
-                out.write(json.dumps({"path": path, "headers": shown, "body": body}) + "\n")
+                out.write(json.dumps({"path": path, "headers": redacted, "body": body}) + "\n")
         except OSError as error:
             self.trouble = f"the dump: {error.strerror}"
 
     def close_file(self) -> None:
-        """Write down what is still under way, and close the file."""
+        """Write the rows of unanswered requests, and close the file."""
         with self._lock:
             for row in self._under_way.values():
                 self._write_row(row)

@@ -1,4 +1,4 @@
-"""Which step answers a request: where each session stands, and how often each step was asked for."""
+"""Chooses the step that answers a request, and tracks the progress of each session."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MAX_COUNTS = 10_000
 
 @dataclass(frozen=True)
 class ScheduledStep:
-    """The step for one request, where it comes from, and what goes wrong this time."""
+    """The step for one request, its source, and the fault for this request."""
 
     step: ScriptedStep
     source: str  # prompt | named | script | end | aside
-    number: int | None = None  # of the step, from 1
+    number: int | None = None  # the number of the step, from 1
     request_count: int = 1
     fault: str | None = None
 
 
 @dataclass
 class _SessionPlayback:
-    """A session's script and how far it is."""
+    """A session's script and its progress."""
 
     steps: Steps
     match: str
@@ -43,7 +43,7 @@ class _SessionPlayback:
 
 
 class Playback:
-    """All sessions; safe to use from many threads."""
+    """The progress of all sessions. Safe to use from several threads."""
 
     def __init__(self, script: ModelScript) -> None:
         self._script = script
@@ -53,19 +53,19 @@ class Playback:
         self._lock = threading.Lock()
 
     def set_script(self, session: str, steps: Any, match: Any = "tools") -> None:
-        """Give a session another script, from its first step."""
-        play = _new_session(parse_steps(steps), parse_match(match))
+        """Replace the script of a session and start at its first step."""
+        session_playback = _new_session(parse_steps(steps), parse_match(match))
         with self._lock:
-            self._plays[session] = play
+            self._plays[session] = session_playback
 
     def set_named_script(self, name: str, steps: Any) -> None:
-        """Give the steps that `fake-script:NAME` in a prompt stands for."""
+        """Set the steps that `fake-script:NAME` in a prompt selects."""
         parsed = parse_steps(steps)
         with self._lock:
             self._named[name] = parsed
 
     def reset(self, session: str | None = None) -> None:
-        """A session, or everything, from the beginning."""
+        """Restart one session, or all of them."""
         with self._lock:
             if session is None:
                 self._plays.clear()
@@ -75,28 +75,30 @@ class Playback:
                 self._plays.pop(session, None)
 
     def count_requests(self, session: str) -> list[int]:
-        """How often each step of a session's script was asked for."""
+        """Return how many requests each step of a session's script got."""
         with self._lock:
             return list(self._get_session(session).request_counts)
 
     def choose_step(self, request: ModelRequest) -> ScheduledStep:
-        """The step that answers a request; UsageError when the prompt holds a script that cannot be played."""
+        """Return the step that answers a request. Raise UsageError when the prompt holds an invalid script."""
         if request.is_side_request:
             return ScheduledStep(ScriptedStep(text=request.side_answer), "aside")
-        found = self._find_prompt_script(request.parsed.turns)
-        if found:
-            return self._choose_prompt_step(request, *found)
+        prompt_script = self._find_prompt_script(request.parsed.turns)
+        if prompt_script:
+            return self._choose_prompt_step(request, *prompt_script)
         with self._lock:
-            play = self._get_session(request.session)
-            if not request.parsed.tools and play.match != "all":
+            session_playback = self._get_session(request.session)
+            if not request.parsed.tools and session_playback.match != "all":
                 return ScheduledStep(ScriptedStep(text=request.side_answer), "aside")
-            if play.next_step >= len(play.steps):
+            if session_playback.next_step >= len(session_playback.steps):
                 return ScheduledStep(DEFAULT_STEP, "end")
-            at = play.next_step
-            play.request_counts[at] += 1
-            fault = play.steps[at].find_fault(play.request_counts[at])
-            play.next_step += fault is None  # what went wrong by script does not use the step up
-            return ScheduledStep(play.steps[at], "script", at + 1, play.request_counts[at], fault)
+            index = session_playback.next_step
+            session_playback.request_counts[index] += 1
+            fault = session_playback.steps[index].find_fault(session_playback.request_counts[index])
+            session_playback.next_step += fault is None  # a scripted fault does not use up the step
+            return ScheduledStep(
+                session_playback.steps[index], "script", index + 1, session_playback.request_counts[index], fault
+            )
 
     def _get_session(self, session: str) -> _SessionPlayback:
         if session not in self._plays:
@@ -105,33 +107,38 @@ class Playback:
         return self._plays[session]
 
     def _find_prompt_script(self, turns: Sequence[ConversationTurn]) -> tuple[int, str, str] | None:
-        """The last user message with a script in it: its place, what kind of script, and which."""
-        for place in range(len(turns) - 1, -1, -1):
-            if turns[place].role == "user":
+        """Return the index of the last user message with a script, the source of the script, and its text or name."""
+        for index in range(len(turns) - 1, -1, -1):
+            if turns[index].role == "user":
                 for source, pattern in (("prompt", _INLINE_SCRIPT), ("named", _NAMED_SCRIPT)):
-                    found = pattern.findall(turns[place].text)
-                    if found:
-                        return place, source, found[-1]
+                    matches = pattern.findall(turns[index].text)
+                    if matches:
+                        return index, source, matches[-1]
         return None
 
-    def _choose_prompt_step(self, request: ModelRequest, place: int, source: str, text: str) -> ScheduledStep:
-        """A step by the number of answers since: right under retries, resumes and side by side."""
+    def _choose_prompt_step(self, request: ModelRequest, turn_index: int, source: str, text: str) -> ScheduledStep:
+        """Choose the step by the number of answers since the prompt.
+
+        This stays correct under retries, resumed sessions and parallel requests.
+        """
         if source == "named":
             steps = self._named.get(text)
             if steps is None:
                 raise UsageError(f"there is no script named {text!r}")
         else:
             steps = _parse_inline(text)
-        at = _count_answers(request.parsed.turns[place + 1 :])
-        if at >= len(steps):
+        step_index = _count_answers(request.parsed.turns[turn_index + 1 :])
+        if step_index >= len(steps):
             return ScheduledStep(DEFAULT_STEP, "end")
-        key = (request.session, place, at, text)
+        key = (request.session, turn_index, step_index, text)
         with self._lock:
-            asked = self._counts.pop(key, 0) + 1
-            self._counts[key] = asked
+            request_count = self._counts.pop(key, 0) + 1
+            self._counts[key] = request_count
             while len(self._counts) > _MAX_COUNTS:
                 self._counts.popitem(last=False)
-        return ScheduledStep(steps[at], source, at + 1, asked, steps[at].find_fault(asked))
+        return ScheduledStep(
+            steps[step_index], source, step_index + 1, request_count, steps[step_index].find_fault(request_count)
+        )
 
 
 def _new_session(steps: Steps, match: str) -> _SessionPlayback:
@@ -139,9 +146,9 @@ def _new_session(steps: Steps, match: str) -> _SessionPlayback:
 
 
 def _count_answers(turns: Sequence[ConversationTurn]) -> int:
-    """How many answers there are; one may have several parts, next to each other."""
+    """Return the number of answers. Adjacent assistant turns are parts of one answer."""
     roles = ["", *(turn.role for turn in turns)]
-    return sum(now == "assistant" != before for before, now in itertools.pairwise(roles))
+    return sum(role == "assistant" != previous_role for previous_role, role in itertools.pairwise(roles))
 
 
 def _parse_inline(text: str) -> Steps:
@@ -150,7 +157,7 @@ def _parse_inline(text: str) -> Steps:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         try:
-            data = json.loads(json.loads(f'"{text}"'))  # `opencode run` quotes what it is given
+            data = json.loads(json.loads(f'"{text}"'))  # `opencode run` quotes the prompt
         except (ValueError, TypeError, RecursionError):
             raise UsageError(f"not JSON: {error}") from None
     return parse_steps(data)

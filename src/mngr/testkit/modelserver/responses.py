@@ -1,4 +1,4 @@
-"""OpenAI's Responses."""
+"""The Responses API of OpenAI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STOP_REASONS = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
 
 def parse_request(body: dict[str, Any]) -> ParsedBody:
-    """What the body says."""
+    """Return the conversation, tools and schema in a request body."""
     turns: list[ConversationTurn] = []
     for item in _list_items(body):
         kind = str(item.get("type", "message"))
@@ -32,18 +32,18 @@ def parse_request(body: dict[str, Any]) -> ParsedBody:
             turns.append(ConversationTurn(str(item.get("role", "user")), join_texts(item.get("content"))))
         elif kind.endswith("_output"):
             turns.append(ConversationTurn("tool"))
-        elif kind.endswith("_call") or kind == "reasoning":  # what else there is, a client says of itself
+        elif kind.endswith("_call") or kind == "reasoning":  # every other item is information from the client itself
             turns.append(ConversationTurn("assistant"))
     return ParsedBody(
         turns=tuple(turns),
-        tools=dict(found for tool in _list_tools(body) for found in _iter_named_tools(tool)),
+        tools=dict(named_tool for tool in _list_tools(body) for named_tool in _iter_named_tools(tool)),
         system=join_texts(body.get("instructions")),
         schema=find_nested(body, "text", "format", "schema"),
     )
 
 
 def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
-    """The parts whose size is measured."""
+    """Return the parts of a body whose size the log shows."""
     items = [item for item in _list_items(body) if item.get("type") != "additional_tools"]
     system = [item for item in items if item.get("role") in ("system", "developer")]
     return {
@@ -54,19 +54,19 @@ def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_response(answer: ModelAnswer) -> dict[str, Any]:
-    """The answer in one piece."""
+    """Return the answer as one response."""
     return _build_finished_response(answer, new_id("resp_"), _build_output(answer))
 
 
 def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
-    """The answer as it is streamed."""
-    name, items = new_id("resp_"), _build_output(answer)
-    for number, (kind, more) in enumerate(_iter_stream_steps(answer, name, items)):
-        yield format_sse_event({"type": kind, "sequence_number": number, **more}, kind)
+    """Yield the events of a streamed answer."""
+    response_id, items = new_id("resp_"), _build_output(answer)
+    for number, (kind, fields) in enumerate(_iter_stream_steps(answer, response_id, items)):
+        yield format_sse_event({"type": kind, "sequence_number": number, **fields}, kind)
 
 
 def build_stream_error(kind: str, message: str) -> bytes:
-    """An error inside a stream."""
+    """Return an error event inside a stream."""
     response = {
         "id": new_id("resp_"), "object": "response", "status": "failed", "output": [],
         "error": {"code": kind, "message": message},
@@ -75,18 +75,18 @@ def build_stream_error(kind: str, message: str) -> bytes:
 
 
 def _list_items(body: dict[str, Any]) -> list[dict[str, Any]]:
-    given = body.get("input")
-    return [{"role": "user", "content": given}] if isinstance(given, str) else list_objects(given)
+    conversation = body.get("input")
+    return [{"role": "user", "content": conversation}] if isinstance(conversation, str) else list_objects(conversation)
 
 
 def _list_tools(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tools on offer; Codex with its newest models has them inside the input."""
-    found = list_objects(body.get("tools"))
+    """Return the offered tools. Codex with its newest models sends them inside the input."""
+    tools = list_objects(body.get("tools"))
     for item in _list_items(body):
         if item.get("type") == "additional_tools":
             for tool in list_objects(item.get("tools")):
-                found += list_objects(tool.get("tools")) if tool.get("name") == "functions" else [tool]
-    return found
+                tools += list_objects(tool.get("tools")) if tool.get("name") == "functions" else [tool]
+    return tools
 
 
 def _iter_named_tools(tool: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -106,27 +106,27 @@ def _build_output(answer: ModelAnswer) -> list[dict[str, Any]]:
         content = [{"type": "output_text", "text": answer.text, "annotations": []}]
         message = {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed"}
         items.append({**message, "content": content})
-    for name, given in answer.calls:
+    for name, arguments in answer.calls:
         call = {"call_id": new_id("call_"), "name": name, "status": "completed"}
-        if isinstance(given, str):
-            items.append({"type": "custom_tool_call", "id": new_id("ctc_"), "input": given, **call})
+        if isinstance(arguments, str):
+            items.append({"type": "custom_tool_call", "id": new_id("ctc_"), "input": arguments, **call})
         else:
-            items.append({"type": "function_call", "id": new_id("fc_"), "arguments": json.dumps(given), **call})
+            items.append({"type": "function_call", "id": new_id("fc_"), "arguments": json.dumps(arguments), **call})
     return items
 
 
-def _build_head(answer: ModelAnswer, name: str, status: str) -> dict[str, Any]:
+def _build_head(answer: ModelAnswer, response_id: str, status: str) -> dict[str, Any]:
     return {
-        "id": name, "object": "response", "created_at": int(time.time()), "status": status, "model": answer.model,
+        "id": response_id, "object": "response", "created_at": int(time.time()), "status": status, "model": answer.model,
         "output": [], "error": None, "incomplete_details": None, "parallel_tool_calls": True, "tools": [],
         "usage": None,
     }  # fmt: skip
 
 
-def _build_finished_response(answer: ModelAnswer, name: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+def _build_finished_response(answer: ModelAnswer, response_id: str, items: list[dict[str, Any]]) -> dict[str, Any]:
     usage, reason = answer.usage, _STOP_REASONS.get(answer.stop_reason or "")
     return {
-        **_build_head(answer, name, "incomplete" if reason else "completed"),
+        **_build_head(answer, response_id, "incomplete" if reason else "completed"),
         "output": items,
         "incomplete_details": {"reason": reason} if reason else None,
         "usage": {
@@ -138,46 +138,46 @@ def _build_finished_response(answer: ModelAnswer, name: str, items: list[dict[st
 
 
 def _iter_stream_steps(
-    answer: ModelAnswer, name: str, items: list[dict[str, Any]]
+    answer: ModelAnswer, response_id: str, items: list[dict[str, Any]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "response.created", {"response": _build_head(answer, name, "in_progress")}
+    yield "response.created", {"response": _build_head(answer, response_id, "in_progress")}
     for index, item in enumerate(items):
-        at = {"item_id": item["id"], "output_index": index}
+        position = {"item_id": item["id"], "output_index": index}
         if item["type"] == "message":
             yield _build_added_event(index, item, content=[])
-            yield from _iter_text_steps({**at, "content_index": 0}, item["content"][0])
+            yield from _iter_text_steps({**position, "content_index": 0}, item["content"][0])
         elif item["type"] == "reasoning":
             yield _build_added_event(index, item, summary=[])
-            yield from _iter_thought_steps({**at, "summary_index": 0}, item["summary"][0])
+            yield from _iter_thought_steps({**position, "summary_index": 0}, item["summary"][0])
         elif item["type"] == "function_call":
             yield _build_added_event(index, item, arguments="")
-            yield "response.function_call_arguments.delta", {**at, "delta": item["arguments"]}
-            yield "response.function_call_arguments.done", {**at, "arguments": item["arguments"]}
+            yield "response.function_call_arguments.delta", {**position, "delta": item["arguments"]}
+            yield "response.function_call_arguments.done", {**position, "arguments": item["arguments"]}
         else:
             yield _build_added_event(index, item, input="")
-            yield "response.custom_tool_call_input.delta", {**at, "delta": item["input"]}
-            yield "response.custom_tool_call_input.done", {**at, "input": item["input"]}
+            yield "response.custom_tool_call_input.delta", {**position, "delta": item["input"]}
+            yield "response.custom_tool_call_input.done", {**position, "input": item["input"]}
         yield "response.output_item.done", {"output_index": index, "item": item}
-    done = _build_finished_response(answer, name, items)
-    yield f"response.{done['status']}", {"response": done}
+    response = _build_finished_response(answer, response_id, items)
+    yield f"response.{response['status']}", {"response": response}
 
 
 def _build_added_event(index: int, item: dict[str, Any], **empty: Any) -> tuple[str, dict[str, Any]]:
-    begun = {**item, **empty, "status": "in_progress"}
-    return "response.output_item.added", {"output_index": index, "item": begun}
+    started_item = {**item, **empty, "status": "in_progress"}
+    return "response.output_item.added", {"output_index": index, "item": started_item}
 
 
-def _iter_text_steps(at: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "response.content_part.added", {**at, "part": {**part, "text": ""}}
+def _iter_text_steps(position: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "response.content_part.added", {**position, "part": {**part, "text": ""}}
     for piece in split_text(part["text"]):
-        yield "response.output_text.delta", {**at, "delta": piece}
-    yield "response.output_text.done", {**at, "text": part["text"]}
-    yield "response.content_part.done", {**at, "part": part}
+        yield "response.output_text.delta", {**position, "delta": piece}
+    yield "response.output_text.done", {**position, "text": part["text"]}
+    yield "response.content_part.done", {**position, "part": part}
 
 
-def _iter_thought_steps(at: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "response.reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}
+def _iter_thought_steps(position: dict[str, Any], part: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "response.reasoning_summary_part.added", {**position, "part": {**part, "text": ""}}
     for piece in split_text(part["text"]):
-        yield "response.reasoning_summary_text.delta", {**at, "delta": piece}
-    yield "response.reasoning_summary_text.done", {**at, "text": part["text"]}
-    yield "response.reasoning_summary_part.done", {**at, "part": part}
+        yield "response.reasoning_summary_text.delta", {**position, "delta": piece}
+    yield "response.reasoning_summary_text.done", {**position, "text": part["text"]}
+    yield "response.reasoning_summary_part.done", {**position, "part": part}

@@ -1,4 +1,4 @@
-"""What a model is to say: a script is parsed and checked as a whole before any of it is played."""
+"""Parses the script of the model, and checks all of it before anything is played."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ HINT = f"a script is a list of steps, for example: {EXAMPLE}"
 UNLIMITED = -1
 MATCH_MODES = ("tools", "all")
 _MAX_SECONDS = 86_400
-_RESERVED_HEADERS = ("content-length", "transfer-encoding")  # headers that follow from the answer
+_RESERVED_HEADERS = ("content-length", "transfer-encoding")  # headers that the server sets itself
 
 
 @dataclass(frozen=True)
 class ScriptedCall:
-    """A tool that the model calls: one of the client's own by name, or whatever it has for `sh` or `write`."""
+    """A tool call of the model: a client's tool by name, or the client's tool for `sh` or `write`."""
 
     verb: str  # tool | sh | write
     name: str = ""
@@ -40,7 +40,7 @@ class ScriptedFailure:
 
 @dataclass(frozen=True)
 class ScriptedStep:
-    """What one request is answered with, and what goes wrong before that."""
+    """The answer to one request, and the faults that come before it."""
 
     text: str | None = None
     thinking: str | None = None
@@ -57,18 +57,18 @@ class ScriptedStep:
     hang: bool = False
     hang_times: int = UNLIMITED
 
-    def find_fault(self, asked: int) -> str | None:
-        """What goes wrong when it is asked for the `asked`th time: fail, hang, cut, sse_error, in this order."""
-        left = asked
+    def find_fault(self, request_count: int) -> str | None:
+        """Return the fault of the `request_count`-th request, or None. The order is fail, hang, cut, sse_error."""
+        remaining = request_count
         for name, times in (
             ("fail", self.fail.times if self.fail else 0),
             ("hang", self.hang_times if self.hang else 0),
             ("cut", self.cut_times if self.cut is not None else 0),
             ("sse_error", self.sse_error_times if self.sse_error else 0),
         ):
-            if times == UNLIMITED or left <= times:
+            if times == UNLIMITED or remaining <= times:
                 return name
-            left -= times
+            remaining -= times
         return None
 
 
@@ -77,7 +77,7 @@ Steps = tuple[ScriptedStep, ...]
 
 @dataclass(frozen=True)
 class ModelScript:
-    """The steps of each session; `steps` for those that are not named."""
+    """The steps of each session. `steps` applies to sessions without their own steps."""
 
     steps: Steps = ()
     sessions: Mapping[str, Steps] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ModelScript:
 
 
 def parse_script(data: Any) -> ModelScript:
-    """A script from JSON text or from what that stands for; UsageError names the step that is wrong."""
+    """Return the script in JSON text or in parsed JSON. Raise UsageError that names the wrong step."""
     if isinstance(data, str):
         try:
             data = json.loads(data)
@@ -106,14 +106,14 @@ def parse_script(data: Any) -> ModelScript:
 
 
 def parse_steps(data: Any, where: str = "") -> Steps:
-    """The steps in a list; UsageError names the one that is wrong."""
+    """Return the steps in a list. Raise UsageError that names the wrong step."""
     if not isinstance(data, list):
         raise UsageError(f"{where}steps are a list, not {_format_value(data)}", HINT)
     return tuple(_parse_step(step, f"{where}step {number}") for number, step in enumerate(data, 1))
 
 
 def parse_match(value: Any) -> str:
-    """Which requests use up steps."""
+    """Return which requests use up steps."""
     if value not in MATCH_MODES:
         raise UsageError(f"match is tools or all, not {_format_value(value)}", HINT)
     return str(value)
@@ -168,35 +168,35 @@ def _parse_step(step: Any, where: str) -> ScriptedStep:
         isinstance(usage, dict) and set(usage) <= set(_USAGE_KEYS) and all(map(_is_count, usage.values())),
         where, step, "usage", "an object of whole numbers: " + ", ".join(_USAGE_KEYS),
     )  # fmt: skip
-    plain = {k: step[k] for k in step if k not in (*_CALL_KEYS, "tools", "fail")}
+    fields = {k: step[k] for k in step if k not in (*_CALL_KEYS, "tools", "fail")}
     fail = _parse_fail(step["fail"], where) if "fail" in step else None
-    return ScriptedStep(**plain, calls=_parse_calls(step, where), fail=fail)
+    return ScriptedStep(**fields, calls=_parse_calls(step, where), fail=fail)
 
 
 def _parse_calls(step: dict[str, Any], where: str) -> tuple[ScriptedCall, ...]:
-    found: list[ScriptedCall] = []
+    calls: list[ScriptedCall] = []
     if "input" in step:
-        fits = "tool" in step and isinstance(step["input"], dict | str)
-        _check_value(fits, where, step, "input", "an object or a text, beside tool")
+        is_valid = "tool" in step and isinstance(step["input"], dict | str)
+        _check_value(is_valid, where, step, "input", "an object or a text, beside tool")
     if "tool" in step:
-        found.append(ScriptedCall("tool", step["tool"], step.get("input", {})))
+        calls.append(ScriptedCall("tool", step["tool"], step.get("input", {})))
     if "sh" in step:
-        found.append(ScriptedCall("sh", value=step["sh"]))
+        calls.append(ScriptedCall("sh", value=step["sh"]))
     if "write" in step:
         write = step["write"]
-        fits = isinstance(write, dict) and set(write) == {"path", "content"}
-        fits = fits and all(isinstance(value, str) for value in write.values())
-        _check_value(fits, where, step, "write", "an object with path and content")
-        found.append(ScriptedCall("write", write["path"], write["content"]))
+        is_valid = isinstance(write, dict) and set(write) == {"path", "content"}
+        is_valid = is_valid and all(isinstance(value, str) for value in write.values())
+        _check_value(is_valid, where, step, "write", "an object with path and content")
+        calls.append(ScriptedCall("write", write["path"], write["content"]))
     if "tools" in step:
         _check_value(isinstance(step["tools"], list), where, step, "tools", "a list of calls")
         for number, call in enumerate(step["tools"], 1):
-            inside = f"{where}: tools {number}"
+            call_location = f"{where}: tools {number}"
             if not isinstance(call, dict):
-                raise UsageError(f"{inside} is an object, not {_format_value(call)}", HINT)
-            _check_keys(call, _CALL_KEYS, inside)
-            found += _parse_step(call, inside).calls
-    return tuple(found)
+                raise UsageError(f"{call_location} is an object, not {_format_value(call)}", HINT)
+            _check_keys(call, _CALL_KEYS, call_location)
+            calls += _parse_step(call, call_location).calls
+    return tuple(calls)
 
 
 def _parse_fail(fail: Any, where: str) -> ScriptedFailure:
@@ -210,8 +210,8 @@ def _parse_fail(fail: Any, where: str) -> ScriptedFailure:
     for key in ("type", "message"):
         _check_value(isinstance(fail.get(key, ""), str), where, fail, key, "a text")
     headers = fail.get("headers", {})
-    fits = isinstance(headers, dict) and all(map(_is_header, headers.items()))
-    _check_value(fits, where, fail, "headers", "an object of names and values, each on one line")
+    is_valid = isinstance(headers, dict) and all(map(_is_header, headers.items()))
+    _check_value(is_valid, where, fail, "headers", "an object of names and values, each on one line")
     return ScriptedFailure(**{**fail, "headers": {name: str(value) for name, value in headers.items()}})
 
 
@@ -221,9 +221,9 @@ def _check_keys(data: dict[str, Any], known: tuple[str, ...], where: str) -> Non
         raise UsageError(f"{where}: there is no {unknown[0]!r}; there are {', '.join(known)}", HINT)
 
 
-def _check_value(fits: bool, where: str, data: dict[str, Any], key: str, wanted: str) -> None:
-    if not fits:
-        raise UsageError(f"{where}: {key} wants {wanted}, not {_format_value(data.get(key))}", HINT)
+def _check_value(is_valid: bool, where: str, data: dict[str, Any], key: str, expected: str) -> None:
+    if not is_valid:
+        raise UsageError(f"{where}: {key} wants {expected}, not {_format_value(data.get(key))}", HINT)
 
 
 def _is_seconds(value: Any) -> bool:
@@ -240,9 +240,9 @@ def _is_times(value: Any) -> bool:
 
 def _is_header(item: tuple[str, Any]) -> bool:
     name, value = item
-    fits = bool(name) and name.isascii() and all(c.isalnum() or c in "-_" for c in name)
-    fits = fits and name.lower() not in _RESERVED_HEADERS
-    return fits and isinstance(value, str | int | float) and str(value).isascii() and str(value).isprintable()
+    is_valid = bool(name) and name.isascii() and all(c.isalnum() or c in "-_" for c in name)
+    is_valid = is_valid and name.lower() not in _RESERVED_HEADERS
+    return is_valid and isinstance(value, str | int | float) and str(value).isascii() and str(value).isprintable()
 
 
 def _format_value(value: Any) -> str:

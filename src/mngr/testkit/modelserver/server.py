@@ -1,4 +1,4 @@
-"""The server: threads of this process, on an address of this machine."""
+"""The model server, which runs in threads of this process on a local address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mngr.testkit.modelserver.script import parse_script
 
 
 class ModelServer:
-    """A scripted model for the length of a `with` block; `script` is JSON text, or the lists and dicts it stands for."""
+    """A scripted model that runs during a `with` block. `script` is JSON text, or the same as lists and dicts."""
 
     def __init__(
         self, script: Any = (), *, listen: str = "127.0.0.1", port: int = 0, log: str | None = None,
@@ -42,7 +42,7 @@ class ModelServer:
         self.close()
 
     def close(self) -> None:
-        """End it, and every answer that is under way."""
+        """Stop the server and end every answer in progress."""
         if not self._server.ended.is_set():
             self._server.stop()
             if self._thread.is_alive():
@@ -53,32 +53,32 @@ class ModelServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port on which the server listens."""
         return int(self._server.server_address[1])
 
     def url(self, session: str | None = None) -> str:
-        """Where a client finds it, alone or as one of several sessions."""
+        """Return the address for clients, with or without a session."""
         base = f"http://{self._listen}:{self.port}"
         return base if session is None else f"{base}/s/{quote(session, safe='')}"
 
     def set_script(self, session: str, steps: Any, *, match: str = "tools") -> None:
-        """Give a session other steps; with match `all` requests without tools use them up too."""
+        """Replace the steps of a session. With match `all`, requests without tools also use up steps."""
         self._plays.set_script(session, steps, match)
 
     def set_named_script(self, name: str, steps: Any) -> None:
-        """Give the steps that `fake-script:NAME` in a prompt stands for."""
+        """Set the steps that `fake-script:NAME` in a prompt selects."""
         self._plays.set_named_script(name, steps)
 
     def reset(self, session: str | None = None) -> None:
-        """A session from its first step again, or everything, the log in memory too."""
+        """Restart one session from its first step, or reset all sessions and the log in memory."""
         self._plays.reset(session)
         if session is None:
             self._log.clear()
 
     def list_requests(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
-        """What was sent and answered; a request that is not answered yet has the status None."""
+        """Return the rows of the log. A request without an answer yet has the status None."""
         return self._log.list_rows(session, since)
 
     def count_requests(self, session: str) -> list[int]:
-        """How often each step of a session was asked for."""
+        """Return how many requests each step of a session got."""
         return self._plays.count_requests(session)

@@ -1,4 +1,4 @@
-"""Who is in whose way: which changes do not merge with which, what goes together, and who works on the same lines."""
+"""Finds which changes conflict, which can be integrated together, and where several agents edit the same lines."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from mngr.tmr.commits.trees import PathSet, list_trees, merge_pairs
 class ConflictPair(Struct):
     """Two changes that do not merge."""
 
-    one: str  # ids, the lesser first
+    one: str  # ids, the smaller first
     other: str
     paths: list[str]
 
 
 class LineOverlap(Struct):
-    """Lines of the base that several work on."""
+    """Lines of the base that several agents edit."""
 
     path: str
-    first: int  # lines of the base; new lines between two of them count as at both
+    first: int  # line numbers of the base; an insertion counts for the lines before and after it
     last: int
     who: list[str]
 
 
 def list_conflicts(local: Host, repo: str, changes: Sequence[Change]) -> list[ConflictPair]:
-    """Every pair of changes that does not merge, found by merging all that come near each other."""
+    """Return every pair of changes that does not merge, found by merging all pairs that could conflict."""
     rows = sorted({change.id: change for change in changes}.values(), key=lambda change: change.id)
     names = [name for change in rows for name in (change.parent, change.commit)]
     trees = [str(tree) for tree in list_trees(local, repo, names)]
-    every = list_file_edits(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
-    works = [_ChangeArea(change, files) for change, files in zip(rows, every, strict=True)]
-    pairs = [pair for pair in itertools.combinations(works, 2) if pair[0].can_conflict(pair[1])]
-    merged = merge_pairs(local, repo, [(one.change.commit, other.change.commit) for one, other in pairs])
+    file_edits = list_file_edits(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
+    areas = [_ChangeArea(change, files) for change, files in zip(rows, file_edits, strict=True)]
+    pairs = [pair for pair in itertools.combinations(areas, 2) if pair[0].can_conflict(pair[1])]
+    merged = merge_pairs(local, repo, [(first.change.commit, second.change.commit) for first, second in pairs])
     return [
-        ConflictPair(one=one.change.id, other=other.change.id, paths=done.conflict_paths)
-        for (one, other), done in zip(pairs, merged, strict=True)
-        if done.conflict_paths
+        ConflictPair(one=first.change.id, other=second.change.id, paths=result.conflict_paths)
+        for (first, second), result in zip(pairs, merged, strict=True)
+        if result.conflict_paths
     ]
 
 
 class _ChangeArea:
-    """A change, and where it works."""
+    """A change, and the paths and lines that it edits."""
 
     def __init__(self, change: Change, files: Sequence[FileEdit]) -> None:
         self.change = change
@@ -55,7 +55,7 @@ class _ChangeArea:
         self.other_paths = PathSet(file.row.path for file in files if not file.has_only_line_edits)
 
     def can_conflict(self, other: _ChangeArea) -> bool:
-        """Whether the two may not merge: git must say."""
+        """True when the two may conflict, so that git must try the merge."""
         if not self.paths.has_overlap(other.paths):
             return False
         if (
@@ -64,69 +64,70 @@ class _ChangeArea:
             or other.other_paths.has_overlap(self.paths)
         ):
             return True
-        both = self.hunks.keys() & other.hunks.keys()
-        return not all(can_merge_hunks(self.hunks[path], other.hunks[path]) for path in both)
+        shared_paths = self.hunks.keys() & other.hunks.keys()
+        return not all(can_merge_hunks(self.hunks[path], other.hunks[path]) for path in shared_paths)
 
 
-def map_conflicts(found: Sequence[ConflictPair]) -> dict[str, set[str]]:
-    """Who clashes with whom, both ways."""
-    near: dict[str, set[str]] = {}
-    for clash in found:
-        near.setdefault(clash.one, set()).add(clash.other)
-        near.setdefault(clash.other, set()).add(clash.one)
-    return near
+def map_conflicts(conflicts: Sequence[ConflictPair]) -> dict[str, set[str]]:
+    """Return the conflicting ids of each change, in both directions."""
+    neighbours: dict[str, set[str]] = {}
+    for pair in conflicts:
+        neighbours.setdefault(pair.one, set()).add(pair.other)
+        neighbours.setdefault(pair.other, set()).add(pair.one)
+    return neighbours
 
 
 def choose_compatible(
-    changes: Sequence[Change], found: Sequence[ConflictPair], there: Iterable[str] = ()
+    changes: Sequence[Change], conflicts: Sequence[ConflictPair], already_included: Iterable[str] = ()
 ) -> list[Change]:
-    """Changes of which no two clash, as many as taking the least troublesome first gives; of equals the earlier.
+    """Return changes without conflicts among them, as many as a greedy choice finds.
 
-    What a change needs is taken with it, or is one of those that are there, or the change is not taken.
+    The change with the fewest conflicts is chosen first; of equals, the earlier one. A change is dropped when something
+    that it needs is neither chosen nor in `already_included`.
     """
-    near = map_conflicts(found)
-    place = {change.id: number for number, change in enumerate(changes)}
-    left = {change.id: near.get(change.id, set()) & place.keys() for change in changes}
-    taken: set[str] = set()
-    while left:
-        best = min(left, key=lambda name: (len(left[name]), place[name]))
-        taken.add(best)
-        gone = left.pop(best)
-        for name in gone:
-            for other in left.pop(name, ()):
-                if other in left:
-                    left[other] = left[other] - {name}
-    kept = [change for change in changes if change.id in taken]
+    neighbours = map_conflicts(conflicts)
+    order = {change.id: number for number, change in enumerate(changes)}
+    candidates = {change.id: neighbours.get(change.id, set()) & order.keys() for change in changes}
+    chosen_ids: set[str] = set()
+    while candidates:
+        best = min(candidates, key=lambda name: (len(candidates[name]), order[name]))
+        chosen_ids.add(best)
+        conflicting = candidates.pop(best)
+        for name in conflicting:
+            for other in candidates.pop(name, ()):
+                if other in candidates:
+                    candidates[other] = candidates[other] - {name}
+    chosen = [change for change in changes if change.id in chosen_ids]
     while True:
-        ids = {change.id for change in kept}.union(there)
-        whole = [change for change in kept if ids.issuperset(change.needs)]
-        if len(whole) == len(kept):
-            return kept
-        kept = whole
+        ids = {change.id for change in chosen}.union(already_included)
+        satisfied = [change for change in chosen if ids.issuperset(change.needs)]
+        if len(satisfied) == len(chosen):
+            return chosen
+        chosen = satisfied
 
 
 def list_overlaps(local: Host, repo: str, base: str, heads: Mapping[str, str]) -> list[LineOverlap]:
-    """Where several work on the same lines, by what each has committed since the base."""
+    """Return where several agents edit the same lines, judged by their commits since the base."""
     names = sorted(heads)
     trees = list_trees(local, repo, [base, *(heads[name] for name in names)])
-    known = [(name, tree) for name, tree in zip(names, trees[1:], strict=True) if tree is not None]
-    files = list_file_edits(local, repo, [(str(trees[0]), tree) for _, tree in known])
+    agents = [(name, tree) for name, tree in zip(names, trees[1:], strict=True) if tree is not None]
+    files = list_file_edits(local, repo, [(str(trees[0]), tree) for _, tree in agents])
     spans: dict[str, list[tuple[int, int, str]]] = {}
-    for (name, _), some in zip(known, files, strict=True):
-        for file in some:
+    for (name, _), edits in zip(agents, files, strict=True):
+        for file in edits:
             for hunk in file.hunks or ():
                 first, last = hunk.start + bool(hunk.old), hunk.start + max(1, len(hunk.old))
                 spans.setdefault(file.row.path, []).append((first, last, name))
-    return [meeting for path in sorted(spans) for meeting in _group_spans(path, sorted(spans[path]))]
+    return [overlap for path in sorted(spans) for overlap in _group_spans(path, sorted(spans[path]))]
 
 
 def _group_spans(path: str, spans: Sequence[tuple[int, int, str]]) -> list[LineOverlap]:
-    """Spans that touch one another, where they are of more than one."""
-    found: list[LineOverlap] = []
+    """Return the groups of overlapping spans that belong to more than one agent."""
+    overlaps: list[LineOverlap] = []
     for first, last, name in spans:
-        if found and first <= found[-1].last:
-            who = sorted({*found[-1].who, name})
-            found[-1] = found[-1].replace(last=max(last, found[-1].last), who=who)
+        if overlaps and first <= overlaps[-1].last:
+            agents = sorted({*overlaps[-1].who, name})
+            overlaps[-1] = overlaps[-1].replace(last=max(last, overlaps[-1].last), who=agents)
         else:
-            found.append(LineOverlap(path=path, first=first, last=last, who=[name]))
-    return [meeting for meeting in found if len(meeting.who) > 1]
+            overlaps.append(LineOverlap(path=path, first=first, last=last, who=[name]))
+    return [overlap for overlap in overlaps if len(overlap.who) > 1]

@@ -1,4 +1,7 @@
-"""The same edit made by several becomes one change that names them all: whole changes first, then single places in them."""
+"""Merges equal edits of several tasks into one change that names all its authors.
+
+It compares whole changes first, and then the single edits in them.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,21 @@ from mngr.tmr.commits.trees import (
 )
 
 _MAX_TEXT_BYTES = 1 << 20
-_TRIVIAL_LINE = re.compile(r"\s*(?:(?:import|from)\s.*|[()\[\]{},]*|#.*)\s*")  # alone no edit that several could share
+_TRIVIAL_LINE = re.compile(r"\s*(?:(?:import|from)\s.*|[()\[\]{},]*|#.*)\s*")  # too little to be shared alone
 
 
 class EditPiece(Struct):
-    """An edit at one place of one file, or of a whole file where it cannot be taken apart."""
+    """An edit at one location of a file, or of a whole file that cannot be split."""
 
     path: str
-    key: str  # the same for all that say the same
+    key: str  # the same for pieces with the same meaning
     hunk: Hunk | None
     row: PathChange
     is_trivial: bool = False
 
 
 class ChangePieces(Struct):
-    """A change and the pieces that it is made of."""
+    """A change and the pieces that it consists of."""
 
     change: Change
     key: tuple[str, ...]
@@ -43,230 +46,243 @@ class ChangePieces(Struct):
 
 
 class ChangePart(Struct):
-    """A change, and of which it has something."""
+    """A change, and the numbers of the changes from which it was built."""
 
     change: Change
     sources: tuple[int, ...]
-    is_remainder: bool = False  # others have something of the same
+    is_remainder: bool = False  # another part holds the edits that it shares with others
 
 
 def deduplicate_changes(local: Host, repo: str, base: str, changes: Sequence[Change]) -> list[Change]:
-    """The changes with each edit in only one of them, and everyone who made it named there."""
-    reads = _split_changes(local, repo, base, changes)
+    """Return the changes with each edit in only one of them, together with all its authors."""
+    split_changes = _split_changes(local, repo, base, changes)
     groups: dict[tuple[str, ...], list[ChangePieces]] = {}
-    for read in reads:
-        groups.setdefault(read.key, []).append(read)
-    merged = [_choose_wording(some) for some in groups.values()]
-    place = {read.change.id: number for number, some in enumerate(groups.values()) for read in some}
+    for split_change in split_changes:
+        groups.setdefault(split_change.key, []).append(split_change)
+    merged = [_choose_wording(group) for group in groups.values()]
+    group_numbers = {
+        split_change.change.id: number for number, group in enumerate(groups.values()) for split_change in group
+    }
     parts = _split_shared(local, repo, base, merged)
     changes = shorten_ids(part.change for part in parts)
-    found = []
+    linked = []
     for part, change in zip(parts, changes, strict=True):
-        wanted = {place[name] for name in change.needs if name in place}
-        wanted.update(part.sources if part.is_remainder else ())
+        needed_groups = {group_numbers[name] for name in change.needs if name in group_numbers}
+        needed_groups.update(part.sources if part.is_remainder else ())
         needs = {
             other.id
-            for below, other in zip(parts, changes, strict=True)
-            if wanted.intersection(below.sources) and below is not part
+            for source, other in zip(parts, changes, strict=True)
+            if needed_groups.intersection(source.sources) and source is not part
         }
-        found.append(change.replace(needs=sorted(needs)))
-    return sorted(found, key=lambda change: (change.kind != "test", change.flagged, change.id))
+        linked.append(change.replace(needs=sorted(needs)))
+    return sorted(linked, key=lambda change: (change.kind != "test", change.flagged, change.id))
 
 
-# What is the same
+# Compare changes
 
 
 def _split_changes(local: Host, repo: str, base: str, changes: Sequence[Change]) -> list[ChangePieces]:
+    """Return each change with its comparison key and its pieces; a change on another base has no pieces."""
     trees = list_trees(local, repo, [name for change in changes for name in (change.parent, change.commit)])
-    pairs = [(str(trees[at]), str(trees[at + 1])) for at in range(0, len(trees), 2)]
-    every = list_file_edits(local, repo, pairs)
-    wanted = {
+    pairs = [(str(trees[position]), str(trees[position + 1])) for position in range(0, len(trees), 2)]
+    file_edits = list_file_edits(local, repo, pairs)
+    blobs = {
         name
-        for some in every
-        for file in some
+        for edits in file_edits
+        for file in edits
         if file.row.path.endswith(".py")
         for name, mode in ((file.row.old, file.row.old_mode), (file.row.new, file.row.new_mode))
         if mode.startswith("100")
     }
     texts = {
         name: data.decode("utf-8", "surrogateescape")
-        for name, data in read_blobs(local, repo, wanted, _MAX_TEXT_BYTES).items()
+        for name, data in read_blobs(local, repo, blobs, _MAX_TEXT_BYTES).items()
     }
-    known: dict[str, str | None] = {name: normalize_code(text) for name, text in texts.items()}
-    found = []
-    for change, files in zip(changes, every, strict=True):
+    normalized: dict[str, str | None] = {name: normalize_code(text) for name, text in texts.items()}
+    split_changes = []
+    for change, files in zip(changes, file_edits, strict=True):
         if change.parent != base:
-            found.append(ChangePieces(change=change, key=(change.kind, change.parent, change.key), pieces=[]))
+            split_changes.append(ChangePieces(change=change, key=(change.kind, change.parent, change.key), pieces=[]))
             continue
-        key = (change.kind, *(f"{file.row.path}\0{_compute_file_key(file, known)}" for file in files))
-        pieces = [piece for file in files for piece in _split_file(file, texts, known)]
-        found.append(ChangePieces(change=change, key=key, pieces=pieces))
-    return found
+        key = (change.kind, *(f"{file.row.path}\0{_compute_file_key(file, normalized)}" for file in files))
+        pieces = [piece for file in files for piece in _split_file(file, texts, normalized)]
+        split_changes.append(ChangePieces(change=change, key=key, pieces=pieces))
+    return split_changes
 
 
-def _compute_file_key(file: FileEdit, known: dict[str, str | None]) -> str:
+def _compute_file_key(file: FileEdit, normalized: dict[str, str | None]) -> str:
+    """Return a key that is the same for edits of a file with the same meaning."""
     row = file.row
-    after = known.get(row.new)
-    said = row.new if after is None or after == known.get(row.old) else after
-    return f"{row.old_mode} {row.new_mode} {said}"
+    new_hash = normalized.get(row.new)
+    content = row.new if new_hash is None or new_hash == normalized.get(row.old) else new_hash
+    return f"{row.old_mode} {row.new_mode} {content}"
 
 
-def _split_file(file: FileEdit, texts: dict[str, str], known: dict[str, str | None]) -> list[EditPiece]:
+def _split_file(file: FileEdit, texts: dict[str, str], normalized: dict[str, str | None]) -> list[EditPiece]:
+    """Return one piece per hunk, or one for the whole file when it has more than line edits."""
     row = file.row
     if not file.hunks or not file.has_only_line_edits:
-        return [EditPiece(path=row.path, key=f"{row.path}\0{_compute_file_key(file, known)}", hunk=None, row=row)]
+        return [EditPiece(path=row.path, key=f"{row.path}\0{_compute_file_key(file, normalized)}", hunk=None, row=row)]
     old = texts.get(row.old)
-    found = []
+    pieces = []
     for hunk in file.hunks:
         literal = repr((hunk.start, hunk.old, hunk.new))
-        said = None if old is None else normalize_code(apply_hunks(old, [hunk]))
-        key = literal if said is None or said == known.get(row.old) else said
-        is_slight = all(_TRIVIAL_LINE.fullmatch(line) for line in (*hunk.old, *hunk.new))
-        found.append(EditPiece(path=row.path, key=f"{row.path}\0{key}", hunk=hunk, row=row, is_trivial=is_slight))
-    return found
+        meaning = None if old is None else normalize_code(apply_hunks(old, [hunk]))
+        key = literal if meaning is None or meaning == normalized.get(row.old) else meaning
+        is_trivial = all(_TRIVIAL_LINE.fullmatch(line) for line in (*hunk.old, *hunk.new))
+        pieces.append(EditPiece(path=row.path, key=f"{row.path}\0{key}", hunk=hunk, row=row, is_trivial=is_trivial))
+    return pieces
 
 
-# One for all
+# Merge equal changes
 
 
-def _choose_wording(some: Sequence[ChangePieces]) -> ChangePieces:
-    """One of several that say the same: the wording that most chose, of equals the first by id."""
+def _choose_wording(equal: Sequence[ChangePieces]) -> ChangePieces:
+    """Return one of several equal changes: the most frequent wording, or the first by key among equals."""
     counts: dict[str, int] = {}
-    for read in some:
-        counts[read.change.key] = counts.get(read.change.key, 0) + 1
-    best = min(some, key=lambda read: (-counts[read.change.key], read.change.key, read.change.tasks))
-    return best.replace(change=_merge_authors(best.change, [read.change for read in some]))
+    for split_change in equal:
+        counts[split_change.change.key] = counts.get(split_change.change.key, 0) + 1
+    best = min(
+        equal,
+        key=lambda split_change: (-counts[split_change.change.key], split_change.change.key, split_change.change.tasks),
+    )
+    return best.replace(change=_merge_authors(best.change, [split_change.change for split_change in equal]))
 
 
-def _merge_authors(one: Change, others: Sequence[Change]) -> Change:
-    """A change with everyone who made it, and everything that was found about it."""
-    makers: dict[str, ChangeAuthor] = {}
+def _merge_authors(change: Change, equal_changes: Sequence[Change]) -> Change:
+    """Return a change with the authors, findings and needs of all equal changes."""
+    authors: dict[str, ChangeAuthor] = {}
     findings: dict[str, dict[str, object]] = {}
-    for other in others:
-        for maker in other.made_by:
-            variant = maker.variant or ("" if other.key == one.key else other.id)
-            makers.setdefault(maker.task, maker.replace(variant=variant))
+    for other in equal_changes:
+        for author in other.made_by:
+            variant = author.variant or ("" if other.key == change.key else other.id)
+            authors.setdefault(author.task, author.replace(variant=variant))
         for row in other.findings:
             findings.setdefault(repr(row), row)
-    return one.replace(
-        made_by=[makers[task] for task in sorted(makers)],
-        flagged=any(other.flagged for other in others),
-        needs=sorted({name for other in others for name in other.needs}),
-        turned=sorted({test for other in others for test in other.turned}),
+    return change.replace(
+        made_by=[authors[task] for task in sorted(authors)],
+        flagged=any(other.flagged for other in equal_changes),
+        needs=sorted({name for other in equal_changes for name in other.needs}),
+        turned=sorted({test for other in equal_changes for test in other.turned}),
         findings=list(findings.values()),
     )
 
 
-# The same at some places only
+# Split changes that are equal in part
 
 
-def _split_shared(local: Host, repo: str, base: str, reads: Sequence[ChangePieces]) -> list[ChangePart]:
-    """Changes in which nothing is twice: what several share is a change of its own, and the rest of theirs needs it."""
+def _split_shared(local: Host, repo: str, base: str, split_changes: Sequence[ChangePieces]) -> list[ChangePart]:
+    """Return changes that have no edit in common.
+
+    An edit that several changes share becomes its own change, and the remainders of those changes need it.
+    """
     owners: dict[str, list[int]] = {}
-    slight: set[str] = set()
-    for number, read in enumerate(reads):
-        for key, is_slight in sorted({(piece.key, piece.is_trivial) for piece in read.pieces}):
-            name = f"{read.change.kind}\0{key}"
+    trivial: set[str] = set()
+    for number, split_change in enumerate(split_changes):
+        for key, is_trivial in sorted({(piece.key, piece.is_trivial) for piece in split_change.pieces}):
+            name = f"{split_change.change.kind}\0{key}"
             owners.setdefault(name, []).append(number)
-            slight.update([name] if is_slight else [])
+            trivial.update([name] if is_trivial else [])
     groups: dict[tuple[int, ...], list[str]] = {}
     for name, numbers in sorted(owners.items()):
-        if len(numbers) > 1 and name not in slight:
+        if len(numbers) > 1 and name not in trivial:
             groups.setdefault(tuple(numbers), []).append(name)
-    for some, names in groups.items():  # an import goes with everything that may be in need of it
-        names += [name for name in sorted(slight) if set(owners[name]).issuperset(some)]
+    for sharing_numbers, names in groups.items():  # an import joins every group that may need it
+        names += [name for name in sorted(trivial) if set(owners[name]).issuperset(sharing_numbers)]
     parts: list[ChangePart] = []
-    cut: list[tuple[ChangePart, list[EditPiece]]] = []
-    for some, names in groups.items():
-        change, pieces = _extract_common([reads[at] for at in some], names)
-        cut.append((ChangePart(change=change, sources=some), pieces))
-    for number, read in enumerate(reads):
-        gone = {name for some, names in groups.items() if number in some for name in names}
-        rest = [piece for piece in read.pieces if f"{read.change.kind}\0{piece.key}" not in gone]
-        part = ChangePart(change=read.change, sources=(number,))
-        if len(rest) == len(read.pieces):
+    to_rebuild: list[tuple[ChangePart, list[EditPiece]]] = []
+    for sharing_numbers, names in groups.items():
+        change, pieces = _extract_common([split_changes[sharing_number] for sharing_number in sharing_numbers], names)
+        to_rebuild.append((ChangePart(change=change, sources=sharing_numbers), pieces))
+    for number, split_change in enumerate(split_changes):
+        shared = {name for sharing_numbers, names in groups.items() if number in sharing_numbers for name in names}
+        remaining = [piece for piece in split_change.pieces if f"{split_change.change.kind}\0{piece.key}" not in shared]
+        part = ChangePart(change=split_change.change, sources=(number,))
+        if len(remaining) == len(split_change.pieces):
             parts.append(part)
-        elif rest:
-            cut.append((part.replace(is_remainder=True), rest))
-    made = _rebuild_changes(local, repo, base, [(part.change, pieces) for part, pieces in cut])
-    parts += [part.replace(change=change) for (part, _), change in zip(cut, made, strict=True)]
+        elif remaining:
+            to_rebuild.append((part.replace(is_remainder=True), remaining))
+    rebuilt = _rebuild_changes(local, repo, base, [(part.change, pieces) for part, pieces in to_rebuild])
+    parts += [part.replace(change=change) for (part, _), change in zip(to_rebuild, rebuilt, strict=True)]
     return _merge_equal_parts(parts)
 
 
 def _merge_equal_parts(parts: Sequence[ChangePart]) -> list[ChangePart]:
-    """The parts without one twice: what is left of several may be the same."""
+    """Return the parts without duplicates, because the remainders of several changes may be equal."""
     groups: dict[tuple[str, str, str], list[ChangePart]] = {}
     for part in parts:
         groups.setdefault((part.change.kind, part.change.parent, part.change.key), []).append(part)
     return [
-        some[0].replace(
-            change=_merge_authors(some[0].change, [part.change for part in some]),
-            sources=tuple(sorted({number for part in some for number in part.sources})),
-            is_remainder=any(part.is_remainder for part in some),
+        equal[0].replace(
+            change=_merge_authors(equal[0].change, [part.change for part in equal]),
+            sources=tuple(sorted({number for part in equal for number in part.sources})),
+            is_remainder=any(part.is_remainder for part in equal),
         )
-        for some in groups.values()
+        for equal in groups.values()
     ]
 
 
-def _extract_common(some: Sequence[ChangePieces], keys: Sequence[str]) -> tuple[Change, list[EditPiece]]:
-    """What several have in common, in the words of the first of them."""
-    one = min(some, key=lambda read: read.change.key)
-    pieces = [piece for piece in one.pieces if f"{one.change.kind}\0{piece.key}" in keys]
+def _extract_common(split_changes: Sequence[ChangePieces], keys: Sequence[str]) -> tuple[Change, list[EditPiece]]:
+    """Return the change that several changes have in common, in the wording of the first, and its pieces."""
+    first = min(split_changes, key=lambda other: other.change.key)
+    pieces = [piece for piece in first.pieces if f"{first.change.kind}\0{piece.key}" in keys]
     paths = {piece.path for piece in pieces}
-    said = _list_literal_lines(one, keys)
-    others = {
-        maker.task: read.change.id
-        for read in some
-        if _list_literal_lines(read, keys) != said
-        for maker in read.change.made_by
+    literal_lines = _list_literal_lines(first, keys)
+    variants = {
+        author.task: other.change.id
+        for other in split_changes
+        if _list_literal_lines(other, keys) != literal_lines
+        for author in other.change.made_by
     }
-    united = _merge_authors(one.change, [read.change for read in some])
-    return united.replace(
-        made_by=[maker.replace(variant=others.get(maker.task, "")) for maker in united.made_by],
-        findings=[row for row in united.findings if row["path"] in paths],
-        title=f"{one.change.title} (what {len(some)} changes share)",
+    merged = _merge_authors(first.change, [other.change for other in split_changes])
+    return merged.replace(
+        made_by=[author.replace(variant=variants.get(author.task, "")) for author in merged.made_by],
+        findings=[row for row in merged.findings if row["path"] in paths],
+        title=f"{first.change.title} (what {len(split_changes)} changes share)",
     ), pieces
 
 
-def _list_literal_lines(read: ChangePieces, keys: Sequence[str]) -> list[str]:
-    """What a change says at some places, literally."""
-    found = [piece for piece in read.pieces if f"{read.change.kind}\0{piece.key}" in keys]
-    return sorted(repr((piece.path, piece.hunk or piece.row.new)) for piece in found)
+def _list_literal_lines(split_change: ChangePieces, keys: Sequence[str]) -> list[str]:
+    """Return the literal text of a change's pieces with these keys, for comparison."""
+    pieces = [piece for piece in split_change.pieces if f"{split_change.change.kind}\0{piece.key}" in keys]
+    return sorted(repr((piece.path, piece.hunk or piece.row.new)) for piece in pieces)
 
 
 def _rebuild_changes(
-    local: Host, repo: str, base: str, wanted: Sequence[tuple[Change, Iterable[EditPiece]]]
+    local: Host, repo: str, base: str, requests: Sequence[tuple[Change, Iterable[EditPiece]]]
 ) -> list[Change]:
-    """Changes that do only some of what they did."""
-    olds = {piece.row.old for _, pieces in wanted for piece in pieces if piece.hunk is not None}
+    """Return the changes rebuilt from only some of their pieces."""
+    old_blobs = {piece.row.old for _, pieces in requests for piece in pieces if piece.hunk is not None}
     texts = {
-        name: data.decode("utf-8", "surrogateescape") for name, data in read_blobs(local, repo, olds, 50 << 20).items()
+        name: data.decode("utf-8", "surrogateescape")
+        for name, data in read_blobs(local, repo, old_blobs, 50 << 20).items()
     }
     specs = []
-    for change, pieces in wanted:
+    for change, pieces in requests:
         files: dict[str, list[EditPiece]] = {}
         for piece in pieces:
             files.setdefault(piece.path, []).append(piece)
-        rows = [_make_row(some, texts) for some in files.values()]
+        rows = [_make_row(file_pieces, texts) for file_pieces in files.values()]
         author = f"{change.author} {change.authored}"
         committer = f"{MNGR_AUTHOR} {change.committed}"
         specs.append(CommitSpec(parent=base, rows=rows, author=author, committer=committer, message=change.title))
     commits = write_commits(local, repo, specs)
     trees = list_trees(local, repo, [base, *commits])
     pairs = [(str(trees[0]), str(tree)) for tree in trees[1:]]
-    every, files_all = diff_trees(local, repo, pairs), list_file_edits(local, repo, pairs)
+    path_changes, file_edits = diff_trees(local, repo, pairs), list_file_edits(local, repo, pairs)
     return [
         change.replace(
             key=compute_key(rows), commit=commit, parent=base, paths=sorted(row.path for row in rows), size=measure_size(files),
-            findings=[row for row in change.findings if not row["path"] or row["path"] in {one.path for one in rows}],
+            findings=[row for row in change.findings if not row["path"] or row["path"] in {path_change.path for path_change in rows}],
         )
-        for (change, _), commit, rows, files in zip(wanted, commits, every, files_all, strict=True)
+        for (change, _), commit, rows, files in zip(requests, commits, path_changes, file_edits, strict=True)
     ]  # fmt: skip
 
 
-def _make_row(some: Sequence[EditPiece], texts: dict[str, str]) -> PathChange:
-    first = some[0]
-    hunks = [piece.hunk for piece in some if piece.hunk is not None]
+def _make_row(pieces: Sequence[EditPiece], texts: dict[str, str]) -> PathChange:
+    """Return the path change that applies some pieces of one file."""
+    first = pieces[0]
+    hunks = [piece.hunk for piece in pieces if piece.hunk is not None]
     if not hunks:
         return first.row
     data = apply_hunks(texts[first.row.old], hunks).encode("utf-8", "surrogateescape")

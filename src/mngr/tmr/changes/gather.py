@@ -1,4 +1,4 @@
-"""The changes of a run as it stands now, each edit once, and what an integration made of them."""
+"""Gathers the current changes of a run, each edit once, and loads or saves the result of its integration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mngr.tmr.plan import load_plan
 
 
 class GatheredChanges(Struct):
-    """All that is known of what is to be merged."""
+    """The current changes of a run, and what is excluded from them."""
 
     state: RunState
     base: str
@@ -30,22 +30,25 @@ class GatheredChanges(Struct):
 
 
 def gather_changes(local: Host, run: RunDir) -> GatheredChanges:
-    """What is settled so far, written to changes.json and kept from `git gc`; MngrError for a run of another kind."""
+    """Return the changes of all settled tasks, write changes.json, and protect their commits from `git gc`.
+
+    Raises MngrError when the run is not a `tmr` run.
+    """
     load_plan(run)
     state = replay_rows(read_journal(run.journal))
-    found, left = run_changes.collect_changes(local, run, state)
+    changes, excluded = run_changes.collect_changes(local, run, state)
     base = str(git.find_commit(local, run.repo, run.ref_name("base")))
-    found = deduplicate_changes(local, run.repo, base, found)
-    run_changes.pin_changes(local, run, found)
-    run_changes.save_changes(run, state, found, left)
-    return GatheredChanges(state=state, base=base, changes=found, excluded=left)
+    changes = deduplicate_changes(local, run.repo, base, changes)
+    run_changes.pin_changes(local, run, changes)
+    run_changes.save_changes(run, state, changes, excluded)
+    return GatheredChanges(state=state, base=base, changes=changes, excluded=excluded)
 
 
 def find_integration(run: RunDir) -> dict[str, Any] | None:
-    """What the last integration wrote down; None when there was none."""
+    """Return the record of the last integration, or None when there was none."""
     try:
         with open(os.path.join(run.path, "integration.json"), encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
+            integration: dict[str, Any] = json.load(file)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -53,11 +56,11 @@ def find_integration(run: RunDir) -> dict[str, Any] | None:
             f"the integration of {run.name} cannot be read: {error}",
             f"make it again: mngr tmr integrate {run.name}",
         ) from None
-    return found
+    return integration
 
 
 def save_integration(run: RunDir, data: dict[str, Any]) -> None:
-    """Write it down."""
+    """Write the record of an integration."""
     path = os.path.join(run.path, "integration.json")
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(data, file, indent=1)

@@ -1,4 +1,4 @@
-"""Why people did not want a change: kept between runs, and told to whoever works at the same place."""
+"""Keeps people's reasons for rejecting changes between runs, and shows them to agents that work on the same files."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from mngr.tmr.changes.changes import Change
 from mngr.tmr.commits import untrusted
 from mngr.tmr.prepare.history_files import HistoryFile
 
-_KEPT, _TOLD = 500, 5  # of all; to one agent
-_MAX_PATHS = 50  # of one change
+_KEPT, _TOLD = 500, 5  # rejections in the file; rejections shown to one agent
+_MAX_PATHS = 50  # paths of one change
 
 
 class Rejection(Struct):
-    """What somebody said about a change that they left out."""
+    """A change that a person excluded, with the reason."""
 
-    change: str  # its key: the same edit has the same in every run
+    change: str  # its key, which is the same for the same edit in every run
     title: str
     paths: list[str]
-    tests: list[str]  # that it was about
+    tests: list[str]  # the tests that it was about
     reason: str
     run: str
     at: str
 
     @property
     def summary(self) -> str:
-        """It in a line."""
-        where = ", ".join(self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
-        return untrusted.clean_line(f"{self.title[:120]} ({where[:200]}): {self.reason}", 600)
+        """Return the rejection as one line."""
+        path_list = ", ".join(self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
+        return untrusted.clean_line(f"{self.title[:120]} ({path_list[:200]}): {self.reason}", 600)
 
 
 def make_rejection(change: Change, reason: str, run: str) -> Rejection:
-    """What is kept when a change is left out."""
+    """Return the rejection of a change."""
     tests = sorted({*change.turned, *(maker.title for maker in change.made_by)})
     return Rejection(
         change=change.key, title=untrusted.clean_line(change.title), paths=[untrusted.clean_line(path) for path in change.paths[:_MAX_PATHS]],
@@ -43,30 +43,36 @@ def make_rejection(change: Change, reason: str, run: str) -> Rejection:
 
 
 class RejectionFile(HistoryFile[Rejection]):
-    """`reasons.json`: one entry a change."""
+    """The file `reasons.json`, with one entry per change."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root, "reasons.json", Rejection, "change")
 
-    def add(self, found: Iterable[Rejection]) -> None:
-        """Keep more; the oldest go when there are very many."""
+    def add(self, rejections: Iterable[Rejection]) -> None:
+        """Add rejections, and drop the oldest beyond the limit."""
         with self.edit_rows() as rows:
-            rows |= {one.change: one for one in found}
-            for old in sorted(rows.values(), key=lambda one: one.at)[:-_KEPT]:
+            rows |= {rejection.change: rejection for rejection in rejections}
+            for old in sorted(rows.values(), key=lambda rejection: rejection.at)[:-_KEPT]:
                 del rows[old.change]
 
 
-def list_relevant_rejections(reasons: Iterable[Rejection], test: str, said: str = "") -> list[str]:
-    """What the agent of a test should know, latest first: of the test, of its file, and of files that `said` names."""
+def list_relevant_rejections(rejections: Iterable[Rejection], test: str, evidence: str = "") -> list[str]:
+    """Return the rejections that the agent of a test should know, as text.
+
+    They concern the test, its file, or files that `evidence` names. Those of the test come first, then the latest.
+    """
     path = test.partition("::")[0]
-    near = [
-        one
-        for one in reasons
-        if test in one.tests or path in one.paths or any(_is_named(name, said) for name in one.paths)
+    relevant = [
+        rejection
+        for rejection in rejections
+        if test in rejection.tests
+        or path in rejection.paths
+        or any(_is_named(name, evidence) for name in rejection.paths)
     ]
-    near.sort(key=lambda one: (test in one.tests, one.at), reverse=True)
-    return [one.summary for one in near[:_TOLD]]
+    relevant.sort(key=lambda rejection: (test in rejection.tests, rejection.at), reverse=True)
+    return [rejection.summary for rejection in relevant[:_TOLD]]
 
 
 def _is_named(path: str, text: str) -> bool:
+    """True when a text names the path."""
     return path in text and re.search(rf"(?<![\w.-]){re.escape(path)}(?!\w)", text) is not None

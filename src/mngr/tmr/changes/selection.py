@@ -1,4 +1,4 @@
-"""What people mean by a word: the changes that it stands for, and what goes along with them."""
+"""Finds the changes that a user's word refers to, and the changes that depend on them."""
 
 from __future__ import annotations
 
@@ -10,131 +10,147 @@ from mngr.base.errors import MngrError, NotFound, suggest_closest
 from mngr.tmr.changes.changes import Change
 from mngr.tmr.commits import untrusted
 
-_MIN_COMMIT_DIGITS = 6  # digits of a commit
-_MAX_CANDIDATES = 5  # of what a word may mean
+_MIN_COMMIT_DIGITS = 6  # digits of a commit that a user must give
+_MAX_CANDIDATES = 5  # meanings of an ambiguous word that are listed
 _HEX_DIGITS = re.compile(r"[0-9a-f]+")
 
 
-def get_changes(changes: Sequence[Change], what: str, commits: Sequence[Mapping[str, Any]] = ()) -> list[Change]:
-    """The changes that a task, a change or a commit stands for; `commits` are those of the branch, by integration.json.
+def get_changes(changes: Sequence[Change], query: str, commits: Sequence[Mapping[str, Any]] = ()) -> list[Change]:
+    """Return the changes that a task, a change id or a commit refers to.
 
-    Raises NotFound, and MngrError for a word that may mean several things, or a task that has nothing of its own.
+    `commits` are the branch's commits from integration.json. Raises NotFound.
+    Raises MngrError when the word is ambiguous, or names a task whose changes were all made by other tasks, too.
     """
-    if made := _list_task_changes(changes, what):
-        own = [change for change in made if len(change.made_by) == 1]
-        if own:
-            return own
-        ids = ", ".join(change.id for change in made)
-        raise MngrError(f"others made all that {what} made, too", f"name what is meant: {ids}")
-    word = what.lower()
-    exact = [change for change in changes if word in (change.id, change.key)]
+    if task_changes := _list_task_changes(changes, query):
+        exclusive = [change for change in task_changes if len(change.made_by) == 1]
+        if exclusive:
+            return exclusive
+        ids = ", ".join(change.id for change in task_changes)
+        raise MngrError(f"others made all that {query} made, too", f"name what is meant: {ids}")
+    lowered = query.lower()
+    exact = [change for change in changes if lowered in (change.id, change.key)]
     if exact:
         return exact
-    meant = {f"change {change.id}": [change] for change in list_by_id_prefix(changes, word)}
-    for sha, some in _match_commits(changes, word, commits).items():
-        meant[f"commit {sha[:12]}"] = some
-    if not meant:
-        raise NotFound(f"{what!r} is no change, no task and no commit of this run", _suggest_nearest(changes, what))
-    (first, *others) = meant.values()
+    meanings = {f"change {change.id}": [change] for change in list_by_id_prefix(changes, lowered)}
+    for sha, matches in _match_commits(changes, lowered, commits).items():
+        meanings[f"commit {sha[:12]}"] = matches
+    if not meanings:
+        raise NotFound(f"{query!r} is no change, no task and no commit of this run", _suggest_nearest(changes, query))
+    (first, *others) = meanings.values()
     if any(_list_ids(other) != _list_ids(first) for other in others):
-        rest = f" and {len(meant) - _MAX_CANDIDATES} more" if len(meant) > _MAX_CANDIDATES else ""
-        raise MngrError(f"{what!r} may be {', '.join(list(meant)[:_MAX_CANDIDATES])}{rest}", "give more of its digits")
+        rest = f" and {len(meanings) - _MAX_CANDIDATES} more" if len(meanings) > _MAX_CANDIDATES else ""
+        raise MngrError(
+            f"{query!r} may be {', '.join(list(meanings)[:_MAX_CANDIDATES])}{rest}", "give more of its digits"
+        )
     return first
 
 
-def list_by_id_prefix(changes: Sequence[Change], word: str) -> list[Change]:
-    """The changes whose ids begin so; more digits than an id shows may be given."""
-    return [change for change in changes if word and change.key.startswith(word.lower())]
+def list_by_id_prefix(changes: Sequence[Change], prefix: str) -> list[Change]:
+    """Return the changes whose key begins with the prefix, which may be longer than an id."""
+    return [change for change in changes if prefix and change.key.startswith(prefix.lower())]
 
 
-def list_shared_changes(changes: Sequence[Change], what: str) -> list[Change]:
-    """The changes of a task that others made, too; none for any other word. They stay when it goes."""
-    return [change for change in _list_task_changes(changes, what) if len(change.made_by) > 1]
+def list_shared_changes(changes: Sequence[Change], query: str) -> list[Change]:
+    """Return the changes of a task that other tasks made, too; empty when the word is not a task.
+
+    These changes stay when the task is excluded.
+    """
+    return [change for change in _list_task_changes(changes, query) if len(change.made_by) > 1]
 
 
-def make_exclusion_request(what: str, changes: Sequence[Change], reason: str) -> dict[str, Any]:
-    """That people do not want these, as it is written down."""
+def make_exclusion_request(query: str, changes: Sequence[Change], reason: str) -> dict[str, Any]:
+    """Return the record of a user's request to exclude changes."""
     traces = {
         change.key: {
             "kind": change.kind, "paths": change.paths, "commits": [sha for maker in change.made_by for sha in maker.commits],
         }
         for change in changes
     }  # fmt: skip
-    return {"what": what, "keys": list(traces), "reason": reason, "traces": traces}
+    return {"what": query, "keys": list(traces), "reason": reason, "traces": traces}
 
 
 def refresh_exclusion_request(row: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
-    """A wish for the changes as they are now: since others made the same, or a part of it, an edit may go by other keys."""
-    known = {change.key for change in changes}
+    """Return an exclusion request with the current keys of its changes.
+
+    An edit gets another key when a later task makes the same edit or a part of it.
+    """
+    current = {change.key for change in changes}
     traces: dict[str, Any] = {}
     for key in row["keys"]:
-        about = (row.get("traces") or {}).get(key)
-        now = [] if about is None or key in known else [one.key for one in changes if _is_same_edit(one, about)]
-        traces |= dict.fromkeys(now or [key], about)
+        trace = (row.get("traces") or {}).get(key)
+        current_keys = (
+            []
+            if trace is None or key in current
+            else [change.key for change in changes if _is_same_edit(change, trace)]
+        )
+        traces |= dict.fromkeys(current_keys or [key], trace)
     return {**row, "keys": list(traces), "traces": traces}
 
 
-def _is_same_edit(change: Change, about: Mapping[str, Any]) -> bool:
+def _is_same_edit(change: Change, trace: Mapping[str, Any]) -> bool:
+    """True when a change has the kind, a commit and a path of the recorded edit."""
     commits = {sha for maker in change.made_by for sha in maker.commits}
-    is_near = not commits.isdisjoint(about["commits"]) and not set(change.paths).isdisjoint(about["paths"])
-    return is_near and bool(change.kind == about["kind"])
+    is_near = not commits.isdisjoint(trace["commits"]) and not set(change.paths).isdisjoint(trace["paths"])
+    return is_near and bool(change.kind == trace["kind"])
 
 
-def list_dependents(changes: Sequence[Change], gone: Iterable[str]) -> list[tuple[Change, str]]:
-    """What goes along when these do, and why: the changes that need one of them, and those that need these."""
-    left = set(gone)
+def list_dependents(changes: Sequence[Change], ids: Iterable[str]) -> list[tuple[Change, str]]:
+    """Return the changes that need the excluded ones, directly or not, each with the reason."""
+    excluded = set(ids)
     titles = {change.id: change.title for change in changes}
-    found: list[tuple[Change, str]] = []
+    dependents: list[tuple[Change, str]] = []
     while True:
-        more = [
-            (change, sorted(left.intersection(change.needs)))
+        newly_excluded = [
+            (change, sorted(excluded.intersection(change.needs)))
             for change in changes
-            if change.id not in left and not left.isdisjoint(change.needs)
+            if change.id not in excluded and not excluded.isdisjoint(change.needs)
         ]
-        if not more:
-            return found
-        for change, needs in more:
-            said = ", ".join(f"{name} ({titles[name]})" if name in titles else name for name in needs)
-            found.append((change, f"it needs {said}"))
-        left.update(change.id for change, _ in more)
+        if not newly_excluded:
+            return dependents
+        for change, needs in newly_excluded:
+            needed = ", ".join(f"{name} ({titles[name]})" if name in titles else name for name in needs)
+            dependents.append((change, f"it needs {needed}"))
+        excluded.update(change.id for change, _ in newly_excluded)
 
 
-# What a word may be
+# Interpret a word
 
 
 def _list_task_changes(changes: Sequence[Change], task: str) -> list[Change]:
-    said = (task, untrusted.clean_line(task))
-    return [change for change in changes if any(maker.task == task or maker.title in said for maker in change.made_by)]
+    titles = (task, untrusted.clean_line(task))
+    return [
+        change for change in changes if any(maker.task == task or maker.title in titles for maker in change.made_by)
+    ]
 
 
 def _match_commits(
-    changes: Sequence[Change], word: str, commits: Sequence[Mapping[str, Any]]
+    changes: Sequence[Change], prefix: str, commits: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[Change]]:
-    """The commits that a word is the beginning of, and the changes in each: of the branch, of agents, or claimed."""
-    if len(word) < _MIN_COMMIT_DIGITS or not _HEX_DIGITS.fullmatch(word):
+    """Return the commits that begin with a word, with their changes: of the branch, of agents, or claimed."""
+    if len(prefix) < _MIN_COMMIT_DIGITS or not _HEX_DIGITS.fullmatch(prefix):
         return {}
-    known = {change.id: change for change in changes}
-    made: dict[str, list[Change]] = {}
+    by_id = {change.id: change for change in changes}
+    matches: dict[str, list[Change]] = {}
     for row in commits:
-        if str(row["commit"]).startswith(word):
-            made[str(row["commit"])] = [known[name] for name in row["changes"] if name in known]
+        if str(row["commit"]).startswith(prefix):
+            matches[str(row["commit"])] = [by_id[name] for name in row["changes"] if name in by_id]
     for change in changes:
         for sha in {change.commit, *(sha for maker in change.made_by for sha in maker.commits)}:
-            if sha.startswith(word):
-                made.setdefault(sha, []).append(change)
-    if made:
-        return made
+            if sha.startswith(prefix):
+                matches.setdefault(sha, []).append(change)
+    if matches:
+        return matches
     for change in changes:
-        for sha in {maker.claimed for maker in change.made_by if maker.claimed.startswith(word)}:
-            made.setdefault(sha, []).append(change)
-    return made
+        for sha in {maker.claimed for maker in change.made_by if maker.claimed.startswith(prefix)}:
+            matches.setdefault(sha, []).append(change)
+    return matches
 
 
 def _list_ids(changes: Sequence[Change]) -> list[str]:
     return [change.id for change in changes]
 
 
-def _suggest_nearest(changes: Sequence[Change], what: str) -> str:
+def _suggest_nearest(changes: Sequence[Change], query: str) -> str:
     makers = [maker for change in changes for maker in change.made_by]
     names = [*_list_ids(changes), *(maker.task for maker in makers), *(maker.title for maker in makers)]
-    return suggest_closest(what, list(dict.fromkeys(names))) or "see: mngr tmr changes"
+    return suggest_closest(query, list(dict.fromkeys(names))) or "see: mngr tmr changes"

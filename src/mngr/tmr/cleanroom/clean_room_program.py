@@ -1,9 +1,9 @@
-"""Runs in a room: makes it clean, runs one command there to its end, and answers how that was.
+"""Runs in a clean room: cleans the workspace, runs one command to its end, and answers with the outcome.
 
-Its one argument is the job, a table as Python writes it; standard library only, Python 3.9 or newer, and imports so little because it runs
-for every test. The answer is a line of JSON with numbers, then the texts whose lengths it names. Nothing that the command
-started outlives it: behind walls the kernel ends it all with the first of them, else orphans become children of this
-process where the system can do that (Linux), else its process group is ended.
+Its one argument is the job, a Python literal of a dict. Standard library only, Python 3.9 or newer; it imports little
+because it runs for every test. The answer is a line of JSON with numbers, then the texts whose lengths it names.
+Nothing that the command started outlives it. In a sandbox the kernel ends all processes with the first one. Without a
+sandbox, orphans become children of this process (Linux), or the command's process group is killed (other systems).
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ _DEFAULT_SIGNALS = (
     13,
     15,
     25,
-)  # HUP INT QUIT PIPE TERM XFSZ: as a command has them that a shell starts
+)  # HUP INT QUIT PIPE TERM XFSZ: the defaults that a shell gives a command
 _INT, _KILL = 2, 9
-_INTERRUPT_TIMEOUT = 3.0  # seconds for a test to put away what it made, after it was interrupted
-_DRAIN_TIMEOUT = 2.0  # seconds to read what is left in the pipes, and to see the last process go
+_INTERRUPT_TIMEOUT = 3.0  # seconds for a test to clean up after an interrupt
+_DRAIN_TIMEOUT = 2.0  # seconds to drain the pipes and to wait for the last process
 _GIT_SAFE_ARGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
-_POLL_INTERVAL = 0.05  # seconds between looks at what the command uses, and at who has ended
-_KEPT_DIR = "__pycache__"  # not taken away: what Python makes of sources is as good as they are
+_POLL_INTERVAL = 0.05  # seconds between checks of resource use and of ended processes
+_KEPT_DIR = "__pycache__"  # kept: Python checks its bytecode against the sources
 
 
 def main() -> None:
+    """Run the job and write the answer."""
     numbers: dict[str, float] = {}
     texts: dict[str, str] = {}
     try:
@@ -54,34 +55,34 @@ def main() -> None:
 
 
 class WorkspaceBroken(Exception):
-    """The room is no longer what it was made as."""
+    """The clean room is no longer in the state in which it was created."""
 
 
 def clean_workspace(commit: str, keep: list[str]) -> None:
-    """The commit's files, what set-up made, and nothing else."""
-    excepted = [word for pattern in (*keep, _KEPT_DIR) for word in ("-e", pattern)]
-    for last in (False, True):
+    """Restore the commit's files and what set-up created, and remove everything else."""
+    exclude_args = [word for pattern in (*keep, _KEPT_DIR) for word in ("-e", pattern)]
+    for is_last_try in (False, True):
         try:
             run_git("reset", "--quiet", "--hard", "--no-recurse-submodules", commit, "--")
-            run_git("clean", "-ffdxq", *excepted)
+            run_git("clean", "-ffdxq", *exclude_args)
             return
         except WorkspaceBroken:
-            if last:
+            if is_last_try:
                 raise
         WatchedProcess(["chmod", "-R", "u+rwX", "."], dict(os.environ), 1 << 12).wait(
             None
-        )  # a test took permissions away
+        )  # a test removed permissions
 
 
 def describe_workspace() -> dict[str, str]:
-    """Where the room stands, and what git does not have of what is there: set-up has made it."""
+    """Return the clean room's commit and directories, and the paths that set-up created outside git."""
     rows = run_git("status", "--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal").split("\0")
-    made = [row[3:] for row in rows if row[:2] in ("!!", "??")]
-    found = [name for name in made if os.path.isfile(f"{name}pyvenv.cfg")]
+    untracked = [row[3:] for row in rows if row[:2] in ("!!", "??")]
+    virtualenvs = [name for name in untracked if os.path.isfile(f"{name}pyvenv.cfg")]
     lists = {
-        "made": made,
-        "environments": found,
-        "pythons": [os.path.realpath(f"{name}bin/python") for name in found],
+        "made": untracked,
+        "environments": virtualenvs,
+        "pythons": [os.path.realpath(f"{name}bin/python") for name in virtualenvs],
     }
     return {
         "at": run_git("rev-parse", "HEAD", "HEAD^{tree}"),
@@ -89,50 +90,51 @@ def describe_workspace() -> dict[str, str]:
         "outputs": os.environ["MNGR_OUTPUT_DIR"],
         "host": os.uname()[1],
         "kept": install_programs(JOB["programs"]),
-        **{name: "\0".join(words) for name, words in lists.items()},
+        **{name: "\0".join(paths) for name, paths in lists.items()},
     }
 
 
 def install_programs(programs: dict[str, str]) -> str:
-    """Lay our programs where Python finds them compiled, and the commands of the room do not; the place."""
-    sealed = not os.access(os.environ["MNGR_AGENT_DIR"], os.W_OK)  # the room of a sandboxed agent
-    place = os.path.join(os.environ["MNGR_OUTPUT_DIR" if sealed else "MNGR_AGENT_DIR"], "warden")
-    os.makedirs(place, exist_ok=True)
+    """Write mngr's programs to a directory that commands cannot change, and return the directory."""
+    is_sandboxed = not os.access(os.environ["MNGR_AGENT_DIR"], os.W_OK)  # the clean room of a sandboxed agent
+    program_dir = os.path.join(os.environ["MNGR_OUTPUT_DIR" if is_sandboxed else "MNGR_AGENT_DIR"], "warden")
+    os.makedirs(program_dir, exist_ok=True)
     for name, text in programs.items():
-        write_if_changed(os.path.join(place, name), text)
-    return place
+        write_if_changed(os.path.join(program_dir, name), text)
+    return program_dir
 
 
 def run_git(*words: str) -> str:
+    """Return git's output; raise WorkspaceBroken when git fails."""
     command = WatchedProcess(["git", *_GIT_SAFE_ARGS, *words], dict(os.environ), 1 << 24)
     command.wait(None)
     if command.code:
-        said = command.get_output(1).strip().splitlines() or [f"exit code {command.code}"]
-        raise WorkspaceBroken(f"git {words[0]}: {said[-1]}")
+        error_lines = command.get_output(1).strip().splitlines() or [f"exit code {command.code}"]
+        raise WorkspaceBroken(f"git {words[0]}: {error_lines[-1]}")
     return command.get_output(0)
 
 
 def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
-    """The command itself, watched by the probe if there is one."""
+    """Run the command, with the probe if the job has one, and add its outcome to `numbers` and `texts`."""
     env = {**os.environ, **JOB["env"]}
-    place = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
-    mine = os.path.join(place, f"run-{os.getpid()}")  # this run's alone
-    report = os.path.join(mine, "rows.jsonl")
+    probe_dir = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
+    run_dir = os.path.join(probe_dir, f"run-{os.getpid()}")  # for this run only
+    report = os.path.join(run_dir, "rows.jsonl")
     if "probe" in JOB:
-        os.makedirs(mine)
-        write_if_changed(os.path.join(place, "mngr_probe.py"), JOB["probe"])
+        os.makedirs(run_dir)
+        write_if_changed(os.path.join(probe_dir, "mngr_probe.py"), JOB["probe"])
         open(report, "x").close()
-        before = env.get("PYTHONPATH", "")
-        env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=before)
-        env["PYTHONPATH"] = place + (os.pathsep + before if before else "")
-    argv, around = JOB["argv"], JOB.get("walls")
-    if around:
-        compiled = os.path.join(place, "__pycache__")
+        python_path = env.get("PYTHONPATH", "")
+        env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=python_path)
+        env["PYTHONPATH"] = probe_dir + (os.pathsep + python_path if python_path else "")
+    argv, sandbox = JOB["argv"], JOB.get("walls")
+    if sandbox:
+        compiled = os.path.join(probe_dir, "__pycache__")
         os.makedirs(compiled, exist_ok=True)
-        binds = [compiled, *([mine, report] if "probe" in JOB else [])]
-        argv = [*around["words"], *[word for path in binds for word in ("--bind", path, path)]]
-        argv += ["--seccomp", "9", *around["last"], *JOB["argv"]]
-        env.update(around["env"])
+        binds = [compiled, *([run_dir, report] if "probe" in JOB else [])]
+        argv = [*sandbox["words"], *[word for path in binds for word in ("--bind", path, path)]]
+        argv += ["--seccomp", "9", *sandbox["last"], *JOB["argv"]]
+        env.update(sandbox["env"])
     become_subreaper()
     limits = None
     if JOB.get("most_used") and os.path.exists("/proc/loadavg"):
@@ -141,20 +143,20 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
         limits = mngr_limits.ResourceMonitor(
             JOB["most_used"], [os.getcwd(), os.environ["MNGR_OUTPUT_DIR"]], list_descendants
         )
-    used, began = measure_cpu(), time.monotonic()
-    command = WatchedProcess(argv, env, JOB["most"], around["filter"] if around else None, limits)
+    cpu_before, began = measure_cpu(), time.monotonic()
+    command = WatchedProcess(argv, env, JOB["most"], sandbox["filter"] if sandbox else None, limits)
     command.stop_when_reader_exits()
     timed_out = command.wait(JOB["timeout"])
     numbers.update(seconds=time.monotonic() - began, timed_out=int(timed_out), left=command.kill_remaining(), hit=0)
-    if around:
-        left, hit = (0, 0) if timed_out or command.limit_message else command.read_parent_report()
-        numbers.update(left=left, hit=hit)
-        command.limit_message = command.limit_message or (limits.check_process_count(left) if limits else "")
-    numbers.update(code=command.code or 0, cpu=measure_cpu() - used)
+    if sandbox:
+        leftover, was_signalled = (0, 0) if timed_out or command.limit_message else command.read_parent_report()
+        numbers.update(left=leftover, hit=was_signalled)
+        command.limit_message = command.limit_message or (limits.check_process_count(leftover) if limits else "")
+    numbers.update(code=command.code or 0, cpu=measure_cpu() - cpu_before)
     texts.update(out=command.get_output(0), err=command.get_output(1), ended=command.limit_message, rows="")
     if "probe" in JOB:
         texts["rows"] = read_report(report, JOB["most_rows"])
-        remove_tree(mine)
+        remove_tree(run_dir)
 
 
 def write_if_changed(path: str, text: str) -> None:
@@ -164,14 +166,14 @@ def write_if_changed(path: str, text: str) -> None:
                 return
     except OSError:
         pass
-    fresh = f"{path}.{os.getpid()}"
-    with open(fresh, "w", encoding="utf-8") as file:
+    temporary_path = f"{path}.{os.getpid()}"
+    with open(temporary_path, "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(fresh, path)
+    os.replace(temporary_path, path)
 
 
 def read_report(path: str, most: int) -> str:
-    """What a report says, as far as it is not too long."""
+    """Return at most `most` bytes of a report, decoded."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             data = file.read(most)
@@ -195,16 +197,16 @@ def remove_tree(place: str) -> None:
 
 
 def measure_cpu() -> float:
-    """Seconds of all processes below this one that have ended."""
-    used = os.times()
-    return used.children_user + used.children_system
+    """Return the CPU seconds of all descendants that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def become_subreaper() -> None:
     if not sys.platform.startswith("linux"):
         return
     try:
-        import _ctypes  # the whole of it takes as long to load as this program to run
+        import _ctypes  # importing ctypes takes as long as this program runs
 
         libc: Any = _ctypes
         libc.call_function(libc.dlsym(libc.dlopen(None, 0), "prctl"), (_SUBREAPER, 1, 0, 0, 0))
@@ -215,36 +217,36 @@ def become_subreaper() -> None:
 
 
 class WatchedProcess:
-    """A process in a session of its own; of each of its streams the end is kept."""
+    """A process in its own session. Only the end of each output stream is kept."""
 
     def __init__(
         self,
         argv: list[str],
         env: dict[str, str],
         most: int,
-        filter: bytes | None = None,  # it is behind walls, with this for the kernel
+        filter: bytes | None = None,  # the seccomp filter of a sandboxed command
         limits: Any = None,
     ) -> None:
         self.code: int | None = None
-        self.limit_message = ""  # the limit that it was ended for
+        self.limit_message = ""  # the limit that the process was killed for
         self._limits, self._look = limits, 0.0
-        self._parent_fd = -1  # what the parent of a command behind walls says
+        self._parent_fd = -1  # reads the report of a sandboxed command's parent
         self._max_output = most
         self._poll = select.poll()
         self._open_streams: dict[int, bytearray] = {}
         self._outputs = [bytearray(), bytearray()]
         pipes = [os.pipe(), os.pipe()]
         actions: list[Any] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-        actions += [(os.POSIX_SPAWN_DUP2, pipes[at][1], at + 1) for at in (0, 1)]
+        actions += [(os.POSIX_SPAWN_DUP2, pipes[number][1], number + 1) for number in (0, 1)]
         self._exit = -1
-        ours = []
+        child_fds = []
         if filter is not None:
-            rules = os.memfd_create("filter")
-            os.write(rules, filter)
-            os.lseek(rules, 0, os.SEEK_SET)
-            self._parent_fd, said = os.pipe()
-            ours = [said, rules]
-            actions += [(os.POSIX_SPAWN_DUP2, said, 8), (os.POSIX_SPAWN_DUP2, rules, 9)]
+            filter_fd = os.memfd_create("filter")
+            os.write(filter_fd, filter)
+            os.lseek(filter_fd, 0, os.SEEK_SET)
+            self._parent_fd, report_fd = os.pipe()
+            child_fds = [report_fd, filter_fd]
+            actions += [(os.POSIX_SPAWN_DUP2, report_fd, 8), (os.POSIX_SPAWN_DUP2, filter_fd, 9)]
         try:
             self.pid = os.posix_spawnp(
                 argv[0],
@@ -258,22 +260,22 @@ class WatchedProcess:
         except OSError as error:
             self.pid, self.code = 0, 127
             os.write(pipes[1][1], f"{argv[0]}: {error.strerror}\n".encode())
-        for fd in ours:
+        for fd in child_fds:
             os.close(fd)
-        for at, (end, other) in enumerate(pipes):
-            os.close(other)
-            self._open_streams[end] = self._outputs[at]
-            self._poll.register(end, select.POLLIN)
+        for number, (read_end, write_end) in enumerate(pipes):
+            os.close(write_end)
+            self._open_streams[read_end] = self._outputs[number]
+            self._poll.register(read_end, select.POLLIN)
         if self.pid and hasattr(os, "pidfd_open"):
             self._exit = os.pidfd_open(self.pid)
             self._poll.register(self._exit, select.POLLIN)
 
     def stop_when_reader_exits(self) -> None:
-        """From now on, when nobody is left to read the answer, all of it ends."""
+        """From now on, end everything when nobody is left to read the answer."""
         self._poll.register(1, 0)
 
     def wait(self, timeout: float | None) -> bool:
-        """Until it has ended; whether it had to be."""
+        """Wait until the process has ended; return True when it had to be interrupted."""
         if self._wait_until(None if timeout is None else time.monotonic() + timeout):
             return False
         self._signal(_INT)
@@ -283,19 +285,20 @@ class WatchedProcess:
         return True
 
     def _wait_until(self, end: float | None) -> bool:
+        """Wait until the process has ended or the time `end` is reached; return True when it has ended."""
         while self.code is None:
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0:
+            remaining = None if end is None else end - time.monotonic()
+            if remaining is not None and remaining <= 0:
                 return False
-            tick = 0.02 if self._exit < 0 else _POLL_INTERVAL
-            self._read(tick if left is None else min(left, tick))
+            poll_timeout = 0.02 if self._exit < 0 else _POLL_INTERVAL
+            self._read(poll_timeout if remaining is None else min(remaining, poll_timeout))
             if self._limits and not self.limit_message and time.monotonic() >= self._look:
                 self._look = time.monotonic() + _POLL_INTERVAL
                 self.limit_message = self._limits.find_broken_limit()
                 if self.limit_message:
                     self._signal(_KILL)
             pid = -1
-            while pid and self.code is None:  # orphans as well: the command may wait until they are gone
+            while pid and self.code is None:  # also reaps orphans: the command may wait for their end
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == self.pid:
                     self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
@@ -303,12 +306,15 @@ class WatchedProcess:
             self._poll.unregister(self._exit)
             os.close(self._exit)
             self._exit = -1
-        patience = 0.0 if reap_children() else _DRAIN_TIMEOUT  # who outlives it may hold its streams for ever
-        while self._open_streams and self._read(patience):
+        drain_timeout = (
+            0.0 if reap_children() else _DRAIN_TIMEOUT
+        )  # a surviving process may hold the streams open for ever
+        while self._open_streams and self._read(drain_timeout):
             pass
         return True
 
     def _read(self, timeout: float | None) -> bool:
+        """Read available output for at most `timeout` seconds; return True when anything was ready."""
         ready = self._poll.poll(None if timeout is None else timeout * 1000)
         for fd, _ in ready:
             if fd == self._exit:
@@ -317,10 +323,10 @@ class WatchedProcess:
                 self.kill_remaining()
                 os._exit(1)
             data = os.read(fd, 1 << 16)
-            kept = self._open_streams[fd]
-            kept += data
-            if len(kept) > 2 * self._max_output:
-                del kept[: -self._max_output]
+            output = self._open_streams[fd]
+            output += data
+            if len(output) > 2 * self._max_output:
+                del output[: -self._max_output]
             if not data:
                 self._poll.unregister(fd)
                 os.close(fd)
@@ -334,7 +340,7 @@ class WatchedProcess:
         target = self.pid
         if (
             self._parent_fd >= 0 and number != _KILL
-        ):  # only those behind the walls: the first in there is the second of all
+        ):  # signal only the sandboxed processes: bubblewrap's child is the first of them
             target = next(iter(list_descendants(self.pid)), 0)
         try:
             if target:
@@ -343,35 +349,35 @@ class WatchedProcess:
             pass
 
     def read_parent_report(self) -> tuple[int, int]:
-        """How many processes were left, and whether it was sent a signal, as says the parent of a command behind walls."""
+        """Return how many processes were left, and whether the sandboxed command's parent got a signal."""
         os.set_blocking(self._parent_fd, False)
         try:
-            said = os.read(self._parent_fd, 100).split()
+            fields = os.read(self._parent_fd, 100).split()
         except BlockingIOError:
-            said = []
-        if not said:
+            fields = []
+        if not fields:
             raise WorkspaceBroken(self.get_output(1).strip() or f"its walls ended with exit code {self.code}")
         if self.code is not None and 128 < self.code < 193:
             self.code = 128 - self.code
-        if len(said) > 2:
-            return int(said[1]), int(said[2])
+        if len(fields) > 2:
+            return int(fields[1]), int(fields[2])
         self.limit_message = "room-parent it killed its parent process"
         return 0, 1
 
     def kill_remaining(self) -> int:
-        """End what the command left behind; how many processes that were."""
+        """Kill the processes that the command left behind, and return how many there were."""
         self._signal(_KILL)
-        ended: set[int] = set()
-        end = time.monotonic() + _DRAIN_TIMEOUT
-        while reap_children() and time.monotonic() < end:
-            for pid in list_descendants(os.getpid()) if self._parent_fd < 0 else ():  # behind walls the kernel does it
-                ended.add(pid)
+        killed: set[int] = set()
+        deadline = time.monotonic() + _DRAIN_TIMEOUT
+        while reap_children() and time.monotonic() < deadline:
+            for pid in list_descendants(os.getpid()) if self._parent_fd < 0 else ():  # the kernel kills sandboxed ones
+                killed.add(pid)
                 try:
                     os.kill(pid, _KILL)
                 except (ProcessLookupError, PermissionError):
                     pass
             time.sleep(0.001)
-        return len(ended)
+        return len(killed)
 
 
 def list_dir(place: str) -> list[str]:
@@ -382,7 +388,7 @@ def list_dir(place: str) -> list[str]:
 
 
 def reap_children() -> bool:
-    """Take note of all that have ended; whether there are others."""
+    """Reap all children that have ended; return True when others are still running."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -392,9 +398,9 @@ def reap_children() -> bool:
 
 
 def list_descendants(of: int) -> dict[int, list[bytes]]:
-    """Every process below one, and what the system tells of it from its state on; none where it tells nothing."""
+    """Return all processes below one, with the fields of /proc/PID/stat from the state on; empty without /proc."""
     rows: dict[int, list[bytes]] = {}
-    below: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for name in list_dir("/proc"):
         if name[6:].isdigit():
             try:
@@ -403,11 +409,11 @@ def list_descendants(of: int) -> dict[int, list[bytes]]:
             except OSError:
                 continue
             rows[int(name[6:])] = row
-            below.setdefault(int(row[1]), []).append(int(name[6:]))
-    found = list(below.get(of, []))
-    for pid in found:
-        found += below.get(pid, [])
-    return {pid: rows[pid] for pid in found}
+            children.setdefault(int(row[1]), []).append(int(name[6:]))
+    descendants = list(children.get(of, []))
+    for pid in descendants:
+        descendants += children.get(pid, [])
+    return {pid: rows[pid] for pid in descendants}
 
 
 main()

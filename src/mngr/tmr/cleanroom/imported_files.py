@@ -1,4 +1,4 @@
-"""Which of the project's files a test imports: a plugin beside the probe. Standard library only, Python 3.9 or newer."""
+"""Probe plugin: reports which of the project's files a test imports. Standard library only, Python 3.9 or newer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import resource
 import sys
 from typing import Any
 
-probe: Any = globals().get("probe")  # put here by the probe
+probe: Any = globals().get("probe")  # set by the probe
 
 
 def pytest_sessionfinish() -> None:
-    """Say it, if it is all that there is to know: nobody sees what other programs load that the test has run."""
+    """Report the files, unless the test ran other programs: nobody sees what those import."""
     if not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
         names = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
         files = {os.path.realpath(name) for name in names if name}

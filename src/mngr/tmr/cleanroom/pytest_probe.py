@@ -1,8 +1,8 @@
-"""Our eyes in the project's own pytest: what it collects, how each test ends and why, and where the code came from.
+"""Observes the project's own pytest: what it collects, how each test ends and why, and where the code came from.
 
-A plugin in one file, `mngr_probe` in a room: standard library and pytest only, Python 3.9 or newer. Its rows are written as
-things happen, so that a pytest that is killed leaves what it had. It takes its traces out of the environment: a
-pytest or a program that a test starts sees nothing of it.
+A plugin in one file, `mngr_probe` in a clean room: standard library and pytest only, Python 3.9 or newer. It writes
+rows as things happen, so that a killed pytest leaves what it had. It removes its traces from the environment, so that
+a pytest or a program that a test starts sees nothing of it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import pytest
 
 _MAX_FRAMES = 40
 _MAX_TEXT = 8_000  # characters of an explanation
-_MAX_SECTION = 4_000  # of what a test printed
+_MAX_SECTION = 4_000  # characters of a test's output
 _MAX_TRANSCRIPT = 32_000
 
 
 def _read_facts() -> dict[str, Any]:
-    """What we were told, which no other process is told."""
+    """Return the probe's settings, and remove them from the environment of other processes."""
     facts: dict[str, Any] = json.loads(os.environ.pop("MNGR_PROBE"))
     facts["report"] = os.environ.pop("MNGR_PROBE_REPORT")
     facts["work"] = os.path.realpath(os.environ.pop("MNGR_PROBE_WORK"))
     os.environ["PYTHONPATH"] = os.environ.pop("MNGR_PROBE_PATH")
     if not os.environ["PYTHONPATH"]:
         del os.environ["PYTHONPATH"]
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [place for place in sys.path if os.path.abspath(place) != here]
+    probe_dir = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != probe_dir]
     return facts
 
 
@@ -38,23 +38,23 @@ WORK_DIR: str = FACTS["work"]
 _REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
-# As defaults, so that a test that puts a false file system in the place of `os` does not reach them.
+# Bound as defaults, because a test may replace `os` with a fake file system.
 def _write_row(row: str, *, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close, **more: Any) -> None:
     fd = _open(FACTS["report"], _REPORT_FLAGS, 0o600)
     _write(fd, (json.dumps({"row": row, **more}) + "\n").encode())
     _close(fd)
 
 
-# Other plugins of ours, as texts: they are loaded before anything of the project.
+# mngr's other plugins come as texts, and are loaded before any code of the project.
 
 
 def _load_plugins() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    plugins: dict[str, Any] = {}
     for name, text in (FACTS.pop("plugins", None) or {}).items():
-        found[name] = module = type(sys)(name)
+        plugins[name] = module = type(sys)(name)
         module.__dict__.update(probe=sys.modules[__name__], text=text)
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
-    return found
+    return plugins
 
 
 def pytest_configure(config: Any) -> None:
@@ -64,18 +64,18 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_load_initial_conftests(early_config: Any) -> Any:
-    if "tracer" in PLUGINS:  # before Python 3.12 there can be only one, and pytest-cov is the other
+    if "tracer" in PLUGINS:  # before Python 3.12 only one tracer can run, and pytest-cov is another
         early_config.known_args_namespace.no_cov = True
     yield
 
 
-# What is run, and how.
+# Control what runs, and report how it ends.
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_cmdline_main(config: Any) -> Any:
     option = config.option
-    # One test needs no workers; and a failure is one, even if a second attempt passes.
+    # One test needs no workers, and a failure counts even if a second attempt passes.
     for name, value in (("numprocesses", 0), ("dist", "no"), ("tx", []), ("reruns", 0)):
         if hasattr(option, name):
             setattr(option, name, value)
@@ -108,22 +108,22 @@ def _get_docstring(function: Any) -> str:
 
 
 def _get_path(item: Any) -> str:
-    """Its file, from the work dir: where pytest's own root is does not matter."""
+    """Return the item's file relative to the work dir, wherever pytest's root directory is."""
     full = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
     return os.path.relpath(full, WORK_DIR) if _is_in_work_dir(full) else full
 
 
 def _get_node_id(item: Any) -> str:
-    """As one names it on the command line, in the work dir."""
-    _, mark, rest = item.nodeid.partition("::")
-    return f"{_get_path(item)}{mark}{rest}"
+    """Return the node id for a command line in the work dir."""
+    _, separator, rest = item.nodeid.partition("::")
+    return f"{_get_path(item)}{separator}{rest}"
 
 
 def _get_test_id(item: Any) -> str:
-    """The same without its parameters."""
-    whole, spec = _get_node_id(item), getattr(item, "callspec", None)
-    ending = "" if spec is None else f"[{spec.id}]"
-    return whole[: -len(ending)] if ending and whole.endswith(ending) else whole
+    """Return the node id without parameters."""
+    node_id, callspec = _get_node_id(item), getattr(item, "callspec", None)
+    suffix = "" if callspec is None else f"[{callspec.id}]"
+    return node_id[: -len(suffix)] if suffix and node_id.endswith(suffix) else node_id
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
@@ -137,7 +137,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     row: dict[str, Any] = {
         "id": _get_node_id(item),
         "when": report.when,
-        "outcome": "failed" if report.passed and call.excinfo else report.outcome,  # whatever another hook says
+        "outcome": "failed" if report.passed and call.excinfo else report.outcome,  # regardless of other hooks
         "seconds": report.duration,
     }
     if report.skipped:
@@ -152,15 +152,15 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
 
 
 def _get_skip_reason(report: Any) -> str:
-    expected = getattr(report, "wasxfail", None)
-    if expected is not None:
-        return f"xfail: {expected}" if expected else "xfail"
+    xfail_reason = getattr(report, "wasxfail", None)
+    if xfail_reason is not None:
+        return f"xfail: {xfail_reason}" if xfail_reason else "xfail"
     longrepr = report.longrepr
     return _render_safely(lambda: str(longrepr[2] if isinstance(longrepr, tuple) else longrepr))[:500]
 
 
 def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
-    """What could not be collected."""
+    """Report a file that could not be collected."""
     if report.when == "collect":
         text = _tail(_render_safely(lambda: report.longreprtext), _MAX_TEXT)
         _write_row(
@@ -172,7 +172,7 @@ def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
 
 def pytest_keyboard_interrupt(excinfo: Any) -> None:
     if excinfo.typename == "Interrupted":
-        return  # only that what could not be collected was enough
+        return  # collection errors, which are already reported
     _write_row("interrupted", failure={**_describe_failure(excinfo), "text": "", "sections": {}})
 
 
@@ -191,18 +191,18 @@ def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
 
 
 def _describe_failure(excinfo: Any) -> dict[str, Any]:
-    """An exception as data. One that pytest wrapped while collecting, or that was raised from another, names that too."""
+    """Return an exception as data. A wrapped exception, or one that was raised from another, names that too."""
     if excinfo is None:  # a strict xfail that passed
         return {"exception": "", "cause": "", "message": "", "frames": []}
     error = excinfo.value
     if type(error).__name__ == "CollectError" and error.__cause__ is not None:
         error = error.__cause__
-    root, seen = error, {id(error)}
-    while (under := root.__cause__ or (None if root.__suppress_context__ else root.__context__)) is not None:
-        if id(under) in seen:
+    root, visited = error, {id(error)}
+    while (inner := root.__cause__ or (None if root.__suppress_context__ else root.__context__)) is not None:
+        if id(inner) in visited:
             break
-        seen.add(id(under))
-        root = under
+        visited.add(id(inner))
+        root = inner
     return {
         "exception": _format_type(error), "cause": "" if root is error else _format_type(root),
         "message": _render_safely(lambda: str(error))[:_MAX_TEXT], "frames": _list_frames(error.__traceback__),
@@ -216,22 +216,22 @@ def _format_type(error: BaseException) -> str:
 
 
 def _list_frames(trace: Any) -> list[dict[str, Any]]:
-    """Outermost first; those that hide from tracebacks, and pytest's own, are left out."""
-    found: list[dict[str, Any]] = []
+    """Return the frames, outermost first, without pytest's own and those hidden from tracebacks."""
+    frames: list[dict[str, Any]] = []
     while trace is not None:
         frame, line, trace = trace.tb_frame, trace.tb_lineno, trace.tb_next
         code = frame.f_code
         if frame.f_locals.get("__tracebackhide__") or "/_pytest/" in code.co_filename or "/pluggy/" in code.co_filename:
             continue
-        full = os.path.realpath(code.co_filename)
-        ours = is_project_file(full)
-        path = os.path.relpath(full, WORK_DIR) if ours else code.co_filename
-        found.append({"path": path, "line": line, "function": code.co_name, "project": ours})
-    return found if len(found) <= _MAX_FRAMES else found[:5] + found[5 - _MAX_FRAMES :]
+        real_path = os.path.realpath(code.co_filename)
+        is_project = is_project_file(real_path)
+        path = os.path.relpath(real_path, WORK_DIR) if is_project else code.co_filename
+        frames.append({"path": path, "line": line, "function": code.co_name, "project": is_project})
+    return frames if len(frames) <= _MAX_FRAMES else frames[:5] + frames[5 - _MAX_FRAMES :]
 
 
 def is_project_file(path: str) -> bool:
-    """Whether a file is one of the project's own: in the work dir, and not installed there."""
+    """True when a file is in the work dir and not installed there."""
     return _is_in_work_dir(path) and not _is_installed(path)
 
 
@@ -244,7 +244,7 @@ def _is_in_work_dir(path: str) -> bool:
 
 
 def _render_safely(ask: Any) -> str:
-    """A text that the project's own code makes, which may itself fail."""
+    """Return a text that the project's code produces, or a placeholder when that code fails."""
     try:
         return str(ask())
     except Exception as error:
@@ -255,13 +255,13 @@ def _tail(text: str, most: int) -> str:
     return text if len(text) <= most else f"[{len(text) - most} characters left out]\n{text[-most:]}"
 
 
-# Where the code came from.
+# Find where the code came from.
 
 
 def _describe_session(config: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__, "platform": sys.platform,
-        "imported": {name: place for name in _list_importable() if (place := _find_imported_file(name))}, "strays": _list_checkout_modules(),
+        "imported": {name: path for name in _list_importable() if (path := _find_imported_file(name))}, "strays": _list_checkout_modules(),
     }  # fmt: skip
     if FACTS.get("resolve"):
         answer["resolved"] = {
@@ -274,7 +274,7 @@ def _describe_session(config: Any) -> dict[str, Any]:
 
 
 def _hash_installed() -> str:
-    """A hash of what is installed here, with versions."""
+    """Return a hash of the installed packages and their versions."""
     import hashlib
     from importlib import metadata
 
@@ -283,33 +283,35 @@ def _hash_installed() -> str:
 
 
 def _list_importable() -> list[str]:
-    """What can be imported from the project's own directories, tests aside."""
-    found: dict[str, None] = {}
-    for place in (WORK_DIR, os.path.join(WORK_DIR, "src"), os.path.join(WORK_DIR, "lib")):
+    """Return the names that can be imported from the project's directories, except tests."""
+    names: dict[str, None] = {}
+    for directory in (WORK_DIR, os.path.join(WORK_DIR, "src"), os.path.join(WORK_DIR, "lib")):
         try:
-            entries = sorted(os.listdir(place))
+            entries = sorted(os.listdir(directory))
         except OSError:
             continue
         for entry in entries:
-            full = os.path.join(place, entry)
+            full = os.path.join(directory, entry)
             if os.path.isfile(os.path.join(full, "__init__.py")) and entry.isidentifier():
-                found[entry] = None
+                names[entry] = None
             elif entry.endswith(".py") and entry[:-3].isidentifier() and os.path.isfile(full):
-                found[entry[:-3]] = None
-    aside = ("tests", "test", "testing", "conftest", "setup", "docs", "examples", "scripts")
-    known = getattr(sys, "stdlib_module_names", sys.builtin_module_names)
-    return [name for name in found if name not in (*aside, *known) and not name.startswith("test_")]
+                names[entry[:-3]] = None
+    excluded = ("tests", "test", "testing", "conftest", "setup", "docs", "examples", "scripts")
+    stdlib_names = getattr(sys, "stdlib_module_names", sys.builtin_module_names)
+    return [name for name in names if name not in (*excluded, *stdlib_names) and not name.startswith("test_")]
 
 
 def _list_checkout_modules() -> list[str]:
-    """What was imported from the checkout that the work dir is a copy of."""
+    """Return the files that were imported from the checkout of which the work dir is a copy."""
     repo = FACTS.get("repo")
     if not repo:
         return []
-    places = tuple({repo + os.sep, os.path.realpath(repo) + os.sep})
+    prefixes = tuple({repo + os.sep, os.path.realpath(repo) + os.sep})
     files = [str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())]
     return sorted(
-        f for f in files if f.startswith(places) and not _is_in_work_dir(os.path.realpath(f)) and not _is_installed(f)
+        file
+        for file in files
+        if file.startswith(prefixes) and not _is_in_work_dir(os.path.realpath(file)) and not _is_installed(file)
     )[:20]
 
 
@@ -322,10 +324,8 @@ def _find_imported_file(name: str) -> str:
 
 
 def _locate_packages() -> dict[str, str]:
-    """Where an import of each of the project's own names leads; those that lead nowhere are left out."""
-    return {
-        name: place for name in _list_importable() if (place := _find_imported_file(name) or _find_import_path(name))
-    }
+    """Return the file of each importable name of the project, without names that cannot be found."""
+    return {name: path for name in _list_importable() if (path := _find_imported_file(name) or _find_import_path(name))}
 
 
 def _find_import_path(name: str) -> str:
@@ -342,44 +342,44 @@ def _find_import_path(name: str) -> str:
 
 
 def _locate_scripts(config: Any) -> dict[str, dict[str, str]]:
-    """The project's own programs: where a command finds each, and where its code would come from."""
+    """Return the project's programs, each with its path and the file of its code."""
     import shutil
 
-    wanted = _list_entry_points()
+    programs = _list_entry_points()
     if FACTS.get("program"):
-        wanted.setdefault(FACTS["program"], "")
+        programs.setdefault(FACTS["program"], "")
     path = os.environ.get("PATH", os.defpath)
-    own = os.path.dirname(sys.executable)
-    if _find_e2e_plugin(config) is not None and own not in path.split(os.pathsep):
-        path = own + os.pathsep + path  # as its sessions have it
-    found: dict[str, dict[str, str]] = {}
-    for name, module in wanted.items():
-        at = shutil.which(name, path=path) or ""
-        found[name] = {
-            "path": at,
+    python_dir = os.path.dirname(sys.executable)
+    if _find_e2e_plugin(config) is not None and python_dir not in path.split(os.pathsep):
+        path = python_dir + os.pathsep + path  # as sessions of mngr.e2e have it
+    scripts: dict[str, dict[str, str]] = {}
+    for name, module in programs.items():
+        script = shutil.which(name, path=path) or ""
+        scripts[name] = {
+            "path": script,
             "module": module,
-            "code": _find_script_code(at, module) if at and module else "",
+            "code": _find_script_code(script, module) if script and module else "",
         }
-    return found
+    return scripts
 
 
 def _list_entry_points() -> dict[str, str]:
-    """Program to top-level module, of what is installed of the project."""
+    """Return the top-level module of each installed program of the project."""
     from importlib import metadata
 
-    found: dict[str, str] = {}
-    own = set(_list_importable())
+    modules: dict[str, str] = {}
+    importable = set(_list_importable())
     for dist in metadata.distributions():
         for entry in dist.entry_points:
             if entry.group == "console_scripts":
                 module = entry.value.partition(":")[0].partition(".")[0].strip()
-                if module in own:
-                    found[entry.name] = module
-    return found
+                if module in importable:
+                    modules[entry.name] = module
+    return modules
 
 
 def _find_script_code(script: str, module: str) -> str:
-    """Where the module comes from that a script runs, by the interpreter that its first line names."""
+    """Return the file of the module that a script runs, found by the interpreter of its first line."""
     import subprocess
 
     try:
@@ -391,27 +391,25 @@ def _find_script_code(script: str, module: str) -> str:
     if not first.startswith(b"#!"):
         return ""
     python = first[2:].decode("utf-8", "replace").split()[:1]
-    if python == ["/bin/sh"] and second.startswith(
-        b"'''exec'"
-    ):  # an interpreter whose path is too long for a first line
+    if python == ["/bin/sh"] and second.startswith(b"'''exec'"):  # the interpreter's path is too long for a first line
         python = [second.decode("utf-8", "replace").split(" ")[1].strip("'\"")]
     if not python or "python" not in os.path.basename(python[0]):
         return ""
     if os.path.abspath(python[0]) == os.path.abspath(sys.executable):
         return _find_imported_file(module) or _find_import_path(module)
-    ask = f"import importlib.util as u, os; s = u.find_spec({module!r}); print(os.path.realpath(s.origin) if s and s.origin else '')"
+    code = f"import importlib.util as u, os; s = u.find_spec({module!r}); print(os.path.realpath(s.origin) if s and s.origin else '')"
     try:
-        done = subprocess.run([*python, "-I", "-c", ask], capture_output=True, text=True, timeout=20, check=False)
+        result = subprocess.run([*python, "-I", "-c", code], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
-# What a session of mngr.e2e wrote down.
+# Read what sessions of mngr.e2e recorded.
 
 
 def _find_e2e_plugin(config: Any) -> Any:
-    """The plugin of mngr.e2e, if the project has it."""
+    """Return the plugin of mngr.e2e, or None when the project does not use it."""
     manager = config.pluginmanager
     return manager.getplugin("mngr-e2e") or manager.getplugin("mngr.e2e.plugin")
 
@@ -421,28 +419,28 @@ def _list_transcripts(config: Any) -> list[dict[str, str]]:
     if plugin is None:
         return []
     try:
-        run = str(plugin.get_run_dir(config))
-        names = sorted(os.listdir(run))
+        run_dir = str(plugin.get_run_dir(config))
+        names = sorted(os.listdir(run_dir))
     except Exception:
         return []
-    found: list[dict[str, str]] = []
+    transcripts: list[dict[str, str]] = []
     for name in names:
-        full = os.path.join(run, name)
+        session_dir = os.path.join(run_dir, name)
         try:
-            with open(os.path.join(full, "transcript.txt"), encoding="utf-8", errors="replace") as file:
+            with open(os.path.join(session_dir, "transcript.txt"), encoding="utf-8", errors="replace") as file:
                 text = file.read()
-            with open(os.path.join(full, "meta.json"), encoding="utf-8") as file:
+            with open(os.path.join(session_dir, "meta.json"), encoding="utf-8") as file:
                 test = str(json.load(file)["test"])
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        found.append(
+        transcripts.append(
             {
                 "test": test,
-                "path": os.path.relpath(os.path.realpath(full), WORK_DIR),
+                "path": os.path.relpath(os.path.realpath(session_dir), WORK_DIR),
                 "text": _tail(text, _MAX_TRANSCRIPT),
             }
         )
-    return found
+    return transcripts
 
 
 PLUGINS = _load_plugins()

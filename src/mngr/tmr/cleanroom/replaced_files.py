@@ -1,6 +1,6 @@
-"""Files of a room that are other for one run than the commit has them; the next clean command puts them back.
+"""Replaces files of a clean room for one run; the next clean command restores the files of the commit.
 
-Standard library only, Python 3.9 or newer: the probe runs it before anything of the project is loaded.
+Standard library only, Python 3.9 or newer: the probe runs this plugin before it loads any code of the project.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def pack_text(text: str) -> str:
-    """A file's text as one word of a command line, which has a limit."""
+    """Return a file's text, compressed and encoded, because a command-line argument has a size limit."""
     return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogateescape"), 9)).decode()
 
 
 def write_files(work: str, files: dict[str, str | None]) -> None:
-    """Put packed texts in their places below the work dir; None: there is no such file."""
+    """Write packed texts to their paths below the work dir; None deletes the file."""
     for path, packed in files.items():
         full = os.path.join(work, path)
         if not os.path.realpath(full).startswith(work + os.sep):
@@ -35,11 +35,12 @@ def _write_file(path: str, data: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file:
         file.write(data)
-    # To Python, a file of the same size and second is the one that it has compiled: each text has a second of its own, long ago.
-    at = 1_000_000_000 + zlib.crc32(data) % 500_000_000
-    os.utime(path, (at, at))
+    # Python reuses compiled code if a file's size and modification second are the same.
+    # So each text gets its own second, long ago.
+    modified_at = 1_000_000_000 + zlib.crc32(data) % 500_000_000
+    os.utime(path, (modified_at, modified_at))
 
 
-_probe: Any = globals().get("probe")  # put here by the probe, if this is its process
+_probe: Any = globals().get("probe")  # set by the probe, if this runs in its process
 if _probe is not None:
     write_files(_probe.WORK_DIR, _probe.FACTS.pop("files"))

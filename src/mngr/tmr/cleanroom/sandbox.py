@@ -1,7 +1,7 @@
-"""The walls around what a room runs, what it may use there at most, and what is found when it goes against them.
+"""Builds the sandbox and the resource limits of a clean room, and finds violations in what a command did.
 
-The words are for bubblewrap, which the warden starts on the room's host, around every command but never around the
-project's set-up. In there a shell is the command's parent: it sets limits, and says at the end what was left running.
+The clean room program starts bubblewrap around every command, but never around the project's set-up. Inside the
+sandbox a shell is the command's parent: it sets limits, and reports at the end how many processes were left.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mngr.agents.sandbox.bubblewrap import ISOLATION_FLAGS
 from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
 
-CLEAN_ROOM_HOME = "/home/room"  # the home of what runs in a room
-_MAX_OPEN_FILES = 4096  # open in one process
+CLEAN_ROOM_HOME = "/home/room"  # $HOME inside a sandboxed clean room
+_MAX_OPEN_FILES = 4096  # per process
 _MAX_TMP_BYTES = 1 << 30  # bytes in the home, in /tmp and in shared memory, each
 _BIN_DIRS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
-# Its streams are the command's; 8 is the warden's, and what the shell itself says is nobody's business.
+# The shell passes its streams to the command and drops its own errors. Descriptor 8 reports to the clean room program.
 _PARENT_SCRIPT = """\
 trap : INT # may be ours
 trap hit=1 HUP QUIT TERM USR1 USR2 ALRM
@@ -40,21 +40,21 @@ exit $code
 
 
 class CleanRoomSandbox(Struct):
-    """What is asked for: no network if not told otherwise, and how much a command may use."""
+    """The settings of a clean room's sandbox: network access (off by default) and resource limits."""
 
     network: bool = False
-    program: str = "python3"  # what tests are run with: it may be elsewhere than on the PATH
-    show: list[str] = []  # what is seen too, to read
-    processes: int = 2000  # and threads, at once
-    memory: int = 4 << 30  # bytes of all processes
+    program: str = "python3"  # runs the tests; it may be outside PATH
+    show: list[str] = []  # further paths that are readable
+    processes: int = 2000  # processes and threads at the same time
+    memory: int = 4 << 30  # bytes, all processes together
     disk: int = 2 << 30  # bytes that one run may write
 
     def build_check_request(self, environments: list[str]) -> dict[str, Any]:
-        """What the scout is told: also where the room has virtual environments."""
+        """Return the request for sandbox_check.py; `environments` are the clean room's virtual environments."""
         with open(visible_files.__file__, encoding="utf-8") as file:
-            text = file.read()
+            visible_files_program = file.read()
         return {
-            "view": text,
+            "view": visible_files_program,
             "places": _BIN_DIRS,
             "flags": [*ISOLATION_FLAGS, "--new-session", *(["--share-net"] if self.network else [])],
             "program": self.program,
@@ -67,71 +67,83 @@ class CleanRoomSandbox(Struct):
             "environments": environments,
         }
 
-    def build_job(self, words: list[str], work: str, outputs: str) -> dict[str, Any]:
-        """How a command of a room is run: `words` are the same for all rooms of a host."""
-        ours = os.path.join(outputs, "tmr")
-        room = ["--bind", work, work, "--ro-bind", f"{work}/.git", f"{work}/.git"]
-        room += ["--bind", outputs, outputs, "--ro-bind", ours, ours]
-        # Of processes twice as many as are too many: what the kernel refuses nobody sees.
-        shell = _PARENT_SCRIPT.format(blocks=self.disk >> 9, files=_MAX_OPEN_FILES, processes=2 * self.processes)
+    def build_job(self, sandbox_args: list[str], work: str, outputs: str) -> dict[str, Any]:
+        """Return the sandbox part of a job; all clean rooms of a host share the `sandbox_args`."""
+        probe_dir = os.path.join(outputs, "tmr")
+        binds = ["--bind", work, work, "--ro-bind", f"{work}/.git", f"{work}/.git"]
+        binds += ["--bind", outputs, outputs, "--ro-bind", probe_dir, probe_dir]
+        # The kernel allows twice the process limit, because mngr cannot see a fork that the kernel refuses.
+        parent_script = _PARENT_SCRIPT.format(
+            blocks=self.disk >> 9, files=_MAX_OPEN_FILES, processes=2 * self.processes
+        )
         return {
-            "words": [*words, *room],
-            "last": ["--chdir", work, "--remount-ro", "/", "--", "/bin/sh", "-c", shell, "room"],
+            "words": [*sandbox_args, *binds],
+            "last": ["--chdir", work, "--remount-ro", "/", "--", "/bin/sh", "-c", parent_script, "room"],
             "filter": seccomp.build_filter(),
             "env": {"HOME": CLEAN_ROOM_HOME},
         }
 
 
-def parse_isolation(word: str, program: str, show: list[str]) -> CleanRoomSandbox | None:
-    """What `--walls` asks for (on, network or off), for tests that are run with `program`; `show` is what sandboxes may see."""
-    if word == "off":
+def parse_isolation(isolation: str, program: str, show: list[str]) -> CleanRoomSandbox | None:
+    """Return the sandbox that `--walls` asks for with on or network, or None for off.
+
+    `program` is the program that runs the tests. `show` lists paths that a sandbox may read.
+    """
+    if isolation == "off":
         return None
     return CleanRoomSandbox(
-        network=word == "network", program=program, show=[os.path.expanduser(path) for path in show]
+        network=isolation == "network", program=program, show=[os.path.expanduser(path) for path in show]
     )
 
 
 class SandboxBuilder:
-    """Builds the walls of a run's rooms; asks each host only once."""
+    """Builds the sandboxes of a run's clean rooms; checks each host only once."""
 
-    def __init__(self, walls: CleanRoomSandbox) -> None:
-        self._sandbox = walls
+    def __init__(self, sandbox: CleanRoomSandbox) -> None:
+        self._sandbox = sandbox
         self._built: dict[tuple[str, str], tuple[list[str], str]] = {}
 
-    def build(self, ask: Callable[[list[str]], dict[str, Any]], found: dict[str, str]) -> tuple[str, dict[str, Any]]:
-        """What a room has for walls, in words for people and for the warden; `ask` runs a program there, `found` is its survey."""
-        walls, key = self._sandbox, (found["host"], found["pythons"])
+    def build(
+        self, run_in_room: Callable[[list[str]], dict[str, Any]], survey: dict[str, str]
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the clean room's isolation, as text for people and as part of a job.
+
+        `run_in_room` runs a command in the clean room. `survey` is the clean room's survey.
+        """
+        sandbox, key = self._sandbox, (survey["host"], survey["pythons"])
         if key not in self._built:
-            wish = walls.build_check_request([name for name in found["environments"].split("\0") if name])
-            self._built[key] = _try_sandbox(ask, wish)
-        words, why = self._built[key]
-        job: dict[str, Any] = {"most_used": {"processes": walls.processes, "memory": walls.memory, "disk": walls.disk}}
-        if not words:
-            return f"none: {why}", job
-        job["walls"] = walls.build_job(words, found["place"], found["outputs"])
-        return "on, with the network" if walls.network else "on", job
+            request = sandbox.build_check_request([name for name in survey["environments"].split("\0") if name])
+            self._built[key] = _try_sandbox(run_in_room, request)
+        sandbox_args, reason = self._built[key]
+        job: dict[str, Any] = {
+            "most_used": {"processes": sandbox.processes, "memory": sandbox.memory, "disk": sandbox.disk}
+        }
+        if not sandbox_args:
+            return f"none: {reason}", job
+        job["walls"] = sandbox.build_job(sandbox_args, survey["place"], survey["outputs"])
+        return "on, with the network" if sandbox.network else "on", job
 
 
-def _try_sandbox(ask: Callable[[list[str]], dict[str, Any]], wish: dict[str, Any]) -> tuple[list[str], str]:
-    """The words for walls that hold, or why there are none."""
+def _try_sandbox(run_in_room: Callable[[list[str]], dict[str, Any]], request: dict[str, Any]) -> tuple[list[str], str]:
+    """Return the arguments of a sandbox that works, or an empty list and the reason."""
     with open(os.path.join(os.path.dirname(__file__), "sandbox_check.py"), encoding="utf-8") as file:
-        answer = ask(["python3", "-I", "-S", "-c", file.read(), repr(wish)])
+        answer = run_in_room(["python3", "-I", "-S", "-c", file.read(), repr(request)])
     if answer["exit_code"]:
         return [], _last_error_line(answer)
-    found = json.loads(answer["stdout"])
-    words = [str(word) for word in found["words"]]
-    if words:
-        trial = ask([*words, "--", "/bin/sh", "-c", ":"])
+    check = json.loads(answer["stdout"])
+    sandbox_args = [str(arg) for arg in check["words"]]
+    if sandbox_args:
+        trial = run_in_room([*sandbox_args, "--", "/bin/sh", "-c", ":"])
         if trial["exit_code"]:
             return [], f"bubblewrap does not work here: {_last_error_line(trial)}"
-    return words, str(found["why"])
+    return sandbox_args, str(check["why"])
 
 
 def _last_error_line(answer: dict[str, Any]) -> str:
     return str((answer["stderr"].strip().splitlines() or [f"exit code {answer['exit_code']}"])[-1])
 
 
-# What is found
+# Find violations
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _COLOUR_CODE = re.compile(r"\x1b\[[0-9;:]*m")
@@ -156,40 +168,43 @@ _OUTPUT_RULES = (
 
 
 def escape_control_characters(value: Any) -> Any:
-    """The same without colours, and with everything else that a terminal would obey made visible."""
+    """Return the value without colours, and with all other control characters made visible."""
     if isinstance(value, str):
         if not _CONTROL_CHARACTERS.search(value):
             return value
         return _COLOUR_CODE.sub("", value).replace("\r\n", "\n").translate(_VISIBLE_CODES)
     if isinstance(value, list):
-        return [escape_control_characters(one) for one in value]
+        return [escape_control_characters(item) for item in value]
     if isinstance(value, dict):
-        return {escape_control_characters(key): escape_control_characters(one) for key, one in value.items()}
+        return {escape_control_characters(key): escape_control_characters(item) for key, item in value.items()}
     return value
 
 
-def list_violations(ended: str, left: int, hit: int, texts: list[Any], *, walled: bool) -> list[Finding]:
-    """What a run did that it should not: `ended` is the rule that it was ended by and a sentence, `texts` what it said.
+def list_violations(
+    stop_reason: str, leftover: int, was_signalled: int, texts: list[Any], *, is_sandboxed: bool
+) -> list[Finding]:
+    """Return findings about a command that broke the rules of a clean room.
 
-    `hit`: its parent was sent a signal.
+    `stop_reason` is the rule that it was stopped for and a sentence, `leftover` the number of processes that it left.
+    `was_signalled` is 1 when its parent got a signal. `texts` is its output.
     """
-    found: list[Finding] = []
-    if ended:
-        rule, _, what = ended.partition(" ")
-        found.append(_make_finding(rule, "refuse", what))
-    elif hit:
-        found.append(_make_finding("room-parent", "note", "it sent its parent process a signal"))
-    if left > 0:
-        some = "a process" if left == 1 else f"{left} processes"
-        found.append(_make_finding("room-left", "note", f"it left {some} running, which ended with it"))
-    said = "\n".join(_iter_strings(texts))
-    if _CONTROL_CHARACTERS.search(_COLOUR_CODE.sub("", said)):
+    findings: list[Finding] = []
+    if stop_reason:
+        rule, _, what = stop_reason.partition(" ")
+        findings.append(_make_finding(rule, "refuse", what))
+    elif was_signalled:
+        findings.append(_make_finding("room-parent", "note", "it sent its parent process a signal"))
+    if leftover > 0:
+        count = "a process" if leftover == 1 else f"{leftover} processes"
+        findings.append(_make_finding("room-left", "note", f"it left {count} running, which ended with it"))
+    output = "\n".join(_iter_strings(texts))
+    if _CONTROL_CHARACTERS.search(_COLOUR_CODE.sub("", output)):
         what = "it wrote codes that a terminal would obey; they are shown, not obeyed"
-        found.append(_make_finding("room-escape", "note", what))
-    for rule, pattern, what in _OUTPUT_RULES if walled else ():
-        if rule not in {one.rule for one in found} and re.search(pattern, said):
-            found.append(_make_finding(rule, "note", what))
-    return found
+        findings.append(_make_finding("room-escape", "note", what))
+    for rule, pattern, what in _OUTPUT_RULES if is_sandboxed else ():
+        if rule not in {finding.rule for finding in findings} and re.search(pattern, output):
+            findings.append(_make_finding(rule, "note", what))
+    return findings
 
 
 def _make_finding(rule: str, level: str, what: str) -> Finding:
@@ -200,8 +215,8 @@ def _iter_strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from _iter_strings(one)
+        for item in value.values():
+            yield from _iter_strings(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _iter_strings(one)
+        for item in value:
+            yield from _iter_strings(item)

@@ -1,7 +1,7 @@
-"""Runs in the first room of a host: says what words for bubblewrap make walls there, or why there can be none.
+"""Runs in a host's first clean room: prints the bubblewrap arguments for a sandbox, or why there can be none.
 
-Its one argument is what is wished for, a table as Python writes it; standard library only, Python 3.9 or newer. What is
-seen behind the walls says the same program that says it for agents: its text comes along.
+Its one argument is the request, a Python literal of a dict. Standard library only, Python 3.9 or newer. The list of
+visible files comes from the same program that agents' sandboxes use: the request contains the text of that program.
 """
 
 from __future__ import annotations
@@ -15,24 +15,28 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
+    """Print the arguments and the reason as JSON."""
     import json
 
-    words, why = build_sandbox_args(eval(sys.argv[1], {}))
-    sys.stdout.write(json.dumps({"words": words, "why": why}))
+    sandbox_args, reason = build_sandbox_args(eval(sys.argv[1], {}))
+    sys.stdout.write(json.dumps({"words": sandbox_args, "why": reason}))
 
 
 def build_sandbox_args(wish: dict[str, Any]) -> tuple[list[str], str]:
-    view: dict[str, Any] = {"__name__": "view"}
-    exec(wish["view"], view)
-    found = [path for path in (f"{place}/bwrap" for place in wish["places"]) if os.access(path, os.X_OK)]
-    if not found:
+    """Return the bubblewrap arguments, or an empty list and the reason."""
+    visible_files: dict[str, Any] = {"__name__": "view"}
+    exec(wish["view"], visible_files)
+    bwrap_paths = [path for path in (f"{directory}/bwrap" for directory in wish["places"]) if os.access(path, os.X_OK)]
+    if not bwrap_paths:
         return [], "bubblewrap (bwrap) is not installed"
     home = type("Home", (), {"root": os.path.dirname(os.path.dirname(os.environ["MNGR_AGENT_DIR"]))})
-    seen = view["build_clean_room_args"](home, os.environ.get("PATH", ""), wish["program"], **wish["facts"])
-    words = [found[0], *wish["flags"], *seen]
+    visible_args = visible_files["build_clean_room_args"](
+        home, os.environ.get("PATH", ""), wish["program"], **wish["facts"]
+    )
+    sandbox_args = [bwrap_paths[0], *wish["flags"], *visible_args]
     for name in wish["environments"]:
-        words += view["build_virtualenv_args"](name)
-    return words, ""
+        sandbox_args += visible_files["build_virtualenv_args"](name)
+    return sandbox_args, ""
 
 
 main()

@@ -1,4 +1,4 @@
-"""Run one test in a room, and say how it ended: by what the probe saw, never by what the terminal shows."""
+"""Runs one test in a clean room, and decides its outcome from the probe's report, never from the terminal output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mngr.tmr.cleanroom.replaced_files import pack_text
 from mngr.tmr.finding import Finding
 
 PROBE_ARGS = ("-p", "mngr_probe")
-TEST_TIMEOUT = 600.0  # seconds of one run of a test, unless told otherwise
-_MAX_OUTPUT = 8_000  # characters of what pytest printed that stay with a run
+TEST_TIMEOUT = 600.0  # seconds for one run of a test, by default
+_MAX_OUTPUT = 8_000  # characters of pytest's output that a run keeps
 _ENVIRONMENT_FIELDS = ("python", "pytest", "platform", "packages")
 
 
 class TestFunction(Struct):
-    """A test function with all its parameters: what one task is about."""
+    """A test function with all its parameters: the subject of one task."""
 
     __test__ = False
 
@@ -33,33 +33,33 @@ class TestFunction(Struct):
 
 
 class Frame(Struct):
-    """A place in the code that was being run."""
+    """A location in the code that was running."""
 
-    path: str  # from the work dir, if it is the project's
+    path: str  # relative to the work dir, if it is the project's
     line: int
     function: str
     project: bool
 
 
 class Failure(Struct):
-    """Why a test, or the collecting of it, failed."""
+    """Why a test, or its collection, failed."""
 
     id: str
     when: str  # collect | setup | call | teardown | interrupted | internal
     exception: str
-    cause: str = ""  # the exception under it, if it was raised from one
+    cause: str = ""  # the exception that it was raised from, if any
     message: str
     frames: list[Frame] = []  # outermost first
-    text: str = ""  # as pytest explains it
-    sections: dict[str, str] = {}  # what was printed
+    text: str = ""  # pytest's explanation
+    sections: dict[str, str] = {}  # captured output
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in a journal."""
+        """Return the JSON form that the journal holds."""
         return {**super().to_dict(), "frames": [frame.to_dict() for frame in self.frames]}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """What `to_dict` gave."""
+        """Return the failure that `to_dict` described."""
         return cls(**{**data, "frames": [Frame(**frame) for frame in data["frames"]]})
 
 
@@ -70,7 +70,7 @@ class TestRun(Struct):
 
     test: str
     outcome: str  # pass | fail | error | timeout | crash | skip
-    why: str = ""  # a line for people, where it is not a pass
+    why: str = ""  # one line for people, unless it passed
     seconds: float
     cpu: float = 0.0
     exit_code: int
@@ -78,36 +78,36 @@ class TestRun(Struct):
     missing: list[str] = []  # node ids that were collected and did not run
     failures: list[Failure] = []
     reruns: int = 0  # attempts that a plugin repeated because they failed
-    command: str  # the command as a person would give it
-    imported_from: dict[str, str] = {}  # the project's own packages, and the file each came from
-    wrong_code: list[str] = []  # of these and of all modules, what is not the room's
-    resolved: dict[str, Any] = {}  # where packages and programs lead, if that was asked
-    output: str = ""  # how pytest's output ends
-    transcripts: dict[str, str] = {}  # of mngr.e2e, by node id
+    command: str  # the command as a person would type it
+    imported_from: dict[str, str] = {}  # the file of each of the project's packages
+    wrong_code: list[str] = []  # imported project code from outside the clean room
+    resolved: dict[str, Any] = {}  # the files of packages and programs, if requested
+    output: str = ""  # the end of pytest's output
+    transcripts: dict[str, str] = {}  # from mngr.e2e, by node id
     artifacts: list[str] = []  # directories of mngr.e2e in the work dir
-    left: int = 0  # processes that it left running
-    environment: dict[str, str] = {}  # versions, and of the first run a hash of what is installed
-    walls: str = ""  # that the room had: on, on with the network, or why there were none
-    findings: list[Finding] = []  # what it did that is not for a room
-    lines: dict[str, list[int]] = {}  # that were run of the project's files, if that was asked
-    loaded: list[str] | None = None  # of these files, if that was asked and is known
+    left: int = 0  # number of processes that it left running
+    environment: dict[str, str] = {}  # versions, and for the first run a hash of the installed packages
+    walls: str = ""  # the clean room's sandbox: on, on with the network, or why there was none
+    findings: list[Finding] = []  # what it did that is not allowed in a clean room
+    lines: dict[str, list[int]] = {}  # the lines that ran, by file, if requested
+    loaded: list[str] | None = None  # the files that it imported, if requested and known
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in a journal."""
+        """Return the JSON form that the journal holds."""
         failures = [failure.to_dict() for failure in self.failures]
-        found = [finding.to_dict() for finding in self.findings]
-        return {**super().to_dict(), "failures": failures, "findings": found}
+        findings = [finding.to_dict() for finding in self.findings]
+        return {**super().to_dict(), "failures": failures, "findings": findings}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """What `to_dict` gave."""
+        """Return the run that `to_dict` described."""
         failures = [Failure.from_dict(failure) for failure in data["failures"]]
-        found = [Finding(**finding) for finding in data.get("findings", ())]
-        return cls(**{**data, "failures": failures, "findings": found})
+        findings = [Finding(**finding) for finding in data.get("findings", ())]
+        return cls(**{**data, "failures": failures, "findings": findings})
 
 
 def build_command(pytest: Sequence[str], args: Sequence[str], test: str) -> list[str]:
-    """What runs a test, with nothing of ours in it."""
+    """Return the command that runs a test, without mngr's own arguments."""
     return [*pytest, *args, test]
 
 
@@ -126,59 +126,62 @@ def run_test(
     loaded: bool = False,
     files: dict[str, str | None] | None = None,
 ) -> TestRun:
-    """One run in a clean room. `resolve` asks also where packages and programs lead; `keep` is a directory for artifacts.
+    """Run a test once in a clean room.
 
-    `trace` asks which lines are run, `loaded` which files are imported. `files` are other than the commit has them: with these texts, or not there.
-    Raises MngrError when the room, not the test, is the trouble.
+    `resolve` also reports the files of packages and programs. `keep` is a directory for artifacts. `trace` reports the
+    lines that are run, `loaded` the files that are imported. `files` replaces files of the commit with these texts, or
+    removes them where the text is None. Raises MngrError when the clean room fails, not the test.
     """
     env = {} if seed is None else {"PYTHONHASHSEED": str(seed % 4294967296)}
-    facts: dict[str, Any] = {"seed": seed, "resolve": resolve, "program": program}
+    probe_request: dict[str, Any] = {"seed": seed, "resolve": resolve, "program": program}
     if files:
-        facts["files"] = {path: None if text is None else pack_text(text) for path, text in files.items()}
-    facts["plugins"] = {
+        probe_request["files"] = {path: None if text is None else pack_text(text) for path, text in files.items()}
+    probe_request["plugins"] = {
         name: read_program(f"{name}.py")
-        for name, wanted in (("replaced_files", files), ("tracer", trace), ("imported_files", loaded))
-        if wanted
+        for name, is_wanted in (("replaced_files", files), ("tracer", trace), ("imported_files", loaded))
+        if is_wanted
     }
-    ran = room.run([*pytest, *PROBE_ARGS, *args, test.id], env=env, timeout=timeout, probe=facts)
-    result = read_test_run(test, ran, join(build_command(pytest, args, test.id)), room.inner_work_dir).replace(
+    outcome = room.run([*pytest, *PROBE_ARGS, *args, test.id], env=env, timeout=timeout, probe=probe_request)
+    result = read_test_run(test, outcome, join(build_command(pytest, args, test.id)), room.inner_work_dir).replace(
         walls=room.isolation
     )
     if keep is not None:
-        for place in result.artifacts:
+        for artifact in result.artifacts:
             os.makedirs(keep, exist_ok=True)
-            room.pull(place, os.path.join(keep, os.path.basename(place)))
+            room.pull(artifact, os.path.join(keep, os.path.basename(artifact)))
     return result
 
 
-def read_test_run(test: TestFunction, ran: CommandOutcome, line: str, work: str) -> TestRun:
-    """What became of a test, from what the probe saw of it; paths in the room are named from its work dir."""
-    place = f"{work}{os.sep}"
-    ran = ran.replace(
-        probe_rows=make_paths_relative(ran.probe_rows, place),
-        out=make_paths_relative(ran.out, place),
-        err=make_paths_relative(ran.err, place),
+def read_test_run(test: TestFunction, command_outcome: CommandOutcome, command: str, work_dir: str) -> TestRun:
+    """Build the run from the probe's report, with paths relative to the work dir."""
+    work_dir_prefix = f"{work_dir}{os.sep}"
+    command_outcome = command_outcome.replace(
+        probe_rows=make_paths_relative(command_outcome.probe_rows, work_dir_prefix),
+        out=make_paths_relative(command_outcome.out, work_dir_prefix),
+        err=make_paths_relative(command_outcome.err, work_dir_prefix),
     )
-    phases = [row for row in ran.probe_rows if row["row"] == "phase"]
-    end = next((row for row in reversed(ran.probe_rows) if row["row"] == "end"), None)
+    phases = [row for row in command_outcome.probe_rows if row["row"] == "phase"]
+    end = next((row for row in reversed(command_outcome.probe_rows) if row["row"] == "end"), None)
     ids, reruns = _parse_outcomes(phases)
-    failures = [failure for row in _last_attempts(ran.probe_rows) if (failure := parse_failure(row)) is not None]
-    outcome, why = _decide_outcome(ran, ids, failures, phases, end)
+    failures = [
+        failure for row in _last_attempts(command_outcome.probe_rows) if (failure := parse_failure(row)) is not None
+    ]
+    outcome, reason = _decide_outcome(command_outcome, ids, failures, phases, end)
     if outcome in ("fail", "error") and not failures:
-        failures = [_make_output_failure(test, ran, why)]
+        failures = [_make_output_failure(test, command_outcome, reason)]
     imported = parse_texts((end or {}).get("imported"))
     e2e = (end or {}).get("e2e")
-    scenes = [parse_texts(row) for row in e2e if isinstance(row, dict)] if isinstance(e2e, list) else []
+    sessions = [parse_texts(row) for row in e2e if isinstance(row, dict)] if isinstance(e2e, list) else []
     return TestRun(
-        test=test.id, outcome=outcome, why=why, seconds=ran.seconds, cpu=ran.cpu, exit_code=ran.code, ids=ids,
-        missing=[one for one in test.ids if one not in ids], failures=failures, reruns=reruns, command=line,
+        test=test.id, outcome=outcome, why=reason, seconds=command_outcome.seconds, cpu=command_outcome.cpu, exit_code=command_outcome.code, ids=ids,
+        missing=[node_id for node_id in test.ids if node_id not in ids], failures=failures, reruns=reruns, command=command,
         imported_from=imported, wrong_code=_list_wrong_code(imported, (end or {}).get("strays")),
         resolved=resolved if isinstance(resolved := (end or {}).get("resolved"), dict) else {},
-        output=_cut_output(ran.out + ran.err), transcripts={row.get("test", ""): row.get("text", "") for row in scenes},
-        artifacts=[row["path"] for row in scenes if _is_in_work_dir(row.get("path", ""))], left=ran.leftover_processes,
-        findings=[finding.replace(path=test.path) for finding in ran.findings],
+        output=_cut_output(command_outcome.out + command_outcome.err), transcripts={row.get("test", ""): row.get("text", "") for row in sessions},
+        artifacts=[row["path"] for row in sessions if _is_in_work_dir(row.get("path", ""))], left=command_outcome.leftover_processes,
+        findings=[finding.replace(path=test.path) for finding in command_outcome.findings],
         environment={key: str(end[key]) for key in _ENVIRONMENT_FIELDS if key in end} if end else {},
-        lines=_parse_lines(ran.probe_rows), loaded=_parse_loaded_files(ran.probe_rows),
+        lines=_parse_lines(command_outcome.probe_rows), loaded=_parse_loaded_files(command_outcome.probe_rows),
     )  # fmt: skip
 
 
@@ -199,59 +202,66 @@ def _parse_loaded_files(rows: list[dict[str, Any]]) -> list[str] | None:
 
 
 def _parse_outcomes(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:
-    """Each node id and how it ended, the last attempt counting; how many attempts there were too many."""
-    found: dict[str, str] = {}
-    begun: dict[str, int] = {}
+    """Return the outcome of each node id's last attempt, and how many attempts were repeated."""
+    outcomes: dict[str, str] = {}
+    attempts: dict[str, int] = {}
     for row in phases:
-        name, when, outcome = (str(row.get(key)) for key in ("id", "when", "outcome"))
+        node_id, when, outcome = (str(row.get(key)) for key in ("id", "when", "outcome"))
         if when == "setup":
-            begun[name] = begun.get(name, 0) + 1
-            found.pop(name, None)
+            attempts[node_id] = attempts.get(node_id, 0) + 1
+            outcomes.pop(node_id, None)
         if outcome == "failed":
-            found[name] = "fail" if when == "call" or found.get(name) == "fail" else "error"
+            outcomes[node_id] = "fail" if when == "call" or outcomes.get(node_id) == "fail" else "error"
         elif outcome == "skipped":
-            found.setdefault(name, "skip")
+            outcomes.setdefault(node_id, "skip")
         elif when == "call":
-            found.setdefault(name, "pass")
-    return found, sum(begun.values()) - len(begun)
+            outcomes.setdefault(node_id, "pass")
+    return outcomes, sum(attempts.values()) - len(attempts)
 
 
 def _last_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without those of attempts that were repeated."""
-    begins = {str(row.get("id")): at for at, row in enumerate(rows) if row.get("when") == "setup"}
-    return [row for at, row in enumerate(rows) if row["row"] != "phase" or at >= begins.get(str(row.get("id")), 0)]
+    """Return the rows without those of repeated attempts."""
+    last_setups = {str(row.get("id")): position for position, row in enumerate(rows) if row.get("when") == "setup"}
+    return [
+        row
+        for position, row in enumerate(rows)
+        if row["row"] != "phase" or position >= last_setups.get(str(row.get("id")), 0)
+    ]
 
 
 def _decide_outcome(
-    ran: CommandOutcome,
+    command_outcome: CommandOutcome,
     ids: dict[str, str],
     failures: list[Failure],
     phases: list[dict[str, Any]],
     end: dict[str, Any] | None,
 ) -> tuple[str, str]:
-    if ran.timed_out and (end is None or end.get("exit") not in (0, 1)):  # else it ended just then
-        return "timeout", f"it did not end within {ran.timeout:g} s"
-    if ran.stop_reason:
-        return "crash", ran.stop_reason
+    """Return the outcome of the run, and the reason when it is not a pass."""
+    if command_outcome.timed_out and (end is None or end.get("exit") not in (0, 1)):  # otherwise it ended just in time
+        return "timeout", f"it did not end within {command_outcome.timeout:g} s"
+    if command_outcome.stop_reason:
+        return "crash", command_outcome.stop_reason
     if end is None:
-        if any(row["row"] in ("begin", "phase") for row in ran.probe_rows):
-            how = f"signal {-ran.code}" if ran.code < 0 else f"exit code {ran.code}"
-            return "crash", f"pytest itself ended in the middle: {how}"
-        return "error", _last_line(ran) or f"pytest did not begin: exit code {ran.code}"
-    for wanted in ("fail", "error"):
-        if wanted in ids.values():
-            return wanted, _headline(failures)
+        if any(row["row"] in ("begin", "phase") for row in command_outcome.probe_rows):
+            exit_text = (
+                f"signal {-command_outcome.code}" if command_outcome.code < 0 else f"exit code {command_outcome.code}"
+            )
+            return "crash", f"pytest itself ended in the middle: {exit_text}"
+        return "error", _last_line(command_outcome) or f"pytest did not begin: exit code {command_outcome.code}"
+    for outcome in ("fail", "error"):
+        if outcome in ids.values():
+            return outcome, _headline(failures)
     if failures:
         return "error", _headline(failures)
     if not ids:
-        return "error", _last_line(ran) or "there was nothing to run"
+        return "error", _last_line(command_outcome) or "there was nothing to run"
     if set(ids.values()) == {"skip"}:
         return "skip", next((str(row["why"]) for row in phases if row.get("why")), "skipped")
     return "pass", ""
 
 
 def parse_failure(row: dict[str, Any]) -> Failure | None:
-    """The failure that a row tells of, if it does."""
+    """Return the failure in a row of the probe's report, or None."""
     data = row.get("failure")
     if not isinstance(data, dict):
         return None
@@ -278,28 +288,34 @@ def _parse_frames(rows: list[Any]) -> list[Frame]:
 
 
 def parse_texts(value: object) -> dict[str, str]:
-    """A table of texts out of something that may be anything."""
+    """Return a dict of strings from an untrusted value; empty when the value is no dict."""
     return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
 
 
-def _make_output_failure(test: TestFunction, ran: CommandOutcome, why: str) -> Failure:
-    """A failure that only pytest's output tells of: options, plugins or a conftest that it could not take."""
-    return Failure(id=test.id, when="collect", exception="", message=why, text=_cut_output(ran.err or ran.out))
+def _make_output_failure(test: TestFunction, command_outcome: CommandOutcome, reason: str) -> Failure:
+    """Return a failure from pytest's output, for options, plugins or a conftest that pytest rejected."""
+    return Failure(
+        id=test.id,
+        when="collect",
+        exception="",
+        message=reason,
+        text=_cut_output(command_outcome.err or command_outcome.out),
+    )
 
 
-def make_paths_relative(value: Any, place: str) -> Any:
-    """The same with every path in a room named from its work dir: what is told of a test is the same in all rooms."""
+def make_paths_relative(value: Any, prefix: str) -> Any:
+    """Return the value with all paths relative to the work dir, so that results are the same in all rooms."""
     if isinstance(value, str):
-        return value.replace(place, "")
+        return value.replace(prefix, "")
     if isinstance(value, list):
-        return [make_paths_relative(one, place) for one in value]
+        return [make_paths_relative(item, prefix) for item in value]
     if isinstance(value, dict):
-        return {key: make_paths_relative(one, place) for key, one in value.items()}
+        return {key: make_paths_relative(item, prefix) for key, item in value.items()}
     return value
 
 
 def _list_wrong_code(imported: dict[str, str], strays: object) -> list[str]:
-    """What of the project's own code was not the room's: from elsewhere, or installed as a copy."""
+    """Describe the project's code that came from outside the clean room, or from an installed copy."""
     wrong = [f"{name} came from {path}" for name, path in imported.items() if not is_own_source(path)]
     if isinstance(strays, list):
         wrong += [f"{path} was imported" for path in strays if isinstance(path, str)]
@@ -307,7 +323,7 @@ def _list_wrong_code(imported: dict[str, str], strays: object) -> list[str]:
 
 
 def is_own_source(path: str) -> bool:
-    """Whether a file, named from the work dir, is the room's own source: in there, and no installed copy."""
+    """True when a path, relative to the work dir, is the clean room's own source and no installed copy."""
     return not os.path.isabs(path) and {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
 
 
@@ -321,18 +337,18 @@ def _headline(failures: list[Failure]) -> str:
 
 
 def first_line(message: str) -> str:
-    """What a message begins with; a heading, or the command that it is about, with what follows it."""
+    """Return a message's first line. A heading or a command is joined with the line after it."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if len(lines) > 1 and (lines[0].endswith(":") or lines[0].startswith("$ ")):
         return f"{lines[0].rstrip(':')}: {lines[1]}"
     return lines[0] if lines else ""
 
 
-def _last_line(ran: CommandOutcome) -> str:
-    """What pytest said last about why it did not run anything."""
-    lines = [line.strip() for line in (ran.err + "\n" + ran.out).splitlines() if line.strip()]
-    wanted = [line for line in lines if line.startswith(("ERROR", "E   ")) or "rror:" in line]
-    return (wanted or lines or [""])[0][:500]
+def _last_line(command_outcome: CommandOutcome) -> str:
+    """Return pytest's first error line, or its first line, about why it ran nothing."""
+    lines = [line.strip() for line in (command_outcome.err + "\n" + command_outcome.out).splitlines() if line.strip()]
+    error_lines = [line for line in lines if line.startswith(("ERROR", "E   ")) or "rror:" in line]
+    return (error_lines or lines or [""])[0][:500]
 
 
 def _cut_output(text: str) -> str:

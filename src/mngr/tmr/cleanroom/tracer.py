@@ -1,9 +1,9 @@
-"""Which lines of the project's own files are run: by a test, and by every Python that it starts, directly or not.
+"""Records which lines of the project's files a test runs, in its process and in every Python that it starts.
 
-A file of the standard library only, Python 3.9 or newer. The probe begins with it and puts a copy as `sitecustomize` on PYTHONPATH,
-so that each interpreter below reads it before any code of the project. A new line is written down at once: there is
-nothing to lose when a process is killed, replaced or left by os._exit. Programs that are given an environment of their own
-get the one variable that matters all the same; what runs Python with -I, -E or -S, or through `env -i`, is not seen.
+Standard library only, Python 3.9 or newer. The probe loads this plugin and puts a copy as `sitecustomize` on
+PYTHONPATH, so that each interpreter below loads it before any code of the project. Each new line is written at once, so
+nothing is lost when a process is killed, replaced or left by os._exit. Programs that get another environment still get
+PYTHONPATH. Python with -I, -E or -S, or started through `env -i`, is not traced.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC"
 
 
 def install_tracer(text: str, place: str, work: str) -> None:
-    """Here, and in every Python below: `text` is our own, `place` a directory of ours."""
+    """Trace this process and every Python below it. `text` is this file's text, `place` a directory for its files."""
     os.makedirs(place, exist_ok=True)
     report = os.path.join(place, "lines")
     with open(os.path.join(place, "sitecustomize.py"), "w", encoding="utf-8") as file:
         calls = f"trace_process({work!r}, {report!r})\ntrace_children({place!r})\nrun_original_sitecustomize({place!r})"
         file.write(f"{text}\n\n{calls}\n")
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = place + (os.pathsep + before if before else "")
+    python_path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = place + (os.pathsep + python_path if python_path else "")
     trace_children(place)
     trace_process(work, report)
 
 
 def collect_lines(place: str) -> dict[str, list[int]]:
-    """Each file and its lines that were run; the place is gone then."""
+    """Return the lines that were run, by file, and delete the directory."""
     import shutil
 
     files: dict[str, set[int]] = {}
@@ -51,26 +51,26 @@ def collect_lines(place: str) -> dict[str, list[int]]:
 
 
 def trace_process(work: str, report: str) -> None:
-    """From now on, in this process and those below it: each line of a file in `work` that is run, once, into `report`."""
-    known: dict[str, str] = {}
+    """Write each line of a file in `work` that this process or its forks run to `report`, once."""
+    names: dict[str, str] = {}
 
     def name_of(file: str) -> str:
-        """A code object's file from the work dir; empty if it is none of the project's."""
-        if file not in known:
+        """Return a code object's file relative to the work dir, or an empty string outside the project."""
+        if file not in names:
             full = "" if file.startswith("<") else os.path.realpath(file)
-            own = full.startswith(work + os.sep)
-            name = full[len(work) + 1 :] if own else ""
-            known[file] = "" if not set(_SKIPPED_DIRS).isdisjoint(name.split(os.sep)) else name
-        return known[file]
+            is_in_work_dir = full.startswith(work + os.sep)
+            name = full[len(work) + 1 :] if is_in_work_dir else ""
+            names[file] = "" if not set(_SKIPPED_DIRS).isdisjoint(name.split(os.sep)) else name
+        return names[file]
 
-    # As defaults: a test may put a false file system in the place of `os`.
+    # Bound as defaults, because a test may replace `os` with a fake file system.
     def say(name: str, line: int, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close) -> None:
         try:
             fd = _open(report, _REPORT_FLAGS, 0o666)
             _write(fd, f"{line} {name}\n".encode("utf-8", "surrogateescape"))
             _close(fd)
         except OSError:
-            pass  # a place of its own, too many open files, a full disk: nothing of the test's
+            pass  # a chroot, too many open files or a full disk must not fail the test
 
     if hasattr(sys, "monitoring"):
         _trace_with_monitoring(name_of, say)
@@ -79,27 +79,27 @@ def trace_process(work: str, report: str) -> None:
 
 
 def _trace_with_monitoring(name_of: Any, say: Any) -> None:
-    """Python 3.12 or newer: told of each line once, beside whoever else listens."""
+    """On Python 3.12 or newer: get each line once, independently of other tracing tools."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-    free = [number for number in (4, 3, 5, 2, 1, 0) if monitoring.get_tool(number) is None]
-    seen: set[tuple[str, int]] = set()
+    free_tool_ids = [number for number in (4, 3, 5, 2, 1, 0) if monitoring.get_tool(number) is None]
+    reported: set[tuple[str, int]] = set()
 
     def on_line(code: Any, line: int) -> Any:
         name = name_of(code.co_filename)
-        if name and (name, line) not in seen:
-            seen.add((name, line))
+        if name and (name, line) not in reported:
+            reported.add((name, line))
             say(name, line)
         return monitoring.DISABLE
 
-    if free:
-        monitoring.use_tool_id(free[0], "mngr")
-        monitoring.register_callback(free[0], monitoring.events.LINE, on_line)
-        monitoring.set_events(free[0], monitoring.events.LINE)
+    if free_tool_ids:
+        monitoring.use_tool_id(free_tool_ids[0], "mngr")
+        monitoring.register_callback(free_tool_ids[0], monitoring.events.LINE, on_line)
+        monitoring.set_events(free_tool_ids[0], monitoring.events.LINE)
 
 
 def _trace_with_settrace(name_of: Any, say: Any) -> None:
-    """Before that: a function is followed until all of its lines were seen."""
-    followers: dict[Any, Any] = {}  # of each code object; None: not ours, or nothing left
+    """On older versions: trace a function until all of its lines have been seen."""
+    followers: dict[Any, Any] = {}  # by code object; None: not the project's, or all lines seen
 
     def on_call(frame: Any, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -136,23 +136,23 @@ def _list_lines(code: Any) -> set[int]:
 
 
 def trace_children(place: str) -> None:
-    """Every program that this process starts finds us, also one whose environment is not ours."""
+    """Put the tracer on the PYTHONPATH of every program that this process starts, whatever its environment."""
     import _posixsubprocess
 
-    named = b"PYTHONPATH"
+    variable = b"PYTHONPATH"
 
     def reach(before: bytes) -> bytes:
-        places = [os.fsencode(place), *(before.split(b":") if before else [])]
-        return b":".join(dict.fromkeys(places))
+        entries = [os.fsencode(place), *(before.split(b":") if before else [])]
+        return b":".join(dict.fromkeys(entries))
 
     def with_us(env: Any) -> Any:
-        """An environment, as a table or as rows NAME=VALUE, and our place in it."""
+        """Return an environment, given as a dict or as rows NAME=VALUE, with the tracer's directory added."""
         if isinstance(env, list):
             rows = dict(row.partition(b"=")[::2] for row in env)
-            rows[named] = reach(rows.get(named, b""))
+            rows[variable] = reach(rows.get(variable, b""))
             return [name + b"=" + value for name, value in rows.items()]
         table = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-        table[named] = reach(table.get(named, b""))
+        table[variable] = reach(table.get(variable, b""))
         return table
 
     def wrap(module: Any, name: str, at: int) -> None:
@@ -169,29 +169,29 @@ def trace_children(place: str) -> None:
             setattr(module, name, call)
 
     wrap(_posixsubprocess, "fork_exec", 5)
-    if hasattr(sys.modules.get("subprocess"), "_fork_exec"):  # Python 3.12: it has taken its own already
+    if hasattr(sys.modules.get("subprocess"), "_fork_exec"):  # Python 3.12 has already imported the function
         wrap(sys.modules["subprocess"], "_fork_exec", 5)
     for name in ("posix_spawn", "posix_spawnp", "execve"):
         wrap(os, name, 2)
 
 
 def run_original_sitecustomize(place: str) -> None:
-    """We came as the `sitecustomize` of a program: make way for its own."""
+    """Load the program's own `sitecustomize`, in whose place this file was loaded."""
     sys.path[:] = [entry for entry in sys.path if entry != place]
-    ours = sys.modules.pop("sitecustomize")
+    this_module = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
-        sys.modules["sitecustomize"] = ours
+        sys.modules["sitecustomize"] = this_module
 
 
 def pytest_sessionfinish() -> None:
-    """As a plugin beside the probe: what was seen, before it says that this is the end."""
+    """As a plugin of the probe: report the lines before the probe reports the end."""
     _probe._write_row("lines", files=collect_lines(_probe.FACTS["report"] + TRACE_SUFFIX))
 
 
-_probe: Any = globals().get("probe")  # put here by the probe, if this is its process
+_probe: Any = globals().get("probe")  # set by the probe, if this runs in its process
 if _probe is not None:
     install_tracer(globals()["text"], _probe.FACTS["report"] + TRACE_SUFFIX, _probe.WORK_DIR)

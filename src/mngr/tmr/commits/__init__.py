@@ -1,4 +1,4 @@
-"""Commits read, merged and written with git's plumbing alone: nothing is checked out.
+"""Reads, merges and writes commits with git's plumbing commands; nothing is checked out.
 
 Start with `trees.py`.
 """

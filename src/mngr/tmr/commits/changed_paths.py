@@ -1,4 +1,4 @@
-"""Paths of a change: which patterns they fit, names that deceive, and files that are not plain ones."""
+"""Checks the paths of a change: patterns that they match, deceptive names, and files that are not regular files."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _TEST_TOOLS = frozenset(("pytest", "_pytest", "pluggy", "mngr", "hypothesis", "c
 
 @functools.cache
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    made = ""
+    regex = ""
     for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
-        made += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
-    return re.compile(made if "/" in pattern or pattern == "**" else f"(?:.*/)?{made}", re.I | re.S)
+        regex += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
+    return re.compile(regex if "/" in pattern or pattern == "**" else f"(?:.*/)?{regex}", re.I | re.S)
 
 
 def is_match(path: str, pattern: str) -> bool:
-    """Whether a path fits: a pattern without a slash is a file name anywhere; case does not matter."""
+    """True when a path matches. A pattern without a slash matches file names anywhere; case does not matter."""
     return _compile_pattern(pattern).fullmatch(path) is not None
 
 
 def check_name(path: str) -> Iterator[Finding]:
-    """What is wrong with a name: it hides something, or leads out of the tree or into git's own."""
+    """Yield findings about a path that hides characters, leads out of the tree or into git's directory."""
     shown = path.encode("unicode_escape").decode("ascii")
     parts = path.split("/")
     if any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in path):
         yield _make_refusal("policy-name", shown, "its name has characters that cannot be seen")
-    plain = ["".join(char for char in part if unicodedata.category(char) != "Cf") for part in parts]
+    visible_parts = ["".join(char for char in part if unicodedata.category(char) != "Cf") for part in parts]
     if ".." in parts or path.startswith("/") or "" in parts or "\\" in path or re.match(r"[A-Za-z]:", path):
         yield _make_refusal("policy-name", shown, "its name leads out of the tree, or does on some systems")
-    if any(_GIT_DIR_PATTERN.fullmatch(part) for part in plain):
+    if any(_GIT_DIR_PATTERN.fullmatch(part) for part in visible_parts):
         yield _make_refusal("policy-name", shown, "its name is that of git's own directory, at least on some systems")
     elif any(part.endswith((" ", ".")) or part.startswith(("-", " ")) for part in parts if part not in {".", ".."}):
         yield Finding(rule="policy-name", level="note", path=shown, what="its name is one that tools may misread")
 
 
 def check_mode(path: str, old: str, new: str, target: str | None, status: str, program: bool) -> Iterator[Finding]:
-    """What is wrong with a file's type and mode; `program`: the change is one of the implementation."""
+    """Yield findings about a file's type and mode; `program` is True when the change is to the implementation."""
     if _MODULE in (new, old):
         yield _make_refusal("policy-module", path, "it is another repository, of which only a number is kept here")
     elif new == _LINK:
@@ -62,17 +62,18 @@ def check_mode(path: str, old: str, new: str, target: str | None, status: str, p
 
 
 def _check_link(path: str, target: str) -> Finding:
+    """Return a finding about a symbolic link: a refusal when it leads out of the tree or into git's directory."""
     shown = target.encode("unicode_escape").decode("ascii")
-    where = os.path.normpath(os.path.join(os.path.dirname(path), target))
-    if not target or target.startswith(("/", "~")) or where.split("/")[0] == ".." or "\\" in target:
+    resolved_path = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    if not target or target.startswith(("/", "~")) or resolved_path.split("/")[0] == ".." or "\\" in target:
         return _make_refusal("policy-link", path, f"it is a link out of the tree, to {shown or 'nothing'}")
-    if any(_GIT_DIR_PATTERN.fullmatch(part) for part in where.split("/")):
+    if any(_GIT_DIR_PATTERN.fullmatch(part) for part in resolved_path.split("/")):
         return _make_refusal("policy-link", path, f"it is a link into git's own directory, to {shown}")
     return Finding(rule="policy-link", level="note", path=path, what=f"it is a link, to {shown}")
 
 
 def check_shadowing(path: str) -> Iterator[Finding]:
-    """A new module that takes the place of one that tests or Python itself use."""
+    """Yield a finding about a new module that would hide one of Python's or of the test tools."""
     parts = path.removesuffix("/__init__.py").removesuffix(".py").split("/")
     if not path.endswith(".py") or parts[-1] not in {*sys.stdlib_module_names, *_TEST_TOOLS}:
         return

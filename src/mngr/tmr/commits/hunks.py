@@ -1,4 +1,4 @@
-"""What commits change, line by line."""
+"""Reads what commits change, line by line."""
 
 from __future__ import annotations
 
@@ -17,119 +17,122 @@ _NO_NEWLINE = "\\ No newline"
 
 
 class Hunk(Struct):
-    """Lines that take the place of others."""
+    """Lines that replace other lines."""
 
-    start: int  # how many lines of the old file stand before it
-    old: tuple[str, ...]  # with their line ends
+    start: int  # number of lines of the old file before it
+    old: tuple[str, ...]  # with line ends
     new: tuple[str, ...]
 
 
 class FileEdit(Struct):
-    """What a change does to one file."""
+    """The edit of one file in a change."""
 
     row: PathChange
-    hunks: tuple[Hunk, ...] | None  # None: it is no text, or too large, or of another type now
+    hunks: tuple[Hunk, ...] | None  # None: not a text, too large, or now of another type
 
     @property
     def has_only_line_edits(self) -> bool:
-        """Whether it does nothing but change lines."""
+        """True when the file only has changed lines: not added, deleted, or changed in mode."""
         return bool(self.hunks) and self.row.status == "M" and self.row.old_mode == self.row.new_mode
 
     @property
     def added_lines(self) -> int:
-        """Lines that are new."""
+        """Return the number of new lines."""
         return sum(len(hunk.new) for hunk in self.hunks or ())
 
     @property
     def removed_lines(self) -> int:
-        """Lines that are gone."""
+        """Return the number of removed lines."""
         return sum(len(hunk.old) for hunk in self.hunks or ())
 
 
 def list_file_edits(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> list[list[FileEdit]]:
-    """What differs between the trees of each pair, file by file."""
+    """Return the file edits between the two trees of each pair."""
     if not pairs:
         return []
-    asked = "".join(f"{old} {new}\n" for old, new in pairs).encode()
-    words = (
+    request = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+    args = (
         "diff-tree", "--stdin", "-r", "-z", "--raw", "-p", "-U0", "--inter-hunk-context=0", "--no-renames", "--no-abbrev",
         "--no-color", "--no-ext-diff", "--no-textconv", "--diff-algorithm=histogram",
     )  # fmt: skip
-    done = git.run(local, repo, *GIT_SAFE_ARGS, *words, stdin=asked)
-    if done.code:
-        raise MngrError(f"git diff-tree failed in {repo}: {done.error_line}", git.suggest_hint(done.error_line))
-    data = done.out.decode("utf-8", "surrogateescape")
-    found: list[list[FileEdit]] = []
-    at = 0
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request)
+    if result.code:
+        raise MngrError(f"git diff-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
+    data = result.out.decode("utf-8", "surrogateescape")
+    edits: list[list[FileEdit]] = []
+    position = 0
     for old, new in pairs:
-        at += len(f"{old} {new}\n")
-        rows, at = parse_path_changes(data, at)
-        at += bool(rows)  # a NUL between rows and texts
+        position += len(f"{old} {new}\n")
+        rows, position = parse_path_changes(data, position)
+        position += bool(rows)  # skip the NUL between rows and texts
         files: list[FileEdit] = []
         for row in rows:
-            hunks, at = _parse_file(data, at)
-            if row.status == "T":  # told as one file that goes and one that comes
-                hunks, at = None, _parse_file(data, at)[1]
+            hunks, position = _parse_file(data, position)
+            if row.status == "T":  # git shows it as one deleted and one added file
+                hunks, position = None, _parse_file(data, position)[1]
             files.append(FileEdit(row=row, hunks=None if hunks is None else tuple(hunks)))
-        found.append(files)
-    return found
+        edits.append(files)
+    return edits
 
 
-def _parse_file(data: str, at: int) -> tuple[list[Hunk] | None, int]:
-    """The hunks of the file that begins at a place, and where it ends."""
+def _parse_file(data: str, position: int) -> tuple[list[Hunk] | None, int]:
+    """Return the hunks of the file that begins at a position, and the position where it ends."""
     hunks: list[Hunk] | None = []
-    at = _find_next_line(data, at)  # diff --git
-    while at < len(data) and not data.startswith("diff --git ", at):
-        end = _find_next_line(data, at)
-        line = data[at:end]
-        if head := _HUNK_HEADER.match(line):
-            hunk, at = _parse_hunk(data, end, head)
+    position = _find_next_line(data, position)  # diff --git
+    while position < len(data) and not data.startswith("diff --git ", position):
+        end = _find_next_line(data, position)
+        line = data[position:end]
+        if header := _HUNK_HEADER.match(line):
+            hunk, position = _parse_hunk(data, end, header)
             if hunks is not None:
                 hunks.append(hunk)
         elif line.startswith("Binary files "):
-            hunks, at = None, end
+            hunks, position = None, end
         elif line.startswith(("index ", "--- ", "+++ ", "new ", "deleted ", "old ")):
-            at = end
-        else:  # the next pair
+            position = end
+        else:  # the next pair begins
             break
-    return hunks, at
+    return hunks, position
 
 
-def _parse_hunk(data: str, at: int, head: re.Match[str]) -> tuple[Hunk, int]:
-    counts = [1 if head[group] is None else int(head[group]) for group in (2, 4)]
+def _parse_hunk(data: str, position: int, header: re.Match[str]) -> tuple[Hunk, int]:
+    """Return the hunk whose lines begin at a position, and the position where it ends."""
+    counts = [1 if header[group] is None else int(header[group]) for group in (2, 4)]
     sides: list[tuple[str, ...]] = []
     for count in counts:
         lines: list[str] = []
         for _ in range(count):
-            end = _find_next_line(data, at)
-            lines.append(data[at + 1 : end])
-            at = end
-        if data.startswith(_NO_NEWLINE, at):
-            at = _find_next_line(data, at)
+            end = _find_next_line(data, position)
+            lines.append(data[position + 1 : end])
+            position = end
+        if data.startswith(_NO_NEWLINE, position):
+            position = _find_next_line(data, position)
             lines[-1] = lines[-1].removesuffix("\n")
         sides.append(tuple(lines))
-    first = int(head[1])
-    return Hunk(start=first - 1 if counts[0] else first, old=sides[0], new=sides[1]), at
+    first = int(header[1])
+    return Hunk(start=first - 1 if counts[0] else first, old=sides[0], new=sides[1]), position
 
 
-def _find_next_line(data: str, at: int) -> int:
-    """Where the next line begins."""
-    found = data.find("\n", at)
-    return len(data) if found < 0 else found + 1
+def _find_next_line(data: str, position: int) -> int:
+    """Return the position where the next line begins."""
+    newline = data.find("\n", position)
+    return len(data) if newline < 0 else newline + 1
 
 
 def apply_hunks(text: str, hunks: Iterable[Hunk]) -> str:
-    """A file with some hunks of a change of it."""
-    lines = text.split("\n")
-    kept = [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    """Return a file's text with some hunks of a change applied."""
+    parts = text.split("\n")
+    lines = [f"{line}\n" for line in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
     for hunk in sorted(hunks, key=lambda hunk: hunk.start, reverse=True):
-        kept[hunk.start : hunk.start + len(hunk.old)] = hunk.new
-    return "".join(kept)
+        lines[hunk.start : hunk.start + len(hunk.old)] = hunk.new
+    return "".join(lines)
 
 
-def can_merge_hunks(some: Iterable[Hunk], others: Iterable[Hunk]) -> bool:
-    """Whether a line that neither changes stands between any two of them, so that they merge whatever they say."""
+def can_merge_hunks(one_side: Iterable[Hunk], other_side: Iterable[Hunk]) -> bool:
+    """True when an unchanged line separates each hunk from those of the other side, so that they always merge."""
     spans = sorted(
-        (hunk.start, hunk.start + len(hunk.old), number) for number, part in enumerate((some, others)) for hunk in part
+        (hunk.start, hunk.start + len(hunk.old), side)
+        for side, hunks in enumerate((one_side, other_side))
+        for hunk in hunks
     )
     return all(before[1] < after[0] or before[2] == after[2] for before, after in itertools.pairwise(spans))

@@ -1,4 +1,4 @@
-"""The commit that later tasks start from: the base, and on it the fixes of shared causes that were confirmed."""
+"""Builds the commit that later tasks start from: the base plus the confirmed fixes of shared root causes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ AUTHOR_ARGS = ("-c", "user.name=mngr", "-c", "user.email=mngr@localhost")
 
 
 def add_fix(local: Host, run: RunDir, base: str, fix: TaskState) -> str | None:
-    """A base with one more fix on it, always the same commit for the same two; None when they do not go together."""
+    """Return a commit with one more fix on top of a base, or None when they conflict.
+
+    The same base and fix always give the same commit.
+    """
     assert fix.commit is not None
     if fix.base == base:
         pin_commit(local, run, f"base-{fix.task.slug}", fix.commit)
@@ -21,9 +24,9 @@ def add_fix(local: Host, run: RunDir, base: str, fix: TaskState) -> str | None:
     if merged.code:
         return None
     tree = merged.text.split("\n")[0]
-    at = git.run_checked(local, run.repo, "show", "--no-patch", "--format=%ct", fix.commit)
-    words = ["commit-tree", tree, "-p", base, "-m", f"{fix.task.title}\n\nMngr-Task: {fix.task.slug}"]
-    dated = ["env", f"GIT_AUTHOR_DATE={at} +0000", f"GIT_COMMITTER_DATE={at} +0000", "git"]
-    commit = git.run_checked(local, run.repo, *AUTHOR_ARGS, *words, by=dated)
+    committed_at = git.run_checked(local, run.repo, "show", "--no-patch", "--format=%ct", fix.commit)
+    args = ["commit-tree", tree, "-p", base, "-m", f"{fix.task.title}\n\nMngr-Task: {fix.task.slug}"]
+    dated_git = ["env", f"GIT_AUTHOR_DATE={committed_at} +0000", f"GIT_COMMITTER_DATE={committed_at} +0000", "git"]
+    commit = git.run_checked(local, run.repo, *AUTHOR_ARGS, *args, git_command=dated_git)
     pin_commit(local, run, f"base-{fix.task.slug}", commit)
     return commit

@@ -1,4 +1,7 @@
-"""Commits made of commits: read, merged and written with git's plumbing, many at a time; nothing is checked out and nothing is run."""
+"""Builds commits from other commits with git's plumbing commands, many at a time.
+
+Nothing is checked out and no code of the project runs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 
-# What the user has set for merges of their own must not decide what ours give.
+# The user's settings for merges must not change the results of mngr's merges.
 GIT_SAFE_ARGS = (
     "--no-replace-objects", "-c", "core.hooksPath=/dev/null", "-c", "core.attributesFile=/dev/null",
     "-c", "core.bigFileThreshold=1m", "-c", "merge.renames=true", "-c", "merge.directoryRenames=false",
@@ -23,7 +26,7 @@ MNGR_AUTHOR = "mngr <mngr@localhost>"
 
 
 class PathChange(Struct):
-    """One path that differs: its mode and object on both sides."""
+    """A path that differs between two trees, with its mode and object on both sides."""
 
     path: str
     old_mode: str
@@ -31,19 +34,19 @@ class PathChange(Struct):
     old: str
     new: str
     status: str
-    content: bytes | None = None  # what is to be written, in place of an object
+    content: bytes | None = None  # written in place of the object `new`
 
     @property
     def inverse(self) -> PathChange:
-        """The same the other way round."""
+        """Return the same change in the opposite direction."""
         status = {"A": "D", "D": "A"}.get(self.status, self.status)
         return self.replace(old_mode=self.new_mode, new_mode=self.old_mode, old=self.new, new=self.old, status=status)
 
 
 class CommitSpec(Struct):
-    """A commit to be made: what it changes of its parent, or with the path "" the whole tree."""
+    """A commit to write: its changes to its parent, or its whole tree as a row with the path ""."""
 
-    parent: str  # a commit, or `:N` for the Nth of those that are made with it
+    parent: str  # a commit, or `:N` for the Nth commit written by the same call
     rows: list[PathChange]
     author: str = f"{MNGR_AUTHOR} 0 +0000"
     committer: str = f"{MNGR_AUTHOR} 0 +0000"
@@ -51,14 +54,14 @@ class CommitSpec(Struct):
 
 
 class MergeResult(Struct):
-    """How two commits go together."""
+    """The result of merging two commits."""
 
     tree: str
-    conflict_paths: list[str]  # that do not; none when they do
+    conflict_paths: list[str]  # empty when the commits merge
 
 
 class PathSet:
-    """The paths that a change is about, and the directories that they need."""
+    """The paths of a change, and their parent directories."""
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self.files: set[str] = set()
@@ -66,14 +69,14 @@ class PathSet:
         self.add(paths)
 
     def add(self, paths: Iterable[str]) -> None:
-        """Take in more paths."""
+        """Add more paths."""
         for path in paths:
             self.files.add(path)
             while path := path.rpartition("/")[0]:
                 self.parent_dirs.add(path)
 
     def has_overlap(self, other: PathSet) -> bool:
-        """Whether there is a place where both have something to say."""
+        """True when both change the same path, or one has a file where the other has a directory."""
         return not (
             self.files.isdisjoint(other.files)
             and self.files.isdisjoint(other.parent_dirs)
@@ -82,43 +85,43 @@ class PathSet:
 
 
 def list_trees(local: Host, repo: str, names: Sequence[str]) -> list[str | None]:
-    """The tree of each commit; None where there is no such commit."""
+    """Return the tree of each commit, or None where there is no such commit."""
     if not names:
         return []
-    asked = "".join(f"{name}^{{tree}}\n" for name in names).encode()
-    said = git.run_checked(
-        local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked
+    request = "".join(f"{name}^{{tree}}\n" for name in names).encode()
+    output = git.run_checked(
+        local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=request
     )
-    rows = [line.split(" ") for line in said.split("\n")]
+    rows = [line.split(" ") for line in output.split("\n")]
     return [row[0] if row[1:] == ["tree"] else None for row in rows]
 
 
 def diff_trees(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> list[list[PathChange]]:
-    """What differs between the trees of each pair; no file is read."""
+    """Return the changed paths between the two trees of each pair, without reading any file."""
     if not pairs:
         return []
-    asked = "".join(f"{old} {new}\n" for old, new in pairs).encode()
-    words = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-    done = git.run(local, repo, *GIT_SAFE_ARGS, *words, stdin=asked)
-    if done.code:
-        raise MngrError(f"git diff-tree failed in {repo}: {done.error_line}", git.suggest_hint(done.error_line))
-    data = done.out.decode("utf-8", "surrogateescape")
-    found: list[list[PathChange]] = []
-    at = 0
+    request = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+    args = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request)
+    if result.code:
+        raise MngrError(f"git diff-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
+    data = result.out.decode("utf-8", "surrogateescape")
+    changes: list[list[PathChange]] = []
+    position = 0
     for old, new in pairs:
-        at += len(f"{old} {new}\n")
-        rows, at = parse_path_changes(data, at)
-        found.append(rows)
-    return found
+        position += len(f"{old} {new}\n")
+        rows, position = parse_path_changes(data, position)
+        changes.append(rows)
+    return changes
 
 
-def parse_path_changes(data: str, at: int) -> tuple[list[PathChange], int]:
-    """The raw rows that begin at a place, and where they end."""
+def parse_path_changes(data: str, position: int) -> tuple[list[PathChange], int]:
+    """Return the raw rows that begin at a position, and the position where they end."""
     rows: list[PathChange] = []
-    while data.startswith(":", at):
-        middle = data.index("\0", at)
+    while data.startswith(":", position):
+        middle = data.index("\0", position)
         end = data.index("\0", middle + 1)
-        old_mode, new_mode, old, new, status = data[at + 1 : middle].split(" ")
+        old_mode, new_mode, old, new, status = data[position + 1 : middle].split(" ")
         rows.append(
             PathChange(
                 path=data[middle + 1 : end],
@@ -129,81 +132,81 @@ def parse_path_changes(data: str, at: int) -> tuple[list[PathChange], int]:
                 status=status[0],
             )
         )
-        at = end + 1
-    return rows, at
+        position = end + 1
+    return rows, position
 
 
 def read_sizes(local: Host, repo: str, names: Iterable[str]) -> dict[str, int]:
-    """The size of each object that is there; none is read."""
+    """Return the size of each object that exists, without reading its content."""
     wanted = sorted(set(names))
     if not wanted:
         return {}
-    asked = "".join(f"{name}\n" for name in wanted).encode()
-    said = git.run_checked(
-        local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked
+    request = "".join(f"{name}\n" for name in wanted).encode()
+    output = git.run_checked(
+        local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=request
     )
-    rows = (line.split(" ") for line in said.split("\n"))
+    rows = (line.split(" ") for line in output.split("\n"))
     return {row[0]: int(row[1]) for row in rows if row[-1].isdigit()}
 
 
-def read_blobs(local: Host, repo: str, names: Iterable[str], most: int) -> dict[str, bytes]:
-    """What is in each object of at most so many bytes."""
+def read_blobs(local: Host, repo: str, names: Iterable[str], max_bytes: int) -> dict[str, bytes]:
+    """Return the content of each object of at most `max_bytes`."""
     sizes = read_sizes(local, repo, names)
-    small = [name for name, size in sizes.items() if size <= most]
-    asked = "".join(f"{name}\n" for name in small).encode()
-    data = git.run(local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch", stdin=asked).out if small else b""
-    found: dict[str, bytes] = {}
-    at = 0
+    small = [name for name, size in sizes.items() if size <= max_bytes]
+    request = "".join(f"{name}\n" for name in small).encode()
+    data = git.run(local, repo, *GIT_SAFE_ARGS, "cat-file", "--batch", stdin=request).out if small else b""
+    contents: dict[str, bytes] = {}
+    position = 0
     for name in small:
-        begin = data.index(b"\n", at) + 1
-        found[name] = data[begin : begin + sizes[name]]
-        at = begin + sizes[name] + 1
-    return found
+        begin = data.index(b"\n", position) + 1
+        contents[name] = data[begin : begin + sizes[name]]
+        position = begin + sizes[name] + 1
+    return contents
 
 
-def read_files(local: Host, repo: str, commit: str, paths: Iterable[str], most: int) -> dict[str, bytes]:
-    """The files of a commit at or below some paths, of at most so many bytes each."""
-    said = git.run_checked(local, repo, *GIT_SAFE_ARGS, "ls-tree", "-r", "-z", commit, "--", *sorted(set(paths)))
-    rows = [row.split("\t", 1) for row in said.split("\0") if "\t" in row]
-    names = {path: about.split(" ")[2] for about, path in rows if about.startswith("100")}
-    texts = read_blobs(local, repo, names.values(), most)
-    return {path: texts[name] for path, name in sorted(names.items()) if name in texts}
+def read_files(local: Host, repo: str, commit: str, paths: Iterable[str], max_bytes: int) -> dict[str, bytes]:
+    """Return the files of a commit at or below some paths, of at most `max_bytes` each."""
+    output = git.run_checked(local, repo, *GIT_SAFE_ARGS, "ls-tree", "-r", "-z", commit, "--", *sorted(set(paths)))
+    rows = [row.split("\t", 1) for row in output.split("\0") if "\t" in row]
+    blobs = {path: details.split(" ")[2] for details, path in rows if details.startswith("100")}
+    contents = read_blobs(local, repo, blobs.values(), max_bytes)
+    return {path: contents[blob] for path, blob in sorted(blobs.items()) if blob in contents}
 
 
 def merge_pairs(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> list[MergeResult]:
-    """How the commits of each pair go together, from where they part."""
+    """Merge the two commits of each pair, from their merge base."""
     if not pairs:
         return []
-    asked = "".join(f"{one} {other}\n" for one, other in pairs).encode()
-    words = ("merge-tree", "--write-tree", "--stdin", "-z", "--name-only", "--no-messages")
-    done = git.run(local, repo, *GIT_SAFE_ARGS, *words, stdin=asked)
-    if done.code:
-        raise MngrError(f"git merge-tree failed in {repo}: {done.error_line}", git.suggest_hint(done.error_line))
-    words_said = iter(done.out.decode("utf-8", "surrogateescape").split("\0"))
-    found: list[MergeResult] = []
+    request = "".join(f"{first} {second}\n" for first, second in pairs).encode()
+    args = ("merge-tree", "--write-tree", "--stdin", "-z", "--name-only", "--no-messages")
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, stdin=request)
+    if result.code:
+        raise MngrError(f"git merge-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
+    fields = iter(result.out.decode("utf-8", "surrogateescape").split("\0"))
+    results: list[MergeResult] = []
     for _ in pairs:
-        is_clean = next(words_said) == "1"
-        tree = next(words_said)
-        paths = list(iter(lambda: next(words_said), ""))
-        found.append(MergeResult(tree=tree, conflict_paths=[] if is_clean else sorted(set(paths))))
-    return found
+        is_clean = next(fields) == "1"
+        tree = next(fields)
+        paths = list(iter(lambda: next(fields), ""))
+        results.append(MergeResult(tree=tree, conflict_paths=[] if is_clean else sorted(set(paths))))
+    return results
 
 
 def write_commits(local: Host, repo: str, specs: Sequence[CommitSpec]) -> list[str]:
-    """Make commits, always the same ones of the same specs; no name leads to them."""
+    """Write commits without refs and return their ids. The same specs always give the same commits."""
     if not specs:
         return []
-    name = f"refs/mngr/making/{os.getpid()}-{threading.get_ident()}"
+    ref = f"refs/mngr/making/{os.getpid()}-{threading.get_ident()}"
     script = bytearray()
     for number, spec in enumerate(specs, 1):
         message = spec.message.encode("utf-8", "replace")
-        script += f"commit {name}\nmark :{number}\nauthor {spec.author}\ncommitter {spec.committer}\n".encode()
+        script += f"commit {ref}\nmark :{number}\nauthor {spec.author}\ncommitter {spec.committer}\n".encode()
         script += b"data %d\n%s\nfrom %s\n" % (len(message), message, spec.parent.encode())
         for row in sorted(spec.rows, key=lambda row: (row.path != "", row.new_mode != ABSENT_MODE, row.path)):
             script += _format_file(row)
         script += b"\nget-mark :%d\n" % number
-    script += f"reset {name}\nfrom {'0' * len(specs[0].parent)}\n\n".encode()
-    done = git.run(
+    script += f"reset {ref}\nfrom {'0' * len(specs[0].parent)}\n\n".encode()
+    result = git.run(
         local,
         repo,
         *GIT_SAFE_ARGS,
@@ -213,12 +216,13 @@ def write_commits(local: Host, repo: str, specs: Sequence[CommitSpec]) -> list[s
         "--date-format=raw",
         stdin=bytes(script),
     )
-    if done.code:
-        raise MngrError(f"git fast-import failed in {repo}: {done.error_line}", git.suggest_hint(done.error_line))
-    return done.text.split("\n")
+    if result.code:
+        raise MngrError(f"git fast-import failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
+    return result.text.split("\n")
 
 
 def _format_file(row: PathChange) -> bytes:
+    """Return a path change as a command of `git fast-import`."""
     path = row.path.encode("utf-8", "surrogateescape")
     quoted = b'"%s"' % path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     if row.new_mode == ABSENT_MODE:
@@ -230,11 +234,11 @@ def _format_file(row: PathChange) -> bytes:
 
 
 def make_tree_row(tree: str) -> PathChange:
-    """A row that says all of a commit's tree."""
+    """Return a row that replaces the whole tree of a commit."""
     return PathChange(path="", old_mode=TREE_MODE, new_mode=TREE_MODE, old="", new=tree, status="M")
 
 
 def cherry_pick(local: Host, repo: str, onto: str, parent: str, commit: str) -> MergeResult:
-    """What a commit did to its parent, done to another tree."""
-    stand = write_commits(local, repo, [CommitSpec(parent=parent, rows=[make_tree_row(onto)])])[0]
-    return merge_pairs(local, repo, [(stand, commit)])[0]
+    """Apply what a commit did to its parent to another tree."""
+    target_commit = write_commits(local, repo, [CommitSpec(parent=parent, rows=[make_tree_row(onto)])])[0]
+    return merge_pairs(local, repo, [(target_commit, commit)])[0]

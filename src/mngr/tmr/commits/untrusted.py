@@ -1,4 +1,4 @@
-"""What no branch may bring along, and words of strangers made harmless."""
+"""Rejects branches with dangerous files, and cleans untrusted text."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def list_refusals(rows: Iterable[PathChange], sizes: Mapping[str, int], targets: Mapping[str, bytes]) -> list[Finding]:
-    """Why a branch is not taken; `targets` is where its links lead."""
-    found: dict[tuple[str, str], Finding] = {}
+    """Return why a branch is rejected; `targets` holds the targets of its links."""
+    refusals: dict[tuple[str, str], Finding] = {}
     for row in rows:
         if row.new_mode == "000000" and row.old_mode != _SUBMODULE_MODE:
             continue
         for finding in _check_row(row, sizes, targets):
             if finding.level == "refuse":
-                found.setdefault((finding.rule, finding.path), finding)
-    return list(found.values())
+                refusals.setdefault((finding.rule, finding.path), finding)
+    return list(refusals.values())
 
 
 def _check_row(row: PathChange, sizes: Mapping[str, int], targets: Mapping[str, bytes]) -> Iterable[Finding]:
+    """Yield findings about a changed path: its name, type, size, and whether git would act on it."""
     yield from changed_paths.check_name(row.path)
     shown = clean_line(row.path)
     target = targets.get(row.new, b"").decode("utf-8", "replace") if row.new_mode == LINK_MODE else None
@@ -61,29 +62,30 @@ def _check_row(row: PathChange, sizes: Mapping[str, int], targets: Mapping[str, 
 
 
 def _is_hook(path: str) -> bool:
-    above, _, name = path.lower().rpartition("/")
-    among = any(part.strip("._-") in ("hooks", "githooks", "git-hooks", "husky") for part in above.split("/"))
-    return name in _HOOK_PATHS or (name == "update" and among)
+    """True when a path is that of a git hook."""
+    folder, _, name = path.lower().rpartition("/")
+    is_in_hook_dir = any(part.strip("._-") in ("hooks", "githooks", "git-hooks", "husky") for part in folder.split("/"))
+    return name in _HOOK_PATHS or (name == "update" and is_in_hook_dir)
 
 
 def is_commit_id(name: object) -> bool:
-    """Whether something can only be a commit's number, and never an option or another name."""
+    """True when a value is a full commit id, which git cannot mistake for an option or another name."""
     return isinstance(name, str) and _COMMIT.fullmatch(name) is not None
 
 
-def clean_line(text: str, most: int = 300) -> str:
-    """One line of a stranger's, without what a terminal, a browser or git would obey."""
-    return " ".join(_remove_unsafe_characters(text).split())[:most].strip()
+def clean_line(text: str, max_length: int = 300) -> str:
+    """Return untrusted text as one line, without anything that a terminal, a browser or git would interpret."""
+    return " ".join(_remove_unsafe_characters(text).split())[:max_length].strip()
 
 
-def clean_body(text: str, most: int = 4000) -> str:
-    """Several such lines; what looks like a trailer is not among them."""
+def clean_body(text: str, max_length: int = 4000) -> str:
+    """Return untrusted text as several clean lines, without lines that look like trailers."""
     lines = [line.rstrip() for line in _remove_unsafe_characters(text).split("\n") if not _TRAILER.match(line)]
-    return "\n".join(lines)[:most].strip()
+    return "\n".join(lines)[:max_length].strip()
 
 
 def is_clean(text: str) -> bool:
-    """Whether cleaning would take nothing away."""
+    """True when cleaning would remove nothing."""
     return _remove_unsafe_characters(text) == text
 
 
@@ -92,12 +94,12 @@ def _remove_unsafe_characters(text: str) -> str:
 
 
 def clean_author(name: str, mail: str) -> str:
-    """An author as git writes one."""
-    who = re.sub(r"[<>\n]", "", clean_line(name, 100)).strip(" .,:;\"'") or "unknown"
-    where = re.sub(r"[<>\s]", "", clean_line(mail, 100)) or "unknown@localhost"
-    return f"{who} <{where}>"
+    """Return an author in git's format."""
+    clean_name = re.sub(r"[<>\n]", "", clean_line(name, 100)).strip(" .,:;\"'") or "unknown"
+    clean_mail = re.sub(r"[<>\s]", "", clean_line(mail, 100)) or "unknown@localhost"
+    return f"{clean_name} <{clean_mail}>"
 
 
 def clean_date(date: str) -> str:
-    """A date as git writes one, the first of all where it is none."""
+    """Return a date in git's format, or the epoch when it is invalid."""
     return date if _DATE.fullmatch(date) else "0 +0000"

@@ -1,4 +1,7 @@
-"""Words of strangers in Markdown: whatever could be more than a word stands as code, where no forge looks for links, names or orders."""
+"""Formats untrusted text as Markdown.
+
+Everything except plain words becomes code, in which a forge does not look for links, names or commands.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from mngr.tmr.commits import untrusted
 _WORD = re.compile(
     r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*[.,;:]*|[-–—→×=+]"""
 )
-_QUOTED = re.compile(r"`([^`]+)`")  # what its writer calls code
-_AUTOLINK_NAME = re.compile(r"[0-9a-f]{7,}|www", re.I)  # which may be of a commit, or the beginning of a link
+_QUOTED = re.compile(r"`([^`]+)`")  # text that its author marked as code
+_AUTOLINK_NAME = re.compile(r"[0-9a-f]{7,}|www", re.I)  # may be a commit, or the beginning of a link
 _TRAILING_PUNCTUATION = re.compile(r"(.*?)(\)?[.,;:]*)", re.S)
-_MAX_INPUT = 4000  # characters that are looked at
+_MAX_INPUT = 4000  # characters that are read
 
 
 @functools.cache
@@ -27,96 +30,97 @@ def _get_redactor() -> Redactor:
 @functools.lru_cache(20_000)
 def _redact_line(value: str) -> str:
     line = _get_redactor()(untrusted.clean_line(value, _MAX_INPUT))
-    return line if line.isprintable() else "".join(sign for sign in line if sign.isprintable())
+    return line if line.isprintable() else "".join(char for char in line if char.isprintable())
 
 
-def sanitize_line(value: object, most: int) -> str:
-    """One line without what cannot be seen, without secrets, and not too long."""
+def sanitize_line(value: object, max_length: int) -> str:
+    """Return one line without invisible characters and secrets, shortened to `max_length` characters."""
     line = _redact_line(str(value if value is not None else ""))
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return line if len(line) <= max_length else line[: max_length - 1].rstrip() + "…"
 
 
-def format_code(value: object, most: int = 200) -> str:
-    """All of it as code."""
-    line = sanitize_line(value, most).replace("`", "'").strip()
+def format_code(value: object, max_length: int = 200) -> str:
+    """Return the whole text as code."""
+    line = sanitize_line(value, max_length).replace("`", "'").strip()
     return f"`{line}`" if line else ""
 
 
-def format_text(value: object, most: int = 200) -> str:
-    """Plain words as they are; the others as code, and so is what their writer calls code."""
+def format_text(value: object, max_length: int = 200) -> str:
+    """Return plain words as they are and everything else as code, including text in backticks."""
     shown = ""
-    for is_code, word, is_apart in _split_code(sanitize_line(value, most)):
+    for is_code, word, is_apart in _split_code(sanitize_line(value, max_length)):
         gap = " " if shown and (is_apart or (is_code and shown.endswith("`"))) else ""
         shown += gap + (f"`{word}`" if is_code else word)
     return shown
 
 
 def _split_code(line: str) -> Iterator[tuple[bool, str, bool]]:
-    """(is it code, the words, does a blank come before them)"""
-    at = 0
-    for found in _QUOTED.finditer(line):
-        before = line[at : found.start()]
+    """Yield (is it code, the words, is there a space before them)."""
+    position = 0
+    for match in _QUOTED.finditer(line):
+        before = line[position : match.start()]
         yield from _split_words(before)
-        if inside := found[1].strip():
+        if inside := match[1].strip():
             yield True, inside, before[-1:].isspace()
-        at = found.end()
-    yield from _split_words(line[at:])
+        position = match.end()
+    yield from _split_words(line[position:])
 
 
 def _split_words(line: str) -> Iterator[tuple[bool, str, bool]]:
-    """The same of what is not called code; words that must be code and follow each other are one."""
-    odd: list[str] = []
+    """Yield the same for text outside backticks; adjacent words that must be code are joined."""
+    code_words: list[str] = []
     is_apart = line[:1].isspace()
     for word in line.replace("`", "'").split():
         core, end = ("", word) if _is_plain(word) else _split_punctuation(word)
         if core:
-            odd.append(core)
+            code_words.append(core)
         if not end:
             continue
-        if odd:
-            yield True, " ".join(odd), is_apart
-            is_apart = not core  # what ends a word belongs to it
-            odd = []
+        if code_words:
+            yield True, " ".join(code_words), is_apart
+            is_apart = not core  # punctuation follows its word without a space
+            code_words = []
         yield False, end, is_apart
         is_apart = True
-    if odd:
-        yield True, " ".join(odd), is_apart
+    if code_words:
+        yield True, " ".join(code_words), is_apart
 
 
 def _split_punctuation(word: str) -> tuple[str, str]:
-    """What ends a part of a sentence is none of what stands before it."""
-    found = _TRAILING_PUNCTUATION.fullmatch(word)
-    assert found is not None
-    core, end = found.groups()
+    """Return a word and its trailing punctuation separately."""
+    match = _TRAILING_PUNCTUATION.fullmatch(word)
+    assert match is not None
+    core, end = match.groups()
     return (core + ")", end[1:]) if end.startswith(")") and "(" in core else (core, end)
 
 
 def _is_plain(word: str) -> bool:
+    """True when a word cannot be mistaken for a link, a name or a commit."""
     bare = word.strip("\"'“”‘’().,;:!?…")
     return _WORD.fullmatch(word) is not None and not _AUTOLINK_NAME.fullmatch(bare)
 
 
-def format_cell(value: object, most: int = 60) -> str:
-    """In a table."""
-    return format_text(value, most).replace("|", "¦")
+def format_cell(value: object, max_length: int = 60) -> str:
+    """Return the text for a table cell."""
+    return format_text(value, max_length).replace("|", "¦")
 
 
-def format_list(values: Sequence[object], most: int, of: int = 120) -> str:
-    """Some of several, and how many more there are."""
-    shown = ", ".join(format_code(value, of) for value in values[:most])
-    return f"{shown} and {len(values) - most} more" if len(values) > most else shown
+def format_list(values: Sequence[object], max_count: int, max_length: int = 120) -> str:
+    """Return the first values as code, and how many more there are."""
+    shown = ", ".join(format_code(value, max_length) for value in values[:max_count])
+    return f"{shown} and {len(values) - max_count} more" if len(values) > max_count else shown
 
 
 def format_count(number: int, noun: str, nouns: str = "") -> str:
-    """`1 task`, `2 tasks`."""
+    """Return a number with its noun: `1 task`, `2 tasks`."""
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def sort_known_first(words: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Each once: those that are known as they stand there, then the others."""
+    """Return each word once: the known words in their order, then the others."""
     return sorted(set(words), key=lambda word: (known.index(word) if word in known else len(known), word))
 
 
 def format_details(title: str, body: str) -> str:
-    """What is shown only to who asks; the title is ours."""
+    """Return a collapsed block; `title` must be trusted text."""
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"

@@ -1,4 +1,4 @@
-"""PR.md: what a reviewer reads of a run, built by code and no longer than a forge takes."""
+"""Builds PR.md, the text of a pull request, within the length limits of a forge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mngr.tmr.deliver.markdown import sanitize_line
 from mngr.tmr.plan import RunPlan
 
 MAX_CHARACTERS = 60_000  # characters of PR.md
-_MAX_BYTES = 120_000  # bytes: it may have to be one word of a command
+_MAX_BYTES = 120_000  # bytes: the text may be one command-line argument
 _BEGIN, _END = "<!-- title: ", " -->\n"
 _SECTIONS = {
     "head": summary.render_head,
@@ -27,7 +27,7 @@ _SECTIONS = {
     "spent": summary.render_cost,
     "minds": summary.render_instructions,
 }
-# What gives way, in this order, until all of it fits: first what fewest want to read, last the names of fixes and reasons.
+# Sections are shortened in this order until the text fits: the least read first, the names of fixes and reasons last.
 _SHORTENING_STEPS = (
     "edits 1", "escalations 1", "tasks 1", "edits 2", "suite 1", "red 1", "fixes 1", "left 1", "edits 3", "escalations 2", "tasks 2",
     "fixes 2", "left 2", "flagged 1", "tasks 3", "fixes 3", "left 3", "flagged 2", "fixes 4", "left 4", "flagged 3", "left 5",
@@ -36,22 +36,22 @@ _SHORTENING_STEPS = (
 
 
 def build_pull_request(facts: PullRequestFacts) -> tuple[str, str]:
-    """(title, body); the same for the same facts."""
+    """Return the title and body; the same facts always give the same text."""
     title = summary.render_title(facts)
-    room = MAX_CHARACTERS - len(_BEGIN) - len(title) - len(_END)
-    parts = {name: part(facts, 0) for name, part in _SECTIONS.items()}
+    max_length = MAX_CHARACTERS - len(_BEGIN) - len(title) - len(_END)
+    parts = {name: render(facts, 0) for name, render in _SECTIONS.items()}
     for step in ("", *_SHORTENING_STEPS):
         name, _, level = step.partition(" ")
         if name:
             parts[name] = _SECTIONS[name](facts, int(level))
         body = "\n\n".join(filter(None, parts.values())) + "\n"
-        if len(body) <= room and len(body.encode()) <= _MAX_BYTES:
+        if len(body) <= max_length and len(body.encode()) <= _MAX_BYTES:
             break
     return title, body
 
 
 def write_pull_request(run: RunDir, state: RunState, plan: RunPlan) -> str:
-    """Write PR.md, whose first line keeps the title where no forge shows it; its path. Raises NotFound."""
+    """Write PR.md, with the title in a hidden first line, and return its path. Raises NotFound."""
     title, body = build_pull_request(load_facts(run, state, plan))
     path = os.path.join(run.path, "PR.md")
     with open(path + ".new", "w", encoding="utf-8") as file:
@@ -61,12 +61,12 @@ def write_pull_request(run: RunDir, state: RunState, plan: RunPlan) -> str:
 
 
 def read_body(run: RunDir) -> str:
-    """What PR.md says below its title."""
+    """Return the text of PR.md below its title."""
     with open(os.path.join(run.path, "PR.md"), encoding="utf-8") as file:
         return file.read().partition("\n")[2].strip()
 
 
 def read_title(path: str) -> str:
-    """The title that a PR.md keeps."""
+    """Return the title in a PR.md."""
     with open(path, encoding="utf-8") as file:
         return sanitize_line(file.readline().strip().removeprefix(_BEGIN.strip()).removesuffix(_END.strip()), 200)

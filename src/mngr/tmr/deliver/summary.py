@@ -1,4 +1,4 @@
-"""What of a pull request is short whatever happened: its verdict, how tasks ended, what it took, how to change it."""
+"""Renders the short parts of a pull request: its verdict, outcomes of tasks, cost, and how to change it."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ _VERDICTS = ("confirmed", "refuted", "flaky", "unverified", "no receipt")
 _MAX_PROSE = 1500  # characters
 
 
-# What a reader sees first
+# Title and head
 
 
 def render_title(facts: PullRequestFacts) -> str:
-    """With counts, and nothing that a stranger wrote."""
+    """Return the title, with counts and without untrusted text."""
     fixes, edits = len(facts.list_changes("fix")), len(facts.list_changes("test", "flagged"))
-    left = len(facts.excluded_changes)
-    said = _format_contents(fixes, "", edits, "test edit") or "Nothing to merge"
-    more = f", {left} not in" if left else ""
-    is_red = "RED: " if facts.integration["verdict"] == "red" else ""
-    return sanitize_line(f"{is_red}{said} of {format_count(len(facts.tasks), 'task')}{more} ({facts.run})", 200)
+    excluded_count = len(facts.excluded_changes)
+    contents = _format_contents(fixes, "", edits, "test edit") or "Nothing to merge"
+    excluded_text = f", {excluded_count} not in" if excluded_count else ""
+    prefix = "RED: " if facts.integration["verdict"] == "red" else ""
+    return sanitize_line(
+        f"{prefix}{contents} of {format_count(len(facts.tasks), 'task')}{excluded_text} ({facts.run})", 200
+    )
 
 
 def render_head(facts: PullRequestFacts, level: int = 0) -> str:
-    """The verdict, what is in, how the tasks ended."""
+    """Render the verdict, the contents of the branch, and the outcomes of the tasks."""
     data = facts.integration
     fixes, edits = len(facts.list_changes("fix")), len(facts.list_changes("test", "flagged"))
-    turned = f" (turning {format_count(len(facts.fixed_tests), 'test')} green)" if facts.fixed_tests else ""
+    fixed_text = f" (turning {format_count(len(facts.fixed_tests), 'test')} green)" if facts.fixed_tests else ""
     parts = []
     if fixes + edits:
-        parts.append(_format_contents(fixes, turned, edits, "test or doc edit"))
+        parts.append(_format_contents(fixes, fixed_text, edits, "test or doc edit"))
     if facts.excluded_changes:
         parts.append(f"**{format_count(len(facts.excluded_changes), 'change')} not in**, each with its reason")
     if flagged := facts.flagged:
@@ -55,10 +57,10 @@ def render_head(facts: PullRequestFacts, level: int = 0) -> str:
         parts.append(f"**{format_count(data['open'], 'task')} not settled yet**")
     if data.get("only"):
         parts.append(f"only {'fixes' if data['only'] == 'impl' else 'tests'} were asked for")
-    said = f"{_format_verdict(facts)}  \n{'; '.join(parts)}." if parts else _format_verdict(facts)
+    verdict = f"{_format_verdict(facts)}  \n{'; '.join(parts)}." if parts else _format_verdict(facts)
     return "\n".join(
         [
-            said,
+            verdict,
             "",
             _render_outcome_table(facts),
             "",
@@ -69,7 +71,7 @@ def render_head(facts: PullRequestFacts, level: int = 0) -> str:
 
 
 def _format_contents(fixes: int, more: str, edits: int, noun: str) -> str:
-    """What of both there is."""
+    """Return the number of fixes and of edits, without those that are zero."""
     parts = [
         f"{format_count(fixes, 'fix', 'fixes')}{more}" if fixes else "",
         format_count(edits, noun) if edits else "",
@@ -78,31 +80,32 @@ def _format_contents(fixes: int, more: str, edits: int, noun: str) -> str:
 
 
 def _format_verdict(facts: PullRequestFacts) -> str:
+    """Return the verdict of the integration as one sentence."""
     data = facts.integration
-    where = f"{format_code(data['branch'])} ({format_code(str(data.get('delivered') or data['head'])[:10])})"
+    location = f"{format_code(data['branch'])} ({format_code(str(data.get('delivered') or data['head'])[:10])})"
     if data["verdict"] == "empty":
         return "⚪ **Nothing to merge.**"
-    before = data.get("red_before") or []
+    red_before = data.get("red_before") or []
     mark = _VERDICT_MARKS.get(data["verdict"], f"**{format_text(data['verdict'])}**")
     if data["verdict"] == "red":
         verb = "fails" if len(data["red"]) == 1 else "fail"
-        said = f"{format_count(len(data['red']), 'test')} that passed before {verb} at {format_code(str(data['head'])[:10])}"
-        return f"{mark} {said}; {format_code(data['branch'])} was not moved."
+        failing = f"{format_count(len(data['red']), 'test')} that passed before {verb} at {format_code(str(data['head'])[:10])}"
+        return f"{mark} {failing}; {format_code(data['branch'])} was not moved."
     if tests := data.get("tests"):
-        return f"{mark} {_format_passing(tests, where, len(before), len(data.get('flaky') or ()))}."
-    apart = f", apart from {format_count(len(before), 'test')} red before and still" if before else ""
-    return f"{mark} The whole suite passes on {where}{apart}."
+        return f"{mark} {_format_passing(tests, location, len(red_before), len(data.get('flaky') or ()))}."
+    exception = f", apart from {format_count(len(red_before), 'test')} red before and still" if red_before else ""
+    return f"{mark} The whole suite passes on {location}{exception}."
 
 
-def _format_passing(tests: Row, where: str, still: int, flaky: int) -> str:
-    """How many tests pass, how many of them did not before, and how the others stand."""
+def _format_passing(tests: Row, location: str, still_red: int, flaky: int) -> str:
+    """Return how many tests pass, how many of them failed before, and the state of the others."""
     passed, green = tests["pass"], len(tests["green"])
-    some = "All" if passed == tests["all"] else f"{passed:,} of"
-    said = f"{some} {format_count(tests['all'], 'test')} pass on {where}"
+    quantity = "All" if passed == tests["all"] else f"{passed:,} of"
+    passing = f"{quantity} {format_count(tests['all'], 'test')} pass on {location}"
     parts = [
-        said + (f", {green:,} of them red before" if green else ""),
-        f"{still:,} {'was' if still == 1 else 'were'} red before and still {'is' if still == 1 else 'are'}"
-        if still
+        passing + (f", {green:,} of them red before" if green else ""),
+        f"{still_red:,} {'was' if still_red == 1 else 'were'} red before and still {'is' if still_red == 1 else 'are'}"
+        if still_red
         else "",
         f"{tests['skip']:,} skipped" if tests["skip"] else "",
         f"{flaky:,} seen both ways" if flaky else "",
@@ -111,10 +114,10 @@ def _format_passing(tests: Row, where: str, still: int, flaky: int) -> str:
 
 
 def _render_outcome_table(facts: PullRequestFacts) -> str:
-    """How tasks ended, by what we saw of them."""
+    """Render a table of the tasks by outcome and receipt verdict."""
     counts: dict[tuple[str, str], int] = {}
-    for one in facts.tasks:
-        key = str(one.outcome or one.state), str((one.check or {}).get("verdict") or "no receipt")
+    for task in facts.tasks:
+        key = str(task.outcome or task.state), str((task.check or {}).get("verdict") or "no receipt")
         counts[key] = counts.get(key, 0) + 1
     outcomes = sort_known_first({outcome for outcome, _ in counts}, _OUTCOMES)
     verdicts = sort_known_first({verdict for _, verdict in counts}, _VERDICTS)
@@ -136,25 +139,31 @@ def _format_footer(facts: PullRequestFacts) -> str:
     ]
     money = _sum_usage(facts).get("cost_usd")
     parts = [*marks, *([f"${money:.2f}"] if money else []), *_format_durations(facts)]
-    where = f"paths are in `.mngr/runs/{facts.run}/`, pages: `mngr tmr report {facts.run}`"
-    return " · ".join([*parts, where])  # fmt: skip
+    links = f"paths are in `.mngr/runs/{facts.run}/`, pages: `mngr tmr report {facts.run}`"
+    return " · ".join([*parts, links])  # fmt: skip
 
 
 def _render_agent_text(row: Row) -> list[str]:
-    """An agent's few paragraphs, as its own words."""
-    words = str(row.get("words") or "")
-    some = [part for part in (format_text(one, _MAX_PROSE) for one in words[:_MAX_PROSE].split("\n\n")) if part][:4]
-    lines = [line for part in some for line in (">", f"> {part}")]
+    """Render an agent's few paragraphs as a quotation."""
+    text = str(row.get("words") or "")
+    paragraphs = [
+        paragraph
+        for paragraph in (format_text(block, _MAX_PROSE) for block in text[:_MAX_PROSE].split("\n\n"))
+        if paragraph
+    ][:4]
+    lines = [line for paragraph in paragraphs for line in (">", f"> {paragraph}")]
     return (
-        ["", f"> _{format_text(row.get('agent') or 'an agent', 80)} says:_ {lines[1][2:]}", *lines[2:]] if some else []
+        ["", f"> _{format_text(row.get('agent') or 'an agent', 80)} says:_ {lines[1][2:]}", *lines[2:]]
+        if paragraphs
+        else []
     )
 
 
-# What it took
+# Suite, cost and instructions
 
 
 def render_suite(facts: PullRequestFacts, level: int = 0) -> str:
-    """What else was seen of the suite."""
+    """Render further facts about the test suite."""
     lines = []
     for name, noun in (("red_before", "red before and still"), ("flaky", "seen both ways")):
         if rows := facts.integration.get(name):
@@ -165,7 +174,7 @@ def render_suite(facts: PullRequestFacts, level: int = 0) -> str:
 
 
 def render_cost(facts: PullRequestFacts, level: int = 0) -> str:
-    """Money and time."""
+    """Render money and time."""
     lines = []
     total, kinds = _sum_usage(facts), _sum_by_kind(facts)
     if kinds:
@@ -176,7 +185,7 @@ def render_cost(facts: PullRequestFacts, level: int = 0) -> str:
         )
     data = facts.integration
     runs = data.get("runs") or {}
-    lines += [f"- agents: {one}" for one in _format_durations(facts)]
+    lines += [f"- agents: {duration}" for duration in _format_durations(facts)]
     lines.append(
         f"- integration: {clock.format_duration(round(data.get('seconds') or 0))}, {format_count(runs.get('processes', 0), 'test process', 'test processes')}, "
         f"{format_count(runs.get('tests', 0), 'test run')}, {runs.get('cached', 0)} results known before"
@@ -185,12 +194,13 @@ def render_cost(facts: PullRequestFacts, level: int = 0) -> str:
 
 
 def _sum_by_kind(facts: PullRequestFacts) -> dict[str, Row]:
-    rows = [*(one.spend for one in facts.tasks), facts.integration.get("spend") or {}]
-    found: dict[str, Row] = {}
+    """Return the usage of all tasks and of the integration, by agent kind."""
+    rows = [*(task.spend for task in facts.tasks), facts.integration.get("spend") or {}]
+    usage_by_kind: dict[str, Row] = {}
     for row in rows:
         for kind, used in row.items():
-            found[kind] = add_usage(found.get(kind, {}), used) if used else found.get(kind, {})
-    return {kind: used for kind, used in found.items() if used}
+            usage_by_kind[kind] = add_usage(usage_by_kind.get(kind, {}), used) if used else usage_by_kind.get(kind, {})
+    return {kind: used for kind, used in usage_by_kind.items() if used}
 
 
 def _sum_usage(facts: PullRequestFacts) -> Row:
@@ -206,8 +216,8 @@ def _format_money(used: Row) -> str:
 
 
 def _format_durations(facts: PullRequestFacts) -> list[str]:
-    began = [clock.parse_timestamp(one.began_at) for one in facts.tasks if one.began_at]
-    ended = [clock.parse_timestamp(one.ended_at) for one in facts.tasks if one.ended_at]
+    began = [clock.parse_timestamp(task.began_at) for task in facts.tasks if task.began_at]
+    ended = [clock.parse_timestamp(task.ended_at) for task in facts.tasks if task.ended_at]
     return (
         [f"{clock.format_duration(round(max(ended) - min(began)))} from the first task to the last"]
         if began and ended
@@ -216,7 +226,7 @@ def _format_durations(facts: PullRequestFacts) -> list[str]:
 
 
 def render_instructions(facts: PullRequestFacts, level: int = 0) -> str:
-    """How to change it."""
+    """Render the commands that change the branch."""
     rows = (
         f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"   # and the branch is made and tested again',
         f"mngr tmr integrate {facts.run} --with CHANGE",

@@ -1,4 +1,4 @@
-"""One branch from the confirmed changes of a run: merged, run, bisected where it fails.
+"""Builds one branch from the confirmed changes of a run: merges them, runs the suite and bisects failures.
 
 Start with `integrate.py`.
 """

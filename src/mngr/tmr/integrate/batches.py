@@ -1,4 +1,4 @@
-"""All changes of an integration, batch by batch: what stood before, the largest set without a clash, what still goes, what must be merged."""
+"""Integrates changes in batches: reuses earlier verdicts, adds the compatible changes, then resolves conflicts."""
 
 from __future__ import annotations
 
@@ -16,120 +16,132 @@ from mngr.tmr.integrate.trial import BranchTrial, Exclusion, TrialResult
 
 
 class BatchResult(Struct):
-    """The branch, and what became of everything that is not in it."""
+    """The branch, and what became of every change that is not in it."""
 
     trial_result: TrialResult
     exclusions: list[Exclusion]
-    resolved: list[dict[str, Any]] = []  # what somebody merged
-    usage: dict[str, Any] = {}  # on that
+    resolved: list[dict[str, Any]] = []  # conflicts that an agent or tool resolved
+    usage: dict[str, Any] = {}  # usage for resolving conflicts
 
 
 class BatchIntegration:
-    """One integration's."""
+    """The batches of one integration."""
 
     def __init__(
-        self, local: Host, repo: str, onto: str, trial: BranchTrial, last: dict[str, Any], say: Callable[[str], None]
+        self, local: Host, repo: str, onto: str, trial: BranchTrial, last_integration: dict[str, Any], report: Callable[[str], None]
     ) -> None:  # fmt: skip
-        self._local, self._repo, self._onto, self._trial, self._say = local, repo, onto, trial, say
-        self._earlier_verdicts = last.get("stood") or {}
+        self._local, self._repo, self._onto, self._trial, self._say = local, repo, onto, trial, report
+        self._earlier_verdicts = last_integration.get("stood") or {}
 
-    def integrate_changes(self, chosen: list[Change], table: Callable[[], ConflictResolver]) -> BatchResult:
-        """As many as go together; `table` is for those that do not merge."""
+    def integrate_changes(self, chosen: list[Change], make_resolver: Callable[[], ConflictResolver]) -> BatchResult:
+        """Integrate as many changes as possible. `make_resolver` is called if some of them conflict."""
         by_id = {change.id: change for change in chosen}
-        settled, asides = self._integrate_compatible(chosen, by_id)
-        waiting = [one for one in asides if one.why == "conflict"]
-        if not waiting:
-            return BatchResult(trial_result=settled, exclusions=asides)
-        done = table().resolve(settled, [(by_id[one.change], one) for one in waiting], by_id)
-        merged = {row["change"] for row in done.resolved}
-        asides = [one for one in asides if one.change not in merged and one.why != "conflict"] + done.exclusions
-        settled, asides = self._add_unblocked(done.trial_result, asides, merged, by_id)
-        there = {change.id for change in settled.chosen}
-        resolved = [row for row in done.resolved if row["change"] in there]
-        return BatchResult(trial_result=settled, exclusions=asides, resolved=resolved, usage=done.usage)
+        result, exclusions = self._integrate_compatible(chosen, by_id)
+        conflicts = [exclusion for exclusion in exclusions if exclusion.why == "conflict"]
+        if not conflicts:
+            return BatchResult(trial_result=result, exclusions=exclusions)
+        resolution = make_resolver().resolve(
+            result, [(by_id[exclusion.change], exclusion) for exclusion in conflicts], by_id
+        )
+        merged = {row["change"] for row in resolution.resolved}
+        exclusions = [
+            exclusion for exclusion in exclusions if exclusion.change not in merged and exclusion.why != "conflict"
+        ] + resolution.exclusions
+        result, exclusions = self._add_unblocked(resolution.trial_result, exclusions, merged, by_id)
+        included = {change.id for change in result.chosen}
+        resolved = [row for row in resolution.resolved if row["change"] in included]
+        return BatchResult(trial_result=result, exclusions=exclusions, resolved=resolved, usage=resolution.usage)
 
     def _integrate_compatible(
         self, chosen: list[Change], by_id: dict[str, Change]
     ) -> tuple[TrialResult, list[Exclusion]]:
-        """What earlier integrations saw is not seen again, unless what has changed since could change it."""
-        known, doubtful = list_earlier_exclusions(self._earlier_verdicts, self._onto, chosen)
-        chosen = _remove_excluded(chosen, known)
+        """Integrate the compatible changes. Earlier verdicts hold unless a new change could affect them."""
+        earlier, doubtful = list_earlier_exclusions(self._earlier_verdicts, self._onto, chosen)
+        chosen = _remove_excluded(chosen, earlier)
         if doubtful:
-            tests = {str(one.proof["test"]) for one in doubtful if one.proof}
-            red = self._trial.list_failing_with(chosen, tests)
-            known += [one for one in doubtful if one.proof and one.proof["test"] in red]
-            chosen = _remove_excluded(chosen, known)
-        settled, asides = self._grow_branch(chosen)
-        if back := list_retriable_changes(self._trial, settled, known, {one.change for one in doubtful}, by_id):
-            settled = self._trial.choose_changes(_sort_like(list(by_id.values()), [*settled.chosen, *back]))
-            known = [one for one in known if one.change not in {change.id for change in back}]
-            asides += settled.exclusions
-        return settled, [*known, *asides]
+            tests = {str(exclusion.proof["test"]) for exclusion in doubtful if exclusion.proof}
+            failing = self._trial.list_failing_with(chosen, tests)
+            earlier += [exclusion for exclusion in doubtful if exclusion.proof and exclusion.proof["test"] in failing]
+            chosen = _remove_excluded(chosen, earlier)
+        result, exclusions = self._grow_branch(chosen)
+        if retriable := list_retriable_changes(
+            self._trial, result, earlier, {exclusion.change for exclusion in doubtful}, by_id
+        ):
+            result = self._trial.choose_changes(_sort_like(list(by_id.values()), [*result.chosen, *retriable]))
+            earlier = [
+                exclusion for exclusion in earlier if exclusion.change not in {change.id for change in retriable}
+            ]
+            exclusions += result.exclusions
+        return result, [*earlier, *exclusions]
 
     def _grow_branch(self, chosen: Sequence[Change]) -> tuple[TrialResult, list[Exclusion]]:
-        """The largest set of which no two clash; then what clashes with nothing that is still there; and what does."""
-        found = list_conflicts(self._local, self._repo, chosen)
-        near = map_conflicts(found)
-        first = choose_compatible(chosen, found)
+        """Integrate a large set without conflicts, then add what still fits. Explain the remaining exclusions."""
+        conflicts = list_conflicts(self._local, self._repo, chosen)
+        neighbours = map_conflicts(conflicts)
+        first = choose_compatible(chosen, conflicts)
         self._say(f"changes: {len(chosen)}, without a clash: {len(first)}")
-        settled = self._trial.choose_changes(first)
-        asides = {one.change: one for one in settled.exclusions}
-        seen = {change.id for change in first}
+        result = self._trial.choose_changes(first)
+        exclusions = {exclusion.change: exclusion for exclusion in result.exclusions}
+        tried = {change.id for change in first}
         while True:
-            there = {change.id for change in settled.chosen}
-            free = [
+            included = {change.id for change in result.chosen}
+            candidates = [
                 change
                 for change in chosen
-                if change.id not in seen
-                and there.isdisjoint(near.get(change.id, ()))
-                and there.issuperset(change.needs)
+                if change.id not in tried
+                and included.isdisjoint(neighbours.get(change.id, ()))
+                and included.issuperset(change.needs)
             ]
-            more = choose_compatible(free, found, there)
-            if not more:
+            addition = choose_compatible(candidates, conflicts, included)
+            if not addition:
                 break
-            seen |= {change.id for change in more}
-            settled = self._trial.choose_changes(_sort_like(chosen, [*settled.chosen, *more]))
-            asides |= {one.change: one for one in settled.exclusions}
+            tried |= {change.id for change in addition}
+            result = self._trial.choose_changes(_sort_like(chosen, [*result.chosen, *addition]))
+            exclusions |= {exclusion.change: exclusion for exclusion in result.exclusions}
         for change in chosen:
-            if change.id not in seen:
-                asides[change.id] = _explain_exclusion(change, there, found)
-        return settled, list(asides.values())
+            if change.id not in tried:
+                exclusions[change.id] = _explain_exclusion(change, included, conflicts)
+        return result, list(exclusions.values())
 
     def _add_unblocked(
-        self, settled: TrialResult, asides: list[Exclusion], merged: set[str], by_id: dict[str, Change]
+        self, result: TrialResult, exclusions: list[Exclusion], merged: set[str], by_id: dict[str, Change]
     ) -> tuple[TrialResult, list[Exclusion]]:
-        """With what needed one of those that somebody merged."""
-        there = merged | {change.id for change in settled.chosen}
-        late = [by_id[one.change] for one in asides if one.why == "needs" and there.issuperset(one.others)]
-        if not late:
-            return settled, asides
-        settled = self._trial.choose_changes([*settled.chosen, *late])
-        names = {change.id for change in late}
-        return settled, [one for one in asides if one.change not in names] + settled.exclusions
+        """Add the changes that needed one of the resolved conflicts."""
+        included = merged | {change.id for change in result.chosen}
+        unblocked = [
+            by_id[exclusion.change]
+            for exclusion in exclusions
+            if exclusion.why == "needs" and included.issuperset(exclusion.others)
+        ]
+        if not unblocked:
+            return result, exclusions
+        result = self._trial.choose_changes([*result.chosen, *unblocked])
+        names = {change.id for change in unblocked}
+        return result, [exclusion for exclusion in exclusions if exclusion.change not in names] + result.exclusions
 
 
-def _remove_excluded(changes: list[Change], known: list[Exclusion]) -> list[Change]:
-    names = {one.change for one in known}
+def _remove_excluded(changes: list[Change], exclusions: list[Exclusion]) -> list[Change]:
+    names = {exclusion.change for exclusion in exclusions}
     return [change for change in changes if change.id not in names]
 
 
-def _explain_exclusion(change: Change, there: set[str], found: Sequence[ConflictPair]) -> Exclusion:
-    """Why a change is not taken that clashes with those that are, or needs one that is not."""
-    rows = [
-        clash
-        for clash in found
-        if change.id in (clash.one, clash.other) and there.intersection((clash.one, clash.other))
+def _explain_exclusion(change: Change, included: set[str], conflicts: Sequence[ConflictPair]) -> Exclusion:
+    """Return why a change is excluded: a conflict with an included change, or a missing one that it needs."""
+    own_conflicts = [
+        conflict
+        for conflict in conflicts
+        if change.id in (conflict.one, conflict.other) and included.intersection((conflict.one, conflict.other))
     ]
-    others = sorted({name for clash in rows for name in (clash.one, clash.other)} - {change.id})
+    others = sorted({name for conflict in own_conflicts for name in (conflict.one, conflict.other)} - {change.id})
     if not others:
-        missing = sorted(set(change.needs) - there)
+        missing = sorted(set(change.needs) - included)
         reason = f"it needs {', '.join(missing)}, which is not there"
         return Exclusion(change=change.id, why="needs", reason=reason, others=missing)
-    paths = sorted({path for clash in rows for path in clash.paths})
+    paths = sorted({path for conflict in own_conflicts for path in conflict.paths})
     reason = f"it does not merge with {', '.join(others)}: {', '.join(map(untrusted.clean_line, paths))}"
     return Exclusion(change=change.id, why="conflict", reason=reason, others=others)
 
 
-def _sort_like(order: Sequence[Change], some: Sequence[Change]) -> list[Change]:
-    place = {change.id: number for number, change in enumerate(order)}
-    return sorted(some, key=lambda change: place[change.id])
+def _sort_like(order: Sequence[Change], changes: Sequence[Change]) -> list[Change]:
+    position = {change.id: number for number, change in enumerate(order)}
+    return sorted(changes, key=lambda change: position[change.id])

@@ -1,4 +1,4 @@
-"""Who made a test red: the changes are added task by task, and the first with which it is red is found by halving."""
+"""Finds the change that breaks a test: adds the changes task by task and bisects to the first failing set."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from mngr.tmr.integrate.suite import Suite
 
 
 class TaskChanges(Struct):
-    """The changes of one task, which were seen to go together, with what they need."""
+    """The changes of one task, verified together, and the changes that they need."""
 
     changes: list[Change]
 
     @property
     def ids(self) -> list[str]:
-        """Of its changes."""
+        """The ids of the changes."""
         return [change.id for change in self.changes]
 
 
 def list_claimed_tests(change: Change) -> set[str]:
-    """The tests that a change is there for: they are green with it, or it has no use."""
-    own = {maker.title for maker in change.made_by if "::" in maker.title}
-    return own | set(change.turned)
+    """Return the tests that a change must make pass."""
+    task_tests = {author.title for author in change.made_by if "::" in author.title}
+    return task_tests | set(change.turned)
 
 
 class Bisection:
-    """Looks for who made tests red."""
+    """Finds the changes that break tests."""
 
     def __init__(
         self,
@@ -39,40 +39,43 @@ class Bisection:
         base: str,
         suite: Suite,
         verdicts: Mapping[str, str],
-        loaded: Mapping[str, list[str] | None],
+        imported_files: Mapping[str, list[str] | None],
     ) -> None:
         self._local, self._repo, self._base, self._suite = local, repo, base, suite
-        self._composed_heads: dict[tuple[str, ...], str] = {}  # of branches that were made
-        self._positions: dict[str, int] = {}  # of each change among those that are looked at
-        self._verdicts = verdicts  # of tests on the base, as far as they are known
-        self._imported_files = loaded  # files that each test imports, as far as that is known
+        self._composed_heads: dict[tuple[str, ...], str] = {}  # commits of the changes -> head of their composed branch
+        self._positions: dict[str, int] = {}  # change id -> its position among the changes under test
+        self._verdicts = verdicts  # results of the tests on the base, as far as they are known
+        self._imported_files = imported_files  # the files that each test imports, as far as they are known
 
     def is_red(self, commit: str, test: str, *, alone: bool) -> bool:
-        """Whether a test fails at a commit, run alone or with all others."""
+        """True when a test fails at a commit, run alone or with all others."""
         if alone:
             return test in self._suite.run_tests(commit, [test]).failures
-        tried = self._suite.run_all(commit)
-        return test in tried.failures or (test in self._verdicts and test not in tried.outcomes)
+        result = self._suite.run_all(commit)
+        return test in result.failures or (test in self._verdicts and test not in result.outcomes)
 
     def find_culprits(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[dict[str, Any]] | None:
-        """What is to be put aside so that it is green again, with the proof; None when nobody can be found, nothing for a flaky one."""
+        """Return the changes to exclude so that the test passes, with the proof.
+
+        Return None when no change is responsible, and an empty list when the test is flaky.
+        """
         self._positions = {change.id: number for number, change in enumerate(chosen)}
         groups = _group_by_task(chosen)
-        places = {id(group): number for number, group in enumerate(groups)}
-        makers = [group for group in groups if any(test in list_claimed_tests(change) for change in group.changes)]
-        if not makers and self._suite.run_tests(self._base, [test]).outcomes.get(test) == "missing":
+        positions = {id(group): number for number, group in enumerate(groups)}
+        authors = [group for group in groups if any(test in list_claimed_tests(change) for change in group.changes)]
+        if not authors and self._suite.run_tests(self._base, [test]).outcomes.get(test) == "missing":
             path = test.partition("::")[0]
-            makers = [group for group in groups if any(path in change.paths for change in group.changes)]
-        order = [*makers, *(group for group in groups if group not in makers)]
-        if self._is_red_with(order[: len(makers)], test, alone):
-            if not makers:
+            authors = [group for group in groups if any(path in change.paths for change in group.changes)]
+        order = [*authors, *(group for group in groups if group not in authors)]
+        if self._is_red_with(order[: len(authors)], test, alone):
+            if not authors:
                 return None
-            own, stay = self._choose_author(makers, test, alone)
-            reason = f"{test} is red with it" + (" and what it needs" if len(own.changes) > 1 else "")
-            proof = self._make_proof(test, [group for group in makers if group is not own], makers)
-            return [self._make_exclusion(name, reason, stay, proof) for name in own.ids]
-        order = self._list_suspects(order, len(makers), test, alone)
-        low, high = len(makers), len(order)  # green with `low` of them, red with `high`
+            author, kept_ids = self._choose_author(authors, test, alone)
+            reason = f"{test} is red with it" + (" and what it needs" if len(author.changes) > 1 else "")
+            proof = self._make_proof(test, [group for group in authors if group is not author], authors)
+            return [self._make_exclusion(name, reason, kept_ids, proof) for name in author.ids]
+        order = self._list_suspects(order, len(authors), test, alone)
+        low, high = len(authors), len(order)  # the test passes with `low` groups and fails with `high`
         if high == low:
             return None
         while high - low > 1:
@@ -84,28 +87,29 @@ class Bisection:
         if not self._suite.list_stable(self._compose_head(order[:low]), [test], red=False, times=1):
             return []
         proof = self._make_proof(test, order[:low], order[:high])
-        late = order[low]
-        if makers and places[id(makers[-1])] > places[id(late)] and not self._is_breaking(late, test):
-            gone, stays = makers[-1], late  # the better one stays, though it is the other's test that fails
+        culprit = order[low]
+        if authors and positions[id(authors[-1])] > positions[id(culprit)] and not self._is_breaking(culprit, test):
+            excluded, kept = authors[-1], culprit  # keep the better change, although the other one's test fails
         else:
-            gone, stays = late, makers[-1] if makers else TaskChanges(changes=[])
-        rest = [group for group in order[:high] if group is not gone]
-        single = self._list_single_change(test, gone, rest, alone)
-        beside = f"beside {', '.join(stays.ids[:3])} it turns {test} red" if stays.ids else f"it turns {test} red"
+            excluded, kept = culprit, authors[-1] if authors else TaskChanges(changes=[])
+        rest = [group for group in order[:high] if group is not excluded]
+        enough = self._list_single_change(test, excluded, rest, alone)
+        description = f"beside {', '.join(kept.ids[:3])} it turns {test} red" if kept.ids else f"it turns {test} red"
         return [
-            self._make_exclusion(name, f"{beside}: {proof['why']}", stays.ids, proof) for name in (single or gone.ids)
+            self._make_exclusion(name, f"{description}: {proof['why']}", kept.ids, proof)
+            for name in (enough or excluded.ids)
         ]
 
-    def _choose_author(self, makers: list[TaskChanges], test: str, alone: bool) -> tuple[TaskChanges, list[str]]:
-        """Of those whose test is red with all of them one without which it is not, and the ids of the others; else the last."""
-        for own in reversed(makers if len(makers) > 1 else []):
-            rest = [group for group in makers if group is not own]
+    def _choose_author(self, authors: list[TaskChanges], test: str, alone: bool) -> tuple[TaskChanges, list[str]]:
+        """Return the author group whose removal makes the test pass and the other ids; else the last group."""
+        for author in reversed(authors if len(authors) > 1 else []):
+            rest = [group for group in authors if group is not author]
             if not self._is_red_with(rest, test, alone):
-                return own, [name for group in rest for name in group.ids]
-        return makers[-1], []
+                return author, [name for group in rest for name in group.ids]
+        return authors[-1], []
 
     def _is_breaking(self, group: TaskChanges, test: str) -> bool:
-        """Whether a group alone makes a test red that is green on the base, whoever else works on it."""
+        """True when a group alone breaks a test that passes on the base."""
         before = self._verdicts.get(test) or self._suite.run_tests(self._base, [test]).outcomes.get(test)
         if before not in ("pass", "skip"):
             return False
@@ -115,43 +119,52 @@ class Bisection:
             "missing",
         )
 
-    def _list_suspects(self, order: list[TaskChanges], makers: int, test: str, alone: bool) -> list[TaskChanges]:
-        """Those with which it is red: the few that change what it imports, if that is enough; else all; or nobody but its makers."""
+    def _list_suspects(self, order: list[TaskChanges], author_count: int, test: str, alone: bool) -> list[TaskChanges]:
+        """Return the groups to bisect: those that touch the test's imports if they suffice, else all.
+
+        Return only the authors if the test does not fail even with all groups.
+        """
         files = self._imported_files.get(test)
-        near = {path for path in files or () if path.endswith(".py")}
-        few = [
-            *order[:makers],
+        python_files = {path for path in files or () if path.endswith(".py")}
+        related = [
+            *order[:author_count],
             *(
                 group
-                for group in order[makers:]
-                if any(path in near or not path.endswith(".py") for one in group.changes for path in one.paths)
+                for group in order[author_count:]
+                if any(
+                    path in python_files or not path.endswith(".py")
+                    for change in group.changes
+                    for path in change.paths
+                )
             ),
         ]
-        if files is not None and makers < len(few) < len(order) and self._is_red_with(few, test, alone):
-            return few
-        return order if self._is_red_with(order, test, alone) else order[:makers]
+        if files is not None and author_count < len(related) < len(order) and self._is_red_with(related, test, alone):
+            return related
+        return order if self._is_red_with(order, test, alone) else order[:author_count]
 
-    def _list_single_change(self, test: str, gone: TaskChanges, rest: Sequence[TaskChanges], alone: bool) -> list[str]:
-        """The one change of a task that is enough to take away; none when it must be all."""
-        if len(gone.changes) < 2:
+    def _list_single_change(
+        self, test: str, excluded: TaskChanges, rest: Sequence[TaskChanges], alone: bool
+    ) -> list[str]:
+        """Return the part of a task's changes whose exclusion suffices, or an empty list if all must go."""
+        if len(excluded.changes) < 2:
             return []
-        for change in sorted(gone.changes, key=lambda one: (one.kind != "fix", one.id)):
-            kept = [one for one in gone.changes if one.id != change.id and change.id not in one.needs]
-            if any(one.kind == "fix" and test in list_claimed_tests(one) for one in kept):
-                continue  # without its test nobody would see that it does not do what it is there for
-            asked = {name for one in kept for name in list_claimed_tests(one)} - {test}
-            head = self._compose_head([*rest, TaskChanges(changes=kept)])
-            if not self._suite.run_tests(head, [test, *asked]).failures and (
+        for change in sorted(excluded.changes, key=lambda other: (other.kind != "fix", other.id)):
+            remaining = [other for other in excluded.changes if other.id != change.id and change.id not in other.needs]
+            if any(other.kind == "fix" and test in list_claimed_tests(other) for other in remaining):
+                continue  # without its test, a fix would stay unverified
+            claimed_tests = {name for other in remaining for name in list_claimed_tests(other)} - {test}
+            head = self._compose_head([*rest, TaskChanges(changes=remaining)])
+            if not self._suite.run_tests(head, [test, *claimed_tests]).failures and (
                 alone or not self.is_red(head, test, alone=False)
             ):
-                return [one.id for one in gone.changes if one not in kept]
+                return [other.id for other in excluded.changes if other not in remaining]
         return []
 
     def _is_red_with(self, groups: Sequence[TaskChanges], test: str, alone: bool) -> bool:
         return self.is_red(self._compose_head(groups), test, alone=alone)
 
     def _compose_head(self, groups: Sequence[TaskChanges]) -> str:
-        """A branch of only these."""
+        """Return the head of a branch with only these groups."""
         changes = sorted(
             (change for group in groups for change in group.changes),
             key=lambda change: self._positions[change.id],
@@ -163,13 +176,13 @@ class Bisection:
 
     def _make_proof(self, test: str, before: Sequence[TaskChanges], after: Sequence[TaskChanges]) -> dict[str, Any]:
         heads = [self._compose_head(before), self._compose_head(after)]
-        tried = [self._suite.run_tests(head, [test]) for head in heads]
-        first, then = (one.outcomes.get(test, "missing") for one in tried)
+        results = [self._suite.run_tests(head, [test]) for head in heads]
+        before_outcome, after_outcome = (result.outcomes.get(test, "missing") for result in results)
         return {
             "test": test,
-            "before": first,
-            "after": then,
-            "why": tried[1].whys.get(test, then),
+            "before": before_outcome,
+            "after": after_outcome,
+            "why": results[1].whys.get(test, after_outcome),
             "commit": heads[1],
         }
 
@@ -178,22 +191,25 @@ class Bisection:
 
 
 def _group_by_task(chosen: Sequence[Change]) -> list[TaskChanges]:
-    """The changes by the task that brought them first, the best first; what one needs is in its group or in an earlier one."""
+    """Return the changes grouped by their first task, best first.
+
+    The changes that a change needs are in its group or in an earlier one.
+    """
     known = {change.id: change for change in chosen}
     placed: set[str] = set()
-    found: list[TaskChanges] = []
+    groups: list[TaskChanges] = []
     for change in chosen:
         if change.id in placed:
             continue
         task = change.tasks[0] if change.tasks else change.id
-        some = [change, *(one for one in chosen if task in one.tasks and one.id != change.id)]
-        waiting = [one for one in some if one.id not in placed]
+        task_changes = [change, *(other for other in chosen if task in other.tasks and other.id != change.id)]
+        waiting = [other for other in task_changes if other.id not in placed]
         group: dict[str, Change] = {}
         while waiting:
-            one = waiting.pop()
-            if one.id not in placed and one.id not in group:
-                group[one.id] = one
-                waiting += [known[name] for name in one.needs if name in known]
+            other = waiting.pop()
+            if other.id not in placed and other.id not in group:
+                group[other.id] = other
+                waiting += [known[name] for name in other.needs if name in known]
         placed |= group.keys()
-        found.append(TaskChanges(changes=[group[name] for name in sorted(group)]))
-    return found
+        groups.append(TaskChanges(changes=[group[name] for name in sorted(group)]))
+    return groups

@@ -1,4 +1,4 @@
-"""Commit by commit: whether one leaves tests redder than they were before it, by the tests that may depend on it."""
+"""Checks each commit of a branch: finds a commit that breaks a test which passed before it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from mngr.base.model import Struct
 from mngr.tmr.integrate.compose import ComposedBranch
 from mngr.tmr.integrate.suite import Suite
 
-_MAX_RUN_FACTOR = 4  # times the number of tests that may be run before commits are tried with the tests that are known to need them only
+# Limit of test runs, as a multiple of the number of tests. Beyond it, a commit is checked only with the tests whose
+# imports are known.
+_MAX_RUN_FACTOR = 4
 
 
 class FailingCommit(Struct):
-    """A commit that makes something red, though a later one mends it."""
+    """A commit that breaks a test, although a later commit repairs it."""
 
     change: str
     why: str = "redder"
@@ -23,37 +25,44 @@ class FailingCommit(Struct):
 
 
 class CommitChecks:
-    """The commits of branches, one by one."""
+    """Checks the commits of composed branches one by one."""
 
-    def __init__(self, suite: Suite, loaded: Mapping[str, list[str] | None]) -> None:
-        self._suite, self._imported_files = suite, loaded
+    def __init__(self, suite: Suite, imported_files: Mapping[str, list[str] | None]) -> None:
+        self._suite, self._imported_files = suite, imported_files
         self.partial_commits = 0
-        self._passed_heads: set[str] = set()  # heads of branches that were looked at
+        self._passed_heads: set[str] = set()  # heads of branches that passed the check
 
     def find_affected_tests(self, paths: Iterable[str]) -> list[str] | None:
-        """The tests that may end otherwise when these files change; None when that may be most of them."""
-        some = set(paths)
-        if not self._imported_files or not all(path.endswith(".py") for path in some if not _is_text_file(path)):
+        """Return the tests that these files may affect, or None when that may be most tests."""
+        changed = set(paths)
+        if not self._imported_files or not all(path.endswith(".py") for path in changed if not _is_text_file(path)):
             return None
-        found = [test for test, files in self._imported_files.items() if files is None or some.intersection(files)]
-        return sorted(found) if len(found) * 2 <= len(self._imported_files) else None
+        affected = [
+            test for test, files in self._imported_files.items() if files is None or changed.intersection(files)
+        ]
+        return sorted(affected) if len(affected) * 2 <= len(self._imported_files) else None
 
     def find_failing_commit(self, composed: ComposedBranch, base: str) -> FailingCommit | None:
-        """The first fix after which something is red that was not so before; the last commit is the branch itself, which was run."""
+        """Return the first fix after which a test fails that passed before, or None.
+
+        The last fix is not checked, because the whole branch was run.
+        """
         if composed.head in self._passed_heads:
             return None
         self.partial_commits = 0
         rows = [row for row in composed.commits if row.kind == "fix"][:-1]
-        below = {row.commit: under for row, under in zip(composed.commits, [base, *(row.commit for row in composed.commits)], strict=False)}  # fmt: skip
-        pairs = [pair for row in rows for pair in ((below[row.commit], row.commit), (row.commit, composed.head))]
+        parents = {row.commit: parent for row, parent in zip(composed.commits, [base, *(row.commit for row in composed.commits)], strict=False)}  # fmt: skip
+        pairs = [pair for row in rows for pair in ((parents[row.commit], row.commit), (row.commit, composed.head))]
         paths = self._suite.list_changed_paths(pairs)
         for number, row in enumerate(rows):
             targets = self._select_tests(*paths[2 * number : 2 * number + 2])
             files = {test: self._imported_files[test] for test in targets}
-            red = self._suite.run_by_imports(row.commit, files).failures
-            before = self._suite.run_by_imports(below[row.commit], {test: files[test] for test in red}).failures
-            for test, why in red.items():
-                if test not in before and self._suite.list_stable(row.commit, [test], red=True):
+            failures = self._suite.run_by_imports(row.commit, files).failures
+            failing_before = self._suite.run_by_imports(
+                parents[row.commit], {test: files[test] for test in failures}
+            ).failures
+            for test, why in failures.items():
+                if test not in failing_before and self._suite.list_stable(row.commit, [test], red=True):
                     reason = f"it leaves {test} red until another fix is there: {why}"
                     proof = {
                         "test": test,
@@ -67,20 +76,20 @@ class CommitChecks:
         return None
 
     def _select_tests(self, here: set[str], later: set[str]) -> list[str]:
-        """The tests that may end otherwise than before a commit, and otherwise than at the head, where they were run."""
+        """Return the tests that both the commit and the later commits may affect."""
         if any(not path.endswith(".py") and not _is_text_file(path) for path in here | later):
-            may = list(self._imported_files)
+            affected = list(self._imported_files)
         else:
-            may = [
+            affected = [
                 test
                 for test, files in self._imported_files.items()
                 if files is None or not (here.isdisjoint(files) or later.isdisjoint(files))
             ]
-        known = [test for test in may if self._imported_files[test] is not None]
-        if len(known) == len(may) or self._suite.counts["tests"] + len(may) <= _MAX_RUN_FACTOR * len(
+        known = [test for test in affected if self._imported_files[test] is not None]
+        if len(known) == len(affected) or self._suite.counts["tests"] + len(affected) <= _MAX_RUN_FACTOR * len(
             self._imported_files
         ):
-            return may
+            return affected
         self.partial_commits += 1
         return known
 

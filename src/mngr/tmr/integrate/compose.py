@@ -1,4 +1,7 @@
-"""One branch of many changes: tests and texts in one commit, each fix in one of its own; the same ids at every call."""
+"""Composes one branch from many changes: tests and texts in one commit, each fix in its own.
+
+The same input always gives the same commit ids.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from mngr.tmr.commits.trees import (
 )
 from mngr.tmr.verify.legacy.policy import sort_of
 
-_MAX_TEXT_BYTES = 1 << 20  # bytes of a text that we put together ourselves
+_MAX_TEXT_BYTES = 1 << 20  # larger files are merged by git only
 _RISKY_FILE_TYPES = ("startup", "conftest", "ci", "lock", "config")
 
 
@@ -37,23 +40,23 @@ class BranchCommit(Struct):
 
 
 class ChangeConflict(Struct):
-    """A change that does not go with those before it."""
+    """A change that does not merge with the changes before it."""
 
     change: str
     paths: list[str]
-    others: list[str]  # ids of those in its way; none: the base itself
+    others: list[str]  # ids of the changes that it conflicts with; empty: the base itself
     reason: str
 
 
 class ComposedBranch(Struct):
-    """A branch, and what did not go into it."""
+    """A branch, and the changes that it does not contain."""
 
     base: str
     head: str
     tree: str
     commits: list[BranchCommit]
     conflicts: list[ChangeConflict]
-    redundant: list[str]  # ids of changes that found nothing left to do
+    redundant: list[str]  # ids of changes whose content the branch already had
 
 
 def rank_changes(
@@ -61,81 +64,82 @@ def rank_changes(
     blocks: Mapping[str, Sequence[str]] | None = None,
     advised: Sequence[str] = (),
 ) -> list[Change]:
-    """Changes by evidence, best first; of equals those first whose keys are `advised`, in that order, then by id.
+    """Return the changes by evidence, best first. Equal ones are in the order of `advised` keys, then by id.
 
-    `blocks` says which blocks of the tutorial a test cites. What a change needs comes before it.
+    `blocks` holds the tutorial blocks that a test cites. The changes that a change needs come before it.
     """
-    place = {key: number for number, key in enumerate(advised)}
+    position = {key: number for number, key in enumerate(advised)}
     waiting = sorted(
         changes,
         key=lambda change: (
             *_compute_evidence(change, blocks or {}),
-            place.get(change.key, len(place)),
+            position.get(change.key, len(position)),
             change.id,
         ),
     )
     known = {change.id for change in changes}
-    found: list[Change] = []
-    done: set[str] = set()
+    ranked: list[Change] = []
+    ranked_ids: set[str] = set()
     while waiting:
-        ready = (change for change in waiting if known.intersection(change.needs) <= done)
+        ready = (change for change in waiting if known.intersection(change.needs) <= ranked_ids)
         best = next(ready, waiting[0])
         waiting.remove(best)
-        found.append(best)
-        done.add(best.id)
-    return found
+        ranked.append(best)
+        ranked_ids.add(best.id)
+    return ranked
 
 
 def list_ties(changes: Sequence[Change], blocks: Mapping[str, Sequence[str]]) -> list[list[Change]]:
-    """Fixes that no evidence sets apart, best first."""
-    found: dict[tuple[int, ...], list[Change]] = {}
-    for change in sorted(changes, key=lambda one: one.id):
+    """Return groups of fixes with equal evidence, best first."""
+    groups: dict[tuple[int, ...], list[Change]] = {}
+    for change in sorted(changes, key=lambda change: change.id):
         if change.kind == "fix":
-            found.setdefault(_compute_evidence(change, blocks), []).append(change)
-    return [group for _, group in sorted(found.items(), key=lambda item: item[0]) if len(group) > 1]
+            groups.setdefault(_compute_evidence(change, blocks), []).append(change)
+    return [group for _, group in sorted(groups.items(), key=lambda item: item[0]) if len(group) > 1]
 
 
 def _compute_evidence(change: Change, blocks: Mapping[str, Sequence[str]]) -> tuple[int, ...]:
-    """Evidence: tests turned green, agents that found it, what users do that was wrong, risk, size."""
-    shown = {block for test in change.turned for block in blocks.get(test, ())}
+    """Return the evidence as a sort key: repaired tests, agents that found it, cited blocks, risk and size."""
+    cited = {block for test in change.turned for block in blocks.get(test, ())}
     size = change.size["added"] + change.size["removed"]
-    return -len(set(change.turned)), -len(change.agents), -len(shown), compute_risk(change), size
+    return -len(set(change.turned)), -len(change.agents), -len(cited), compute_risk(change), size
 
 
 def compute_risk(change: Change) -> int:
-    """How much of a change asks for care: what was found about it, and files that decide about others."""
+    """Return how much care a change needs: its noted findings plus its files that affect others."""
     noted = [row for row in change.findings if row["level"] == "note"]
     return len(noted) + sum(sort_of(path).name in _RISKY_FILE_TYPES for path in change.paths)
 
 
 def compose_branch(local: Host, repo: str, base: str, chosen: Sequence[Change]) -> ComposedBranch:
-    """The base, the chosen tests and texts as one commit, flagged ones each as one, then fixes each as one, in the given order."""
-    branch = _BranchBuilder(local, repo, base, chosen)
+    """Return the branch: one commit for plain tests and texts, then each flagged test, then each fix."""
+    builder = _BranchBuilder(local, repo, base, chosen)
     plain = [change for change in chosen if change.kind == "test" and not change.flagged]
-    branch.add_combined(plain)
+    builder.add_combined(plain)
     for kind in ("test", "fix"):
         for change in chosen:
             if change.kind == kind and (kind == "fix" or change.flagged):
-                branch.add_single(change)
-    return branch.build()
+                builder.add_single(change)
+    return builder.build()
 
 
 class _BranchBuilder:
-    """A branch while it grows: commits whose paths nobody touched before them are made many at a time."""
+    """Builds a branch. Commits that need no merge are written many at a time."""
 
     def __init__(self, local: Host, repo: str, base: str, chosen: Sequence[Change]) -> None:
         self._local, self._repo, self._base = local, repo, base
         names = [name for change in chosen for name in (change.parent, change.commit)]
         self._head_tree, *trees = map(str, list_trees(local, repo, [base, *names]))
-        every = list_file_edits(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
-        self._files = {change.commit: files for change, files in zip(chosen, every, strict=True)}
+        edits_by_change = list_file_edits(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
+        self._files = {change.commit: files for change, files in zip(chosen, edits_by_change, strict=True)}
         self._texts = read_blobs(
             local,
             repo,
-            {one.row.old for some in every for one in some if one.has_only_line_edits},
+            {edit.row.old for edits in edits_by_change for edit in edits if edit.has_only_line_edits},
             _MAX_TEXT_BYTES,
         )
-        self._applied_hunks: dict[str, list[Hunk]] = {}  # of files to which nothing else was done than this
+        # path -> its hunks, for files with nothing but merged line edits
+        self._applied_hunks: dict[str, list[Hunk]] = {}
         self._head = base
         self._pending_commits: list[tuple[CommitSpec, list[Change], str]] = []
         self._touched_paths = PathSet()
@@ -145,26 +149,26 @@ class _BranchBuilder:
         self._redundant: list[str] = []
 
     def add_combined(self, changes: Sequence[Change]) -> None:
-        """One commit of all that go together."""
+        """Add one commit with all changes that merge."""
         rows: list[PathChange] = []
-        taken: list[Change] = []
+        included: list[Change] = []
         for change in changes:
-            more = self._merge_into_rows(change, rows)
-            if more is not None:
-                rows = more
-                taken.append(change)
-        if taken:
-            self._pending_commits.append((_make_combined_spec(taken, rows), taken, "test"))
+            extended = self._merge_into_rows(change, rows)
+            if extended is not None:
+                rows = extended
+                included.append(change)
+        if included:
+            self._pending_commits.append((_make_combined_spec(included, rows), included, "test"))
 
     def add_single(self, change: Change) -> None:
-        """One commit of one change."""
+        """Add one commit with one change."""
         rows = self._merge_into_rows(change, [])
         if rows is not None:
             kind = "flagged" if change.kind == "test" else "fix"
             self._pending_commits.append((_make_single_spec(change, rows), [change], kind))
 
     def build(self) -> ComposedBranch:
-        """The branch as it is now."""
+        """Write the pending commits and return the branch."""
         self._write_pending_commits()
         return ComposedBranch(
             base=self._base, head=self._head, tree=self._head_tree, commits=self._commits, conflicts=self._conflicts,
@@ -172,34 +176,34 @@ class _BranchBuilder:
         )  # fmt: skip
 
     def _merge_into_rows(self, change: Change, rows: list[PathChange]) -> list[PathChange] | None:
-        """What a commit does with one more change in it; None when it does not go, or is there already."""
+        """Return the commit's rows with one more change, or None when it conflicts or is redundant."""
         missing = [name for name in change.needs if name not in self._included]
         if missing:
             reason = f"it needs {', '.join(missing)}, which is not there"
             self._conflicts.append(ChangeConflict(change=change.id, paths=[], others=missing, reason=reason))
             return None
-        quick = self._find_rows_without_merge(change)
-        if quick is not None:
+        unmerged_rows = self._find_rows_without_merge(change)
+        if unmerged_rows is not None:
             self._record_change(change)
-            return [*rows, *quick]
+            return [*rows, *unmerged_rows]
         commit, tree = self._write_pending_tree(rows)
         if change.parent == self._base:
-            done = merge_pairs(self._local, self._repo, [(commit, change.commit)])[0]
+            merged = merge_pairs(self._local, self._repo, [(commit, change.commit)])[0]
         else:
-            done = cherry_pick(self._local, self._repo, tree, change.parent, change.commit)
-        if done.conflict_paths:
-            self._conflicts.append(self._make_conflict(change, done.conflict_paths))
+            merged = cherry_pick(self._local, self._repo, tree, change.parent, change.commit)
+        if merged.conflict_paths:
+            self._conflicts.append(self._make_conflict(change, merged.conflict_paths))
             return None
         self._record_change(change)
         for path in change.paths:
             self._applied_hunks.pop(path, None)
-        if done.tree == tree:
+        if merged.tree == tree:
             self._redundant.append(change.id)
             return None
-        return [make_tree_row(done.tree)]
+        return [make_tree_row(merged.tree)]
 
     def _find_rows_without_merge(self, change: Change) -> list[PathChange] | None:
-        """What a change does where nobody was before it, or at lines far from theirs; None when git must merge."""
+        """Return the rows of a change that touches new files or distant lines, or None when git must merge."""
         if change.parent != self._base:
             return None
         rows: list[PathChange] = []
@@ -229,7 +233,7 @@ class _BranchBuilder:
         self._touched_paths.add(change.paths)
 
     def _write_pending_tree(self, rows: list[PathChange]) -> tuple[str, str]:
-        """A commit that stands on the base, and its tree: the branch with a commit that is not made yet."""
+        """Write a commit with the branch and the unfinished rows. Return the commit and its tree."""
         self._write_pending_commits()
         if not rows:
             return self._head, self._head_tree
@@ -237,7 +241,7 @@ class _BranchBuilder:
         return commit[0], str(list_trees(self._local, self._repo, commit)[0])
 
     def _write_pending_commits(self) -> None:
-        """Make the commits that wait."""
+        """Write the pending commits."""
         if not self._pending_commits:
             return
         specs = [
@@ -253,18 +257,18 @@ class _BranchBuilder:
         self._pending_commits = []
 
     def _make_conflict(self, change: Change, paths: list[str]) -> ChangeConflict:
-        """Who is in the way: those that do not merge with it, or all that touch the same where none does alone."""
-        reach = PathSet(paths)
-        near = [other for other in self._included.values() if PathSet(other.paths).has_overlap(reach)]
-        merged = merge_pairs(self._local, self._repo, [(change.commit, other.commit) for other in near])
-        alone = [other.id for other, done in zip(near, merged, strict=True) if done.conflict_paths]
-        others = sorted(alone or [other.id for other in near])
-        words = f"with {', '.join(others)}" if others else "with the base"
-        reason = f"it does not merge {words}: {', '.join(paths)}"
+        """Return the conflict with the changes that do not merge, or with all that touch the same paths."""
+        conflict_paths = PathSet(paths)
+        neighbours = [other for other in self._included.values() if PathSet(other.paths).has_overlap(conflict_paths)]
+        merged = merge_pairs(self._local, self._repo, [(change.commit, other.commit) for other in neighbours])
+        conflicting = [other.id for other, merge in zip(neighbours, merged, strict=True) if merge.conflict_paths]
+        others = sorted(conflicting or [other.id for other in neighbours])
+        location = f"with {', '.join(others)}" if others else "with the base"
+        reason = f"it does not merge {location}: {', '.join(paths)}"
         return ChangeConflict(change=change.id, paths=paths, others=others, reason=reason)
 
 
-# What commits say
+# Commit messages
 
 
 def _make_combined_spec(changes: Sequence[Change], rows: list[PathChange]) -> CommitSpec:
@@ -297,13 +301,13 @@ def _make_single_spec(change: Change, rows: list[PathChange]) -> CommitSpec:
 
 
 def _format_message(subject: str, body: str, changes: Sequence[Change]) -> str:
-    makers = {maker.task: maker for change in changes for maker in change.made_by}
+    authors = {author.task: author for change in changes for author in change.made_by}
     rows = [f"Mngr-Change: {change.id}" for change in changes]
-    rows += [f"Mngr-Task: {task}" for task in sorted(makers)]
-    rows += [f"Mngr-Agent: {agent}" for agent in sorted({maker.agent for maker in makers.values()}) if agent]
-    for task in sorted(makers):
-        one = makers[task]
-        rows.append(f"Mngr-Receipt: {task} {one.verdict} {one.runs} {one.claimed[:12]}")
+    rows += [f"Mngr-Task: {task}" for task in sorted(authors)]
+    rows += [f"Mngr-Agent: {agent}" for agent in sorted({author.agent for author in authors.values()}) if agent]
+    for task in sorted(authors):
+        author_row = authors[task]
+        rows.append(f"Mngr-Receipt: {task} {author_row.verdict} {author_row.runs} {author_row.claimed[:12]}")
     return "\n\n".join(filter(None, [subject, body.strip(), "\n".join(rows)])) + "\n"
 
 

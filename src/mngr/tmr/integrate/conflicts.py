@@ -1,4 +1,7 @@
-"""What does not merge: by what git remembers, by a tool, by the agent that made it, by another; each answer is run like everything else."""
+"""Resolves merge conflicts: by git's memory, by a merge tool, by the change's author or by another agent.
+
+Every resolution is tested like any other change.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ ProgressListener = Callable[[str], None]
 
 
 class ConflictResult(Struct):
-    """What became of changes that did not merge."""
+    """What became of the changes that did not merge."""
 
     trial_result: TrialResult
     resolved: list[dict[str, Any]]
@@ -37,7 +40,7 @@ class ConflictResult(Struct):
 
 
 class ConflictResolver:
-    """All conflicts of one integration."""
+    """Resolves the conflicts of one integration."""
 
     def __init__(
         self,
@@ -45,64 +48,66 @@ class ConflictResolver:
         run: RunDir,
         plan: RunPlan,
         trial: BranchTrial,
-        order: IntegrateRequest,
-        say: ProgressListener,
+        request: IntegrateRequest,
+        report: ProgressListener,
     ) -> None:
         self._fleet, self._run, self._plan, self._trial, self._order, self._say = (
             fleet,
             run,
             plan,
             trial,
-            order,
-            say,
+            request,
+            report,
         )
         self._local = fleet.context.local_host
         self._tool = find_merge_tool(fleet.context.settings)
 
     def resolve(
-        self, settled: TrialResult, waiting: Sequence[tuple[Change, Exclusion]], known: dict[str, Change]
+        self, result: TrialResult, waiting: Sequence[tuple[Change, Exclusion]], change_by_id: dict[str, Change]
     ) -> ConflictResult:
-        """First what git or a tool knows, each on the branch as it is by then; then all the rest by agents at once."""
-        solved: list[dict[str, Any]] = []
-        asides: list[Exclusion] = []
-        rest: list[tuple[Change, Exclusion]] = []
-        for change, aside in waiting:
-            found = find_known_resolution(self._local, self._run, settled.composed.head, change, self._tool)
-            if found is None:
-                rest.append((change, aside))
+        """Try the known resolutions one by one on the growing branch, then ask agents about the rest."""
+        resolved: list[dict[str, Any]] = []
+        exclusions: list[Exclusion] = []
+        unresolved: list[tuple[Change, Exclusion]] = []
+        for change, exclusion in waiting:
+            known_resolution = find_known_resolution(self._local, self._run, result.composed.head, change, self._tool)
+            if known_resolution is None:
+                unresolved.append((change, exclusion))
                 continue
-            answer = ConflictResolution(tree=found[0], by=found[1])
-            settled, row, left = self._try_resolution(settled, settled.composed.head, change, aside, known, answer)
-            solved, asides = solved + row, asides + left
-        head = settled.composed.head
-        spent: dict[str, Any] = {}
-        answers = self._ask_agents(head, rest, known) if rest and self._order.rounds else {}
-        for change, aside in rest:
+            answer = ConflictResolution(tree=known_resolution[0], by=known_resolution[1])
+            result, resolved_rows, failed = self._try_resolution(
+                result, result.composed.head, change, exclusion, change_by_id, answer
+            )
+            resolved, exclusions = resolved + resolved_rows, exclusions + failed
+        head = result.composed.head
+        usage: dict[str, Any] = {}
+        answers = self._ask_agents(head, unresolved, change_by_id) if unresolved and self._order.rounds else {}
+        for change, exclusion in unresolved:
             answer = answers.get(change.id, ConflictResolution(tree=None))
-            spent = add_usage(spent, answer.usage) if answer.usage else spent
+            usage = add_usage(usage, answer.usage) if answer.usage else usage
             if answer.tree is None:
-                why = f"{aside.reason}; {answer.reason}" if answer.reason else aside.reason
-                asides.append(aside.replace(reason=why))
+                reason = f"{exclusion.reason}; {answer.reason}" if answer.reason else exclusion.reason
+                exclusions.append(exclusion.replace(reason=reason))
                 continue
-            settled, row, left = self._try_resolution(settled, head, change, aside, known, answer)
-            solved, asides = solved + row, asides + left
-        return ConflictResult(trial_result=settled, resolved=solved, exclusions=asides, usage=spent)
+            result, resolved_rows, failed = self._try_resolution(result, head, change, exclusion, change_by_id, answer)
+            resolved, exclusions = resolved + resolved_rows, exclusions + failed
+        return ConflictResult(trial_result=result, resolved=resolved, exclusions=exclusions, usage=usage)
 
     def _ask_agents(
-        self, head: str, rest: Sequence[tuple[Change, Exclusion]], known: dict[str, Change]
+        self, head: str, unresolved: Sequence[tuple[Change, Exclusion]], change_by_id: dict[str, Change]
     ) -> dict[str, ConflictResolution]:
-        """What agents say: those that made the changes, and the integrator."""
-        kind, patience = self._order.agent, self._order.conflict_timeout
+        """Return the resolutions of the authors and the integrator agent, by change id."""
+        kind, timeout = self._order.agent, self._order.conflict_timeout
         if kind is None and self._plan.agent not in (*KINDS_WITHOUT_ANSWERS, SCRIPTED):
             kind = self._plan.agent
         items = [
             UnmergedChange(
-                change=change, head=head, others=[known[name] for name in aside.others if name in known],
-                tests=sorted({test for name in (change.id, *aside.others) if name in known for test in list_claimed_tests(known[name])}),
+                change=change, head=head, others=[change_by_id[name] for name in exclusion.others if name in change_by_id],
+                tests=sorted({test for name in (change.id, *exclusion.others) if name in change_by_id for test in list_claimed_tests(change_by_id[name])}),
             )
-            for change, aside in rest
+            for change, exclusion in unresolved
         ]  # fmt: skip
-        limits = RunLimits(**self._plan.limits).replace(timeout=patience, deadline=patience)
+        limits = RunLimits(**self._plan.limits).replace(timeout=timeout, deadline=timeout)
         return resolve_conflicts(
             self._fleet,
             self._run,
@@ -114,21 +119,23 @@ class ConflictResolver:
         )
 
     def _try_resolution(
-        self, settled: TrialResult, head: str, change: Change, aside: Exclusion, known: dict[str, Change], answer: ConflictResolution
+        self, result: TrialResult, head: str, change: Change, exclusion: Exclusion, change_by_id: dict[str, Change], resolution: ConflictResolution
     ) -> tuple[TrialResult, list[dict[str, Any]], list[Exclusion]]:  # fmt: skip
-        """The branch with an answer in it, if that is as green as without."""
-        assert answer.tree is not None
-        others = [known[name] for name in aside.others if name in known]
-        anew = rebuild_change(self._local, self._run.repo, change, head, answer.tree, others)
-        after = self._trial.choose_changes([*settled.chosen, anew])
+        """Return the branch with a resolution, if no further test fails with it; else the exclusion."""
+        assert resolution.tree is not None
+        others = [change_by_id[name] for name in exclusion.others if name in change_by_id]
+        rebuilt = rebuild_change(self._local, self._run.repo, change, head, resolution.tree, others)
+        after = self._trial.choose_changes([*result.chosen, rebuilt])
         if after.exclusions:
-            why = next((one for one in after.exclusions if one.change == change.id), after.exclusions[0])
-            reason = f"{aside.reason}; as merged by {answer.by} it does not go: {why.reason}"
-            return settled, [], [aside.replace(reason=reason, proof=why.proof)]
-        if fresh := sorted(after.red.keys() - settled.red.keys()):
-            reason = f"{aside.reason}; as merged by {answer.by}, {fresh[0]} is red: {after.red[fresh[0]]}"
-            return settled, [], [aside.replace(reason=reason)]
-        record_resolution(self._local, self._run, head, change, answer.tree)
-        self._say(f"{change.id} was merged by {answer.by}")
-        row = {"change": change.id, "by": answer.by, "agent": answer.agent, "others": aside.others}
+            cause = next(
+                (excluded for excluded in after.exclusions if excluded.change == change.id), after.exclusions[0]
+            )
+            reason = f"{exclusion.reason}; as merged by {resolution.by} it does not go: {cause.reason}"
+            return result, [], [exclusion.replace(reason=reason, proof=cause.proof)]
+        if new_failures := sorted(after.red.keys() - result.red.keys()):
+            reason = f"{exclusion.reason}; as merged by {resolution.by}, {new_failures[0]} is red: {after.red[new_failures[0]]}"
+            return result, [], [exclusion.replace(reason=reason)]
+        record_resolution(self._local, self._run, head, change, resolution.tree)
+        self._say(f"{change.id} was merged by {resolution.by}")
+        row = {"change": change.id, "by": resolution.by, "agent": resolution.agent, "others": exclusion.others}
         return after, [row], []

@@ -1,6 +1,6 @@
-"""What was put aside once and stays so: the verdicts of an integration that nobody wished anything of, for those that come after it.
+"""Reuses the exclusions of the last integration without exclusion requests.
 
-They are of that one alone, so that the same wishes give the same branch whatever was wished in between.
+Only that integration counts. So the same requests give the same branch, whatever was requested in between.
 """
 
 from __future__ import annotations
@@ -15,57 +15,62 @@ _REUSABLE_KINDS = ("breaks", "redder")
 
 
 def list_earlier_exclusions(
-    known: dict[str, Any], onto: str, chosen: Sequence[Change]
+    earlier: dict[str, Any], onto: str, chosen: Sequence[Change]
 ) -> tuple[list[Exclusion], list[Exclusion]]:
-    """What need not be tried again: those that it breaks with are there, and nothing new is at its place; and what must be looked at."""
-    if known.get("onto") != onto:
+    """Return the exclusions that still hold, and the doubtful ones that need another test run.
+
+    An exclusion holds if the changes that it conflicts with are chosen and no new change touches its files.
+    """
+    if earlier.get("onto") != onto:
         return [], []
-    at = {change.key: change for change in chosen}
-    news = {path for change in chosen if change.key not in known["keys"] for path in change.paths}
+    change_by_key = {change.key: change for change in chosen}
+    new_paths = {path for change in chosen if change.key not in earlier["keys"] for path in change.paths}
     sure: list[Exclusion] = []
     doubtful: list[Exclusion] = []
-    for row in known["rows"]:
-        change = at.get(row["key"])
+    for row in earlier["rows"]:
+        change = change_by_key.get(row["key"])
         if change is None:
             continue
-        others = [at[key].id for key in row["others"] if key in at]
-        one = Exclusion(change=change.id, why=row["why"], reason=row["reason"], others=others, proof=row["proof"])
-        is_sure = news.isdisjoint(change.paths) and len(others) == len(row["others"])
-        (sure if is_sure else doubtful).append(one)
-    gone = {one.change for one in sure}
-    return [one for one in sure if gone.isdisjoint(one.others)], doubtful
+        others = [change_by_key[key].id for key in row["others"] if key in change_by_key]
+        exclusion = Exclusion(change=change.id, why=row["why"], reason=row["reason"], others=others, proof=row["proof"])
+        is_sure = new_paths.isdisjoint(change.paths) and len(others) == len(row["others"])
+        (sure if is_sure else doubtful).append(exclusion)
+    excluded = {exclusion.change for exclusion in sure}
+    return [exclusion for exclusion in sure if excluded.isdisjoint(exclusion.others)], doubtful
 
 
 def list_retriable_changes(
     trial: BranchTrial,
-    settled: TrialResult,
-    asides: Sequence[Exclusion],
+    result: TrialResult,
+    exclusions: Sequence[Exclusion],
     unsure: set[str],
     changes: Mapping[str, Change],
 ) -> list[Change]:
-    """Of those that were not tried again what may go: those in its way are not there, and its proof does not hold any more."""
-    there = {change.id for change in settled.chosen}
-    groups: dict[tuple[str, str], list[Exclusion]] = {}  # put aside together
-    for one in asides:
-        if one.proof is not None:
-            groups.setdefault((str(one.proof["test"]), str(one.proof["commit"])), []).append(one)
-    found: list[Change] = []
-    for (test, _), some in groups.items():
-        if all(one.change not in unsure and there.issuperset(one.others) for one in some):
+    """Return the excluded changes whose proof no longer holds, or whose conflicting changes are gone."""
+    included = {change.id for change in result.chosen}
+    groups: dict[tuple[str, str], list[Exclusion]] = {}  # excluded together, by test and commit of the proof
+    for exclusion in exclusions:
+        if exclusion.proof is not None:
+            groups.setdefault((str(exclusion.proof["test"]), str(exclusion.proof["commit"])), []).append(exclusion)
+    retriable: list[Change] = []
+    for (test, _), members in groups.items():
+        if all(exclusion.change not in unsure and included.issuperset(exclusion.others) for exclusion in members):
             continue
-        group = [changes[one.change] for one in some]
-        if not trial.list_failing_with([*settled.chosen, *group], {test}) or trial.list_failing_with(
-            settled.chosen, {test}
+        group = [changes[exclusion.change] for exclusion in members]
+        if not trial.list_failing_with([*result.chosen, *group], {test}) or trial.list_failing_with(
+            result.chosen, {test}
         ):
-            found += group
-    return found
+            retriable += group
+    return retriable
 
 
-def collect_verdicts(last: dict[str, Any], data: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
-    """What later integrations may go by: this one, if nobody wished anything of it; else what there was."""
-    known: dict[str, Any] = last.get("stood") or {}
-    if known.get("onto") == data["onto"] and (data["wishes"] or data["only"]):
-        return known
+def collect_verdicts(
+    last_integration: dict[str, Any], data: dict[str, Any], changes: Sequence[Change]
+) -> dict[str, Any]:
+    """Return the verdicts for later integrations: this one's, or the earlier ones if people excluded something."""
+    earlier: dict[str, Any] = last_integration.get("stood") or {}
+    if earlier.get("onto") == data["onto"] and (data["wishes"] or data["only"]):
+        return earlier
     keys = {change.id: change.key for change in changes}
     rows = [
         {**{name: row[name] for name in ("key", "why", "reason", "proof")}, "others": [keys[name] for name in row["others"]]}

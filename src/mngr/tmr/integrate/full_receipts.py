@@ -1,4 +1,4 @@
-"""What is to be integrated is looked at more closely: a receipt in full, audit and faults included, where there is a quick one."""
+"""Makes full receipts, with audit and mutants, for claims that have only a quick one."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from mngr.tmr.recipe import TmrRecipe
 from mngr.tmr.run import open_clean_rooms
 
 
-def make_full_receipts(fleet: Fleet, run: RunDir, say: Callable[[str], None]) -> None:
-    """Make them, and write down what came of it: a claim that does not stand up to it is no longer confirmed. Raises MngrError."""
+def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None]) -> None:
+    """Make the receipts and journal the results: a claim that fails is no longer confirmed. Raise MngrError."""
     plan = load_plan(run).replace(verify="full")
     local = fleet.context.local_host
     with Journal(run.journal) as journal:
         state = replay_rows(journal.rows)
-        wanted = [one for one in state.list_in_state("settled") if _has_quick_receipt(one)]
-        if not wanted:
+        tasks = [task for task in state.list_in_state("settled") if _has_quick_receipt(task)]
+        if not tasks:
             return
-        judges = open_clean_rooms(fleet, run, plan)
-        prepared = prepare_run(local, run, plan, judges, journal, lambda row: None)
-        recipe = TmrRecipe(local, run, plan, prepared, judges, {})
+        clean_rooms = open_clean_rooms(fleet, run, plan)
+        prepared = prepare_run(local, run, plan, clean_rooms, journal, lambda row: None)
+        recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, {})
 
-        def check(one: TaskState) -> dict[str, Any] | None:
-            return recipe.check(one)
+        def check(task: TaskState) -> dict[str, Any] | None:
+            return recipe.check(task)
 
         try:
-            with concurrent.futures.ThreadPoolExecutor(judges.max_rooms) as pool:
-                for one, found in zip(wanted, pool.map(check, wanted), strict=True):
-                    slug = one.task.slug
-                    after = apply_row(state, journal.write("checked", slug=slug, check=found)).tasks[slug]
-                    outcome, reason = recipe.decide_outcome(after)
+            with concurrent.futures.ThreadPoolExecutor(clean_rooms.max_rooms) as pool:
+                for task, receipt in zip(tasks, pool.map(check, tasks), strict=True):
+                    slug = task.task.slug
+                    updated = apply_row(state, journal.write("checked", slug=slug, check=receipt)).tasks[slug]
+                    outcome, reason = recipe.decide_outcome(updated)
                     journal.write("settled", slug=slug, outcome=outcome, reason=reason)
-                    say(f"{slug}: {(found or {}).get('verdict')}, in full")
+                    report(f"{slug}: {(receipt or {}).get('verdict')}, in full")
         finally:
-            judges.release_hosts()
+            clean_rooms.release_hosts()
 
 
-def _has_quick_receipt(one: TaskState) -> bool:
-    check = one.check or {}
-    return check.get("verdict") == "confirmed" and check.get("level") == "quick" and one.commit != one.base
+def _has_quick_receipt(task: TaskState) -> bool:
+    check = task.check or {}
+    return check.get("verdict") == "confirmed" and check.get("level") == "quick" and task.commit != task.base

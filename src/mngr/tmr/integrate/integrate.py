@@ -1,4 +1,7 @@
-"""`integrate`: the changes of a run as one branch that was run; what is not in it is named with the reason. Asked again, it is quick."""
+"""Builds one tested branch from the changes of a run, and names each excluded change with its reason.
+
+A repeated integration is quick, because test results and verdicts are reused.
+"""
 
 from __future__ import annotations
 
@@ -57,65 +60,67 @@ ProgressListener = Callable[[str], None]
 
 
 _KINDS = {"impl": "fix", "tests": "test"}
-_LOCK_TIMEOUT = 24 * 3600.0  # seconds until the end of another integration
+_LOCK_TIMEOUT = 24 * 3600.0  # seconds to wait for another integration
 
 
-def integrate(fleet: Fleet, run: RunDir, order: IntegrateRequest, say: ProgressListener) -> dict[str, Any]:
-    """Make the branch, and everything that tells of it; what integration.json says. Raises MngrError."""
-    with _lock_integration(run, say):
-        return _Integration(fleet, run, order, say).run()
+def integrate(fleet: Fleet, run: RunDir, request: IntegrateRequest, report: ProgressListener) -> dict[str, Any]:
+    """Build the branch and everything that describes it. Return the content of integration.json. Raise MngrError."""
+    with _lock_integration(run, report):
+        return _Integration(fleet, run, request, report).run()
 
 
 @contextmanager
-def _lock_integration(run: RunDir, say: ProgressListener) -> Iterator[None]:
-    """No other integration of the run goes on meanwhile; the end of one that does is waited for."""
+def _lock_integration(run: RunDir, report: ProgressListener) -> Iterator[None]:
+    """Hold the run's integration lock. If another integration is running, report that and wait for it."""
     path = os.path.join(run.path, "integrate.lock")
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.enter_context(Lock(path, timeout=1.0))
+            stack.enter_context(Lock(path, timeout=1.0))
         except TimedOut:
-            say(f"another integration of {run.name} goes on; this one begins when it is over")
-            held.enter_context(Lock(path, timeout=_LOCK_TIMEOUT))
+            report(f"another integration of {run.name} goes on; this one begins when it is over")
+            stack.enter_context(Lock(path, timeout=_LOCK_TIMEOUT))
         yield
 
 
 class _Integration:
-    """One of them."""
+    """One integration of a run."""
 
-    def __init__(self, fleet: Fleet, run: RunDir, order: IntegrateRequest, say: ProgressListener) -> None:
-        self._fleet, self._run, self._order, self._say = fleet, run, order, say
+    def __init__(self, fleet: Fleet, run: RunDir, request: IntegrateRequest, report: ProgressListener) -> None:
+        self._fleet, self._run, self._order, self._say = fleet, run, request, report
         self._local = fleet.context.local_host
         self._plan: RunPlan = load_plan(run)
         self._began = time.monotonic()
-        self._new_rejections: list[Rejection] = []  # what later agents shall be told
-        self._withdrawn_keys: set[str] = set()  # keys of changes that are wanted again
+        self._new_rejections: list[Rejection] = []  # rejections to save for later agents
+        self._withdrawn_keys: set[str] = set()  # keys of changes whose exclusion was withdrawn
         self._last_integration = find_integration(run) or {}
-        if order.is_full_verify:
-            make_full_receipts(fleet, run, say)
+        if request.is_full_verify:
+            make_full_receipts(fleet, run, report)
         self._gathered: GatheredChanges = gather_changes(self._local, run)
         self._baseline = list_baseline_runs(self._gathered.state.recipe_rows)
         self._advisor = None
-        if order.agent is not None and can_advise(order.agent):
-            self._advisor = Advisor(fleet, run, self._plan, order.agent, order.conflict_timeout, say)
+        if request.agent is not None and can_advise(request.agent):
+            self._advisor = Advisor(fleet, run, self._plan, request.agent, request.conflict_timeout, report)
 
     def run(self) -> dict[str, Any]:
-        """From wishes to the branch."""
+        """Select, merge, test and deliver the changes. Return the report."""
         onto = self._get_base()
-        wishes = self._list_exclusion_requests()
+        exclusion_requests = self._list_exclusion_requests()
         only = self._order.only or self._last_integration.get("only")
         only = None if only == "all" else only
         ranked = self._rank_ties()
-        chosen, asides = self._select_changes(wishes, only, ranked)
+        chosen, exclusions = self._select_changes(exclusion_requests, only, ranked)
         suite = self._make_suite()
         try:
             trial = BranchTrial(self._local, self._run.repo, onto, suite, self._load_base_results(onto), self._say)
             batches = BatchIntegration(self._local, self._run.repo, onto, trial, self._last_integration, self._say)
-            taken = batches.integrate_changes(chosen, lambda: self._make_conflict_resolver(trial))
-            data = self._build_report(taken.trial_result, [*asides, *taken.exclusions], wishes, only, onto)
+            result = batches.integrate_changes(chosen, lambda: self._make_conflict_resolver(trial))
+            data = self._build_report(
+                result.trial_result, [*exclusions, *result.exclusions], exclusion_requests, only, onto
+            )
             data["tests"] = self._count_tests(suite, data)
             data["stood"] = collect_verdicts(self._last_integration, data, self._gathered.changes)
-            data |= {"ranked": ranked, "resolved": taken.resolved, "spend": self._sum_usage(taken.usage)}
-            data["checks"] = self._run_other_checks(suite, taken.trial_result.composed.head, onto)
+            data |= {"ranked": ranked, "resolved": result.resolved, "spend": self._sum_usage(result.usage)}
+            data["checks"] = self._run_other_checks(suite, result.trial_result.composed.head, onto)
             self._deliver(data, suite)
         finally:
             suite.close()
@@ -123,91 +128,91 @@ class _Integration:
         self._save_rejections()
         write_pull_request(self._run, self._gathered.state, self._plan)
         if data["verdict"] != "empty" and (prose := self._write_summary(data)):
-            data |= {"prose": prose, "spend": self._sum_usage(taken.usage)}
+            data |= {"prose": prose, "spend": self._sum_usage(result.usage)}
             self._save_report(data, suite)
             write_pull_request(self._run, self._gathered.state, self._plan)
         return data
 
-    # What is asked
+    # Selecting
 
     def _get_base(self) -> str:
-        """What the branch stands on: the run's base, unless another commit was named, now or before."""
+        """Return the commit below the branch: the one that was named, now or earlier, else the run's base."""
         base = self._gathered.base
         if self._order.onto is None:
             return str(self._last_integration.get("onto") or base)
-        found = git.find_commit(self._local, self._run.root, self._order.onto)
-        if found is None:
+        commit = git.find_commit(self._local, self._run.root, self._order.onto)
+        if commit is None:
             raise NotFound(f"--onto: there is no commit {self._order.onto!r}", "name a branch, a tag or a commit")
-        if found != base:
-            fetch_commit(self._local, self._run, "onto", found)
-        return found
+        if commit != base:
+            fetch_commit(self._local, self._run, "onto", commit)
+        return commit
 
     def _list_exclusion_requests(self) -> list[dict[str, Any]]:
-        """What people do not want, with the reasons; those of before and those of now."""
+        """Return the exclusions that people asked for, now or earlier, without the withdrawn ones."""
         changes, commits = self._gathered.changes, self._last_integration.get("commits") or []
         rows = [refresh_exclusion_request(row, changes) for row in self._last_integration.get("wishes") or []]
-        for what in self._order.withdrawn:
-            keys = {change.key for change in get_changes(changes, what, commits)}
-            rest = [{**row, "keys": [key for key in row["keys"] if key not in keys]} for row in rows]
-            rows = [row for row in rest if row["keys"]]
+        for target in self._order.withdrawn:
+            keys = {change.key for change in get_changes(changes, target, commits)}
+            remaining = [{**row, "keys": [key for key in row["keys"] if key not in keys]} for row in rows]
+            rows = [row for row in remaining if row["keys"]]
             self._withdrawn_keys |= keys
-        fresh = []
-        for what in self._order.without:
-            found = get_changes(changes, what, commits)
-            if others := list_shared_changes(changes, what):
+        rejections = []
+        for target in self._order.without:
+            excluded = get_changes(changes, target, commits)
+            if others := list_shared_changes(changes, target):
                 names = ", ".join(change.id for change in others)
-                self._say(f"what others than {what} made, too, stays: {names}")
+                self._say(f"what others than {target} made, too, stays: {names}")
             reason = untrusted.clean_line(self._order.reason, 1000)
-            rows.append(make_exclusion_request(what, found, reason))
-            fresh += [make_rejection(change, reason, self._run.name) for change in found] if reason else []
-        self._new_rejections = fresh
+            rows.append(make_exclusion_request(target, excluded, reason))
+            rejections += [make_rejection(change, reason, self._run.name) for change in excluded] if reason else []
+        self._new_rejections = rejections
         ids = {change.key: change.id for change in changes}
         return [{**row, "changes": [ids[key] for key in row["keys"] if key in ids]} for row in rows]
 
     def _list_cited_blocks(self) -> dict[str, list[str]]:
-        """What users do, by the tests that were red and cite it."""
+        """Return the tutorial blocks that the repaired tests cite, by test."""
         tests = {test for change in self._gathered.changes for test in change.turned}
         return list_cited_blocks(self._local, self._run.repo, self._gathered.base, tests)
 
     def _select_changes(
-        self, wishes: list[dict[str, Any]], only: str | None, ranked: list[dict[str, Any]]
+        self, exclusion_requests: list[dict[str, Any]], only: str | None, ranked: list[dict[str, Any]]
     ) -> tuple[list[Change], list[Exclusion]]:
-        """The changes to begin with, best first, and those that nobody wants."""
+        """Return the changes to integrate, best first, and the exclusions that follow from requests."""
         advised = [key for row in ranked for key in row["keys"]]
         changes = rank_changes(self._gathered.changes, self._list_cited_blocks(), advised)
-        asides: dict[str, Exclusion] = {}
-        for row in wishes:
-            said = f"left out by wish{': ' + row['reason'] if row['reason'] else ''}"
+        exclusions: dict[str, Exclusion] = {}
+        for row in exclusion_requests:
+            reason = f"left out by wish{': ' + row['reason'] if row['reason'] else ''}"
             for name in row["changes"]:
-                asides.setdefault(name, Exclusion(change=name, why="wish", reason=said))
+                exclusions.setdefault(name, Exclusion(change=name, why="wish", reason=reason))
         for change in changes:
             if only is not None and change.kind != _KINDS[only]:
-                asides.setdefault(
+                exclusions.setdefault(
                     change.id, Exclusion(change=change.id, why="wish", reason=f"only {only} was asked for")
                 )
-        for change, why in list_dependents(changes, asides):
-            asides.setdefault(change.id, Exclusion(change=change.id, why="needs", reason=why, others=change.needs))
-        return [change for change in changes if change.id not in asides], list(asides.values())
+        for change, why in list_dependents(changes, exclusions):
+            exclusions.setdefault(change.id, Exclusion(change=change.id, why="needs", reason=why, others=change.needs))
+        return [change for change in changes if change.id not in exclusions], list(exclusions.values())
 
     def _save_rejections(self) -> None:
-        """What people said of changes, once it is done."""
+        """Save what people said about excluded changes, and delete withdrawn rejections."""
         if self._withdrawn_keys:
             RejectionFile(self._run.root).delete_rows(self._withdrawn_keys)
         if self._new_rejections:
             RejectionFile(self._run.root).add(self._new_rejections)
 
-    # What is advised
+    # Advice
 
     def _rank_ties(self) -> list[dict[str, Any]]:
-        """Equal fixes in an order that an agent gave, with its reasons: now, or at an earlier time about the same."""
+        """Return equally good fixes in the order that an agent advised, now or earlier, with its reasons."""
         groups = list_ties(self._gathered.changes, self._list_cited_blocks())
         if self._advisor is not None:
             return self._advisor.rank_groups(self._gathered.base, groups)
-        asked = [sorted(change.key for change in group) for group in groups]
-        return [row for row in self._last_integration.get("ranked") or [] if sorted(row["keys"]) in asked]
+        tied_keys = [sorted(change.key for change in group) for group in groups]
+        return [row for row in self._last_integration.get("ranked") or [] if sorted(row["keys"]) in tied_keys]
 
     def _write_summary(self, data: dict[str, Any]) -> dict[str, Any]:
-        """What an agent says of the whole."""
+        """Return an agent's summary of the branch, or the earlier one if the branch is the same."""
         if self._advisor is not None:
             return self._advisor.write_summary(self._gathered.base, data["head"], read_body(self._run))
         last: dict[str, Any] = self._last_integration.get("prose") or {}
@@ -217,28 +222,28 @@ class _Integration:
         return ConflictResolver(self._fleet, self._run, self._plan, trial, self._order, self._say)
 
     def _sum_usage(self, conflicts: dict[str, Any]) -> dict[str, Any]:
-        """What this integration used, by what for."""
-        used = {"conflicts": conflicts, "advice": self._advisor.usage if self._advisor is not None else {}}
-        return {kind: some for kind, some in used.items() if some}
+        """Return what this integration used, by purpose."""
+        usage_by_purpose = {"conflicts": conflicts, "advice": self._advisor.usage if self._advisor is not None else {}}
+        return {kind: usage for kind, usage in usage_by_purpose.items() if usage}
 
-    # What is seen
+    # Testing
 
     def _load_base_results(self, onto: str) -> BaseResults:
-        """How tests stand on the base, by the run's baseline where the branch stands on that."""
+        """Return the results of the tests on the base, from the run's baseline if the base is the same."""
         runs = self._baseline
-        known = {test: combine_outcomes([ran.outcome for ran in some]) for test, some in runs.items()}
+        verdicts = {test: combine_outcomes([run.outcome for run in test_runs]) for test, test_runs in runs.items()}
         return BaseResults(
-            verdicts=known if onto == self._gathered.base else {},
-            imported_files={test: some[0].loaded for test, some in runs.items()},
+            verdicts=verdicts if onto == self._gathered.base else {},
+            imported_files={test: test_runs[0].loaded for test, test_runs in runs.items()},
         )
 
     def _make_suite(self) -> Suite:
         plan, context = self._plan, self._fleet.context
-        rooms = open_clean_rooms(self._fleet, self._run, plan, called="jury", at_once=1)
+        clean_rooms = open_clean_rooms(self._fleet, self._run, plan, called="jury", at_once=1)
         if plan.verify_on:
-            rooms.remove_leftovers()
-        seconds = {test: max(ran.seconds for ran in some) for test, some in self._baseline.items()}
-        suite = Suite(self._local, self._run.repo, plan, rooms, ResultCache(self._run.root, "suite"), seconds)
+            clean_rooms.remove_leftovers()
+        seconds = {test: max(run.seconds for run in test_runs) for test, test_runs in self._baseline.items()}
+        suite = Suite(self._local, self._run.repo, plan, clean_rooms, ResultCache(self._run.root, "suite"), seconds)
         if command := self._get_lint_command():
             suite.add_check("lint", tree_checks.make_lint_check(command), [command])
         if plan.tutorial:
@@ -251,56 +256,60 @@ class _Integration:
         return str(self._fleet.context.settings.get("project.lint") or "")
 
     def _run_other_checks(self, suite: Suite, head: str, onto: str) -> list[dict[str, Any]]:
-        """The other checks at the head, and whether one that does not hold has held before."""
+        """Run the other checks at the head. For a failing one, say whether it passed on the base."""
         rows = []
         for name in suite.checks:
             target = CHECK_PREFIX + name
-            tried = suite.run_tests(head, [target])
+            result = suite.run_tests(head, [target])
             rows.append(
                 {
-                    "name": name, "command": "mngr tutorial check" if name == "tutorial" else self._get_lint_command(), "ok": not tried.failures,
-                    "was_ok": not tried.failures or not suite.run_tests(onto, [target]).failures,
-                    "output": untrusted.clean_body(tried.whys.get(target, "")),
+                    "name": name, "command": "mngr tutorial check" if name == "tutorial" else self._get_lint_command(), "ok": not result.failures,
+                    "was_ok": not result.failures or not suite.run_tests(onto, [target]).failures,
+                    "output": untrusted.clean_body(result.whys.get(target, "")),
                 }
             )  # fmt: skip
         return rows
 
     def _count_tests(self, suite: Suite, data: dict[str, Any]) -> dict[str, Any] | None:
-        """The tests at the head: how many, how they ended, and which were red before; None where that is not known of each."""
+        """Return how many tests passed or were skipped at the head, and which the branch repaired.
+
+        Return None when the results of single tests are unknown.
+        """
         if not data["commits"]:
             return None
         outcomes = suite.run_all(data["head"]).outcomes
         if WHOLE_SUITE in outcomes:
             return None
-        red = {
-            test for test, some in self._baseline.items() if combine_outcomes([ran.outcome for ran in some]) == "fail"
+        failing_before = {
+            test for test, runs in self._baseline.items() if combine_outcomes([run.outcome for run in runs]) == "fail"
         }
-        ends = {"pass": list[str](), "skip": list[str]()}
+        tests_by_outcome = {"pass": list[str](), "skip": list[str]()}
         for test, outcome in outcomes.items():
-            ends.get(outcome, []).append(test)
+            tests_by_outcome.get(outcome, []).append(test)
         return {
-            "all": len(outcomes), **{name: len(some) for name, some in ends.items()},
-            "green": sorted(red.intersection(ends["pass"])),
+            "all": len(outcomes), **{name: len(tests) for name, tests in tests_by_outcome.items()},
+            "green": sorted(failing_before.intersection(tests_by_outcome["pass"])),
         }  # fmt: skip
 
-    # What is told
+    # Reporting and delivering
 
     def _build_report(
         self,
-        settled: TrialResult,
-        asides: Sequence[Exclusion],
-        wishes: list[dict[str, Any]],
+        result: TrialResult,
+        exclusions: Sequence[Exclusion],
+        exclusion_requests: list[dict[str, Any]],
         only: str | None,
         onto: str,
     ) -> dict[str, Any]:
+        """Return the report on the branch and the excluded changes."""
         changes = {change.id: change for change in self._gathered.changes}
-        composed = settled.composed
-        said = "others do the same, and the branch has it"
-        asides = [
-            *asides,
-            *(Exclusion(change=name, why="already", reason=said) for name in composed.redundant),
+        composed = result.composed
+        redundant_reason = "others do the same, and the branch has it"
+        exclusions = [
+            *exclusions,
+            *(Exclusion(change=name, why="already", reason=redundant_reason) for name in composed.redundant),
         ]
-        red = set(settled.red) | set(settled.red_before)
+        red = set(result.red) | set(result.red_before)
         commits = [
             {
                 **row.to_dict(),
@@ -308,73 +317,76 @@ class _Integration:
             }
             for row in composed.commits
         ]
-        left = [
+        excluded_rows = [
             {
-                **one.to_dict(), "key": changes[one.change].key, "title": changes[one.change].title, "kind": changes[one.change].kind,
-                "tasks": changes[one.change].tasks,
+                **exclusion.to_dict(), "key": changes[exclusion.change].key, "title": changes[exclusion.change].title, "kind": changes[exclusion.change].kind,
+                "tasks": changes[exclusion.change].tasks,
             }
-            for one in sorted(asides, key=lambda one: (one.why, one.change))
+            for exclusion in sorted(exclusions, key=lambda exclusion: (exclusion.why, exclusion.change))
         ]  # fmt: skip
         return {
             "v": 1, "run": self._run.name, "at": clock.format_timestamp(), "branch": get_branch_name(self._run), "base": self._gathered.base,
             "onto": onto, "onto_ref": self._order.onto or self._last_integration.get("onto_ref"), "head": composed.head, "tree": composed.tree,
-            "verdict": "red" if settled.red else "green" if composed.commits else "empty",
-            "commits": commits, "left_out": left,
-            "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
-            "open": sum(one.state != "settled" for one in self._gathered.state.tasks.values()), "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partial_commits, "wishes": wishes, "only": only,
+            "verdict": "red" if result.red else "green" if composed.commits else "empty",
+            "commits": commits, "left_out": excluded_rows,
+            "red": [{"test": test, "why": why} for test, why in sorted(result.red.items())],
+            "open": sum(task.state != "settled" for task in self._gathered.state.tasks.values()), "red_before": result.red_before, "flaky": result.flaky, "partly": result.partial_commits, "wishes": exclusion_requests, "only": only,
             "delivered": self._last_integration.get("delivered"), "pushed": self._last_integration.get("pushed"),
         }  # fmt: skip
 
     def _deliver(self, data: dict[str, Any], suite: Suite) -> None:
-        """Move the branch to what was seen to be green; commits of people on it stay."""
+        """Move the branch to the tested head and keep the commits that people made on it."""
         last, data["people"] = data["delivered"], self._last_integration.get("people") or []
         if data["verdict"] == "red" or (data["verdict"] == "empty" and last is None):
             return
         repo, head = self._run.repo, data["head"]
-        own = find_user_commits(self._local, self._run, last, data["people"])
-        people = replay_commits(self._local, repo, head, own.commits) if own is not None else []
-        head = people[-1] if people else head
+        user_commits = find_user_commits(self._local, self._run, last, data["people"])
+        kept_commits = replay_commits(self._local, repo, head, user_commits.commits) if user_commits is not None else []
+        head = kept_commits[-1] if kept_commits else head
         if self._order.is_append_only and last is not None:
-            why = "\n".join(f"{row['what']}: {row['reason']}" for row in data["wishes"] if row["reason"])
-            tip, rows = get_published_branch(self._local, self._run, self._last_integration, own)
-            head = append_changes(self._local, repo, tip, head, rows, data["commits"], why) if tip != head else tip
-            people = own.commits if own is not None else []
-        if own is not None and list_trees(self._local, repo, [head]) != [data["tree"]]:
-            fresh = set(suite.run_all(head).failures) - set(suite.run_all(data["head"]).failures) - set(data["flaky"])
-            if fresh and (fresh := fresh.intersection(suite.rerun_all(head).failures)):
+            reasons = "\n".join(f"{row['what']}: {row['reason']}" for row in data["wishes"] if row["reason"])
+            tip, rows = get_published_branch(self._local, self._run, self._last_integration, user_commits)
+            head = append_changes(self._local, repo, tip, head, rows, data["commits"], reasons) if tip != head else tip
+            kept_commits = user_commits.commits if user_commits is not None else []
+        if user_commits is not None and list_trees(self._local, repo, [head]) != [data["tree"]]:
+            new_failures = (
+                set(suite.run_all(head).failures) - set(suite.run_all(data["head"]).failures) - set(data["flaky"])
+            )
+            if new_failures and (new_failures := new_failures.intersection(suite.rerun_all(head).failures)):
                 raise MngrError(
-                    f"with your commits on the branch {sorted(fresh)[0]} is red",
+                    f"with your commits on the branch {sorted(new_failures)[0]} is red",
                     "take them off the branch, or integrate without what does not go with them",
                 )
-        move_branch(self._local, self._run, head, own.tip if own is not None else last)
-        data |= {"delivered": head, "people": people}
-        # Whoever is killed from here on finds the branch where it is said to be.
+        move_branch(self._local, self._run, head, user_commits.tip if user_commits is not None else last)
+        data |= {"delivered": head, "people": kept_commits}
+        # If mngr is killed after this, the report already names the branch's real position.
         self._save_report(data, suite)
 
     def _save_report(self, data: dict[str, Any], suite: Suite) -> None:
-        """What is known by now, as integration.json."""
+        """Write what is known so far to integration.json."""
         data["runs"] = {**suite.counts, "seconds": round(suite.pytest_seconds, 3)}
         data["seconds"] = round(time.monotonic() - self._began, 3)
         save_integration(self._run, data)
 
 
 def is_complete(data: dict[str, Any]) -> bool:
-    """Whether everything that was confirmed is in the branch, but for what nobody wants."""
+    """True when every confirmed change is in the branch, except those that people excluded."""
     return data["verdict"] != "red" and not list_missing(data)
 
 
 def list_missing(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is not in the branch though nobody said so."""
-    wished = {row["change"] for row in data["left_out"] if row["why"] == "wish"}
+    """Return the excluded changes that nobody asked to exclude."""
+    requested = {row["change"] for row in data["left_out"] if row["why"] == "wish"}
     return [
         row
         for row in data["left_out"]
-        if row["why"] not in ("wish", "already") and not (row["why"] == "needs" and wished.intersection(row["others"]))
+        if row["why"] not in ("wish", "already")
+        and not (row["why"] == "needs" and requested.intersection(row["others"]))
     ]
 
 
 def list_regressions(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Tests that an earlier branch had green, and this one has not; where there was none, nothing is known to be so."""
+    """Return the tests that passed on the earlier branch and fail on this one. Empty without an earlier branch."""
     if before.get("verdict") in (None, "empty"):
         return []
     return sorted(set(after["red_before"]) - set(before.get("red_before") or ()))

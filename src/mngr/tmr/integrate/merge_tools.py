@@ -1,6 +1,7 @@
-"""A change that does not merge: what git remembers of such a place, or a tool that knows the language, may know how it goes.
+"""Resolves merge conflicts with git's recorded resolutions (rerere) or with a merge tool that knows the language.
 
-Files get names of our own where git or a tool works on them, and no settings but ours are read, so that nothing of them is run.
+mngr chooses the names of the files on which git or a tool works and ignores the user's git settings. So nothing from
+the changes is executed.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _GIT_WITHOUT_CONFIG = (
 )
 _RERERE_ARGS = (*GIT_SAFE_ARGS, "-c", "rerere.enabled=true", "-c", "rerere.autoUpdate=false", "rerere")
 _RERERE_CACHE_DIR = "rr-cache"
-_MAX_FILE_BYTES = 1 << 20  # bytes of a file
-_TOOL_TIMEOUT = 60.0  # seconds for a tool and one file
+_MAX_FILE_BYTES = 1 << 20  # larger files are not merged
+_TOOL_TIMEOUT = 60.0  # seconds that a tool has for one file
 _FILE_MODES = ("100644", "100755")
 _RERERE_IMAGE = re.compile(r"(?:pre|post)image(?:\.\d+)?")
 _PLACEHOLDER = re.compile(r"\{(base|ours|theirs|out|path)\}")
@@ -52,107 +53,109 @@ _MARKER = re.compile(rb"^(?:<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?)\r?$", 
 
 
 class _ConflictedFile(Struct):
-    """A file that two sides changed at one place."""
+    """A file in which both sides changed the same place."""
 
     path: str
-    stages: dict[int, tuple[str, str]]  # 1 base, 2 ours, 3 theirs: mode and object
+    stages: dict[int, tuple[str, str]]  # 1 base, 2 ours, 3 theirs: mode and object id
     mode: str
     texts: dict[int, bytes]
     marked: bytes
 
 
 class _MergeConflict(Struct):
-    """How a change and a commit meet: git's tree, and where it has markers."""
+    """The merge of a change and a commit: git's tree, and the paths with conflicts."""
 
     tree: str
     paths: list[str]
-    files: list[_ConflictedFile] | None  # None: it is about more than lines of files
+    files: list[_ConflictedFile] | None  # None: the conflict is not only about lines of files
 
 
 def find_merge_tool(settings: Settings) -> str | None:
-    """The user's merge tool as a command with places in braces; UsageError when it is none."""
-    given = settings.get("tmr.merge_tool")
-    if given is None:
+    """Return the user's merge tool as a command with placeholders, or None. Raise UsageError if it is invalid."""
+    setting = settings.get("tmr.merge_tool")
+    if setting is None:
         return MERGIRAF if shutil.which("mergiraf") else None
     try:
-        words = shlex.split(str(given))
+        words = shlex.split(str(setting))
     except ValueError as error:
         raise UsageError(f"tmr.merge_tool: {error}", f"for example: {MERGIRAF}") from None
     if not words:
         return None
-    if shutil.which(words[0]) is None or not {"base", "ours", "theirs", "out"} <= set(_PLACEHOLDER.findall(str(given))):
+    if shutil.which(words[0]) is None or not {"base", "ours", "theirs", "out"} <= set(
+        _PLACEHOLDER.findall(str(setting))
+    ):
         raise UsageError(
-            f"tmr.merge_tool: {given!r} is no command with {{base}} {{ours}} {{theirs}} {{out}}",
+            f"tmr.merge_tool: {setting!r} is no command with {{base}} {{ours}} {{theirs}} {{out}}",
             f"for example: {MERGIRAF}",
         )
-    return str(given)
+    return str(setting)
 
 
 def find_known_resolution(
     local: Host, run: RunDir, head: str, change: Change, tool: str | None
 ) -> tuple[str, str] | None:
-    """The tree of a commit and a change that did not merge, and who knew it: `rerere` or `tool`; None when neither.
+    """Return the merged tree and its source, `rerere` or `tool`, or None when neither can merge.
 
-    It is `git` where there is nothing to know, because what was in its way is not there.
+    The source is `git` when there is no conflict, because the other change is gone.
     """
-    clash = _merge_with_markers(local, run.repo, head, change)
-    if not clash.paths:
-        return clash.tree, "git"
-    if not clash.files:
+    conflict = _merge_with_markers(local, run.repo, head, change)
+    if not conflict.paths:
+        return conflict.tree, "git"
+    if not conflict.files:
         return None
-    known = _replay_resolutions(local, run, clash.files)
-    rest = [spot for spot in clash.files if spot.path not in known]
-    for spot in rest:
-        text = _run_merge_tool(local, tool, spot) if tool else None
+    texts = _replay_resolutions(local, run, conflict.files)
+    unknown = [file for file in conflict.files if file.path not in texts]
+    for file in unknown:
+        text = _run_merge_tool(local, tool, file) if tool else None
         if text is None:
             return None
-        known[spot.path] = text
+        texts[file.path] = text
     rows = [
         PathChange(
-            path=spot.path,
-            old_mode=spot.mode,
-            new_mode=spot.mode,
+            path=file.path,
+            old_mode=file.mode,
+            new_mode=file.mode,
             old="",
             new="",
             status="M",
-            content=known[spot.path],
+            content=texts[file.path],
         )
-        for spot in clash.files
+        for file in conflict.files
     ]
-    commit = write_commits(local, run.repo, [CommitSpec(parent=head, rows=[make_tree_row(clash.tree), *rows])])
-    return str(list_trees(local, run.repo, commit)[0]), "tool" if rest else "rerere"
+    commit = write_commits(local, run.repo, [CommitSpec(parent=head, rows=[make_tree_row(conflict.tree), *rows])])
+    return str(list_trees(local, run.repo, commit)[0]), "tool" if unknown else "rerere"
 
 
 def record_resolution(local: Host, run: RunDir, head: str, change: Change, tree: str) -> None:
-    """Remember how a change was merged with a commit, for the next time that the same lines meet."""
-    clash = _merge_with_markers(local, run.repo, head, change)
-    rows = {row.path: row for row in diff_trees(local, run.repo, [(clash.tree, tree)])[0]}
+    """Record how a change was merged, for the next conflict of the same lines."""
+    conflict = _merge_with_markers(local, run.repo, head, change)
+    rows = {row.path: row for row in diff_trees(local, run.repo, [(conflict.tree, tree)])[0]}
     texts = read_blobs(local, run.repo, {row.new for row in rows.values()}, _MAX_FILE_BYTES)
-    done: dict[str, bytes] = {}
-    for spot in clash.files or ():
-        row = rows.get(spot.path)
+    resolved: dict[str, bytes] = {}
+    for file in conflict.files or ():
+        row = rows.get(file.path)
         if row is None or row.new_mode not in _FILE_MODES or row.new not in texts:
             continue
-        if not has_markers(texts[row.new], spot.texts.values()):
-            done[spot.path] = texts[row.new]
-    if done:
-        _teach_rerere(local, run, [spot for spot in clash.files or () if spot.path in done], done)
+        if not has_markers(texts[row.new], file.texts.values()):
+            resolved[file.path] = texts[row.new]
+    if resolved:
+        _teach_rerere(local, run, [file for file in conflict.files or () if file.path in resolved], resolved)
 
 
 def commit_with_markers(local: Host, repo: str, head: str, change: Change) -> tuple[str, list[str]]:
-    """A commit on `head` with the change in it, as far as git can put it there, and the paths where it cannot."""
-    clash = _merge_with_markers(local, repo, head, change)
+    """Return a commit on `head` with the change and conflict markers, and the paths with conflicts."""
+    conflict = _merge_with_markers(local, repo, head, change)
     spec = CommitSpec(
         parent=head,
-        rows=[make_tree_row(clash.tree)],
+        rows=[make_tree_row(conflict.tree)],
         committer=f"{MNGR_AUTHOR} {change.committed}",
-        message=f"{change.title}\n\nNot merged yet: {', '.join(clash.paths)}\n",
+        message=f"{change.title}\n\nNot merged yet: {', '.join(conflict.paths)}\n",
     )
-    return write_commits(local, repo, [spec])[0], clash.paths
+    return write_commits(local, repo, [spec])[0], conflict.paths
 
 
 def rebuild_change(local: Host, repo: str, change: Change, head: str, tree: str, others: Sequence[Change]) -> Change:
-    """The change anew, as what it does to `head`; it does not go without those that it was merged with."""
+    """Return the change as its difference to `head`. It now needs the changes that it was merged with."""
     spec = CommitSpec(
         parent=head,
         rows=[make_tree_row(tree)],
@@ -170,157 +173,166 @@ def rebuild_change(local: Host, repo: str, change: Change, head: str, tree: str,
 
 
 def has_markers(text: bytes, sides: Iterable[bytes]) -> bool:
-    """Whether a text has lines that git puts where two sides meet, and neither side had them."""
-    found = set(_MARKER.findall(text))
-    return bool(found) and not found <= {line for side in sides for line in _MARKER.findall(side)}
+    """True when a text has conflict markers that neither side had."""
+    markers = set(_MARKER.findall(text))
+    return bool(markers) and not markers <= {line for side in sides for line in _MARKER.findall(side)}
 
 
-# How they meet
+# Merging with markers
 
 
 def _merge_with_markers(local: Host, repo: str, head: str, change: Change) -> _MergeConflict:
-    above = str(list_trees(local, repo, [head])[0])
-    stand = write_commits(local, repo, [CommitSpec(parent=change.parent, rows=[make_tree_row(above)])])[0]
-    words = ("merge-tree", "--write-tree", "-z", "--no-messages", stand, change.commit)
-    done = git.run(local, repo, *GIT_SAFE_ARGS, *words, by=_GIT_WITHOUT_CONFIG)
-    if done.code not in (0, 1):
-        raise MngrError(f"git merge-tree failed in {repo}: {done.error_line}", git.suggest_hint(done.error_line))
-    tree, *rows = done.out.decode("utf-8", "surrogateescape").split("\0")
+    head_tree = str(list_trees(local, repo, [head])[0])
+    merge_base_commit = write_commits(local, repo, [CommitSpec(parent=change.parent, rows=[make_tree_row(head_tree)])])[
+        0
+    ]
+    args = ("merge-tree", "--write-tree", "-z", "--no-messages", merge_base_commit, change.commit)
+    result = git.run(local, repo, *GIT_SAFE_ARGS, *args, git_command=_GIT_WITHOUT_CONFIG)
+    if result.code not in (0, 1):
+        raise MngrError(f"git merge-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
+    tree, *rows = result.out.decode("utf-8", "surrogateescape").split("\0")
     stages: dict[str, dict[int, tuple[str, str]]] = {}
     for row in filter(None, rows):
-        facts, _, path = row.partition("\t")
-        mode, name, stage = facts.split(" ")
-        stages.setdefault(path, {})[int(stage)] = mode, name
+        fields, _, path = row.partition("\t")
+        mode, object_id, stage = fields.split(" ")
+        stages.setdefault(path, {})[int(stage)] = mode, object_id
     return _MergeConflict(
-        tree=tree, paths=sorted(stages), files=_find_conflicted_files(local, repo, above, tree, stages)
+        tree=tree, paths=sorted(stages), files=_find_conflicted_files(local, repo, head_tree, tree, stages)
     )
 
 
 def _find_conflicted_files(
-    local: Host, repo: str, above: str, tree: str, stages: Mapping[str, dict[int, tuple[str, str]]]
+    local: Host, repo: str, head_tree: str, tree: str, stages: Mapping[str, dict[int, tuple[str, str]]]
 ) -> list[_ConflictedFile] | None:
-    """The files with markers; None when there is one that git did not mark."""
-    rows = {row.path: row for row in diff_trees(local, repo, [(above, tree)])[0]}
-    names = {name for some in stages.values() for _, name in some.values()}
-    names |= {rows[path].new for path in stages if path in rows}
-    texts = read_blobs(local, repo, names, _MAX_FILE_BYTES)
-    found: list[_ConflictedFile] = []
-    for path, some in sorted(stages.items()):
+    """Return the files with markers, or None when git could not mark one of them."""
+    rows = {row.path: row for row in diff_trees(local, repo, [(head_tree, tree)])[0]}
+    object_ids = {object_id for file_stages in stages.values() for _, object_id in file_stages.values()}
+    object_ids |= {rows[path].new for path in stages if path in rows}
+    texts = read_blobs(local, repo, object_ids, _MAX_FILE_BYTES)
+    files: list[_ConflictedFile] = []
+    for path, file_stages in sorted(stages.items()):
         row = rows.get(path)
-        sides = {stage: texts[name] for stage, (_, name) in some.items() if name in texts}
-        is_text = {2, 3} <= sides.keys() == some.keys() and all(mode in _FILE_MODES for mode, _ in some.values())
+        sides = {stage: texts[object_id] for stage, (_, object_id) in file_stages.items() if object_id in texts}
+        is_text = {2, 3} <= sides.keys() == file_stages.keys() and all(
+            mode in _FILE_MODES for mode, _ in file_stages.values()
+        )
         if not is_text or row is None or row.new_mode not in _FILE_MODES or row.new not in texts:
             return None
-        if some[2][0] != some[3][0] or not has_markers(texts[row.new], sides.values()):
+        if file_stages[2][0] != file_stages[3][0] or not has_markers(texts[row.new], sides.values()):
             return None
-        found.append(_ConflictedFile(path=path, stages=some, mode=row.new_mode, texts=sides, marked=texts[row.new]))
-    return found
+        files.append(
+            _ConflictedFile(path=path, stages=file_stages, mode=row.new_mode, texts=sides, marked=texts[row.new])
+        )
+    return files
 
 
-# What git remembers
+# Recorded resolutions
 
 
-def _replay_resolutions(local: Host, run: RunDir, spots: Sequence[_ConflictedFile]) -> dict[str, bytes]:
-    """The files that went the same way before."""
-    with tempfile.TemporaryDirectory(prefix="mngr-merge-") as place:
-        cache = _prepare_rerere(local, run.repo, place, spots)
-        taken = [_copy_entries(source, cache, os.listdir(cache)) for source in _list_rerere_caches(local, run)]
-        if not any(taken):
+def _replay_resolutions(local: Host, run: RunDir, files: Sequence[_ConflictedFile]) -> dict[str, bytes]:
+    """Return the files whose conflicts have a recorded resolution."""
+    with tempfile.TemporaryDirectory(prefix="mngr-merge-") as work_dir:
+        cache = _prepare_rerere(local, run.repo, work_dir, files)
+        copied = [_copy_entries(source, cache, os.listdir(cache)) for source in _list_rerere_caches(local, run)]
+        if not any(copied):
             return {}
-        os.unlink(os.path.join(place, ".git", "MERGE_RR"))
-        git.run_checked(local, place, *_RERERE_ARGS, by=_GIT_WITHOUT_CONFIG)
-        found = {spot.path: _read_file(os.path.join(place, str(at))) for at, spot in enumerate(spots)}
-    sides = {spot.path: spot.texts.values() for spot in spots}
-    return {path: text for path, text in found.items() if text is not None and not has_markers(text, sides[path])}
+        os.unlink(os.path.join(work_dir, ".git", "MERGE_RR"))
+        git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
+        texts = {file.path: _read_file(os.path.join(work_dir, str(index))) for index, file in enumerate(files)}
+    sides = {file.path: file.texts.values() for file in files}
+    return {path: text for path, text in texts.items() if text is not None and not has_markers(text, sides[path])}
 
 
-def _teach_rerere(local: Host, run: RunDir, spots: Sequence[_ConflictedFile], done: Mapping[str, bytes]) -> None:
-    with tempfile.TemporaryDirectory(prefix="mngr-merge-") as place:
-        cache = _prepare_rerere(local, run.repo, place, spots)
-        for at, spot in enumerate(spots):
-            _write_file(os.path.join(place, str(at)), done[spot.path])
-        git.run_checked(local, place, *_RERERE_ARGS, by=_GIT_WITHOUT_CONFIG)
+def _teach_rerere(local: Host, run: RunDir, files: Sequence[_ConflictedFile], resolved: Mapping[str, bytes]) -> None:
+    """Record the resolved texts in the project's rerere cache."""
+    with tempfile.TemporaryDirectory(prefix="mngr-merge-") as work_dir:
+        cache = _prepare_rerere(local, run.repo, work_dir, files)
+        for index, file in enumerate(files):
+            _write_file(os.path.join(work_dir, str(index)), resolved[file.path])
+        git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
         _copy_entries(cache, make_cache_dir(run.root, _RERERE_CACHE_DIR), os.listdir(cache))
 
 
-def _prepare_rerere(local: Host, repo: str, place: str, spots: Sequence[_ConflictedFile]) -> str:
-    """A work tree of ours in which these files do not merge, and git has looked at them; where it keeps what it saw."""
-    form = git.run_checked(local, repo, "rev-parse", "--show-object-format", by=_GIT_WITHOUT_CONFIG)
-    words = ("init", "--quiet", "--template=", f"--object-format={form}")
-    git.run_checked(local, place, *GIT_SAFE_ARGS, *words, by=_GIT_WITHOUT_CONFIG)
-    inside = os.path.join(place, ".git")
-    os.makedirs(os.path.join(inside, "objects", "info"), exist_ok=True)
+def _prepare_rerere(local: Host, repo: str, work_dir: str, files: Sequence[_ConflictedFile]) -> str:
+    """Create a work tree in which these files conflict and let git record that. Return its rerere cache."""
+    object_format = git.run_checked(local, repo, "rev-parse", "--show-object-format", git_command=_GIT_WITHOUT_CONFIG)
+    args = ("init", "--quiet", "--template=", f"--object-format={object_format}")
+    git.run_checked(local, work_dir, *GIT_SAFE_ARGS, *args, git_command=_GIT_WITHOUT_CONFIG)
+    git_dir = os.path.join(work_dir, ".git")
+    os.makedirs(os.path.join(git_dir, "objects", "info"), exist_ok=True)
     objects = os.path.join(os.path.abspath(repo), "objects")
-    _write_file(os.path.join(inside, "objects", "info", "alternates"), os.fsencode(objects) + b"\n")
+    _write_file(os.path.join(git_dir, "objects", "info", "alternates"), os.fsencode(objects) + b"\n")
     rows = ""
-    for at, spot in enumerate(spots):
-        _write_file(os.path.join(place, str(at)), spot.marked)
-        rows += "".join(f"{mode} {name} {stage}\t{at}\n" for stage, (mode, name) in spot.stages.items())
+    for index, file in enumerate(files):
+        _write_file(os.path.join(work_dir, str(index)), file.marked)
+        rows += "".join(f"{mode} {object_id} {stage}\t{index}\n" for stage, (mode, object_id) in file.stages.items())
     git.run_checked(
         local,
-        place,
+        work_dir,
         *GIT_SAFE_ARGS,
         "update-index",
         "--index-info",
         stdin=rows.encode(),
-        by=_GIT_WITHOUT_CONFIG,
+        git_command=_GIT_WITHOUT_CONFIG,
     )
-    git.run_checked(local, place, *_RERERE_ARGS, by=_GIT_WITHOUT_CONFIG)
-    cache = os.path.join(inside, _RERERE_CACHE_DIR)
+    git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
+    cache = os.path.join(git_dir, _RERERE_CACHE_DIR)
     os.makedirs(cache, exist_ok=True)
     return cache
 
 
 def _list_rerere_caches(local: Host, run: RunDir) -> list[str]:
-    """Where such things are kept: ours, and the user's own, which comes last and so counts."""
-    found = [os.path.join(run.root, ".mngr", "cache", _RERERE_CACHE_DIR)]
+    """Return the rerere caches: the project's, then the user's, which takes precedence."""
+    caches = [os.path.join(run.root, ".mngr", "cache", _RERERE_CACHE_DIR)]
     repo = git.find_repo(local, run.root)
-    return [*found, os.path.join(repo.common_dir, _RERERE_CACHE_DIR)] if repo else found
+    return [*caches, os.path.join(repo.common_dir, _RERERE_CACHE_DIR)] if repo else caches
 
 
 def _copy_entries(source: str, target: str, names: Iterable[str]) -> bool:
-    """Copy what is known under these names; whether there was something."""
-    is_any = False
+    """Copy the recorded resolutions with these names. Return True if there was one."""
+    has_copied = False
     for name in names:
         try:
-            images = [one for one in os.listdir(os.path.join(source, name)) if _RERERE_IMAGE.fullmatch(one)]
+            images = [image for image in os.listdir(os.path.join(source, name)) if _RERERE_IMAGE.fullmatch(image)]
         except OSError:
             continue
-        texts = {one: _read_file(os.path.join(source, name, one)) for one in images}
+        texts = {image: _read_file(os.path.join(source, name, image)) for image in images}
         if "postimage" not in texts or None in texts.values():
             continue
-        fresh = tempfile.mkdtemp(prefix="new-", dir=target)
-        for one, text in texts.items():
-            _write_file(os.path.join(fresh, one), text or b"")
+        new_dir = tempfile.mkdtemp(prefix="new-", dir=target)
+        for image, text in texts.items():
+            _write_file(os.path.join(new_dir, image), text or b"")
         shutil.rmtree(os.path.join(target, name), ignore_errors=True)
-        os.rename(fresh, os.path.join(target, name))
-        is_any = True
-    return is_any
+        os.rename(new_dir, os.path.join(target, name))
+        has_copied = True
+    return has_copied
 
 
-# What a tool says
+# Merge tool
 
 
-def _run_merge_tool(local: Host, tool: str, spot: _ConflictedFile) -> bytes | None:
-    """What the user's tool makes of a file; None when it does not know either."""
-    ending = os.path.splitext(spot.path)[1]
-    ending = ending if re.fullmatch(r"\.\w{1,12}", ending, re.ASCII) else ""
-    with tempfile.TemporaryDirectory(prefix="mngr-merge-") as place:
-        paths = {name: os.path.join(place, name + ending) for name in ("base", "ours", "theirs", "out")}
+def _run_merge_tool(local: Host, tool: str, file: _ConflictedFile) -> bytes | None:
+    """Return a file as merged by the user's tool, or None when the tool fails."""
+    suffix = os.path.splitext(file.path)[1]
+    suffix = suffix if re.fullmatch(r"\.\w{1,12}", suffix, re.ASCII) else ""
+    with tempfile.TemporaryDirectory(prefix="mngr-merge-") as work_dir:
+        paths = {name: os.path.join(work_dir, name + suffix) for name in ("base", "ours", "theirs", "out")}
         for stage, name in enumerate(("base", "ours", "theirs"), 1):
-            _write_file(paths[name], spot.texts.get(stage, b""))
-        paths["path"] = f"./{spot.path}" if spot.path.startswith("-") else spot.path
-        argv = [_PLACEHOLDER.sub(lambda found: paths[found[1]], word) for word in shlex.split(tool)]
+            _write_file(paths[name], file.texts.get(stage, b""))
+        paths["path"] = f"./{file.path}" if file.path.startswith("-") else file.path
+        argv = [_PLACEHOLDER.sub(lambda match: paths[match[1]], word) for word in shlex.split(tool)]
         try:
-            done = local.run(["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", place, *argv], timeout=_TOOL_TIMEOUT)
+            result = local.run(
+                ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", work_dir, *argv], timeout=_TOOL_TIMEOUT
+            )
         except MngrError:
             return None
-        text = _read_file(paths["out"]) if done.code == 0 else None
-    return None if text is None or has_markers(text, spot.texts.values()) else text
+        text = _read_file(paths["out"]) if result.code == 0 else None
+    return None if text is None or has_markers(text, file.texts.values()) else text
 
 
 def _read_file(path: str) -> bytes | None:
-    """A file that is one, and not too large."""
+    """Return the content of a file, or None for a link, a missing file or one that is too large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

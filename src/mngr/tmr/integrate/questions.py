@@ -1,6 +1,6 @@
-"""Questions of an integration to agents: tasks of an engine with a journal of its own, `integrate/journal.jsonl`.
+"""Asks agents the questions of an integration, with a scheduler and its own journal, `integrate/journal.jsonl`.
 
-So limits, money, reminders and going on after a crash are the same as for tests. A question that was settled once is not asked again.
+So limits, budget, reminders and recovery work as for tests. A settled question is not asked again.
 """
 
 from __future__ import annotations
@@ -21,92 +21,92 @@ from mngr.tmr.commits import untrusted
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.run import build_agent_options
 
-KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # kinds that cannot be asked
-SCRIPTED = "player"  # can, by those who want one: it knows what it was told beforehand
+KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # agent kinds that cannot answer questions
+SCRIPTED = "player"  # can answer only what its script says, so it is asked only on request
 
 
 class QuestionRecipe(Recipe, Protocol):
-    """What is asked."""
+    """The recipe of some questions."""
 
     def has_task(self, slug: str) -> bool:
-        """Whether a task is about one of these."""
+        """True when the task is one of these questions."""
         ...
 
 
 def ask_agents(
     fleet: Fleet, run: RunDir, plan: RunPlan, limits: RunLimits, questions: QuestionRecipe, kind: str | None,
-    say: Callable[[dict[str, Any]], None],
+    on_row: Callable[[dict[str, Any]], None],
 ) -> RunState:  # fmt: skip
-    """Ask until all is answered or given up; `kind` is that of agents which are made for it.
+    """Ask until every question is answered or given up. New agents are of the given kind.
 
-    `limits` are those of one question in time, and in money those of the whole run, of which what it has spent is taken off.
+    The time limits hold for one question. The budget is that of the whole run, minus what the run has spent.
     """
-    place = get_questions_dir(run)
-    wish = build_agent_options(plan).replace(transfer="mirror")
+    questions_dir = get_questions_dir(run)
+    options = build_agent_options(plan).replace(transfer="mirror")
     if kind is not None and kind != plan.agent:
-        wish = wish.replace(agent=kind, args=[])
-    with Journal(place.journal) as journal:
+        options = options.replace(agent=kind, args=[])
+    with Journal(questions_dir.journal) as journal:
         _close_obsolete(fleet, journal, questions)
-        left = limits.replace(**_compute_remaining_limits(run, limits), canary=0)
-        return Scheduler(fleet, place, journal, questions, wish, left, say).run()
+        remaining_limits = limits.replace(**_compute_remaining_limits(run, limits), canary=0)
+        return Scheduler(fleet, questions_dir, journal, questions, options, remaining_limits, on_row).run()
 
 
 def get_questions_dir(run: RunDir) -> RunDir:
-    """The folder of the questions of a run, with the run's own repository."""
-    place = RunDir(run.root, run.name)
-    place.path = os.path.join(run.path, "integrate")
-    place.journal = os.path.join(place.path, "journal.jsonl")
-    place.tasks = os.path.join(place.path, "tasks")
-    os.makedirs(place.tasks, exist_ok=True)
-    return place
+    """Return the folder of a run's questions, which uses the run's repository."""
+    questions_dir = RunDir(run.root, run.name)
+    questions_dir.path = os.path.join(run.path, "integrate")
+    questions_dir.journal = os.path.join(questions_dir.path, "journal.jsonl")
+    questions_dir.tasks = os.path.join(questions_dir.path, "tasks")
+    os.makedirs(questions_dir.tasks, exist_ok=True)
+    return questions_dir
 
 
-def make_row_announcer(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
-    """What is said of the rows of that journal."""
+def make_row_announcer(report: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+    """Return a listener that reports the important rows of the questions' journal."""
 
-    def hear(row: dict[str, Any]) -> None:
+    def announce(row: dict[str, Any]) -> None:
         if row["type"] in ("alert", "alarm"):
-            say(str(row["text"]))
+            report(str(row["text"]))
         elif row["type"] in ("launched", "settled"):
-            say(f"{row['slug']}: {row.get('outcome') or 'asked'}")
+            report(f"{row['slug']}: {row.get('outcome') or 'asked'}")
 
-    return hear
+    return announce
 
 
 def read_first_line(path: str) -> str:
-    """Of a file that an agent may have left."""
+    """Return the first line of a file that an agent may have left."""
     return untrusted.clean_line(read_answer(path).partition("\n")[0][:1000])
 
 
-def read_answer(path: str, most: int = 20000) -> str:
-    """A text that an agent may have left; empty where it left none, or something else."""
+def read_answer(path: str, max_characters: int = 20000) -> str:
+    """Return a text that an agent may have left, or an empty string if there is no regular file."""
     if os.path.islink(path) or not os.path.isfile(path):
         return ""
     with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read(most)
+        return file.read(max_characters)
 
 
 def _compute_remaining_limits(run: RunDir, limits: RunLimits) -> dict[str, Any]:
-    """What the run itself has left of its money and tokens."""
-    used: dict[str, Any] = {}
+    """Return what is left of the run's budget and tokens."""
+    usage: dict[str, Any] = {}
     state = replay_rows(read_journal(run.journal))
-    for one in state.tasks.values():
-        used = add_usage(used, {**one.usage, "cost_usd": one.usage.get("cost_usd") or 0.0})
-    tokens = sum(used.get(key) or 0 for key in ("input_tokens", "output_tokens", "cache_write_tokens"))
-    left: dict[str, Any] = {}
+    for task in state.tasks.values():
+        usage = add_usage(usage, {**task.usage, "cost_usd": task.usage.get("cost_usd") or 0.0})
+    tokens = sum(usage.get(key) or 0 for key in ("input_tokens", "output_tokens", "cache_write_tokens"))
+    remaining: dict[str, Any] = {}
     if limits.budget is not None:
-        left["budget"] = max(
-            0.0, limits.budget - (used.get("cost_usd") or 0.0) - host_costs.sum_costs(state.hosts.values())
+        remaining["budget"] = max(
+            0.0, limits.budget - (usage.get("cost_usd") or 0.0) - host_costs.sum_costs(state.hosts.values())
         )
     if limits.max_tokens is not None:
-        left["max_tokens"] = max(0, limits.max_tokens - tokens)
-    return left
+        remaining["max_tokens"] = max(0, limits.max_tokens - tokens)
+    return remaining
 
 
 def _close_obsolete(fleet: Fleet, journal: Journal, questions: QuestionRecipe) -> None:
-    """Close what was asked once and nobody wants to know any more."""
-    for one in replay_rows(journal.rows).tasks.values():
-        if one.state != "settled" and not questions.has_task(one.task.slug):
-            if one.agent is not None:
-                fleet.stop([one.agent])
-            journal.write("settled", slug=one.task.slug, outcome="unmerged", reason="it is not asked any more")
+    """Stop and settle questions that are no longer asked."""
+    for task in replay_rows(journal.rows).tasks.values():
+        if task.state != "settled" and not questions.has_task(task.task.slug):
+            if task.agent is not None:
+                fleet.stop([task.agent])
+            journal.write("settled", slug=task.task.slug, outcome="unmerged", reason="it is not asked any more")

@@ -1,4 +1,4 @@
-"""What is asked of an integration."""
+"""The request for an integration."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from mngr.base.model import Struct
 
 
 class IntegrateRequest(Struct):
-    """What is asked of an integration; wishes of earlier ones hold until they are taken back."""
+    """The request for an integration. Exclusions of earlier requests hold until they are withdrawn."""
 
     without: list[str] = []
     reason: str = ""
-    withdrawn: list[str] = []  # wishes that are taken back
+    withdrawn: list[str] = []  # exclusions that are withdrawn
     only: str | None = None  # impl | tests | all
     onto: str | None = None
-    agent: str | None = None  # who merges what does not merge
+    agent: str | None = None  # the agent kind that resolves conflicts
     rounds: int = 2
-    conflict_timeout: float = 1800.0  # seconds for all conflicts
-    is_full_verify: bool = False  # each claim is first checked in full
-    is_append_only: bool = False  # no commit of the branch may go: what is taken back is reverted
+    conflict_timeout: float = 1800.0  # seconds for resolving all conflicts
+    is_full_verify: bool = False  # make full receipts before integrating
+    is_append_only: bool = False  # keep all commits of the branch and revert excluded ones

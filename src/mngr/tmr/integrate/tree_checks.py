@@ -1,4 +1,4 @@
-"""What must hold of a tree beside its tests: the project's lint, and that the tutorial and its tests agree."""
+"""Checks of a tree beside its tests: the project's lint, and the agreement of tutorial and tests."""
 
 from __future__ import annotations
 
@@ -16,35 +16,39 @@ TreeCheck = Callable[[str, CleanRoom], tuple[bool, str]]
 
 
 _TIMEOUT = 1800.0
-_MAX_OUTPUT = 2000  # characters of what a check said
-_MAX_FILE_BYTES = 1 << 22  # bytes of a file that is read
+_MAX_OUTPUT = 2000  # characters of a check's output
+_MAX_FILE_BYTES = 1 << 22  # larger files are not read
 
 
 def make_lint_check(command: str) -> TreeCheck:
-    """The project's own command, run in the room."""
+    """Return a check that runs the project's lint command in the clean room."""
 
     def check(commit: str, room: CleanRoom) -> tuple[bool, str]:
-        ran = room.run(["sh", "-c", command], timeout=_TIMEOUT)
-        said = (ran.out + ran.err).strip()[-_MAX_OUTPUT:]
-        return ran.code == 0, said if ran.code else ""
+        outcome = room.run(["sh", "-c", command], timeout=_TIMEOUT)
+        output = (outcome.out + outcome.err).strip()[-_MAX_OUTPUT:]
+        return outcome.code == 0, output if outcome.code else ""
 
     return check
 
 
 def make_tutorial_check(local: Host, repo: str, file: str, tests: str) -> TreeCheck:
-    """What `mngr tutorial check` says of a commit; nothing is run."""
+    """Return a check that does what `mngr tutorial check` does for a commit. It runs nothing."""
 
     def check(commit: str, room: CleanRoom) -> tuple[bool, str]:
         files = read_files(local, repo, commit, [file, tests], _MAX_FILE_BYTES)
         script = files.pop(file, b"").decode("utf-8", "replace")
-        read = [parse_tests(data, path) for path, data in files.items() if is_test_file(path)]
-        every = Citations(
-            citations=[one for some in read for one in some.citations],
-            tests=[one for some in read for one in some.tests],
-            problems=[one for some in read for one in some.problems],
+        parsed = [parse_tests(data, path) for path, data in files.items() if is_test_file(path)]
+        citations = Citations(
+            citations=[citation for file_citations in parsed for citation in file_citations.citations],
+            tests=[test for file_citations in parsed for test in file_citations.tests],
+            problems=[problem for file_citations in parsed for problem in file_citations.problems],
         )
-        found = [one for one in compare_with_tests(parse_script(script, file), every).findings if not one.is_warning]
-        said = "\n".join(f"{one.path}:{one.line}: {one.message}" for one in found)
-        return not found, said[:_MAX_OUTPUT]
+        findings = [
+            finding
+            for finding in compare_with_tests(parse_script(script, file), citations).findings
+            if not finding.is_warning
+        ]
+        output = "\n".join(f"{finding.path}:{finding.line}: {finding.message}" for finding in findings)
+        return not findings, output[:_MAX_OUTPUT]
 
     return check

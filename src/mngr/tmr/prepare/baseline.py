@@ -1,4 +1,4 @@
-"""Every test k times, untouched, in clean rooms in parallel: what fails before anybody has done anything."""
+"""Runs every test k times on the unchanged code, in parallel clean rooms, before any agent starts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mngr.tmr.cleanroom.test_run import TEST_TIMEOUT, TestFunction, TestRun, bui
 TestRunListener = Callable[[TestFunction, int, TestRun], None]
 
 
-_MAX_BROKEN_ROOMS = 2  # rooms that a test may break before that is its outcome
+_MAX_BROKEN_ROOMS = 2  # clean rooms that a test may break before its outcome is a crash
 
 
 class BaselineRuns(Struct):
-    """A test and how it stands."""
+    """A test with its baseline runs and their combined verdict."""
 
     test: TestFunction
     verdict: str  # pass | fail | flaky | skip
@@ -27,17 +27,17 @@ class BaselineRuns(Struct):
 
     @property
     def seconds(self) -> float:
-        """How long one run takes."""
+        """Return the duration of the longest run."""
         return max((run.seconds for run in self.runs), default=0.0)
 
     @property
     def failing_run(self) -> TestRun | None:
-        """The run that shows what is wrong, if something is."""
+        """Return the first run that neither passed nor was skipped, or None."""
         return next((run for run in self.runs if run.outcome not in ("pass", "skip")), None)
 
 
 def combine_outcomes(outcomes: Sequence[str]) -> str:
-    """What several runs say together."""
+    """Return the verdict of several runs: their common outcome, or `flaky` when they differ."""
     kinds = {"skip" if o == "skip" else "pass" if o == "pass" else "fail" for o in outcomes}
     return kinds.pop() if len(kinds) == 1 else "flaky"
 
@@ -52,18 +52,21 @@ def run_baseline(
     k: int = 2,
     timeout: float = TEST_TIMEOUT,
     durations: Mapping[str, float] | None = None,
-    known: Mapping[str, Sequence[TestRun]] | None = None,
-    done: TestRunListener | None = None,
+    known_runs: Mapping[str, Sequence[TestRun]] | None = None,
+    on_run_end: TestRunListener | None = None,
     stop: threading.Event | None = None,
-    keep: Callable[[TestFunction, int], str | None] | None = None,
-    **more: Any,
+    get_artifact_dir: Callable[[TestFunction, int], str | None] | None = None,
+    **run_options: Any,
 ) -> list[BaselineRuns]:
-    """A verdict per test, in order. `known` runs are not repeated; `done` is called after each run, by one thread at a time.
+    """Run each test up to k times and return one verdict per test, in the order of `tests`.
 
-    `stop` ends it early: tests with no run yet are left out. `more` goes to `run_test`. Raises MngrError for the rooms' sake.
+    `known_runs` count and are not repeated. `on_run_end` is called after each run, by one thread at a time.
+    Setting `stop` ends the baseline early; tests without any run are then missing from the result.
+    `get_artifact_dir` returns the directory for a run's artifacts. `run_options` are passed to `run_test`.
+    Raises MngrError when the clean rooms fail.
     """
-    queue = _BaselineQueue(tests, k, durations or {}, known or {})
-    guard = threading.Lock()
+    queue = _BaselineQueue(tests, k, durations or {}, known_runs or {})
+    record_lock = threading.Lock()
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -72,7 +75,7 @@ def run_baseline(
                 with rooms.acquire(commit) as room:
                     _in_room(room)
             except CleanRoomBroken:
-                continue  # another one
+                continue  # the next loop acquires another clean room
             except BaseException as error:
                 errors.append(error)
                 queue.close()
@@ -80,25 +83,27 @@ def run_baseline(
     def _in_room(room: CleanRoom) -> None:
         while not (stop and stop.is_set()) and not errors and (job := queue.take_next()) is not None:
             test, number = job
-            place = keep(test, number) if keep else None
+            artifact_dir = get_artifact_dir(test, number) if get_artifact_dir else None
             try:
-                run = run_test(room, pytest, test, args=args, timeout=timeout, keep=place, loaded=number == 0, **more)
+                run = run_test(
+                    room, pytest, test, args=args, timeout=timeout, keep=artifact_dir, loaded=number == 0, **run_options
+                )
             except CleanRoomBroken as error:
                 if queue.return_test(test) < _MAX_BROKEN_ROOMS:
                     raise
-                line = join(build_command(pytest, args, test.id))
-                note(test, number, _make_crash_run(test, error, line))
+                command_line = join(build_command(pytest, args, test.id))
+                record(test, number, _make_crash_run(test, error, command_line))
                 raise
             except BaseException:
                 queue.return_test(test)
                 raise
-            note(test, number, run)
+            record(test, number, run)
 
-    def note(test: TestFunction, number: int, run: TestRun) -> None:
-        with guard:
+    def record(test: TestFunction, number: int, run: TestRun) -> None:
+        with record_lock:
             queue.record_run(test, run)
-            if done is not None:
-                done(test, number, run)
+            if on_run_end is not None:
+                on_run_end(test, number, run)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(rooms.max_rooms, queue.test_count))]
     for thread in threads:
@@ -118,23 +123,28 @@ def run_baseline(
     ]
 
 
-def _make_crash_run(test: TestFunction, error: CleanRoomBroken, line: str) -> TestRun:
-    """The run of a test that ends even what watches it."""
-    why = f"it breaks the room that it runs in: {error.message}"
-    return TestRun(test=test.id, outcome="crash", why=why, seconds=0.0, exit_code=-1, missing=test.ids, command=line)
+def _make_crash_run(test: TestFunction, error: CleanRoomBroken, command_line: str) -> TestRun:
+    """Return a run with the outcome `crash`, for a test that breaks its clean room."""
+    reason = f"it breaks the room that it runs in: {error.message}"
+    return TestRun(
+        test=test.id, outcome="crash", why=reason, seconds=0.0, exit_code=-1, missing=test.ids, command=command_line
+    )
 
 
 class _BaselineQueue:
-    """Which run is next: each test once before any a second time, the longest first; a test never beside itself."""
+    """Chooses the next run: every test once before any test a second time, long tests first.
+
+    A test never runs twice at the same time.
+    """
 
     def __init__(
         self,
         tests: Sequence[TestFunction],
         k: int,
         durations: Mapping[str, float],
-        known: Mapping[str, Sequence[TestRun]],
+        known_runs: Mapping[str, Sequence[TestRun]],
     ) -> None:
-        self.runs = {test.id: list(known.get(test.id, ()))[:k] for test in tests}
+        self.runs = {test.id: list(known_runs.get(test.id, ()))[:k] for test in tests}
         self.test_count = sum(1 for test in tests if len(self.runs[test.id]) < k)
         self._runs_per_test = k
         self._changed = threading.Condition()
@@ -142,7 +152,7 @@ class _BaselineQueue:
         self._closed = False
         self._broken_rooms: dict[str, int] = {}
         self._heap: list[tuple[int, float, int, TestFunction]] = []
-        self._order = {test.id: at for at, test in enumerate(tests)}
+        self._order = {test.id: position for position, test in enumerate(tests)}
         for test in tests:
             longest = max((run.seconds for run in self.runs[test.id]), default=durations.get(test.id, float("inf")))
             self._push(test, longest)
@@ -153,11 +163,15 @@ class _BaselineQueue:
             heapq.heappush(self._heap, (number, -seconds, self._order[test.id], test))
 
     def has_more(self) -> bool:
+        """True when a run is waiting or in progress and the queue is open."""
         with self._changed:
             return bool(self._heap or self._running_count) and not self._closed
 
     def take_next(self) -> tuple[TestFunction, int] | None:
-        """The next run; waits while one under way may bring another; None when there is none."""
+        """Return the next test and its run number, or None when no run is left.
+
+        Waits while a run in progress may still add another run of its test.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._heap or not self._running_count or self._closed)
             if not self._heap or self._closed:
@@ -167,6 +181,7 @@ class _BaselineQueue:
             return test, number
 
     def record_run(self, test: TestFunction, run: TestRun) -> None:
+        """Store a finished run and queue the test's next run."""
         with self._changed:
             self.runs[test.id].append(run)
             self._running_count -= 1
@@ -174,7 +189,10 @@ class _BaselineQueue:
             self._changed.notify_all()
 
     def return_test(self, test: TestFunction) -> int:
-        """A run that did not come to be; how often that has happened. It comes again unless it is too often."""
+        """Count a run that failed because its clean room broke, and return how often that happened to the test.
+
+        The test is queued again unless it has broken too many clean rooms.
+        """
         with self._changed:
             self._broken_rooms[test.id] = self._broken_rooms.get(test.id, 0) + 1
             if self._broken_rooms[test.id] < _MAX_BROKEN_ROOMS:
@@ -184,6 +202,7 @@ class _BaselineQueue:
             return self._broken_rooms[test.id]
 
     def close(self) -> None:
+        """Stop handing out runs and wake all waiting threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""What tests there are, by pytest itself in the project's own environment."""
+"""Collects the tests with the project's own pytest, in the project's own environment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ COLLECT_TIMEOUT = 600.0
 
 
 class CollectedTests(Struct):
-    """All tests in pytest's order, or what stands in the way of knowing them."""
+    """All tests in pytest's order, or the errors that prevented their collection."""
 
     tests: list[TestFunction]
-    errors: list[str]  # for people
-    failures: list[Failure] = []  # the same, as data
-    resolved: dict[str, Any] = {}  # where the project's packages and programs lead: see resolve.problems
-    checkout_modules: list[str] = []  # modules that came from the user's checkout
+    errors: list[str]  # as text for people
+    failures: list[Failure] = []  # the same errors, as data
+    resolved: dict[str, Any] = {}  # files of the project's packages and programs: see describe_foreign_code
+    checkout_modules: list[str] = []  # modules that were imported from the user's checkout
     python: str = ""
     pytest: str = ""
     command: list[str] = []
@@ -33,49 +33,55 @@ def collect_tests(
     *,
     program: str | None = None,
 ) -> CollectedTests:
-    """Ask pytest; raises MngrError when the room is the trouble. `program` is the one that the project is about."""
-    words = ["--collect-only", "-q", *args, *paths]
-    ran = room.run([*pytest, *PROBE_ARGS, *words], timeout=COLLECT_TIMEOUT, probe={"resolve": True, "program": program})
-    place = f"{room.inner_work_dir}/"
-    ran = ran.replace(
-        probe_rows=make_paths_relative(ran.probe_rows, place),
-        out=make_paths_relative(ran.out, place),
-        err=make_paths_relative(ran.err, place),
+    """Collect the tests with pytest in a clean room.
+
+    `program` is the project's main command, if it has one. Raises MngrError when the clean room fails.
+    """
+    pytest_args = ["--collect-only", "-q", *args, *paths]
+    outcome = room.run(
+        [*pytest, *PROBE_ARGS, *pytest_args], timeout=COLLECT_TIMEOUT, probe={"resolve": True, "program": program}
     )
-    end = next((row for row in ran.probe_rows if row["row"] == "end"), {})
-    failures = [failure for row in ran.probe_rows if (failure := parse_failure(row)) is not None]
-    tests = _parse_tests([row for row in ran.probe_rows if row["row"] == "test"])
+    work_dir_prefix = f"{room.inner_work_dir}/"
+    outcome = outcome.replace(
+        probe_rows=make_paths_relative(outcome.probe_rows, work_dir_prefix),
+        out=make_paths_relative(outcome.out, work_dir_prefix),
+        err=make_paths_relative(outcome.err, work_dir_prefix),
+    )
+    end = next((row for row in outcome.probe_rows if row["row"] == "end"), {})
+    failures = [failure for row in outcome.probe_rows if (failure := parse_failure(row)) is not None]
+    tests = _parse_tests([row for row in outcome.probe_rows if row["row"] == "test"])
     errors = [failure.text.strip() or f"{failure.exception}: {failure.message}" for failure in failures]
     if not errors and (not end or not tests):
-        errors = [_describe_error(ran)]
+        errors = [_describe_error(outcome)]
     resolved, strays = end.get("resolved"), end.get("strays")
     return CollectedTests(
         tests=tests, errors=errors, failures=failures, resolved=resolved if isinstance(resolved, dict) else {},
         checkout_modules=[str(path) for path in strays] if isinstance(strays, list) else [],
-        python=str(end.get("python", "")), pytest=str(end.get("pytest", "")), command=[*pytest, *words],
+        python=str(end.get("python", "")), pytest=str(end.get("pytest", "")), command=[*pytest, *pytest_args],
     )  # fmt: skip
 
 
 def _parse_tests(rows: list[dict[str, Any]]) -> list[TestFunction]:
-    found: dict[str, dict[str, Any]] = {}
+    """Return the test functions; node ids that differ only in parameters belong to one function."""
+    fields_by_test: dict[str, dict[str, Any]] = {}
     for row in rows:
-        name = str(row.get("test"))
-        if name not in found:
+        test_id = str(row.get("test"))
+        if test_id not in fields_by_test:
             line, markers = row.get("line"), row.get("markers")
-            found[name] = {
-                "id": name, "ids": [], "path": str(row.get("path")), "line": line if isinstance(line, int) else None,
+            fields_by_test[test_id] = {
+                "id": test_id, "ids": [], "path": str(row.get("path")), "line": line if isinstance(line, int) else None,
                 "name": str(row.get("name")), "doc": str(row.get("doc", "")),
                 "markers": [str(mark) for mark in markers] if isinstance(markers, list) else [],
             }  # fmt: skip
-        found[name]["ids"].append(str(row.get("id")))
-    return [TestFunction(**facts) for facts in found.values()]
+        fields_by_test[test_id]["ids"].append(str(row.get("id")))
+    return [TestFunction(**fields) for fields in fields_by_test.values()]
 
 
-def _describe_error(ran: CommandOutcome) -> str:
-    """What a pytest said that could not even begin, or found nothing."""
-    if ran.timed_out:
-        return f"collecting did not end within {ran.seconds:.0f} s"
-    text = (ran.err.strip() or ran.out.strip())[-4000:]
+def _describe_error(outcome: CommandOutcome) -> str:
+    """Explain why pytest could not start or found no tests."""
+    if outcome.timed_out:
+        return f"collecting did not end within {outcome.seconds:.0f} s"
+    text = (outcome.err.strip() or outcome.out.strip())[-4000:]
     if "mngr_probe" in text and "import" in text.lower():
         return f"{text}\n(the runner must hand PYTHONPATH on to pytest)"
-    return text or f"pytest ended with exit code {ran.code} and said nothing"
+    return text or f"pytest ended with exit code {outcome.code} and said nothing"

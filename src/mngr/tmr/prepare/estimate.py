@@ -1,4 +1,4 @@
-"""What a run will take, before any agent is made: agents, tokens, money and time, from low to high."""
+"""Estimates the agents, tokens, money and time of a run before any agent is created, as low and high values."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.prepare.prompt import Prompt
 
-KINDS_WITHOUT_MODEL = ("mechanic", "player", "command")  # need no model
-_FULL_RECEIPT_RUNS = 24  # runs that a receipt in full takes beyond those of a quick one, about
+KINDS_WITHOUT_MODEL = ("mechanic", "player", "command")  # agent kinds that need no model
+_FULL_RECEIPT_RUNS = 24  # about how many more runs a full receipt needs than a quick one
 _MODEL_TURNS = (
     5,
     60,
-)  # how often a model reads its brief again and what it has seen since, if nothing is known
-_AGENT_MINUTES = (1.0, 15.0)  # that one agent takes
-_SCRIPTED_AGENT_SECONDS = (2.0, 15.0)  # that one takes which needs no model
+)  # low and high number of times that a model reads its context, when there is no history
+_AGENT_MINUTES = (1.0, 15.0)  # low and high duration of one agent
+_SCRIPTED_AGENT_SECONDS = (2.0, 15.0)  # low and high duration of one agent without a model
 
 
 class Estimate(Struct):
-    """Low and high of everything; money is None where no price is known."""
+    """The low and high estimates of a run. `cost_usd` is None when no price is known."""
 
     tests: int
     failing: int
     causes: int
     skipped: int
     agents: tuple[int, int]
-    brief_tokens: int  # of the longest
-    shared_tokens: int  # that all agents are told alike, so that prompt caches hit
+    brief_tokens: int  # of the longest prompt
+    shared_tokens: int  # of the part that all prompts share, so that prompt caches work
     tokens: tuple[int, int]
     cost_usd: tuple[float, float] | None
     seconds: tuple[float, float]
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Return the estimate as one sentence for people."""
         cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd[0]:.2f} to ${self.cost_usd[1]:.2f}"
         low, high = (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s" for seconds in self.seconds)
         return (
@@ -47,40 +47,40 @@ class Estimate(Struct):
 
 
 def estimate_run(
-    plan: RunPlan, prepared: PreparedTests, memory: RunHistory, briefs: list[Prompt], slots: int, cores: int
+    plan: RunPlan, prepared: PreparedTests, history: RunHistory, prompts: list[Prompt], slots: int, cores: int
 ) -> Estimate:
-    """What the journal's facts and earlier runs let expect."""
-    chosen = prepared.selected_tests
-    brief_tokens = max((brief.tokens for brief in briefs), default=0)
-    held = sum(len(cause["tests"]) for cause in prepared.root_causes)
-    fewest, most = (
-        len(chosen) - held + len(prepared.root_causes),
-        len(chosen) + plan.tries * len(prepared.root_causes),
+    """Estimate the run from its baseline, its prompts and the history of earlier runs."""
+    selected = prepared.selected_tests
+    prompt_tokens = max((prompt.tokens for prompt in prompts), default=0)
+    grouped = sum(len(root_cause["tests"]) for root_cause in prepared.root_causes)
+    min_agents, max_agents = (
+        len(selected) - grouped + len(prepared.root_causes),
+        len(selected) + plan.tries * len(prepared.root_causes),
     )
-    known = [one for one in memory.tests.values() if one.tokens]
+    known_entries = [entry for entry in history.tests.values() if entry.tokens]
     is_free = plan.agent in KINDS_WITHOUT_MODEL
     if is_free:
-        each = (0, 0)
-    elif known:
-        each = (min(one.tokens for one in known), max(one.tokens for one in known))
+        tokens_per_agent = (0, 0)
+    elif known_entries:
+        tokens_per_agent = (min(entry.tokens for entry in known_entries), max(entry.tokens for entry in known_entries))
     else:
-        each = (brief_tokens * _MODEL_TURNS[0], brief_tokens * _MODEL_TURNS[1])
-    tokens = (each[0] * fewest, each[1] * most)
-    rates = [one.cost / one.tokens for one in known if one.cost is not None]
+        tokens_per_agent = (prompt_tokens * _MODEL_TURNS[0], prompt_tokens * _MODEL_TURNS[1])
+    tokens = (tokens_per_agent[0] * min_agents, tokens_per_agent[1] * max_agents)
+    rates = [entry.cost / entry.tokens for entry in known_entries if entry.cost is not None]
     cost = None
     if is_free:
         cost = (0.0, 0.0)
     elif rates:
         cost = (tokens[0] * min(rates), tokens[1] * max(rates))
-    runs = plan.verify_k + (_FULL_RECEIPT_RUNS if plan.verify == "full" else 0)
-    ours = sum(one.seconds for one in chosen) * runs / cores
-    spans = _SCRIPTED_AGENT_SECONDS if is_free else (_AGENT_MINUTES[0] * 60, _AGENT_MINUTES[1] * 60)
-    rounds = (math.ceil(fewest / max(1, slots)), math.ceil(most / max(1, slots)))
+    receipt_runs = plan.verify_k + (_FULL_RECEIPT_RUNS if plan.verify == "full" else 0)
+    mngr_seconds = sum(result.seconds for result in selected) * receipt_runs / cores
+    agent_seconds = _SCRIPTED_AGENT_SECONDS if is_free else (_AGENT_MINUTES[0] * 60, _AGENT_MINUTES[1] * 60)
+    rounds = (math.ceil(min_agents / max(1, slots)), math.ceil(max_agents / max(1, slots)))
     return Estimate(
-        tests=len(prepared.tests), failing=sum(one.verdict != "pass" for one in prepared.tests.values()),
-        causes=len(prepared.root_causes), skipped=len(prepared.skipped), agents=(fewest, most), brief_tokens=brief_tokens,
-        shared_tokens=briefs[0].shared_tokens if briefs else 0,
-        tokens=tokens, cost_usd=cost, seconds=(ours + rounds[0] * spans[0], ours * 2 + rounds[1] * spans[1]),
+        tests=len(prepared.tests), failing=sum(result.verdict != "pass" for result in prepared.tests.values()),
+        causes=len(prepared.root_causes), skipped=len(prepared.skipped), agents=(min_agents, max_agents), brief_tokens=prompt_tokens,
+        shared_tokens=prompts[0].shared_tokens if prompts else 0,
+        tokens=tokens, cost_usd=cost, seconds=(mngr_seconds + rounds[0] * agent_seconds[0], mngr_seconds * 2 + rounds[1] * agent_seconds[1]),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Tests that pass at one time and fail at another: kept between runs, with how often, since when, and what may be behind it."""
+"""Keeps a list of flaky tests between runs, with failure counts, dates and likely reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mngr.base.model import Struct
 from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.prepare.history_files import HistoryFile
 
-# What a failure says, and what the source of a test does, that points at a reason.
+# These patterns in a failure's text and in a test's source point at a reason.
 _FAILURE_PATTERNS = {
     "time": re.compile(r"tim(?:ed ?out|eout)|deadline|did not end within|not within|too slow", re.IGNORECASE),
     "port": re.compile(r"address already in use|EADDRINUSE|connection (?:refused|reset)|port \d+", re.IGNORECASE),
@@ -31,72 +31,76 @@ _SOURCE_PATTERNS = {
 
 
 class FlakyTest(Struct):
-    """One of them."""
+    """A test that sometimes passes and sometimes fails."""
 
     test: str
     first_seen: str
     last_seen: str
-    runs: int  # since it is on the list
+    runs: int  # since the test was listed
     fails: int
     suspects: list[str] = []  # time, order, port, network: the likeliest first
-    why: str = ""  # how it failed last
+    why: str = ""  # the reason of its last failure
 
     @property
     def rate(self) -> float:
-        """The share of runs that failed."""
+        """Return the share of runs that failed."""
         return self.fails / self.runs if self.runs else 0.0
 
 
 def list_suspects(failed: Sequence[TestRun], source: str) -> list[str]:
-    """What may be behind it: what the failures say counts more than what the test does."""
-    said = "\n".join(f"{run.why}\n{failure.text}" for run in failed for failure in run.failures or ()) + "\n".join(
-        run.why for run in failed
-    )
-    points = {
-        name: 2 * bool(_FAILURE_PATTERNS[name].search(said)) + bool(_SOURCE_PATTERNS[name].search(source))
+    """Return the likely reasons for the failures, the likeliest first.
+
+    A match in a failure's text counts more than a match in the test's source.
+    """
+    failure_text = "\n".join(
+        f"{run.why}\n{failure.text}" for run in failed for failure in run.failures or ()
+    ) + "\n".join(run.why for run in failed)
+    scores = {
+        name: 2 * bool(_FAILURE_PATTERNS[name].search(failure_text)) + bool(_SOURCE_PATTERNS[name].search(source))
         for name in _FAILURE_PATTERNS
     }
     if any(run.outcome == "timeout" for run in failed):
-        points["time"] += 2
-    return sorted((name for name, point in points.items() if point), key=lambda name: -points[name])
+        scores["time"] += 2
+    return sorted((name for name, score in scores.items() if score), key=lambda name: -scores[name])
 
 
 class FlakyTestFile(HistoryFile[FlakyTest]):
-    """`flaky.json`: one entry a test."""
+    """The file `flaky.json`, with one entry per flaky test."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root, "flaky.json", FlakyTest, "test")
 
     def add_runs(self, groups: Sequence[Sequence[TestRun]], sources: Mapping[str, str]) -> list[FlakyTest]:
-        """What runs have shown, each group of one test and the same code; the tests that are flaky by them.
+        """Add runs to the list and return the tests that these runs show to be flaky.
 
-        Of one that is on the list every run counts, but not where it always failed: that has another reason.
+        Each group holds the runs of one test on the same code. Runs of a listed test count only when at least one run
+        of the group passed: a test that always fails has another reason.
         """
         mixed = {group[0].test for group in groups if has_mixed_outcomes(group)}
-        known = self.read()
-        if not mixed and not any(group and group[0].test in known for group in groups):
+        entries = self.read()
+        if not mixed and not any(group and group[0].test in entries for group in groups):
             return []
-        with self.edit_rows() as known:
+        with self.edit_rows() as entries:
             for group in groups:
                 test = group[0].test
-                if (test in mixed or test in known) and any(run.outcome == "pass" for run in group):
-                    known[test] = _update_entry(known.get(test), test, group, sources.get(test, ""))
-        return [known[test] for test in sorted(mixed)]
+                if (test in mixed or test in entries) and any(run.outcome == "pass" for run in group):
+                    entries[test] = _update_entry(entries.get(test), test, group, sources.get(test, ""))
+        return [entries[test] for test in sorted(mixed)]
 
 
 def has_mixed_outcomes(runs: Sequence[TestRun]) -> bool:
-    """Whether a test passed and failed, or passed only because something repeated it."""
+    """True when a test both passed and failed, or when a plugin had to repeat it."""
     kinds = {run.outcome == "pass" for run in runs if run.outcome != "skip"}
     return len(kinds) > 1 or any(run.reruns for run in runs)
 
 
-def _update_entry(known: FlakyTest | None, test: str, runs: Sequence[TestRun], source: str) -> FlakyTest:
+def _update_entry(previous: FlakyTest | None, test: str, runs: Sequence[TestRun], source: str) -> FlakyTest:
     now = clock.format_timestamp()
     failed = [run for run in runs if run.outcome not in ("pass", "skip") or run.reruns]
-    one = known or FlakyTest(test=test, first_seen=now, last_seen=now, runs=0, fails=0)
-    one = one.replace(runs=one.runs + len(runs), fails=one.fails + len(failed))
+    entry = previous or FlakyTest(test=test, first_seen=now, last_seen=now, runs=0, fails=0)
+    entry = entry.replace(runs=entry.runs + len(runs), fails=entry.fails + len(failed))
     if failed:
-        found = list_suspects(failed, source)
-        names = [*found, *(name for name in one.suspects if name not in found)]
-        one = one.replace(last_seen=now, suspects=names, why=failed[-1].why)
-    return one
+        suspects = list_suspects(failed, source)
+        names = [*suspects, *(name for name in entry.suspects if name not in suspects)]
+        entry = entry.replace(last_seen=now, suspects=names, why=failed[-1].why)
+    return entry

@@ -1,4 +1,4 @@
-"""What earlier runs have found out, beside the runs: so that nothing is done twice that is known."""
+"""Keeps the results of earlier runs, so that a run does not repeat known work."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mngr.tmr.prepare.root_causes import is_test_code
 
 
 class HistoryEntry(Struct):
-    """The last word on a test."""
+    """The latest result of a test."""
 
     test: str
     outcome: str  # fixed | improved | unchanged | blocked | …
-    verdict: str | None  # of the receipt
+    verdict: str | None  # the receipt's verdict
     run: str
     at: str
-    print: str  # of the test's source, what it shares, and the code under test, as the verdict saw them
+    print: str  # the fingerprint (see Fingerprinter) at the time of the verdict
     seconds: float = 0.0
     tokens: int = 0
     cost: float | None = None
@@ -29,26 +29,27 @@ class HistoryEntry(Struct):
 
 
 class RunHistory(HistoryFile[HistoryEntry]):
-    """`memory.json`: one entry a test."""
+    """The file `memory.json`, with one entry per test."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root, "memory.json", HistoryEntry, "test")
-        self.tests: dict[str, HistoryEntry] = self.read()  # as they were then
+        self.tests: dict[str, HistoryEntry] = self.read()  # as read when this object was created
 
-    def add(self, found: Iterable[HistoryEntry]) -> None:
-        """Remember more."""
+    def add(self, entries: Iterable[HistoryEntry]) -> None:
+        """Add or replace entries, by test."""
         with self.edit_rows() as rows:
-            rows |= {one.test: one for one in found}
+            rows |= {entry.test: entry for entry in entries}
 
 
 class Fingerprinter:
-    """What a test depends on at a commit, as a hash: its file, conftest and helpers above it, the tutorial, all code under test.
+    """Hashes everything that a test depends on at a commit.
 
-    Which code a test runs is not known exactly (programs are run in other processes), so all that is no test counts.
+    That is its file, the conftest and helper files above it, the tutorial and all code under test. All files that are
+    not tests count, because programs run in other processes and mngr cannot know exactly which code a test runs.
     """
 
     def __init__(self, local: Host, repo: str, commit: str | None, tutorial: str | None) -> None:
-        """`commit` None: as the files are now."""
+        """Hash the files of `commit`, or the current files when it is None."""
         self._blobs = _hash_current_files(local, repo) if commit is None else _hash_files_at(local, repo, commit)
         code = [
             f"{path} {blob}" for path, blob in sorted(self._blobs.items()) if self._is_code(path) or path == tutorial
@@ -59,38 +60,40 @@ class Fingerprinter:
         return not is_test_code(path) and not path.endswith((".md", ".rst", ".txt"))
 
     def fingerprint_test(self, path: str) -> str:
-        """The print of a test in this file."""
-        above = path.split("/")[:-1]
-        places = {"/".join(above[:depth]) for depth in range(len(above) + 1)}
-        own = [
+        """Return the fingerprint of the tests in this file."""
+        folders = path.split("/")[:-1]
+        parent_dirs = {"/".join(folders[:depth]) for depth in range(len(folders) + 1)}
+        file_hashes = [
             f"{name} {blob}"
             for name, blob in sorted(self._blobs.items())
-            if name == path or (name.rpartition("/")[0] in places and _is_shared(name))
+            if name == path or (name.rpartition("/")[0] in parent_dirs and _is_shared(name))
         ]
-        return hashlib.sha256("\n".join([*own, self._code_hash]).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+        return hashlib.sha256(
+            "\n".join([*file_hashes, self._code_hash]).encode("utf-8", "surrogateescape")
+        ).hexdigest()[:24]
 
 
 def _is_shared(path: str) -> bool:
-    """Whether a file beside tests is none itself: a conftest, a helper."""
+    """True when a Python file beside tests is not a test file: a conftest or a helper."""
     name = path.rpartition("/")[2]
     return name.endswith(".py") and not name.startswith("test_") and not name.endswith("_test.py")
 
 
 def _hash_files_at(local: Host, repo: str, commit: str) -> dict[str, str]:
-    """Each file of a commit and its hash."""
+    """Return the git hash of each file of a commit, by path."""
     rows = git.run_checked(local, repo, "ls-tree", "-r", "-z", commit).split("\0")
-    return {path: about.split()[2] for about, _, path in (row.partition("\t") for row in rows) if path}
+    return {path: details.split()[2] for details, _, path in (row.partition("\t") for row in rows) if path}
 
 
 def _hash_current_files(local: Host, repo: str) -> dict[str, str]:
-    """Each file in a work tree that git does not ignore, and its hash; nothing is written."""
+    """Return a hash of each file in a work tree that git does not ignore, without writing anything."""
     rows = git.run_checked(local, repo, "ls-files", "-s", "-z").split("\0")
-    found = {path: about.split()[1] for about, _, path in (row.partition("\t") for row in rows) if path}
-    named = git.run_checked(local, repo, "ls-files", "-mo", "--exclude-standard", "-z").split("\0")
-    for path in filter(None, named):
+    hashes = {path: details.split()[1] for details, _, path in (row.partition("\t") for row in rows) if path}
+    changed_paths = git.run_checked(local, repo, "ls-files", "-mo", "--exclude-standard", "-z").split("\0")
+    for path in filter(None, changed_paths):
         try:
             with open(os.path.join(repo, path), "rb") as file:
-                found[path] = hashlib.sha256(file.read()).hexdigest()
+                hashes[path] = hashlib.sha256(file.read()).hexdigest()
         except OSError:
-            found.pop(path, None)
-    return found
+            hashes.pop(path, None)
+    return hashes

@@ -1,4 +1,4 @@
-"""Before any agent is made: which tests there are, how they stand untouched, what they have in common, which need work."""
+"""Prepares a run before any agent is created: collects tests, runs the baseline, groups failures, selects tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RowListener = Callable[[dict[str, Any]], None]
 
 
 class BaselineResult(Struct):
-    """A test and how it stands before anybody has touched it."""
+    """A test with its result before any agent has changed anything."""
 
     test: TestFunction
     verdict: str  # pass | fail | flaky | skip
@@ -35,48 +35,51 @@ class BaselineResult(Struct):
 
 
 class PreparedTests(Struct):
-    """All that is known before agents are made; the journal has it, so that it is found out once."""
+    """Everything that is known before agents are created. The journal holds it too, so that it is computed once."""
 
     tests: dict[str, BaselineResult]
-    root_causes: list[dict[str, Any]]  # clusters of several tests
-    skipped: dict[str, str]  # test: why no agent is spent on it
+    root_causes: list[dict[str, Any]]  # each shared by several tests
+    skipped: dict[str, str]  # test: why it gets no agent
 
     @property
     def selected_tests(self) -> list[BaselineResult]:
-        """The tests that get an agent, now or when their cause is settled."""
-        return [one for test, one in self.tests.items() if test not in self.skipped]
+        """Return the tests that get an agent, now or after their root cause is repaired."""
+        return [result for test, result in self.tests.items() if test not in self.skipped]
 
 
 def prepare_run(
-    local: Host, run: RunDir, plan: RunPlan, rooms: CleanRoomPool, journal: Journal, say: RowListener
+    local: Host, run: RunDir, plan: RunPlan, rooms: CleanRoomPool, journal: Journal, publish: RowListener
 ) -> PreparedTests:
-    """Find out what is not in the journal yet; raises MngrError when the tests cannot be run as they should be."""
+    """Find out everything that the journal does not hold yet, and return it.
+
+    Raises MngrError when the tests cannot be collected or would run foreign code.
+    """
 
     def note(kind: str, **data: Any) -> None:
-        say(journal.write(kind, sync=False, **data))
+        publish(journal.write(kind, sync=False, **data))
 
     facts = replay_rows(journal.rows).recipe_rows
     if "collected" not in facts:
         note("collected", tests=[test.to_dict() for test in _collect_tests(plan, rooms)])
         facts = replay_rows(journal.rows).recipe_rows
     tests = [TestFunction(**row) for row in facts["collected"][0]["tests"]]
-    memory = RunHistory(run.root)
-    prints = Fingerprinter(local, run.repo, plan.base, plan.tutorial)
+    history = RunHistory(run.root)
+    fingerprinter = Fingerprinter(local, run.repo, plan.base, plan.tutorial)
     skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
     if "chosen" not in facts:
         changed = _find_changed_files(local, run, plan)
         for test in tests:
-            why = _find_skip_reason(plan, test, changed, memory, prints)
-            if why is not None:
-                skipped[test.id] = why
-                note("skip", test=test.id, why=why)
+            reason = _find_skip_reason(plan, test, changed, history, fingerprinter)
+            if reason is not None:
+                skipped[test.id] = reason
+                note("skip", test=test.id, why=reason)
         note("chosen")
     wanted = [test for test in tests if test.id not in skipped]
-    durations = {test: one.seconds for test, one in memory.tests.items() if one.seconds}
+    durations = {test: entry.seconds for test, entry in history.tests.items() if entry.seconds}
     run_baseline(
-        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known=list_baseline_runs(facts),
-        durations=durations, done=lambda test, number, ran: note("ran", run=ran.to_dict()),
-        keep=lambda test, number: _artifact_path(run, test, number),
+        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known_runs=list_baseline_runs(facts),
+        durations=durations, on_run_end=lambda test, number, test_run: note("ran", run=test_run.to_dict()),
+        get_artifact_dir=lambda test, number: _artifact_path(run, test, number),
     )  # fmt: skip
     return _load_prepared(replay_rows(journal.rows).recipe_rows, plan.only, note)
 
@@ -86,81 +89,87 @@ def _artifact_path(run: RunDir, test: TestFunction, number: int) -> str:
 
 
 def _load_prepared(facts: dict[str, list[dict[str, Any]]], only: str, note: Callable[..., None]) -> PreparedTests:
-    """What the journal says of it; `note` writes down what follows from it and is not there yet."""
+    """Build the result from the journal's rows; `note` writes the root causes and counts if the journal lacks them."""
     tests = [TestFunction(**row) for row in facts["collected"][0]["tests"]]
     runs = list_baseline_runs(facts)
     skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
-    found: dict[str, BaselineResult] = {}
+    results: dict[str, BaselineResult] = {}
     for test in tests:
-        own = runs.get(test.id, [])
-        if not own:
+        test_runs = runs.get(test.id, [])
+        if not test_runs:
             continue
-        bad = next((ran for ran in own if ran.outcome not in ("pass", "skip")), None)
-        found[test.id] = BaselineResult(
+        failing_run = next((test_run for test_run in test_runs if test_run.outcome not in ("pass", "skip")), None)
+        results[test.id] = BaselineResult(
             test=test,
-            verdict=combine_outcomes([ran.outcome for ran in own]),
-            seconds=max(ran.seconds for ran in own),
-            failing_run=bad,
+            verdict=combine_outcomes([test_run.outcome for test_run in test_runs]),
+            seconds=max(test_run.seconds for test_run in test_runs),
+            failing_run=failing_run,
         )
-        if test.id not in skipped and only == "failing" and found[test.id].verdict in ("pass", "skip"):
+        if test.id not in skipped and only == "failing" and results[test.id].verdict in ("pass", "skip"):
             skipped[test.id] = "it passes"
-    causes = [row["cluster"] for row in facts.get("cluster", [])]
+    root_causes = [row["cluster"] for row in facts.get("cluster", [])]
     if "standing" not in facts:
-        failing = {name: one.failing_run for name, one in found.items() if one.verdict == "fail" and one.failing_run}
-        for cluster in group_failures(failing):
-            if cluster.shared and all(cause["id"] != cluster.id for cause in causes):
-                causes.append(cluster.to_dict())
-                note("cluster", cluster=cluster.to_dict())
-        counts = {
-            word: sum(one.verdict == word for one in found.values()) for word in ("pass", "fail", "flaky", "skip")
+        failing = {
+            name: result.failing_run
+            for name, result in results.items()
+            if result.verdict == "fail" and result.failing_run
         }
-        counts = {word: number for word, number in counts.items() if number}
-        note("standing", tests=len(tests), counts=counts, skipped=len(skipped), causes=len(causes))
-    return PreparedTests(tests=found, root_causes=causes, skipped=skipped)
+        for root_cause in group_failures(failing):
+            if root_cause.shared and all(known_cause["id"] != root_cause.id for known_cause in root_causes):
+                root_causes.append(root_cause.to_dict())
+                note("cluster", cluster=root_cause.to_dict())
+        counts = {
+            verdict: sum(result.verdict == verdict for result in results.values())
+            for verdict in ("pass", "fail", "flaky", "skip")
+        }
+        counts = {verdict: number for verdict, number in counts.items() if number}
+        note("standing", tests=len(tests), counts=counts, skipped=len(skipped), causes=len(root_causes))
+    return PreparedTests(tests=results, root_causes=root_causes, skipped=skipped)
 
 
 def list_baseline_runs(facts: dict[str, list[dict[str, Any]]]) -> dict[str, list[TestRun]]:
-    """The runs of the baseline that were made so far, by test."""
-    found: dict[str, list[TestRun]] = {}
+    """Return the baseline runs in the journal so far, by test."""
+    runs_by_test: dict[str, list[TestRun]] = {}
     for row in facts.get("ran", []):
-        found.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
-    return found
+        runs_by_test.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
+    return runs_by_test
 
 
 def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
+    """Return the tests; raise MngrError when they cannot be collected or would run foreign code."""
     with rooms.acquire(plan.base) as room:
-        found = collect_tests(room, plan.pytest, plan.paths, plan.args, program=plan.program)
-        if found.errors:
-            shown = "\n  ".join(line for error in found.errors[:3] for line in error.strip().splitlines()[-12:])
+        collected = collect_tests(room, plan.pytest, plan.paths, plan.args, program=plan.program)
+        if collected.errors:
+            shown = "\n  ".join(line for error in collected.errors[:3] for line in error.strip().splitlines()[-12:])
             raise MngrError(
                 f"the tests cannot be collected:\n  {shown}",
                 "no agent was made; mend that first, or name the tests to work on",
             )
-        wrong = describe_foreign_code(found.resolved, plan.program, found.checkout_modules)
-        if wrong:
-            raise MngrError(f"the tests would not run the workspace's own code: {wrong[0]}", "no agent was made")
-    return found.tests
+        problems = describe_foreign_code(collected.resolved, plan.program, collected.checkout_modules)
+        if problems:
+            raise MngrError(f"the tests would not run the workspace's own code: {problems[0]}", "no agent was made")
+    return collected.tests
 
 
 def _find_changed_files(local: Host, run: RunDir, plan: RunPlan) -> set[str] | None:
-    """The files that have changed since, if that was asked for."""
+    """Return the files that changed since `plan.changed_since`, or None when the plan does not set it."""
     if plan.changed_since is None:
         return None
-    found = git.run_checked(local, run.root, "diff", "--name-only", "-z", plan.changed_since, plan.base, "--")
-    return set(found.split("\0"))
+    output = git.run_checked(local, run.root, "diff", "--name-only", "-z", plan.changed_since, plan.base, "--")
+    return set(output.split("\0"))
 
 
 def _find_skip_reason(
-    plan: RunPlan, test: TestFunction, changed: set[str] | None, memory: RunHistory, prints: Fingerprinter
+    plan: RunPlan, test: TestFunction, changed_files: set[str] | None, history: RunHistory, fingerprinter: Fingerprinter
 ) -> str | None:
-    """Why a test needs no agent, as far as can be told without running it."""
-    if changed is not None and test.path not in changed:
+    """Return why a test needs no agent, judged without running it, or None when it needs one."""
+    if changed_files is not None and test.path not in changed_files:
         return f"it has not changed since {plan.changed_since}"
-    known = memory.tests.get(test.id)
-    if known is None or known.print != prints.fingerprint_test(test.path):
+    entry = history.tests.get(test.id)
+    if entry is None or entry.print != fingerprinter.fingerprint_test(test.path):
         return None
     if plan.only == "changed":
-        return f"it has not changed since run {known.run} ({known.outcome})"
-    if known.verdict == "confirmed" and known.outcome in ("unchanged", "fixed", "improved"):
-        return f"nothing has changed since run {known.run} confirmed it"
+        return f"it has not changed since run {entry.run} ({entry.outcome})"
+    if entry.verdict == "confirmed" and entry.outcome in ("unchanged", "fixed", "improved"):
+        return f"nothing has changed since run {entry.run} confirmed it"
     return None

@@ -1,7 +1,8 @@
-"""What an agent is told: one text for all agents of a run first, so that prompt caches hit, and then its own task.
+"""Builds the prompt of a task's agent: first a part that all agents of a run share, then the agent's own task.
 
-The text is `prompt.md`, in sections `## NAME`. A project replaces sections by those of the same name in `.mngr/brief.md`. What
-differs from task to task stands in `{{name}}`, below the line that says so; a section whose values are all empty is left out.
+The shared part comes first so that prompt caches work. The template is `prompt.md`, in sections `## NAME`. A project
+replaces sections with its own sections of the same name in `.mngr/brief.md`. Values that differ between tasks are
+`{{name}}` placeholders, below the marker line. A section is skipped when all of its values are empty.
 """
 
 from __future__ import annotations
@@ -23,41 +24,44 @@ _PLACEHOLDERS = (
 _PLACEHOLDER_PATTERN = re.compile(r"\{\{ *(\w+) *\}\}")
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
-)  # what a terminal would obey, or cannot carry
-_EVIDENCE, _LISTED = 6000, 30  # characters; entries of a list
+)  # a terminal would interpret these, or cannot print them
+_EVIDENCE, _LISTED = 6000, 30  # at most: characters of evidence, entries of a list
 
 
 class PromptTemplate(Struct):
-    """The sections, in order, as (name, text)."""
+    """The sections of a prompt in order, each as (name, text)."""
 
     shared_sections: tuple[tuple[str, str], ...]
     task_sections: tuple[tuple[str, str], ...]
 
 
 class Prompt(Struct):
-    """A text for one agent. `shared` is how many of its characters all agents of the run are told alike."""
+    """The prompt of one agent. Its first `shared_length` characters are the same for all agents of the run."""
 
     text: str
     shared_length: int
 
     @property
     def tokens(self) -> int:
-        """About how many a model will count."""
+        """Return the estimated number of tokens."""
         return estimate_tokens(self.text)
 
     @property
     def shared_tokens(self) -> int:
-        """About how many of them are the same for all."""
+        """Return the estimated number of tokens in the shared part."""
         return estimate_tokens(self.text[: self.shared_length])
 
 
 def load_template(project: str | None = None) -> PromptTemplate:
-    """Our template with the sections that a project has in their place; UsageError when those fit nowhere."""
+    """Return the built-in template, with the project's own sections where it has them.
+
+    Raises UsageError when a section of the project has an unknown name or placeholder.
+    """
     with open(os.path.join(os.path.dirname(__file__), "prompt.md"), encoding="utf-8") as file:
-        above, _, below = file.read().partition(_SHARED_END_MARKER)
+        shared_text, _, task_text = file.read().partition(_SHARED_END_MARKER)
     template = PromptTemplate(
-        shared_sections=tuple(_split_sections(above)[1].items()),
-        task_sections=tuple(_split_sections(below)[1].items()),
+        shared_sections=tuple(_split_sections(shared_text)[1].items()),
+        task_sections=tuple(_split_sections(task_text)[1].items()),
     )
     if project is None:
         return template
@@ -74,10 +78,10 @@ def load_template(project: str | None = None) -> PromptTemplate:
 
 
 def override_sections(template: PromptTemplate, text: str) -> PromptTemplate:
-    """The template with the sections of `text` instead of its own."""
-    before, sections = _split_sections(text)
+    """Return the template with its sections replaced by those of `text`."""
+    preamble, sections = _split_sections(text)
     names = [name for name, _ in (*template.shared_sections, *template.task_sections)]
-    if before.strip():
+    if preamble.strip():
         raise UsageError(
             f"{PROJECT_PROMPT_FILE} begins with text that is in no section",
             f"put it under one: ## {names[0]}",
@@ -102,15 +106,18 @@ def build_prompt(
     test: str | None = None,
     block: str = "",
     evidence: str = "",
-    cause: str = "",
-    witnesses: Sequence[str] = (),
+    root_cause: str = "",
+    affected_tests: Sequence[str] = (),
     covered: Sequence[str] = (),
-    refused: Sequence[str] = (),
+    rejections: Sequence[str] = (),
     hint: str = "",
     tutorial: str | None = None,
     k: int = 2,
 ) -> Prompt:
-    """The brief of one task. `task` is what the result must name, `test` the one that `command` runs, if that is another."""
+    """Build the prompt of one task.
+
+    `task` is the id that the agent's result must name. `test` is the test that `command` runs, if it is not the task.
+    """
     job = {
         "job": "repair",
         "task": task,
@@ -119,8 +126,8 @@ def build_prompt(
         "tutorial": tutorial,
         "k": k,
     }
-    if witnesses:
-        job["witnesses"] = list(witnesses)
+    if affected_tests:
+        job["witnesses"] = list(affected_tests)
     if verdict == "flaky":
         job["before"] = verdict
     values = {
@@ -129,25 +136,25 @@ def build_prompt(
         "command": _fence_block(shell.join(command), "sh"),
         "block": _fence_block(block, "sh"),
         "evidence": quote_block(evidence, "text"),
-        "cause": _join_lines(cause),
-        "witnesses": _format_list(witnesses),
+        "cause": _join_lines(root_cause),
+        "witnesses": _format_list(affected_tests),
         "covered": _format_list(covered),
-        "refused": _format_list(refused),
+        "refused": _format_list(rejections),
         "hint": _remove_control_characters(hint).strip(),
         "job": f"```mngr-job\n{json.dumps(job)}\n```",
     }
-    shared = "".join(_render_section(name, text) for name, text in template.shared_sections if text)
-    shared = shared.partition("\n\n")[2]  # some programs take a message that begins with # as an order
-    own = "".join(
+    shared_text = "".join(_render_section(name, text) for name, text in template.shared_sections if text)
+    shared_text = shared_text.partition("\n\n")[2]  # some agents treat a message that begins with # as a command
+    task_text = "".join(
         _render_section(name, _fill_placeholders(text, values))
         for name, text in template.task_sections
         if _has_values(text, values)
     )
-    return Prompt(text=shared + own.rstrip("\n") + "\n", shared_length=len(shared))
+    return Prompt(text=shared_text + task_text.rstrip("\n") + "\n", shared_length=len(shared_text))
 
 
 def build_reminder(problems: Sequence[str]) -> str:
-    """What an agent is told whose result cannot be taken as it is."""
+    """Return the message for an agent whose result cannot be accepted yet."""
     rows = "".join(f"- {_remove_control_characters(problem)}\n" for problem in problems)
     return (
         f"Your task is not done yet:\n{rows}Commit your work, one commit for each kind, and write"
@@ -156,32 +163,33 @@ def build_reminder(problems: Sequence[str]) -> str:
 
 
 def quote_block(text: str, language: str) -> str:
-    """A text of others, of which the middle is left out if it is long, as a block that it cannot end."""
+    """Return untrusted text as a code block that the text cannot close, shortened in the middle if it is long."""
     return _fence_block(_cut_middle(text), language)
 
 
 def estimate_tokens(text: str) -> int:
-    """An estimate that needs no tokenizer: four bytes each."""
+    """Return an estimate that needs no tokenizer: four bytes per token."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
 def _split_sections(text: str) -> tuple[str, dict[str, str]]:
-    """What stands before the first `## NAME`, and the text under each; code in fences has no headings."""
-    before: list[str] = []
-    found: dict[str, list[str]] = {}
-    rows, fence = before, ""
+    """Return the text before the first `## NAME`, and the text under each heading. Fenced code has no headings."""
+    preamble: list[str] = []
+    sections: dict[str, list[str]] = {}
+    rows, fence = preamble, ""
     for line in text.splitlines():
         if not fence and line.startswith("## "):
-            rows = found.setdefault(line[3:].strip(), [])
+            rows = sections.setdefault(line[3:].strip(), [])
             continue
         ticks = re.match(r"`{3,}", line)
         if ticks and (not fence or (line.strip() == ticks[0] and len(ticks[0]) >= len(fence))):
             fence = "" if fence else ticks[0]
         rows.append(line)
-    return "\n".join(before), {name: "\n".join(lines).strip("\n") for name, lines in found.items()}
+    return "\n".join(preamble), {name: "\n".join(lines).strip("\n") for name, lines in sections.items()}
 
 
 def _check_sections(sections: dict[str, str], shared: Iterable[str]) -> None:
+    """Raise UsageError for an unknown placeholder, or for any placeholder in a shared section."""
     for name, text in sections.items():
         for value in _PLACEHOLDER_PATTERN.findall(text):
             if value not in _PLACEHOLDERS:
@@ -195,12 +203,13 @@ def _check_sections(sections: dict[str, str], shared: Iterable[str]) -> None:
 
 
 def _has_values(text: str, values: dict[str, str]) -> bool:
+    """True when a section has text and needs no values, or has at least one of them."""
     used = _PLACEHOLDER_PATTERN.findall(text)
     return bool(text) and (not used or any(values[name] for name in used))
 
 
 def _fill_placeholders(text: str, values: dict[str, str]) -> str:
-    return _PLACEHOLDER_PATTERN.sub(lambda found: values[found[1]], text)
+    return _PLACEHOLDER_PATTERN.sub(lambda match: values[match[1]], text)
 
 
 def _render_section(name: str, text: str) -> str:
@@ -208,7 +217,7 @@ def _render_section(name: str, text: str) -> str:
 
 
 def _remove_control_characters(text: str) -> str:
-    """A text of others without what a terminal would obey, and without a job of its own."""
+    """Return untrusted text without terminal control characters and without a `mngr-job` block."""
     return _CONTROL_CHARACTERS.sub("�", text.replace("\r\n", "\n")).replace("```mngr-job", "``` mngr-job")
 
 
@@ -217,7 +226,7 @@ def _join_lines(text: str) -> str:
 
 
 def _fence_block(text: str, language: str) -> str:
-    """A text of others as a block that it cannot end."""
+    """Return untrusted text as a code block that the text cannot close."""
     text = _remove_control_characters(text).strip("\n")
     if not text.strip():
         return ""

@@ -1,7 +1,7 @@
-"""Which failures have one cause: by exception, place in the project's code, and message without what changes from run to run.
+"""Groups failures by root cause: by exception, location in the project's code, and message without volatile parts.
 
-Being wrong in one direction costs an agent more; in the other it hides a cause behind another. So tests are put together only
-on evidence beyond themselves: a place in the code they share, or what the program under test said when it ended.
+Too small groups cost an additional agent; too large groups hide one root cause behind another. Tests are therefore
+grouped only on evidence outside the tests: a shared code location, or the error output of the program under test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from mngr.base.model import Struct
 from mngr.tmr.cleanroom.test_run import Failure, Frame, TestRun, first_line
 
-# What is broken for all comes first.
+# Failures that affect everything come first.
 _FAILURE_KINDS = {
     "internal": "collect",
     "collect": "collect",
@@ -24,7 +24,7 @@ _FAILURE_KINDS = {
     "teardown": "teardown",
 }
 _KIND_ORDER = ("collect", "fixture", "call", "teardown", "interrupted")
-# Of these the name in quotes is what is missing; of all others a value in quotes is one of many.
+# In these errors the quoted name is what is missing. In all others a quoted value is incidental.
 _NAME_ERRORS = (
     "KeyError",
     "AttributeError",
@@ -59,7 +59,7 @@ _MAX_MESSAGE = 300
 
 
 class FailureSignature(Struct):
-    """What failures of one cause have in common."""
+    """The features that failures with the same root cause share."""
 
     kind: str  # collect | fixture | call | teardown | program | timeout | crash
     exception: str
@@ -68,41 +68,47 @@ class FailureSignature(Struct):
 
     @property
     def title(self) -> str:
-        """The signature in a line."""
-        where = f" in {self.frame}" if self.frame else ""
-        return f"{self.exception or self.kind}{where}: {self.message}".rstrip(": ")[:160]
+        """Return the signature as one line."""
+        location = f" in {self.frame}" if self.frame else ""
+        return f"{self.exception or self.kind}{location}: {self.message}".rstrip(": ")[:160]
 
 
 class RootCause(Struct):
-    """Tests that fail for one cause, as far as can be told."""
+    """A probable root cause and its affected tests."""
 
     id: str
     title: str
     signature: FailureSignature
     tests: list[str]
-    shared: bool  # more than one test: a task of its own, with these as witnesses
+    shared: bool  # several affected tests: the root cause is its own task
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in clusters.json."""
+        """Return the JSON form that clusters.json holds."""
         return {**super().to_dict(), "signature": self.signature.to_dict()}
 
 
 def group_failures(runs: Mapping[str, TestRun]) -> list[RootCause]:
-    """The causes of failed runs, by test id; the one with most tests first, what is broken for all before the rest."""
+    """Return the root causes of the failed runs, which are given by test id.
+
+    Shared root causes come first, then failures that affect everything, then the largest groups.
+    """
     groups: dict[FailureSignature, list[str]] = {}
     for test, run in runs.items():
         groups.setdefault(compute_signature(run), []).append(test)
-    found = [
+    root_causes = [
         RootCause(
-            id=f"c{zlib.crc32(repr(found).encode()):08x}",
-            title=found.title,
-            signature=found,
+            id=f"c{zlib.crc32(repr(signature).encode()):08x}",
+            title=signature.title,
+            signature=signature,
             tests=tests,
             shared=len(tests) > 1,
         )
-        for found, tests in groups.items()
+        for signature, tests in groups.items()
     ]
-    return sorted(found, key=lambda c: (not c.shared, _rank_kind(c.signature.kind), -len(c.tests)))
+    return sorted(
+        root_causes,
+        key=lambda root_cause: (not root_cause.shared, _rank_kind(root_cause.signature.kind), -len(root_cause.tests)),
+    )
 
 
 def _rank_kind(kind: str) -> int:
@@ -110,7 +116,7 @@ def _rank_kind(kind: str) -> int:
 
 
 def compute_signature(run: TestRun) -> FailureSignature:
-    """What a failed run has in common with others of the same cause."""
+    """Return the signature that a failed run shares with other runs of the same root cause."""
     if run.outcome == "crash":
         return FailureSignature(kind="crash", exception="", frame=run.test, message=remove_volatile_parts(run.why))
     failures = sorted(run.failures, key=lambda f: _rank_kind(_FAILURE_KINDS.get(f.when, f.when)))
@@ -131,11 +137,12 @@ def compute_signature(run: TestRun) -> FailureSignature:
 
 
 def _sign_code_failure(failure: Failure, kind: str, test: str) -> FailureSignature:
+    """Return a signature from a failure's exception, location and message."""
     inner = _find_inner_error(failure)
-    if inner is not None:  # the traceback of another process, in what the test shows
-        exception, message, where = inner
+    if inner is not None:  # the failure's text contains the traceback of another process
+        exception, message, location = inner
         return FailureSignature(
-            kind="program", exception=exception, frame=where, message=normalize_message(exception, message)
+            kind="program", exception=exception, frame=location, message=normalize_message(exception, message)
         )
     exception, message = (
         failure.exception,
@@ -144,8 +151,8 @@ def _sign_code_failure(failure: Failure, kind: str, test: str) -> FailureSignatu
     is_check = exception.rpartition(".")[2] == "AssertionError" or not exception
     frame = _find_frame(failure, shared=kind != "call" or not is_check)
     if kind == "collect":
-        where = "" if frame is None or is_test_code(frame.path) else _format_frame(frame)
-        return FailureSignature(kind=kind, exception=exception, frame=where, message=remove_volatile_parts(message))
+        location = "" if frame is None or is_test_code(frame.path) else _format_frame(frame)
+        return FailureSignature(kind=kind, exception=exception, frame=location, message=remove_volatile_parts(message))
     if frame is None or (is_test_code(frame.path) and is_check and kind == "call"):
         return FailureSignature(
             kind=kind, exception=exception, frame=_format_frame(frame) or test, message=_shorten(message)
@@ -163,12 +170,15 @@ def _sign_code_failure(failure: Failure, kind: str, test: str) -> FailureSignatu
 
 
 def _find_frame(failure: Failure, *, shared: bool) -> Frame | None:
-    """The innermost place in the project's code; one in its tests only if there is no other, and then a test's own unless `shared`."""
-    own = [frame for frame in failure.frames if frame.project]
-    code = [frame for frame in own if not is_test_code(frame.path)]
-    if code:
-        return code[-1]
-    return (own[-1] if shared else own[0]) if own else None
+    """Return the innermost frame in the project's code, or None.
+
+    A frame in test code counts only if there is no other: the innermost one if `shared`, else the outermost.
+    """
+    project_frames = [frame for frame in failure.frames if frame.project]
+    code_frames = [frame for frame in project_frames if not is_test_code(frame.path)]
+    if code_frames:
+        return code_frames[-1]
+    return (project_frames[-1] if shared else project_frames[0]) if project_frames else None
 
 
 def _is_own_test_frame(frame: Frame, test: str) -> bool:
@@ -176,12 +186,12 @@ def _is_own_test_frame(frame: Frame, test: str) -> bool:
 
 
 def is_test_code(path: str) -> bool:
-    """Whether a file belongs to the tests and not to what they test."""
+    """True when a file belongs to the tests, and not to the code under test."""
     return _TEST_PATH_PATTERN.search(path.replace(os.sep, "/")) is not None
 
 
 def is_test_file(path: str) -> bool:
-    """Whether pytest looks for tests in a file of this name."""
+    """True when pytest collects tests from a file of this name."""
     name = path.rpartition("/")[2]
     return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
 
@@ -191,56 +201,59 @@ def _format_frame(frame: Frame | None) -> str:
 
 
 def _sign_program_failure(failure: Failure) -> FailureSignature | None:
-    """What a program said that should have succeeded and did not, as a transcript of mngr.e2e shows it."""
-    found = _UNEXPECTED_EXIT.search(failure.message)
-    if found is None or _find_inner_error(failure) is not None:
+    """Return a signature from a program that failed unexpectedly in a transcript of mngr.e2e.
+
+    Returns None when the failure shows no such program, or a Python traceback instead.
+    """
+    match = _UNEXPECTED_EXIT.search(failure.message)
+    if match is None or _find_inner_error(failure) is not None:
         return None
     rows = failure.message.rpartition("\n$ ")[2].splitlines()
-    said = [row[2:].strip() for row in rows if row.startswith("! ") and row[2:].strip()]
-    if not said:
+    stderr_lines = [row[2:].strip() for row in rows if row.startswith("! ") and row[2:].strip()]
+    if not stderr_lines:
         return None
-    program = os.path.basename(found["command"].split()[0]) if found["command"].split() else ""
+    program = os.path.basename(match["command"].split()[0]) if match["command"].split() else ""
     return FailureSignature(
         kind="program",
-        exception=f"exit code {found['code']}",
+        exception=f"exit code {match['code']}",
         frame=program,
-        message=remove_volatile_parts(said[-1]),
+        message=remove_volatile_parts(stderr_lines[-1]),
     )
 
 
 def _find_inner_error(failure: Failure) -> tuple[str, str, str] | None:
-    """(exception, message, place) of the last Python traceback in what a check says, if it is of the project's code."""
+    """Return (exception, message, location) of the last traceback of project code in a failure's text, or None."""
     if not failure.exception.endswith(("AssertionError", "CalledProcessError")):
         return None
     for text in (failure.message, *failure.sections.values()):
-        trace = [found for found in _TRACEBACK_LINE.finditer(text) if not _is_outside_project(found[1])]
-        if not trace:
+        traceback_lines = [match for match in _TRACEBACK_LINE.finditer(text) if not _is_outside_project(match[1])]
+        if not traceback_lines:
             continue
-        last = trace[-1]
-        for row in text[last.end() :].splitlines():
-            if raised := _EXCEPTION_LINE.match(row.rstrip()):
-                place = f"{os.path.normpath(last[1])}:{last[2]} {last[3]}"
-                return raised[1], raised[2] or "", place
+        last_line = traceback_lines[-1]
+        for row in text[last_line.end() :].splitlines():
+            if exception_match := _EXCEPTION_LINE.match(row.rstrip()):
+                location = f"{os.path.normpath(last_line[1])}:{last_line[2]} {last_line[3]}"
+                return exception_match[1], exception_match[2] or "", location
     return None
 
 
 def _is_outside_project(path: str) -> bool:
-    """Whether a file is not the project's; what is in the room is named from its work dir."""
+    """True when a file is not the project's. Paths in the clean room are relative to its work dir."""
     return path.startswith("<") or re.search(r"(^|/)(site|dist)-packages/|/lib/python\d|/_pytest/", path) is not None
 
 
 def normalize_message(exception: str, message: str) -> str:
-    """A message without what changes from run to run and, unless it is a missing name, without values in quotes."""
+    """Return a message without volatile parts and, unless it names something missing, without quoted values."""
     if exception.rpartition(".")[2] in _NAME_ERRORS:
         return remove_volatile_parts(message)
     return remove_volatile_parts(_QUOTED_TEXT.sub("'…'", message))
 
 
 def remove_volatile_parts(message: str) -> str:
-    """A message without what changes from run to run: ids, times, directories, numbers, temporary names."""
+    """Return a message's first line without ids, times, directories, numbers and temporary names."""
     line = first_line(message)
-    for pattern, word in _VOLATILE_PATTERNS:
-        line = pattern.sub(word, line)
+    for pattern, replacement in _VOLATILE_PATTERNS:
+        line = pattern.sub(replacement, line)
     return _shorten(line)
 
 

@@ -1,4 +1,4 @@
 """Receipts: mngr re-runs what an agent claims and looks for weakened tests.
 
-Start with `verify.py`. `legacy/` holds the text rules, which are to be replaced by experiments.
+Start with `verify.py`. `legacy/` holds the text rules, which experiments will replace.
 """

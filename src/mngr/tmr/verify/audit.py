@@ -1,12 +1,13 @@
-"""Whether a test would notice: its program is replaced by one that does nothing, that prints its usage, or that lacks an option.
+"""Audits whether a test would notice a broken program: one that does nothing, prints its usage or ignores an option.
 
-The first run is as it is, and notes every call of the program. Then, by mode:
+The first run is unchanged and records every call of the program. Then, by mode:
   nop    every call in the test itself exits 0 and prints nothing
   help   every call prints the program's usage and exits 0
-  each   one command at a time does nothing, wherever the test gives it
-  drop   one option of one command at a time is left out
-A test that passes with nop or help is vacuous. A command or an option that nobody misses is unguarded, which is a note: it may be that
-it only sets the scene. With each and drop only the commands that the test is about are tried: those that it cites, else its own.
+  each   one command at a time does nothing, wherever the test calls it
+  drop   one option of one command at a time is removed
+A test that passes with nop or help is vacuous. A command or option that the test does not miss is unguarded. That is
+only a note, because it may be a preparation. The modes each and drop try only the commands that the test is about:
+those that it cites, else its own.
 """
 
 from __future__ import annotations
@@ -37,26 +38,24 @@ from mngr.tutorial.coverage import shell_words
 _HERE = os.path.dirname(__file__)
 
 MODES = ("nop", "help", "each", "drop")
-MAX_RUNS = 40  # runs of one test
+MAX_RUNS = 40  # runs of one test at most
 NO_TIME_REASON = "there was no time for it"
-_SLOWER, _MORE = (
-    3.0,
-    10.0,
-)  # a run with a stub ends after so many times the first run's time, and so many seconds
+# A run with a stub may take _SLOWER times as long as the first run, and _MORE seconds.
+_SLOWER, _MORE = 3.0, 10.0
 _MAX_COMMAND = 100  # characters of a command in a sentence
 _USAGE_SCRIPT = 'place=$(mktemp -d) && cd "$place" && HOME=$place "$@" </dev/null 2>&1; rm -rf "$place"'
 
 
 class ProgramCall(Struct):
-    """One call of the program: by whom, from which line, with which words."""
+    """One call of the program: the test, the line that made it and the arguments."""
 
     id: str  # the node id
     phase: str  # setup | call | teardown
     path: str
     line: int
     args: list[str]
-    shape: list[str]  # the words without what varies from run to run: the same command, wherever it is given
-    real: list[str]  # what ran
+    shape: list[str]  # the arguments without parts that vary between runs, which identify the command
+    real: list[str]  # the real program's command
     altered: bool
 
 
@@ -74,29 +73,29 @@ class AuditGap(Struct):
 
     @property
     def finding(self) -> Finding:
-        """For a receipt."""
+        """The gap as a finding for a receipt."""
         level = "refuse" if self.rule == "vacuous" else "note"
         return Finding(rule=self.rule, level=level, path=self.path, line=self.line, what=self.what, new=self.command)
 
 
 class AuditResult(Struct):
-    """What became of one test."""
+    """The result of auditing one test."""
 
     test: str
     outcome: str  # guarded | unguarded | vacuous | no-command | failing | unclear | left
     why: str = ""
     holes: list[AuditGap] = []
-    modes: list[str] = []  # that were tried
+    modes: list[str] = []  # the modes that were tried
     runs: int = 0
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the cache and in JSON."""
+        """Return the result as in the cache and in JSON output."""
         return {**super().to_dict(), "holes": [hole.to_dict() for hole in self.holes]}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """What `to_dict` gave."""
+        """Return the result from the output of `to_dict`."""
         return cls(**{**data, "holes": [AuditGap(**hole) for hole in data["holes"]]})
 
 
@@ -110,9 +109,9 @@ def list_audit_findings(
     modes: Sequence[str] = MODES,
     timeout: float = TEST_TIMEOUT,
 ) -> list[Finding]:
-    """What a test does not notice; raises MngrError when the room, not the test, is the trouble."""
-    found = audit_test(room, pytest, test, program=program, args=args, modes=modes, timeout=timeout)
-    return [hole.finding for hole in found.holes]
+    """Return what a test does not notice. Raise MngrError when the clean room fails, not the test."""
+    result = audit_test(room, pytest, test, program=program, args=args, modes=modes, timeout=timeout)
+    return [hole.finding for hole in result.holes]
 
 
 def audit_test(
@@ -125,29 +124,33 @@ def audit_test(
     modes: Sequence[str] = MODES,
     timeout: float = TEST_TIMEOUT,
     usages: dict[tuple[str, ...], str] | None = None,
-    left: Callable[[], float] = lambda: math.inf,
-    first: Callable[[TestRun], None] | None = None,
+    seconds_left: Callable[[], float] = lambda: math.inf,
+    on_first_run: Callable[[TestRun], None] | None = None,
 ) -> AuditResult:
-    """The same with all that was seen. `first` is told of the run that it begins with, if that passes. `usages` are kept from test to test; `left` says how many seconds there are still."""
-    bench = _StubRunner(
-        room, [*pytest, *PROBE_ARGS, *args], test, program, timeout, {} if usages is None else usages, left
+    """Audit a test and return the full result.
+
+    `on_first_run` gets the unchanged first run if it passes. `usages` caches help texts across tests. `seconds_left`
+    returns the remaining time.
+    """
+    runner = _StubRunner(
+        room, [*pytest, *PROBE_ARGS, *args], test, program, timeout, {} if usages is None else usages, seconds_left
     )
     try:
-        outcome, why, holes = _run_audit(bench, test, program, modes, first)
+        outcome, why, holes = _run_audit(runner, test, program, modes, on_first_run)
     except _AuditBudgetExhausted as error:
-        is_vacuous = any(hole.rule == "vacuous" for hole in bench.holes)
-        outcome, why, holes, modes = ("vacuous" if is_vacuous else "left"), str(error), bench.holes, ()
+        is_vacuous = any(hole.rule == "vacuous" for hole in runner.holes)
+        outcome, why, holes, modes = ("vacuous" if is_vacuous else "left"), str(error), runner.holes, ()
     return AuditResult(
-        test=test.id, outcome=outcome, why=why, holes=holes, modes=list(modes), runs=bench.runs, seconds=bench.seconds
+        test=test.id, outcome=outcome, why=why, holes=holes, modes=list(modes), runs=runner.runs, seconds=runner.seconds
     )  # fmt: skip
 
 
 class _AuditBudgetExhausted(Exception):
-    """There is no time, or no run, left."""
+    """The time or the number of runs is used up."""
 
 
 class _StubRunner:
-    """Runs one test with stubs, and asks what its program says of itself."""
+    """Runs one test with stubs of its program, and reads the program's help texts."""
 
     def __init__(
         self,
@@ -157,14 +160,15 @@ class _StubRunner:
         program: str,
         timeout: float,
         usages: dict[tuple[str, ...], str],
-        left: Callable[[], float],
+        seconds_left: Callable[[], float],
     ) -> None:
         self.room, self.words, self.holes = room, shlex.split(program), list[AuditGap]()
-        self._pytest, self._test, self._timeout, self._left = pytest, test, timeout, left
+        self._pytest, self._test, self._timeout, self._left = pytest, test, timeout, seconds_left
         self._usages = usages
         self.runs, self.seconds = 0, 0.0
 
     def run(self, mode: str, **plan: Any) -> tuple[TestRun, list[ProgramCall]]:
+        """Run the test in a mode. Return its run and the calls of the program."""
         timeout = min(self._timeout, self._left())
         if timeout <= 0 or self.runs >= MAX_RUNS:
             raise _AuditBudgetExhausted(NO_TIME_REASON if timeout <= 0 else f"it was run {MAX_RUNS} times")
@@ -173,22 +177,22 @@ class _StubRunner:
             "audit": {"words": self.words, "mode": mode, "stub": read_program("stub.py", _HERE), **plan},
         }
         argv = [*self._pytest, self._test.id]
-        ran = self.room.run(argv, env={"PYTHONDONTWRITEBYTECODE": "1"}, timeout=timeout, probe=facts)
-        self.runs, self.seconds = self.runs + 1, self.seconds + ran.seconds
-        if ran.timed_out and timeout < self._timeout:
+        outcome = self.room.run(argv, env={"PYTHONDONTWRITEBYTECODE": "1"}, timeout=timeout, probe=facts)
+        self.runs, self.seconds = self.runs + 1, self.seconds + outcome.seconds
+        if outcome.timed_out and timeout < self._timeout:
             raise _AuditBudgetExhausted(NO_TIME_REASON)
         if mode == "record":
-            self._timeout = min(self._timeout, _SLOWER * ran.seconds + _MORE)
-        calls = [ProgramCall(**_select_fields(row)) for row in ran.probe_rows if row["row"] == "call"]
-        return read_test_run(self._test, ran, join(argv), self.room.inner_work_dir), calls
+            self._timeout = min(self._timeout, _SLOWER * outcome.seconds + _MORE)
+        calls = [ProgramCall(**_select_fields(row)) for row in outcome.probe_rows if row["row"] == "call"]
+        return read_test_run(self._test, outcome, join(argv), self.room.inner_work_dir), calls
 
     def list_unnoticed_calls(self, mode: str, **plan: Any) -> list[ProgramCall]:
-        """The altered calls that made no difference to who made them."""
+        """Return the altered calls whose test still passed."""
         run, calls = self.run(mode, **plan)
         return [call for call in calls if call.altered and run.ids.get(call.id) == "pass"]
 
     def can_take_value(self, call: ProgramCall, flag: str) -> bool | None:
-        """What the helps of a command and of the whole program say of an option."""
+        """Return what the help texts of the command and of the whole program say about an option."""
         names = command_options.list_command_words(call.args)[:2]
         for length in range(len(names), -1, -1):
             takes = command_options.can_take_value(flag, self._read_usage(call.real, tuple(names[:length])))
@@ -197,9 +201,12 @@ class _StubRunner:
         return None
 
     def _read_usage(self, real: list[str], names: tuple[str, ...]) -> str:
+        """Return the help text of a command, from the cache if possible."""
         if names not in self._usages:
-            ran = self.room.run(["sh", "-c", _USAGE_SCRIPT, "ask", *real, *names, "--help"], timeout=20.0, clean=False)
-            self._usages[names] = ran.out
+            outcome = self.room.run(
+                ["sh", "-c", _USAGE_SCRIPT, "ask", *real, *names, "--help"], timeout=20.0, clean=False
+            )
+            self._usages[names] = outcome.out
         return self._usages[names]
 
 
@@ -208,123 +215,132 @@ def _select_fields(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_audit(
-    bench: _StubRunner,
+    runner: _StubRunner,
     test: TestFunction,
     program: str,
     modes: Sequence[str],
-    first: Callable[[TestRun], None] | None,
+    on_first_run: Callable[[TestRun], None] | None,
 ) -> tuple[str, str, list[AuditGap]]:
-    """Its outcome, why, and what it does not notice."""
-    run, calls = bench.run("record")
+    """Return the outcome, the reason and the gaps of a test."""
+    run, calls = runner.run("record")
     if run.outcome != "pass":
-        plain, _ = bench.run("plain")
-        return ("unclear" if plain.outcome == "pass" else "failing"), (plain.why or run.why), []
-    if first is not None:
-        first(run)
-    said = list_cited_commands(bench.room, test, bench.words)
-    own = [call for call in calls if call.phase == "call"]
-    before = [call for call in calls if call.phase == "setup"]
-    holes = bench.holes
-    if not own and said and not any(call.args in said for call in before):
-        what = f"{test.name} cites {_shorten_command(bench, program, said[0])} and never runs it"
-        holes.append(AuditGap(rule="vacuous", test=test.id, mode="nop", path=test.path, line=test.line or 0, what=what))
+        plain_run, _ = runner.run("plain")
+        return ("unclear" if plain_run.outcome == "pass" else "failing"), (plain_run.why or run.why), []
+    if on_first_run is not None:
+        on_first_run(run)
+    cited = list_cited_commands(runner.room, test, runner.words)
+    test_calls = [call for call in calls if call.phase == "call"]
+    setup_calls = [call for call in calls if call.phase == "setup"]
+    holes = runner.holes
+    if not test_calls and cited and not any(call.args in cited for call in setup_calls):
+        sentence = f"{test.name} cites {_shorten_command(runner, program, cited[0])} and never runs it"
+        holes.append(
+            AuditGap(rule="vacuous", test=test.id, mode="nop", path=test.path, line=test.line or 0, what=sentence)
+        )
         return "vacuous", "", holes
-    calls = own or before
+    calls = test_calls or setup_calls
     if not calls:
         return "no-command", "", []
-    about, is_cited = _select_calls(calls, said, test)
-    for mode, how in (("nop", "does and prints nothing"), ("help", "prints nothing but its usage")):
-        if mode in modes and (left := _find_unnoticed_call(bench, mode, calls)):
-            what = f"{left.id.rpartition('::')[2]} passes when {program} {how}"
-            holes.append(_make_gap(bench, test, program, "vacuous", mode, about[0], what))
+    relevant, is_cited = _select_calls(calls, cited, test)
+    for mode, behaviour in (("nop", "does and prints nothing"), ("help", "prints nothing but its usage")):
+        if mode in modes and (unnoticed := _find_unnoticed_call(runner, mode, calls)):
+            sentence = f"{unnoticed.id.rpartition('::')[2]} passes when {program} {behaviour}"
+            holes.append(_make_gap(runner, test, program, "vacuous", mode, relevant[0], sentence))
     unguarded: list[list[str]] = []
     if "each" in modes and not holes and any(call.shape != calls[0].shape for call in calls):
-        unguarded = _audit_each_command(bench, test, program, about)
-        if is_cited and len(unguarded) == len(about):
-            what = f"{test.name} passes without any of the commands that it cites"
-            holes.append(_make_gap(bench, test, program, "vacuous", "each", about[0], what))
+        unguarded = _audit_each_command(runner, test, program, relevant)
+        if is_cited and len(unguarded) == len(relevant):
+            sentence = f"{test.name} passes without any of the commands that it cites"
+            holes.append(_make_gap(runner, test, program, "vacuous", "each", relevant[0], sentence))
     if "drop" in modes:
-        _audit_options(bench, test, program, [call for call in about if call.shape not in unguarded])
+        _audit_options(runner, test, program, [call for call in relevant if call.shape not in unguarded])
     rules = {hole.rule for hole in holes}
     return ("vacuous" if "vacuous" in rules else "unguarded" if rules else "guarded"), "", holes
 
 
-def _find_unnoticed_call(bench: _StubRunner, mode: str, calls: list[ProgramCall]) -> ProgramCall | None:
-    """A call that nobody missed; with help, one that did not ask for the usage anyway."""
+def _find_unnoticed_call(runner: _StubRunner, mode: str, calls: list[ProgramCall]) -> ProgramCall | None:
+    """Return a call whose change went unnoticed. In mode help, calls that asked for the usage anyway do not count."""
 
     def counts(call: ProgramCall) -> bool:
         return mode == "nop" or not command_options.is_usage_request(call.args)
 
     if not any(map(counts, calls)):
         return None
-    return next(filter(counts, bench.list_unnoticed_calls(mode, phase=calls[0].phase)), None)
+    return next(filter(counts, runner.list_unnoticed_calls(mode, phase=calls[0].phase)), None)
 
 
 def _audit_each_command(
-    bench: _StubRunner, test: TestFunction, program: str, about: list[ProgramCall]
+    runner: _StubRunner, test: TestFunction, program: str, relevant: list[ProgramCall]
 ) -> list[list[str]]:
-    found = []
-    for call in about:
-        if left := bench.list_unnoticed_calls("each", phase=call.phase, shape=call.shape):
-            found.append(call.shape)
-            what = f"{test.name} passes without this: {_shorten_command(bench, program, call.args)}"
-            bench.holes.append(_make_gap(bench, test, program, "unguarded-command", "each", left[0], what))
-    return found
+    """Replace one command at a time. Add a gap for each unnoticed one and return their shapes."""
+    unguarded = []
+    for call in relevant:
+        if unnoticed := runner.list_unnoticed_calls("each", phase=call.phase, shape=call.shape):
+            unguarded.append(call.shape)
+            sentence = f"{test.name} passes without this: {_shorten_command(runner, program, call.args)}"
+            runner.holes.append(_make_gap(runner, test, program, "unguarded-command", "each", unnoticed[0], sentence))
+    return unguarded
 
 
-def _audit_options(bench: _StubRunner, test: TestFunction, program: str, about: list[ProgramCall]) -> None:
-    for call in about:
-        for flag, cuts in command_options.list_options(call.args, functools.partial(bench.can_take_value, call)):
-            tried = (bench.list_unnoticed_calls("drop", phase=call.phase, shape=call.shape, cut=cut) for cut in cuts)
-            if left := next(filter(None, tried), None):
-                what = f"{test.name} passes without {flag}: {_shorten_command(bench, program, call.args)}"
-                hole = _make_gap(bench, test, program, "unguarded-option", "drop", left[0], what)
-                bench.holes.append(hole.replace(option=flag))
+def _audit_options(runner: _StubRunner, test: TestFunction, program: str, relevant: list[ProgramCall]) -> None:
+    """Remove one option at a time, and add a gap for each unnoticed one."""
+    for call in relevant:
+        for flag, cuts in command_options.list_options(call.args, functools.partial(runner.can_take_value, call)):
+            attempts = (
+                runner.list_unnoticed_calls("drop", phase=call.phase, shape=call.shape, cut=cut) for cut in cuts
+            )
+            if unnoticed := next(filter(None, attempts), None):
+                sentence = f"{test.name} passes without {flag}: {_shorten_command(runner, program, call.args)}"
+                hole = _make_gap(runner, test, program, "unguarded-option", "drop", unnoticed[0], sentence)
+                runner.holes.append(hole.replace(option=flag))
 
 
 def _select_calls(
-    calls: list[ProgramCall], said: list[list[str]], test: TestFunction
+    calls: list[ProgramCall], cited: list[list[str]], test: TestFunction
 ) -> tuple[list[ProgramCall], bool]:
-    """The commands that a test is about, each once: those that it cites, else like those, else its own; whether it cites them."""
-    alike = [command_options.list_command_words(words)[:1] for words in said]
+    """Return the commands that a test is about, each once, and True if the test cites them.
+
+    These are the cited commands, else similar ones, else those in the test's own file, else all.
+    """
+    cited_names = [command_options.list_command_words(words)[:1] for words in cited]
     choices = (
-        [call for call in calls if call.args in said],
-        [call for call in calls if command_options.list_command_words(call.args)[:1] in alike],
+        [call for call in calls if call.args in cited],
+        [call for call in calls if command_options.list_command_words(call.args)[:1] in cited_names],
         [call for call in calls if call.path == test.path],
         calls,
     )
-    at = next(at for at, choice in enumerate(choices) if choice)
-    first: dict[str, ProgramCall] = {}
-    for call in choices[at]:
-        first.setdefault(repr(call.shape), call)
-    return list(first.values()), at == 0
+    index = next(index for index, choice in enumerate(choices) if choice)
+    by_shape: dict[str, ProgramCall] = {}
+    for call in choices[index]:
+        by_shape.setdefault(repr(call.shape), call)
+    return list(by_shape.values()), index == 0
 
 
 def list_cited_commands(room: CleanRoom, test: TestFunction, words: list[str]) -> list[list[str]]:
-    """The words of each call of the program in the blocks that a test cites."""
-    found: list[list[str]] = []
+    """Return the arguments of each call of the program in the blocks that a test cites."""
+    commands: list[list[str]] = []
     for citation in parse_tests(room.read(test.path), test.path).citations:
         if citation.test == test.id:
             rows = [row for row in citation.text.split("\n") if not row.lstrip().startswith("#")]
-            found += shell_words.list_calls("\n".join(rows), words)
-    return found
+            commands += shell_words.list_calls("\n".join(rows), words)
+    return commands
 
 
-def _shorten_command(bench: _StubRunner, program: str, args: Sequence[str]) -> str:
-    text = _format_command(bench, program, args)
+def _shorten_command(runner: _StubRunner, program: str, args: Sequence[str]) -> str:
+    text = _format_command(runner, program, args)
     return f"`{text if len(text) <= _MAX_COMMAND else text[: _MAX_COMMAND - 1] + '…'}`"
 
 
 def _make_gap(
-    bench: _StubRunner, test: TestFunction, program: str, rule: str, mode: str, call: ProgramCall, what: str
+    runner: _StubRunner, test: TestFunction, program: str, rule: str, mode: str, call: ProgramCall, sentence: str
 ) -> AuditGap:
     return AuditGap(
         rule=rule, test=test.id, mode=mode, path=call.path or test.path, line=call.line or test.line or 0,
-        command=_format_command(bench, program, call.args), what=what,
+        command=_format_command(runner, program, call.args), what=sentence,
     )  # fmt: skip
 
 
-def _format_command(bench: _StubRunner, program: str, args: Sequence[str]) -> str:
-    """A command as a person writes it."""
-    text: str = make_paths_relative(f"{program} {join(args)}".strip(), f"{bench.room.inner_work_dir}/")
+def _format_command(runner: _StubRunner, program: str, args: Sequence[str]) -> str:
+    """Return a command as a person writes it."""
+    text: str = make_paths_relative(f"{program} {join(args)}".strip(), f"{runner.room.inner_work_dir}/")
     return text

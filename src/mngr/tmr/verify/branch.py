@@ -1,4 +1,4 @@
-"""Receipts without a run: for the tests that any branch has changed, and once more for a receipt that somebody has."""
+"""Makes receipts outside a run: for the tests that a branch changed, or again for an existing receipt."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _VERDICT_ORDER = ("unverified", "refuted", "flaky", "confirmed")
 
 
 class BranchReceipts(Struct):
-    """What was seen of a branch."""
+    """The receipts of a branch."""
 
     ref: str
     commit: str
     base: str
     receipts: list[Receipt]
-    guard: list[dict[str, Any]]  # what it takes from tests, also from those that were not run
+    guard: list[dict[str, Any]]  # weakened tests, including those that were not run
 
     @property
     def verdict(self) -> str:
-        """The worst of all."""
-        found = {receipt.verdict for receipt in self.receipts}
-        found |= {"refuted"} if any(row["level"] == "refuse" for row in self.guard) else set()
-        return next((word for word in _VERDICT_ORDER if word in found), "confirmed")
+        """The worst verdict of all receipts."""
+        verdicts = {receipt.verdict for receipt in self.receipts}
+        verdicts |= {"refuted"} if any(row["level"] == "refuse" for row in self.guard) else set()
+        return next((verdict for verdict in _VERDICT_ORDER if verdict in verdicts), "confirmed")
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """Each finding once."""
+        """All findings, each once."""
         rows = {
             (row["rule"], row["path"], row["line"], row["what"]): row
             for rows in (
@@ -70,66 +70,66 @@ class BranchReceipts(Struct):
 
 
 def verify_branch(
-    fleet: Fleet, root: str, ref: str, base: str | None, paths: Sequence[str], how: VerifyOptions, *, walls: CleanRoomSandbox | None, on: str,
-    shelf: ResultCache | None, say: ReceiptListener,
+    fleet: Fleet, root: str, ref: str, base: str | None, paths: Sequence[str], options: VerifyOptions, *, sandbox: CleanRoomSandbox | None, on: str,
+    cache: ResultCache | None, on_receipt: ReceiptListener,
 ) -> BranchReceipts:  # fmt: skip
-    """A receipt for each test that the branch has changed, or that is named. Raises MngrError."""
+    """Return a receipt for each named test, or for each test that the branch changed. Raise MngrError."""
     local = fleet.context.local_host
     commit = _get_commit(local, root, ref)
-    since = _get_commit(local, root, base) if base else _get_fork_point(local, root, ref, commit)
-    whole = diff_commits(local, root, since, commit)
-    if not whole:
-        raise UsageError(f"{ref} changes nothing since {since[:10]}", "say since when: --base REF")
-    with _open_clean_rooms(fleet, root, (commit, since), walls, on) as rooms:
-        tests = _select_tests(rooms, commit, how, whole, paths)
-        found = _verify_claims(
-            rooms,
-            [VerifyRequest(test=test, commit=commit, base=since, is_one_of_many=True) for test in tests],
-            how,
-            shelf,
-            say,
+    base_commit = _get_commit(local, root, base) if base else _get_fork_point(local, root, ref, commit)
+    changes = diff_commits(local, root, base_commit, commit)
+    if not changes:
+        raise UsageError(f"{ref} changes nothing since {base_commit[:10]}", "say since when: --base REF")
+    with _open_clean_rooms(fleet, root, (commit, base_commit), sandbox, on) as clean_rooms:
+        tests = _select_tests(clean_rooms, commit, options, changes, paths)
+        receipts = _verify_claims(
+            clean_rooms,
+            [VerifyRequest(test=test, commit=commit, base=base_commit, is_one_of_many=True) for test in tests],
+            options,
+            cache,
+            on_receipt,
         )
     return BranchReceipts(
         ref=ref,
         commit=commit,
-        base=since,
-        receipts=found,
-        guard=[one.to_dict() for one in list_weakenings(whole)],
+        base=base_commit,
+        receipts=receipts,
+        guard=[finding.to_dict() for finding in list_weakenings(changes)],
     )
 
 
 def _verify_claims(
-    rooms: CleanRoomPool,
-    claims: list[VerifyRequest],
-    how: VerifyOptions,
-    shelf: ResultCache | None,
-    say: ReceiptListener,
+    clean_rooms: CleanRoomPool,
+    requests: list[VerifyRequest],
+    options: VerifyOptions,
+    cache: ResultCache | None,
+    on_receipt: ReceiptListener,
 ) -> list[Receipt]:
-    """As many at once as there are rooms."""
+    """Verify the claims in parallel, as many as there are clean rooms."""
 
-    def one(claim: VerifyRequest) -> Receipt:
-        receipt = verify(rooms, claim, how, shelf=shelf)
-        say(receipt)
+    def verify_one(request: VerifyRequest) -> Receipt:
+        receipt = verify(clean_rooms, request, options, cache=cache)
+        on_receipt(receipt)
         return receipt
 
-    with concurrent.futures.ThreadPoolExecutor(rooms.max_rooms) as pool:
-        return list(pool.map(one, claims))
+    with concurrent.futures.ThreadPoolExecutor(clean_rooms.max_rooms) as pool:
+        return list(pool.map(verify_one, requests))
 
 
 def _get_commit(local: Host, root: str, ref: str) -> str:
-    found = git.find_commit(local, root, ref)
-    if found is None:
+    commit = git.find_commit(local, root, ref)
+    if commit is None:
         raise NotFound(f"there is no commit {ref!r}", "see: git log --oneline --all")
-    return found
+    return commit
 
 
 def _get_fork_point(local: Host, root: str, ref: str, commit: str) -> str:
-    """Where a branch left the one it will go back to: ours, its upstream, or the main one."""
+    """Return the commit where the branch left HEAD, its upstream or the main branch."""
     for other in ("HEAD", f"{ref}@{{upstream}}", "origin/HEAD", "main", "master"):
         if git.find_commit(local, root, other) not in (None, commit):
-            found = git.run(local, root, "merge-base", other, commit)
-            if found.code == 0 and found.text != commit:
-                return found.text
+            merge_base = git.run(local, root, "merge-base", other, commit)
+            if merge_base.code == 0 and merge_base.text != commit:
+                return merge_base.text
     parent = git.find_commit(local, root, f"{commit}^")
     if parent is None:
         raise UsageError(f"{ref} is the first commit", "there is nothing to compare it with")
@@ -137,21 +137,21 @@ def _get_fork_point(local: Host, root: str, ref: str, commit: str) -> str:
 
 
 def _select_tests(
-    rooms: CleanRoomPool, commit: str, how: VerifyOptions, whole: Sequence[Change], paths: Sequence[str]
+    clean_rooms: CleanRoomPool, commit: str, options: VerifyOptions, changes: Sequence[Change], paths: Sequence[str]
 ) -> list[TestFunction]:
-    """The tests that are named; else those that say something else than before."""
-    files = [change for change in whole if is_test_file(change.path) and change.new is not None]
-    wanted = list(paths) or [change.path for change in files]
-    if not wanted:
+    """Return the named tests, or those that the branch changed."""
+    files = [change for change in changes if is_test_file(change.path) and change.new is not None]
+    selection = list(paths) or [change.path for change in files]
+    if not selection:
         raise UsageError("no test was changed", "name the tests that it is about: mngr tmr verify REF TEST…")
-    with rooms.acquire(commit) as room:
-        found = collect_tests(room, how.pytest, wanted, how.args, program=how.program)
-    if found.errors:
-        raise MngrError(f"the tests cannot be collected:\n  {found.errors[0].strip()[-1500:]}", "mend that first")
+    with clean_rooms.acquire(commit) as room:
+        collected = collect_tests(room, options.pytest, selection, options.args, program=options.program)
+    if collected.errors:
+        raise MngrError(f"the tests cannot be collected:\n  {collected.errors[0].strip()[-1500:]}", "mend that first")
     if paths:
-        return found.tests
+        return collected.tests
     changed = {change.path: find_changed_tests(change) for change in files}
-    return [test for test in found.tests if changed[test.path] is None or test.name in (changed[test.path] or ())]
+    return [test for test in collected.tests if changed[test.path] is None or test.name in (changed[test.path] or ())]
 
 
 @contextlib.contextmanager
@@ -159,25 +159,27 @@ def _open_clean_rooms(
     fleet: Fleet,
     repo: str,
     commits: tuple[str, ...],
-    walls: CleanRoomSandbox | None,
+    sandbox: CleanRoomSandbox | None,
     on: str,
-    at_once: int | None = None,
+    max_rooms: int | None = None,
 ) -> Iterator[CleanRoomPool]:
-    """Rooms for some commits of a repository in which nothing is written."""
-    with tempfile.TemporaryDirectory(prefix="mngr-verify-") as place:
-        aside = _create_borrowing_repo(fleet.context.local_host, repo, place, commits)
-        rooms = CleanRoomPool(fleet, f"verify-{os.urandom(3).hex()}", aside, at_once=at_once, walls=walls, on=on)
+    """Open clean rooms for some commits of a repository, without writing to the repository."""
+    with tempfile.TemporaryDirectory(prefix="mngr-verify-") as temp_dir:
+        borrowing_repo = _create_borrowing_repo(fleet.context.local_host, repo, temp_dir, commits)
+        clean_rooms = CleanRoomPool(
+            fleet, f"verify-{os.urandom(3).hex()}", borrowing_repo, at_once=max_rooms, walls=sandbox, on=on
+        )
         try:
-            yield rooms
+            yield clean_rooms
         finally:
-            rooms.release_hosts()
+            clean_rooms.release_hosts()
 
 
-def _create_borrowing_repo(local: Host, root: str, place: str, commits: tuple[str, ...]) -> str:
-    """A repository that borrows the objects of another, with names for the commits that can be had from it."""
-    path = os.path.join(place, "repo.git")
-    form = git.run_checked(local, root, "rev-parse", "--show-object-format")
-    git.run_checked(local, root, "init", "--quiet", "--bare", f"--object-format={form}", "--template=", path)
+def _create_borrowing_repo(local: Host, root: str, parent_dir: str, commits: tuple[str, ...]) -> str:
+    """Create a bare repository that borrows the objects of another and has branches for the commits."""
+    path = os.path.join(parent_dir, "repo.git")
+    object_format = git.run_checked(local, root, "rev-parse", "--show-object-format")
+    git.run_checked(local, root, "init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", path)
     objects = git.run_checked(local, root, "rev-parse", "--path-format=absolute", "--git-path", "objects")
     os.makedirs(os.path.join(path, "objects", "info"), exist_ok=True)
     with open(os.path.join(path, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
@@ -187,11 +189,11 @@ def _create_borrowing_repo(local: Host, root: str, place: str, commits: tuple[st
     return path
 
 
-# A receipt once more
+# Repeating a receipt
 
 
 class ReceiptComparison(Struct):
-    """Two receipts for the same claim, and in what they differ."""
+    """Two receipts for the same claim, and their differences."""
 
     before: Receipt
     after: Receipt
@@ -204,24 +206,24 @@ def recheck_receipt(
     path: str,
     data: dict[str, Any],
     *,
-    walls: CleanRoomSandbox | None,
+    sandbox: CleanRoomSandbox | None,
     on: str,
     policy: Any,
 ) -> ReceiptComparison:
-    """Run again what a receipt tells of, from the commits alone, and compare. Raises MngrError."""
+    """Repeat the verification of a receipt from its commits, and compare. Raise MngrError."""
     before = _parse_receipt(path, data)
     local, again = fleet.context.local_host, before.again
     repo = _get_repo(local, root, path, before.commit)
-    how = VerifyOptions(
+    options = VerifyOptions(
         pytest=again["pytest"], args=again["args"], runs=before.k, timeout=again["timeout"], program=again["program"],
         level=before.level, seed=before.seed, policy=policy, mutant_count=again["faults"],
     )  # fmt: skip
-    claim = VerifyRequest(
+    request = VerifyRequest(
         test=TestFunction(**again["test"]), commit=before.commit, base=before.base, is_shared=again["is_shared"], is_one_of_many=again.get("is_one_of_many", False),
         affected_tests=[TestFunction(**row) for row in again["witnesses"]], claim={"changes": again["kinds"]} if again["kinds"] else {},
     )  # fmt: skip
-    with _open_clean_rooms(fleet, repo, (before.commit, before.base), walls, on, at_once=1) as rooms:
-        after = verify(rooms, claim, how)
+    with _open_clean_rooms(fleet, repo, (before.commit, before.base), sandbox, on, max_rooms=1) as clean_rooms:
+        after = verify(clean_rooms, request, options)
     return ReceiptComparison(before=before, after=after, differences=compare_receipts(before, after))
 
 
@@ -238,38 +240,38 @@ def _parse_receipt(path: str, data: dict[str, Any]) -> Receipt:
 
 
 def _get_repo(local: Host, root: str, path: str, commit: str) -> str:
-    """Where the commit is: in the repository of the run that the receipt lies in, or in the project's."""
+    """Return the repository with the commit: that of the receipt's run, or the project's."""
     parts = os.path.abspath(path).split(os.sep)
-    places = [root]
+    candidates = [root]
     if "runs" in parts and "tasks" in parts:
-        places.insert(0, RunDir(root, parts[parts.index("tasks") - 1]).repo)
-    for place in places:
-        if os.path.isdir(place) and git.find_commit(local, place, commit) == commit:
-            return place
+        candidates.insert(0, RunDir(root, parts[parts.index("tasks") - 1]).repo)
+    for repo in candidates:
+        if os.path.isdir(repo) and git.find_commit(local, repo, commit) == commit:
+            return repo
     raise NotFound(f"there is no commit {commit[:12]} here", "run it in the project that the receipt is of")
 
 
 def compare_receipts(before: Receipt, after: Receipt) -> list[str]:
-    """What two receipts say differently, times aside."""
-    found: list[str] = []
+    """Return the differences between two receipts, apart from times."""
+    differences: list[str] = []
 
-    def compare(what: str, one: object, other: object) -> None:
-        if one != other:
-            found.append(f"{what}: {one} then, {other} now")
+    def compare(label: str, old: object, new: object) -> None:
+        if old != new:
+            differences.append(f"{label}: {old} then, {new} now")
 
     compare("verdict", before.verdict, after.verdict)
     compare("tree", before.tree, after.tree)
-    compare("results", *([row["outcome"] for row in one.results] for one in (before, after)))
+    compare("results", *([row["outcome"] for row in receipt.results] for receipt in (before, after)))
     compare(
         "witnesses",
-        *(sorted((row["test"], row["outcome"]) for row in one.witnesses) for one in (before, after)),
+        *(sorted((row["test"], row["outcome"]) for row in receipt.witnesses) for receipt in (before, after)),
     )
     compare("imported", before.imported_from, after.imported_from)
     for name in ("command", "environment"):
         compare(f"hash of {name}", before.hashes.get(name), after.hashes.get(name))
     compare(
         "findings",
-        *(sorted({(row["rule"], row["path"]) for row in one.all_findings}) for one in (before, after)),
+        *(sorted({(row["rule"], row["path"]) for row in receipt.all_findings}) for receipt in (before, after)),
     )
-    compare("proofs", *([row["is_needed"] for row in one.proofs] for one in (before, after)))
-    return found
+    compare("proofs", *([row["is_needed"] for row in receipt.proofs] for receipt in (before, after)))
+    return differences

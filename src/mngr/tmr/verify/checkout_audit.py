@@ -1,4 +1,4 @@
-"""The audit of many tests in the user's own checkout: which of them, several at once, and none twice that has not changed."""
+"""Audits many tests in the user's own checkout, in parallel. Unchanged tests are not audited again."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.audit import NO_TIME_REASON, AuditResult, audit_test
 
 _CHDIR_SCRIPT = 'cd "$1" && shift && exec "$@"'
-_RULES_VERSION = "4"  # goes up when the same test may now be judged otherwise
+_RULES_VERSION = "4"  # increased when the same test may be judged differently
 
 
 class AuditOptions(Struct):
-    """What is asked for."""
+    """The options of an audit."""
 
     pytest: list[str]
     paths: list[str] = []
@@ -44,40 +44,40 @@ class AuditOptions(Struct):
     changed_since: str | None = None
     sample: int | None = None
     seed: str = "0"
-    time_limit: float | None = None  # seconds after which nothing is run
+    time_limit: float | None = None  # seconds after which no further test is run
 
 
 class AuditReport(Struct):
-    """What came of it."""
+    """The results of an audit."""
 
     program: str
     audited: list[AuditResult]
     cached: int
-    test_count: int  # tests that there are
+    test_count: int  # number of tests that exist
 
     def count(self, *outcomes: str) -> int:
-        """How many ended so."""
-        return sum(one.outcome in outcomes for one in self.audited)
+        """Return how many tests have one of these outcomes."""
+        return sum(result.outcome in outcomes for result in self.audited)
 
 
 class Checkout(CleanRoom):
-    """A work tree as it is, in the place of a room: nothing is made clean, for it is the user's."""
+    """The user's work tree in place of a clean room. It is never cleaned, because it belongs to the user."""
 
-    def __init__(self, root: str, place: str) -> None:
+    def __init__(self, root: str, output_dir: str) -> None:
         self._warden, self._probe = read_program("clean_room_program.py"), read_program("pytest_probe.py")
         self.name = self.work_dir = self.repo = self.inner_work_dir = os.path.realpath(root)
-        self._env = {**os.environ, "MNGR_OUTPUT_DIR": place, "PYTHONDONTWRITEBYTECODE": "1"}
+        self._env = {**os.environ, "MNGR_OUTPUT_DIR": output_dir, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
         self._sandbox_job: dict[str, Any] = {}
         self.env: dict[str, str] = {}
         self.isolation = "none: it is the user's own"
 
-    def run(self, argv: list[str], *, clean: bool = True, **more: Any) -> CommandOutcome:
-        """As in a room, but in what the last command left."""
-        return super().run(argv, clean=False, **more)
+    def run(self, argv: list[str], *, clean: bool = True, **options: Any) -> CommandOutcome:
+        """Run a command as in a clean room, but keep what the last command left."""
+        return super().run(argv, clean=False, **options)
 
     def read(self, path: str) -> bytes:
-        """A file in the work tree."""
+        """Return the content of a file in the work tree."""
         try:
             with open(os.path.join(self.work_dir, path), "rb") as file:
                 return file.read()
@@ -87,53 +87,56 @@ class Checkout(CleanRoom):
     def _run_program(
         self, job: dict[str, Any], timeout: float | None = None
     ) -> tuple[dict[str, float], dict[str, str]]:
+        """Run the clean room program in the work tree and return its parsed answer."""
         argv = ["python3", "-I", "-S", "-c", self._warden, repr(job)]
-        done = shell.run(["sh", "-c", _CHDIR_SCRIPT, "sh", self.work_dir, *argv], shown=["warden"], env=self._env)
-        return self._parse_answer(done.out.decode("utf-8", "replace"), done.err.decode("utf-8", "replace"))
+        result = shell.run(
+            ["sh", "-c", _CHDIR_SCRIPT, "sh", self.work_dir, *argv], display_argv=["warden"], env=self._env
+        )
+        return self._parse_answer(result.out.decode("utf-8", "replace"), result.err.decode("utf-8", "replace"))
 
 
 def audit_checkout(
-    local: Host, root: str, wish: AuditOptions, tutorial: str | None, say: Callable[[AuditResult, bool], None]
+    local: Host, root: str, options: AuditOptions, tutorial: str | None, on_result: Callable[[AuditResult, bool], None]
 ) -> AuditReport:
-    """Audit the tests that are wished for; `say` hears of each, and whether it was known. Raises MngrError."""
-    end = None if wish.time_limit is None else time.monotonic() + wish.time_limit
+    """Audit the selected tests. `on_result` gets each result, and True if it was cached. Raise MngrError."""
+    deadline = None if options.time_limit is None else time.monotonic() + options.time_limit
     usages: dict[tuple[str, ...], str] = {}
-    guard = threading.Lock()
+    lock = threading.Lock()
     cached = 0
 
-    def left() -> float:
-        return math.inf if end is None else end - time.monotonic()
+    def seconds_left() -> float:
+        return math.inf if deadline is None else deadline - time.monotonic()
 
-    program = wish.program or _get_program(local, root)
-    with tempfile.TemporaryDirectory(prefix="mngr-audit-") as place:
-        checkout = Checkout(root, place)
-        found = collect_tests(checkout, wish.pytest, wish.paths, wish.args, program=program)
-        if found.errors and not found.failures:
+    program = options.program or _get_program(local, root)
+    with tempfile.TemporaryDirectory(prefix="mngr-audit-") as output_dir:
+        checkout = Checkout(root, output_dir)
+        collected = collect_tests(checkout, options.pytest, options.paths, options.args, program=program)
+        if collected.errors and not collected.failures:
             hint = "name tests as for pytest: mngr e2e audit tests/e2e"
-            raise NotFound(found.errors[0].splitlines()[-1], hint)
-        broken = [_make_uncollected_result(failure) for failure in found.failures]
-        tests = select_tests(local, root, found.tests, wish)
-        cache = AuditCache(local, root, program, tutorial, wish)
+            raise NotFound(collected.errors[0].splitlines()[-1], hint)
+        broken = [_make_uncollected_result(failure) for failure in collected.failures]
+        tests = select_tests(local, root, collected.tests, options)
+        cache = AuditCache(local, root, program, tutorial, options)
 
-        def one(test: TestFunction) -> AuditResult:
+        def audit(test: TestFunction) -> AuditResult:
             nonlocal cached
             known = cache.find(test)
-            if known is None and left() <= 0:
+            if known is None and seconds_left() <= 0:
                 known = AuditResult(test=test.id, outcome="left", why=NO_TIME_REASON)
-            made = known or _audit_one(checkout, test, program, wish, usages, left)
-            with guard:
+            result = known or _audit_one(checkout, test, program, options, usages, seconds_left)
+            with lock:
                 cached += known is not None and known.outcome != "left"
                 if known is None:
-                    cache.put(test, made)
-                say(made, known is not None)
-            return made
+                    cache.put(test, result)
+                on_result(result, known is not None)
+            return result
 
-        made = map_parallel(one, tests, wish.jobs or count_cores())
-    for result in made:
+        results = map_parallel(audit, tests, options.jobs or count_cores())
+    for result in results:
         if isinstance(result, Exception):
             raise result
     return AuditReport(
-        program=program, audited=broken + [one for one in made if isinstance(one, AuditResult)], cached=cached, test_count=len(found.tests)
+        program=program, audited=broken + [result for result in results if isinstance(result, AuditResult)], cached=cached, test_count=len(collected.tests)
     )  # fmt: skip
 
 
@@ -141,13 +144,14 @@ def _audit_one(
     checkout: Checkout,
     test: TestFunction,
     program: str,
-    wish: AuditOptions,
+    options: AuditOptions,
     usages: dict[tuple[str, ...], str],
-    left: Callable[[], float],
+    seconds_left: Callable[[], float],
 ) -> AuditResult:
+    """Audit a test. A broken environment counts as a failing test."""
     try:
         return audit_test(
-            checkout, wish.pytest, test, program=program, args=wish.args, modes=wish.modes, timeout=wish.timeout, usages=usages, left=left
+            checkout, options.pytest, test, program=program, args=options.args, modes=options.modes, timeout=options.timeout, usages=usages, seconds_left=seconds_left
         )  # fmt: skip
     except CleanRoomBroken as error:
         return AuditResult(test=test.id, outcome="failing", why=error.message)
@@ -158,45 +162,47 @@ def _make_uncollected_result(failure: Failure) -> AuditResult:
 
 
 def _get_program(local: Host, root: str) -> str:
-    """The program that the project installs, else the only one in its bin."""
+    """Return the program that the project installs, or the only one in its bin directory."""
     for finding in detect_settings(local, root):
         if finding.key == "project.program":
             return str(finding.value)
-    place = os.path.join(root, "bin")
-    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
+    bin_dir = os.path.join(root, "bin")
+    names = sorted(os.listdir(bin_dir)) if os.path.isdir(bin_dir) else []
     if len(names) == 1:
         return names[0]
     hint = "--program NAME, or for good: mngr config set project.program NAME"
     raise UsageError("which program the tests are about is not known", hint)
 
 
-# Which tests.
+# Selecting tests
 
 
-def select_tests(local: Host, root: str, tests: list[TestFunction], wish: AuditOptions) -> list[TestFunction]:
-    """All; or those that have changed; or some, drawn by the seed; or those that have changed and some of the others."""
-    if wish.changed_since is None and wish.sample is None:
+def select_tests(local: Host, root: str, tests: list[TestFunction], options: AuditOptions) -> list[TestFunction]:
+    """Return all tests, or the changed ones, a random sample, or the changed ones and a sample of the others."""
+    if options.changed_since is None and options.sample is None:
         return tests
     changed: list[TestFunction] = []
-    if wish.changed_since is not None:
-        if git.find_commit(local, root, wish.changed_since) is None:
-            raise NotFound(f"there is no commit {wish.changed_since!r}", "see: git log --oneline --all")
-        sources = {path: _read_versions(local, root, wish.changed_since, path) for path in {t.path for t in tests}}
+    if options.changed_since is not None:
+        if git.find_commit(local, root, options.changed_since) is None:
+            raise NotFound(f"there is no commit {options.changed_since!r}", "see: git log --oneline --all")
+        sources = {
+            path: _read_versions(local, root, options.changed_since, path) for path in {test.path for test in tests}
+        }
         changed = [test for test in tests if has_changed(*sources[test.path], test.name)]
     others = [test for test in tests if test not in changed]
-    some = random.Random(wish.seed).sample(others, min(wish.sample or 0, len(others)))
-    return changed + some
+    sample = random.Random(options.seed).sample(others, min(options.sample or 0, len(others)))
+    return changed + sample
 
 
 def _read_versions(local: Host, root: str, ref: str, path: str) -> tuple[bytes | None, bytes]:
-    """A file as it was at a commit, and as it is."""
+    """Return a file's content at a commit, or None, and its present content."""
     old = git.run(local, root, "show", f"{ref}:./{path}")
     with open(os.path.join(root, path), "rb") as file:
         return (None if old.code else old.out), file.read()
 
 
 def has_changed(old: bytes | None, new: bytes, test: str) -> bool:
-    """Whether a test says something else than before, or what it shares with others of its file does."""
+    """True when a test, or code that it shares with others of its file, has changed."""
     if old is None or old == new:
         return old is None
     try:
@@ -206,7 +212,7 @@ def has_changed(old: bytes | None, new: bytes, test: str) -> bool:
 
 
 def _list_parts(source: bytes, name: str) -> list[str]:
-    """A test and all in its file that is neither another test nor an import, as trees."""
+    """Return the syntax trees of a test and of everything in its file except other tests and imports."""
     return [
         ast.dump(node)
         for node in ast.parse(source).body
@@ -215,49 +221,50 @@ def _list_parts(source: bytes, name: str) -> list[str]:
     ]  # fmt: skip
 
 
-# What is known.
+# Cached results
 
 
 class AuditCache:
-    """The last word on each test, as long as neither it nor its program has changed."""
+    """The last result of each test, valid as long as neither the test nor its program has changed."""
 
-    def __init__(self, local: Host, root: str, program: str, tutorial: str | None, wish: AuditOptions) -> None:
+    def __init__(self, local: Host, root: str, program: str, tutorial: str | None, options: AuditOptions) -> None:
         self._results = ResultCache(root, "audit")
-        self._modes = set(wish.modes)
-        self._key_parts = [_RULES_VERSION, program, _fingerprint_program(program), *wish.pytest, *wish.args]
+        self._modes = set(options.modes)
+        self._key_parts = [_RULES_VERSION, program, _fingerprint_program(program), *options.pytest, *options.args]
         try:
             self._prints: Fingerprinter | None = Fingerprinter(local, root, None, tutorial)
-        except MngrError:  # no repository: nothing tells whether something has changed
+        except MngrError:  # without a repository, changes cannot be detected
             self._prints = None
 
     def find(self, test: TestFunction) -> AuditResult | None:
-        """What is known of a test, if that is all that is asked for."""
-        known = self._results.find(self._key(test))
-        if self._prints is None or not isinstance(known, dict) or not self._modes <= set(known["modes"]):
+        """Return the cached result of a test, if it covers all requested modes."""
+        row = self._results.find(self._key(test))
+        if self._prints is None or not isinstance(row, dict) or not self._modes <= set(row["modes"]):
             return None
-        seen = AuditResult.from_dict(known)
-        holes = [hole for hole in seen.holes if hole.mode in self._modes]
-        return seen.replace(holes=holes, outcome=_derive_outcome(seen.outcome, [hole.rule for hole in holes]))
+        cached = AuditResult.from_dict(row)
+        holes = [hole for hole in cached.holes if hole.mode in self._modes]
+        return cached.replace(holes=holes, outcome=_derive_outcome(cached.outcome, [hole.rule for hole in holes]))
 
-    def put(self, test: TestFunction, audited: AuditResult) -> None:
-        """Remember it, if it was seen to the end."""
-        if self._prints is not None and audited.outcome not in ("failing", "unclear", "left"):
-            self._results.put(self._key(test), audited.to_dict())
+    def put(self, test: TestFunction, result: AuditResult) -> None:
+        """Save the result of a completed audit."""
+        if self._prints is not None and result.outcome not in ("failing", "unclear", "left"):
+            self._results.put(self._key(test), result.to_dict())
 
     def _key(self, test: TestFunction) -> list[object]:
         return [test.id, *self._key_parts, self._prints.fingerprint_test(test.path) if self._prints else ""]
 
 
-def _derive_outcome(known: str, rules: list[str]) -> str:
-    if known not in ("vacuous", "unguarded"):
-        return known
+def _derive_outcome(outcome: str, rules: list[str]) -> str:
+    """Return the outcome that remains when only the gaps of some modes count."""
+    if outcome not in ("vacuous", "unguarded"):
+        return outcome
     return "vacuous" if "vacuous" in rules else "unguarded" if rules else "guarded"
 
 
 def _fingerprint_program(program: str) -> str:
-    """What tells one installation of a program from another, where it is not the project's."""
+    """Return what identifies an installation of a program that is not part of the project."""
     path = shutil.which(program.split(maxsplit=1)[0])
     if path is None:
         return ""
-    about = os.stat(path)
-    return f"{path} {about.st_size} {about.st_mtime_ns}"
+    stats = os.stat(path)
+    return f"{path} {stats.st_size} {stats.st_mtime_ns}"

@@ -1,4 +1,4 @@
-"""What an agent says of its task: `result.json`, read as the work of a stranger and judged in sentences it can act on."""
+"""Reads an agent's claim, `result.json`. The file is untrusted; each problem is a sentence for its author."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VERDICTS = ("pass", "fail", "flaky")
 CHANGE_KINDS = ("FIX_IMPL", "FIX_TEST", "IMPROVE_TEST", "ADD_TEST", "FIX_TUTORIAL", "FIX_DOC")
 ESCALATION_KINDS = ("BLOCKER", "SHARED_CAUSE", "UNCAUGHT_BUG", "AMBIGUOUS", "HARNESS_DEFECT", "DUPLICATE")
 MAX_BYTES = 1 << 20
-_TITLE, _TEXT, _ROWS = 300, 20_000, 100  # characters of one line, of a longer text, entries of a list
-_MAX_PROBLEMS = 8  # problems at once: more are no help
+_TITLE, _TEXT, _ROWS = 300, 20_000, 100  # characters of one line and of a longer text, entries of a list
+_MAX_PROBLEMS = 8  # problems that are listed at once
 _COMMIT_PATTERN = re.compile(r"[0-9a-f]{7,64}")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _REQUIRED_FIELDS = ("v", "task", "outcome", "before", "after", "summary")
@@ -26,7 +26,7 @@ _LIST_FIELDS = ("changes", "escalations", "runs")
 
 
 class ClaimedChange(Struct):
-    """What was changed, in commits of one kind."""
+    """A claimed change, with its commits of one kind."""
 
     kind: str
     summary: str
@@ -41,7 +41,7 @@ class Location(Struct):
 
 
 class Escalation(Struct):
-    """What somebody else must see to, whatever the outcome."""
+    """A problem that another person or agent must handle, whatever the outcome."""
 
     kind: str
     title: str
@@ -50,14 +50,14 @@ class Escalation(Struct):
 
 
 class ClaimedRun(Struct):
-    """A run of the test that the agent wants to be seen."""
+    """A run of the test that the agent points out."""
 
     name: str
     description: str = ""
 
 
 class AgentClaim(Struct):
-    """What an agent claims. Nothing of it is known to be true."""
+    """The agent's claim. Nothing in it is verified."""
 
     task: str
     outcome: str
@@ -69,12 +69,12 @@ class AgentClaim(Struct):
     runs: tuple[ClaimedRun, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the file."""
+        """Return the claim as it is in the file."""
         return {"v": 1, **{name: _plain(value) for name, value in super().to_dict().items()}}
 
 
 def read_claim(path: str, task: str) -> AgentClaim | list[str]:
-    """The result of `task` in the file, or what is wrong with it in sentences for its author; never raises."""
+    """Return the claim about `task` in the file, or its problems as sentences for the author. Never raises."""
     try:
         text = _read_file(path)
     except OSError as error:
@@ -85,24 +85,24 @@ def read_claim(path: str, task: str) -> AgentClaim | list[str]:
 
 
 def parse_claim(text: str, task: str) -> AgentClaim | list[str]:
-    """The same of a text."""
+    """Return the claim about `task` in the text, or its problems as sentences for the author."""
     try:
         data = json.loads(text, object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant)
     except RecursionError:
         return ["result.json is nested too deep to be one."]
     except ValueError as error:
-        said = str(error) if len(str(error)) < 200 else "a number in it is too long"
-        return [f"result.json is not JSON: {said}. Write it with a JSON library and rename it into place."]
+        detail = str(error) if len(str(error)) < 200 else "a number in it is too long"
+        return [f"result.json is not JSON: {detail}. Write it with a JSON library and rename it into place."]
     reader = _ClaimReader()
-    found = reader.read_claim(data, task)
+    claim = reader.read_claim(data, task)
     if not reader.problems:
-        return found
-    more = len(reader.problems) - _MAX_PROBLEMS
-    return reader.problems[:_MAX_PROBLEMS] + ([f"And {more} more of the kind."] if more > 0 else [])
+        return claim
+    remaining = len(reader.problems) - _MAX_PROBLEMS
+    return reader.problems[:_MAX_PROBLEMS] + ([f"And {remaining} more of the kind."] if remaining > 0 else [])
 
 
 def _read_file(path: str) -> str:
-    """The text of the file, which must be one; ValueError says why not."""
+    """Return the text of a regular file. Raise ValueError with the reason when that is impossible."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -129,13 +129,13 @@ def _read_file(path: str) -> str:
 
 
 class _ClaimReader:
-    """Takes a result apart and notes all that is wrong."""
+    """Reads a claim and collects all problems."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def read_claim(self, data: Any, task: str) -> AgentClaim:
-        """What can be read of it; of use only if there are no problems."""
+        """Return the claim, which is valid only if there are no problems."""
         row = self._read_object("result.json", data, _REQUIRED_FIELDS, _LIST_FIELDS)
         if row is None:
             return AgentClaim(task=task, outcome="", before="", after="", summary="")
@@ -143,125 +143,125 @@ class _ClaimReader:
             self.problems.append(f'"v" is {_format_value(row["v"])}, it must be 1.')
         if "task" in row and row["task"] != task:
             self.problems.append(f'"task" is {_format_value(row["task"])}, but this task is {_format_value(task)}.')
-        found = AgentClaim(
+        claim = AgentClaim(
             task=task,
             outcome=self._read_choice("outcome", row, OUTCOMES),
             before=self._read_choice("before", row, VERDICTS),
             after=self._read_choice("after", row, VERDICTS),
             summary=self._read_text("summary", row, "summary", _TEXT),
-            changes=tuple(self._read_change(*each) for each in self._list_entries("changes", row, "changes")),
+            changes=tuple(self._read_change(*entry) for entry in self._list_entries("changes", row, "changes")),
             escalations=tuple(
-                self._read_escalation(*each) for each in self._list_entries("escalations", row, "escalations")
+                self._read_escalation(*entry) for entry in self._list_entries("escalations", row, "escalations")
             ),
-            runs=tuple(self._read_run(*each) for each in self._list_entries("runs", row, "runs")),
+            runs=tuple(self._read_run(*entry) for entry in self._list_entries("runs", row, "runs")),
         )
         if not self.problems:
-            self._check_consistency(found)
-        return found
+            self._check_consistency(claim)
+        return claim
 
-    def _check_consistency(self, found: AgentClaim) -> None:
-        """What cannot be true together."""
-        if found.outcome == "fixed" and found.after == "fail":
+    def _check_consistency(self, claim: AgentClaim) -> None:
+        """Add a problem for each pair of statements that cannot both be true."""
+        if claim.outcome == "fixed" and claim.after == "fail":
             self.problems.append('"outcome" is "fixed" but "after" is "fail": one of them is wrong.')
-        if found.outcome in ("fixed", "improved") and not found.changes:
-            self.problems.append(f'"outcome" is "{found.outcome}" but "changes" is empty: list your commits in it.')
-        if found.outcome == "unchanged" and found.changes:
+        if claim.outcome in ("fixed", "improved") and not claim.changes:
+            self.problems.append(f'"outcome" is "{claim.outcome}" but "changes" is empty: list your commits in it.')
+        if claim.outcome == "unchanged" and claim.changes:
             self.problems.append('"outcome" is "unchanged" but "changes" is not empty: one of them is wrong.')
 
-    def _read_change(self, where: str, data: Any) -> ClaimedChange:
-        row = self._read_object(where, data, ("kind", "summary", "commits")) or {}
-        commits = [value for _, value in self._list_entries(f"{where}.commits", row, "commits")]
+    def _read_change(self, label: str, data: Any) -> ClaimedChange:
+        row = self._read_object(label, data, ("kind", "summary", "commits")) or {}
+        commits = [value for _, value in self._list_entries(f"{label}.commits", row, "commits")]
         for commit in commits:
             if not isinstance(commit, str) or not _COMMIT_PATTERN.fullmatch(commit):
-                self.problems.append(f"{where}.commits has {_format_value(commit)}, which is no commit id.")
+                self.problems.append(f"{label}.commits has {_format_value(commit)}, which is no commit id.")
         return ClaimedChange(
-            kind=self._read_choice("kind", row, CHANGE_KINDS, where),
-            summary=self._read_text(f"{where}.summary", row, "summary", _TEXT),
+            kind=self._read_choice("kind", row, CHANGE_KINDS, label),
+            summary=self._read_text(f"{label}.summary", row, "summary", _TEXT),
             commits=tuple(map(str, commits)),
         )
 
-    def _read_escalation(self, where: str, data: Any) -> Escalation:
-        row = self._read_object(where, data, ("kind", "title"), ("detail", "locations")) or {}
+    def _read_escalation(self, label: str, data: Any) -> Escalation:
+        row = self._read_object(label, data, ("kind", "title"), ("detail", "locations")) or {}
         return Escalation(
-            kind=self._read_choice("kind", row, ESCALATION_KINDS, where),
-            title=self._read_text(f"{where}.title", row, "title", _TITLE),
-            detail=self._read_text(f"{where}.detail", row, "detail", _TEXT),
+            kind=self._read_choice("kind", row, ESCALATION_KINDS, label),
+            title=self._read_text(f"{label}.title", row, "title", _TITLE),
+            detail=self._read_text(f"{label}.detail", row, "detail", _TEXT),
             locations=tuple(
-                self._read_location(*each) for each in self._list_entries(f"{where}.locations", row, "locations")
+                self._read_location(*entry) for entry in self._list_entries(f"{label}.locations", row, "locations")
             ),
         )
 
-    def _read_location(self, where: str, data: Any) -> Location:
-        row = self._read_object(where, data, ("path",), ("line",)) or {}
+    def _read_location(self, label: str, data: Any) -> Location:
+        row = self._read_object(label, data, ("path",), ("line",)) or {}
         line = row.get("line")
         if line is not None and (isinstance(line, bool) or not isinstance(line, int) or not 0 < line < 1 << 31):
-            self.problems.append(f"{where}.line is {_format_value(line)}, it must be the number of a line.")
+            self.problems.append(f"{label}.line is {_format_value(line)}, it must be the number of a line.")
             line = None
-        return Location(path=self._read_text(f"{where}.path", row, "path", 4096), line=line)
+        return Location(path=self._read_text(f"{label}.path", row, "path", 4096), line=line)
 
-    def _read_run(self, where: str, data: Any) -> ClaimedRun:
-        row = self._read_object(where, data, ("name",), ("description",)) or {}
+    def _read_run(self, label: str, data: Any) -> ClaimedRun:
+        row = self._read_object(label, data, ("name",), ("description",)) or {}
         return ClaimedRun(
-            name=self._read_text(f"{where}.name", row, "name", _TITLE),
-            description=self._read_text(f"{where}.description", row, "description", _TEXT),
+            name=self._read_text(f"{label}.name", row, "name", _TITLE),
+            description=self._read_text(f"{label}.description", row, "description", _TEXT),
         )
 
     def _read_object(
-        self, where: str, data: Any, needed: Sequence[str], others: Sequence[str] = ()
+        self, label: str, data: Any, required: Sequence[str], optional: Sequence[str] = ()
     ) -> dict[str, Any] | None:
         if not isinstance(data, dict):
-            self.problems.append(f"{where} is {_format_value(data)}, it must be an object.")
+            self.problems.append(f"{label} is {_format_value(data)}, it must be an object.")
             return None
-        known = [*needed, *others]
-        for name in needed:
+        known = [*required, *optional]
+        for name in required:
             if name not in data:
-                self.problems.append(f'{where} has no "{name}".')
+                self.problems.append(f'{label} has no "{name}".')
         for name in [name for name in data if name not in known][:_MAX_PROBLEMS]:
             hint = suggest_closest(name[:40], known)
             self.problems.append(
-                f"{where} has {_format_value(name)}, which is not known" + (f"; {hint}" if hint else ".")
+                f"{label} has {_format_value(name)}, which is not known" + (f"; {hint}" if hint else ".")
             )
         return data
 
-    def _list_entries(self, where: str, row: dict[str, Any], name: str) -> list[tuple[str, Any]]:
-        """Each entry of a list with what to call it."""
+    def _list_entries(self, label: str, row: dict[str, Any], name: str) -> list[tuple[str, Any]]:
+        """Return the entries of a list, each with its label for messages."""
         data = row.get(name, [])
         if not isinstance(data, list):
-            self.problems.append(f"{where} is {_format_value(data)}, it must be a list.")
+            self.problems.append(f"{label} is {_format_value(data)}, it must be a list.")
             return []
         if len(data) > _ROWS:
-            self.problems.append(f"{where} has {len(data)} entries, at most {_ROWS} are taken.")
+            self.problems.append(f"{label} has {len(data)} entries, at most {_ROWS} are taken.")
             return []
-        return [(f"{where}[{number}]", value) for number, value in enumerate(data)]
+        return [(f"{label}[{number}]", value) for number, value in enumerate(data)]
 
-    def _read_choice(self, name: str, row: dict[str, Any], words: Sequence[str], where: str = "") -> str:
+    def _read_choice(self, name: str, row: dict[str, Any], choices: Sequence[str], parent_label: str = "") -> str:
         value = row.get(name)
-        if name in row and value not in words:
-            called = f"{where}.{name}" if where else f'"{name}"'
-            self.problems.append(f"{called} is {_format_value(value)}, it must be one of {', '.join(words)}.")
+        if name in row and value not in choices:
+            label = f"{parent_label}.{name}" if parent_label else f'"{name}"'
+            self.problems.append(f"{label} is {_format_value(value)}, it must be one of {', '.join(choices)}.")
         return str(value)
 
-    def _read_text(self, where: str, row: dict[str, Any], name: str, most: int) -> str:
+    def _read_text(self, label: str, row: dict[str, Any], name: str, max_length: int) -> str:
         value = row.get(name, "")
         if not isinstance(value, str):
-            self.problems.append(f"{where} is {_format_value(value)}, it must be a text.")
+            self.problems.append(f"{label} is {_format_value(value)}, it must be a text.")
             return ""
-        if len(value) > most:
-            self.problems.append(f"{where} has {len(value)} characters, at most {most} are taken.")
+        if len(value) > max_length:
+            self.problems.append(f"{label} has {len(value)} characters, at most {max_length} are taken.")
         if _SURROGATES.search(value):
-            self.problems.append(f"{where} has half a character in it (a lone surrogate).")
+            self.problems.append(f"{label} has half a character in it (a lone surrogate).")
         return value
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names: set[str] = set()
         for name, _ in pairs:
-            if name in seen:
+            if name in names:
                 raise ValueError(f"an object in it has {_format_value(name)} twice")
-            seen.add(name)
-    return found
+            names.add(name)
+    return result
 
 
 def _reject_constant(word: str) -> Any:
@@ -269,7 +269,7 @@ def _reject_constant(word: str) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """A value in a sentence, short and in plain characters."""
+    """Return a value for use in a sentence: short and in ASCII."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, str):
@@ -279,5 +279,5 @@ def _format_value(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Struct):
-        return {name: _plain(each) for name, each in value.to_dict().items()}
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+        return {name: _plain(item) for name, item in value.to_dict().items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -1,4 +1,7 @@
-"""Runs of claimed commits: in one room, which is made when the first is needed; what a shelf knows is not run again."""
+"""Runs tests at a claimed commit.
+
+Cached runs are not repeated, and the clean room is created when it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -12,47 +15,47 @@ from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, build_command, ru
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 
-_RULES_VERSION = 1  # goes up when the same run may now be judged otherwise
+_RULES_VERSION = 1  # increased when the same run may be judged differently
 
 
 class ClaimRunner:
-    """Runs in one room at the claimed commit, which is made when the first is needed; what a shelf knows is not run."""
+    """Runs tests at the claimed commit in one clean room, which is created for the first run that is not cached."""
 
     def __init__(
-        self, stack: contextlib.ExitStack, rooms: CleanRoomPool, claim: VerifyRequest, how: VerifyOptions, source: str | None, shelf: ResultCache | None,
-        keep: str | None, done: Callable[[TestFunction, TestRun], None] | None,
+        self, stack: contextlib.ExitStack, clean_rooms: CleanRoomPool, request: VerifyRequest, options: VerifyOptions, source: str | None, cache: ResultCache | None,
+        artifacts_dir: str | None, on_run: Callable[[TestFunction, TestRun], None] | None,
     ) -> None:  # fmt: skip
-        self.source, self.repo, self.cache, self.keep = source, source or rooms.repo, shelf, keep
-        self._stack, self._rooms, self._claim, self._how, self._done = stack, rooms, claim, how, done
-        names = git.run_checked(
-            rooms.fleet.context.local_host,
+        self.source, self.repo, self.cache, self.keep = source, source or clean_rooms.repo, cache, artifacts_dir
+        self._stack, self._rooms, self._claim, self._how, self._done = stack, clean_rooms, request, options, on_run
+        object_ids = git.run_checked(
+            clean_rooms.fleet.context.local_host,
             self.repo,
             "rev-parse",
-            f"{claim.commit}^{{commit}}",
-            f"{claim.commit}^{{tree}}",
+            f"{request.commit}^{{commit}}",
+            f"{request.commit}^{{tree}}",
         )
-        self.commit, self.tree = names.split("\n")
+        self.commit, self.tree = object_ids.split("\n")
         self._room: CleanRoom | None = None
         self._broken_rooms = 0
 
-    def run_all(self, seen: list[TestRun], *, trace: bool) -> tuple[list[TestRun], list[TestRun]]:
-        """The test k times, those that were seen counted, and each witness once, in an order that the seed decides."""
-        claim, how = self._claim, self._how
-        order = [claim.test] * max(1, how.runs - len(seen)) + [
-            one for one in claim.affected_tests if one.id != claim.test.id
+    def run_all(self, earlier_runs: list[TestRun], *, trace: bool) -> tuple[list[TestRun], list[TestRun]]:
+        """Run the test k times, including the earlier runs, and each affected test once. The seed decides the order."""
+        request, options = self._claim, self._how
+        order = [request.test] * max(1, options.runs - len(earlier_runs)) + [
+            test for test in request.affected_tests if test.id != request.test.id
         ]
-        random.Random(how.seed).shuffle(order)
-        own: list[TestRun] = [*seen]
-        others: list[TestRun] = []
-        for number, one in enumerate(order):
+        random.Random(options.seed).shuffle(order)
+        test_runs: list[TestRun] = [*earlier_runs]
+        affected_runs: list[TestRun] = []
+        for number, test in enumerate(order):
             run = self.run_test(
-                one,
+                test,
                 number,
                 resolve=number == 0,
-                trace=trace and one.id == claim.test.id and len(own) == len(seen),
+                trace=trace and test.id == request.test.id and len(test_runs) == len(earlier_runs),
             )
-            (own if one.id == claim.test.id else others).append(run)
-        return own, others
+            (test_runs if test.id == request.test.id else affected_runs).append(run)
+        return test_runs, affected_runs
 
     def run_test(
         self,
@@ -63,21 +66,21 @@ class ClaimRunner:
         resolve: bool = False,
         trace: bool = False,
     ) -> TestRun:
-        """One run; `files` are other than the commit has them, `trace` asks which lines are run."""
-        how, seed = self._how, self._how.seed + number
+        """Run a test once. `files` replaces files of the commit, and `trace` records the executed lines."""
+        options, seed = self._how, self._how.seed + number
         key = [
             _RULES_VERSION,
             self.tree,
-            build_command(how.pytest, how.args, test.id),
+            build_command(options.pytest, options.args, test.id),
             seed,
             files,
             resolve,
             trace,
             self._rooms.cache_key,
         ]
-        known = self.cache.find(key) if self.cache is not None else None
-        if isinstance(known, dict):
-            run = TestRun.from_dict(known)
+        cached = self.cache.find(key) if self.cache is not None else None
+        if isinstance(cached, dict):
+            run = TestRun.from_dict(cached)
         else:
             run = self._run_uncached(test, seed, files, resolve, trace)
             if self.cache is not None:
@@ -89,11 +92,12 @@ class ClaimRunner:
     def _run_uncached(
         self, test: TestFunction, seed: int, files: dict[str, str | None] | None, resolve: bool, trace: bool
     ) -> TestRun:
-        how = self._how
+        """Run a test in the clean room. If the room breaks, try once more in a new one."""
+        options = self._how
         while True:
             try:
                 return run_test(
-                    self.get_room(), how.pytest, test, args=how.args, timeout=how.timeout, seed=seed, resolve=resolve, program=how.program,
+                    self.get_room(), options.pytest, test, args=options.args, timeout=options.timeout, seed=seed, resolve=resolve, program=options.program,
                     files=files, trace=trace, keep=self.keep if resolve else None,
                 )  # fmt: skip
             except CleanRoomBroken:
@@ -104,7 +108,7 @@ class ClaimRunner:
                 self._room = None
 
     def get_room(self) -> CleanRoom:
-        """The room."""
+        """Return the clean room, and create it on the first call."""
         if self._room is None:
             self._room = self._stack.enter_context(self._rooms.acquire(self.commit, self.source))
         return self._room

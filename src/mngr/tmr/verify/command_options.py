@@ -1,52 +1,54 @@
-"""The options in a command's words, and what must be left out with each."""
+"""Finds the options in a command's words, and the words to remove with each option."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-WordRange = tuple[int, int]  # the words from … to
+WordRange = tuple[int, int]  # first word and the word after the last
 
 
 _USAGE_WORDS = ("--help", "-h", "help")
 
 
 def is_usage_request(args: Sequence[str]) -> bool:
-    """Whether a command asks for the very text that a stub would print."""
+    """True when a command asks for the usage text, which is what a stub would print."""
     return any(word in _USAGE_WORDS for word in _list_own_words(args))
 
 
 def list_command_words(args: Sequence[str]) -> list[str]:
-    """The words before the first option: commands, mostly."""
-    found: list[str] = []
+    """Return the words before the first option, which are mostly subcommands."""
+    command_words: list[str] = []
     for word in _list_own_words(args):
         if word.startswith("-"):
             break
-        found.append(word)
-    return found
+        command_words.append(word)
+    return command_words
 
 
 def list_options(args: Sequence[str], takes_value: Callable[[str], bool | None]) -> list[tuple[str, list[WordRange]]]:
-    """Each option and the words to leave out: two proposals where nobody knows whether it takes a value."""
-    own = _list_own_words(args)
-    found: list[tuple[str, list[WordRange]]] = []
-    at = 0
-    while at < len(own):
-        word = own[at]
+    """Return each option and the words to remove: two proposals when it is unknown whether it takes a value."""
+    words = _list_own_words(args)
+    options: list[tuple[str, list[WordRange]]] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
         width = 1
         if word.startswith("-") and word != "-" and not word[1:2].isdigit():
-            flag, mark, _ = word.partition("=")
-            alone, pair = (at, at + 1), (at, at + 2)
-            has_next = not mark and at + 1 < len(own) and (own[at + 1] == "-" or own[at + 1][:1] != "-")
+            flag, equals, _ = word.partition("=")
+            alone, pair = (index, index + 1), (index, index + 2)
+            has_next = (
+                not equals and index + 1 < len(words) and (words[index + 1] == "-" or words[index + 1][:1] != "-")
+            )
             takes = takes_value(flag) if has_next else False
-            found.append((flag, [alone] if takes is False else [pair] if takes else [pair, alone]))
+            options.append((flag, [alone] if takes is False else [pair] if takes else [pair, alone]))
             width = 2 if takes else 1
-        at += width
-    return found
+        index += width
+    return options
 
 
 def can_take_value(flag: str, usage: str) -> bool | None:
-    """Whether an option takes a value, by what a help says; None when it does not say."""
+    """True or False as the help text says whether an option takes a value; None when it does not say."""
     name = rf"(?<![\w-]){re.escape(flag)}(?![\w-])(?:, *-[\w-]+)*"
     value = r"[ =][\[\]-]*(?:<[^>\n]+>|\{|[A-Z][A-Z0-9_]*\b|[a-z]+(?= {2,}|\n))"
     if re.search(name + value, usage):
@@ -55,6 +57,6 @@ def can_take_value(flag: str, usage: str) -> bool | None:
 
 
 def _list_own_words(args: Sequence[str]) -> list[str]:
-    """The words before `--`: what follows is for others."""
+    """Return the words before `--`."""
     words = list(args)
     return words[: words.index("--")] if "--" in words else words

@@ -1,4 +1,4 @@
-"""What a claimed commit changes, commit by commit, read with git alone: nothing of it is run, and large things are not read."""
+"""Reads with git what a claimed commit changes, commit by commit. It runs nothing and does not read large files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mngr.host.protocol import Host
 from mngr.tmr.verify.legacy.policy import Change
 
 CHANGE_KINDS = ("FIX_IMPL", "FIX_TEST", "IMPROVE_TEST", "ADD_TEST", "FIX_TUTORIAL", "FIX_DOC")
-_MAX_TEXT_BYTES = 1 << 20  # bytes of a text that is read
-_MAX_COMMITS = 200  # commits that are looked at one by one
+_MAX_TEXT_BYTES = 1 << 20  # larger files are not read
+_MAX_COMMITS = 200  # commits that are read one by one
 _KIND_PATTERN = re.compile(r"\[([A-Z_]+)\]")
 _NULL_OBJECT = re.compile("0+$")
 
@@ -24,7 +24,7 @@ class ClaimedCommit(Struct):
 
     commit: str
     parent: str
-    kind: str  # "" when it does not say
+    kind: str  # "" when neither the commit nor the claim names one
     subject: str
     changes: list[Change]
 
@@ -32,12 +32,12 @@ class ClaimedCommit(Struct):
 def list_commits(
     local: Host, repo: str, base: str, commit: str, claim: Mapping[str, Any] | None = None
 ) -> list[ClaimedCommit]:
-    """The commits since the base, oldest first; `claim` is the result that says of which kind they are.
+    """Return the commits since the base, oldest first. The claim can name their kinds.
 
-    MngrError when there are too many: none may go unseen.
+    Raise MngrError when there are too many, because none may go unchecked.
     """
-    said = _map_claimed_kinds(claim or {})
-    words = (
+    kind_by_commit = _map_claimed_kinds(claim or {})
+    args = (
         "log",
         "--no-show-signature",
         "--reverse",
@@ -47,34 +47,34 @@ def list_commits(
         f"{base}..{commit}",
         "--",
     )
-    lines = list(filter(None, git.run_checked(local, repo, *words).split("\n")))
+    lines = list(filter(None, git.run_checked(local, repo, *args).split("\n")))
     if len(lines) > _MAX_COMMITS:
         raise MngrError(
             f"there are more than {_MAX_COMMITS} commits since {base[:10]}",
             "squash them, or choose another base",
         )
-    found: list[ClaimedCommit] = []
+    commits: list[ClaimedCommit] = []
     for line in lines:
-        names, _, subject = line.partition("\0")
-        own, *parents = names.split(" ")
-        kind = _KIND_PATTERN.match(subject)
-        known = kind[1] if kind and kind[1] in CHANGE_KINDS else _find_kind(said, own)
+        ids, _, subject = line.partition("\0")
+        commit_id, *parents = ids.split(" ")
+        match = _KIND_PATTERN.match(subject)
+        kind = match[1] if match and match[1] in CHANGE_KINDS else _find_kind(kind_by_commit, commit_id)
         parent = parents[0] if parents and parents[0] else base
-        found.append(
+        commits.append(
             ClaimedCommit(
-                commit=own,
+                commit=commit_id,
                 parent=parent,
-                kind=known,
+                kind=kind,
                 subject=subject,
-                changes=diff_commits(local, repo, parent, own),
+                changes=diff_commits(local, repo, parent, commit_id),
             )
         )
-    return found
+    return commits
 
 
 def diff_commits(local: Host, repo: str, old: str, new: str) -> list[Change]:
-    """Every file that differs between two commits or trees, with its text on both sides where it is one."""
-    words = (
+    """Return every file that differs between two commits or trees, with both texts where it is a text."""
+    args = (
         "diff-tree",
         "-r",
         "-z",
@@ -87,15 +87,15 @@ def diff_commits(local: Host, repo: str, old: str, new: str) -> list[Change]:
         new,
         "--",
     )
-    parts = git.run_checked(local, repo, *words).split("\0")
-    rows = [(parts[at], parts[at + 1]) for at in range(0, len(parts) - 1, 2) if parts[at].startswith(":")]
-    names = {name for about, _ in rows for name in about.split()[2:4] if not _NULL_OBJECT.match(name)}
+    parts = git.run_checked(local, repo, *args).split("\0")
+    rows = [(parts[index], parts[index + 1]) for index in range(0, len(parts) - 1, 2) if parts[index].startswith(":")]
+    names = {name for raw_fields, _ in rows for name in raw_fields.split()[2:4] if not _NULL_OBJECT.match(name)}
     blobs = _read_blobs(local, repo, names)
-    return [_make_change(about.removeprefix(":").split(), path, blobs) for about, path in rows]
+    return [_make_change(raw_fields.removeprefix(":").split(), path, blobs) for raw_fields, path in rows]
 
 
-def _make_change(about: list[str], path: str, blobs: dict[str, tuple[int, bytes | None]]) -> Change:
-    old_mode, new_mode, old, new, status = about
+def _make_change(raw_fields: list[str], path: str, blobs: dict[str, tuple[int, bytes | None]]) -> Change:
+    old_mode, new_mode, old, new, status = raw_fields
     old_size, before = blobs.get(old, (0, b"" if _NULL_OBJECT.match(old) else None))
     size, after = blobs.get(new, (0, b"" if _NULL_OBJECT.match(new) else None))
     texts = [None if _NULL_OBJECT.match(name) else _decode_text(data) for name, data in ((old, before), (new, after))]
@@ -113,11 +113,11 @@ def _decode_text(data: bytes | None) -> str | None:
 
 
 def _read_blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple[int, bytes | None]]:
-    """The size of each object, and what is in it unless it is too large or no blob."""
+    """Return the size of each blob, and its content unless it is too large."""
     wanted = sorted(names)
-    asked = "".join(f"{name}\n" for name in wanted).encode()
+    request = "".join(f"{name}\n" for name in wanted).encode()
     rows = git.run_checked(
-        local, repo, "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=asked
+        local, repo, "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=request
     )
     sizes = {
         name: int(size)
@@ -126,25 +126,25 @@ def _read_blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple
     }
     small = [name for name in wanted if sizes.get(name, _MAX_TEXT_BYTES + 1) <= _MAX_TEXT_BYTES]
     data = git.run(local, repo, "cat-file", "--batch", stdin="".join(f"{name}\n" for name in small).encode()).out
-    found: dict[str, tuple[int, bytes | None]] = {name: (size, None) for name, size in sizes.items()}
-    at = 0
+    blobs: dict[str, tuple[int, bytes | None]] = {name: (size, None) for name, size in sizes.items()}
+    offset = 0
     for name in small:
-        begin = data.index(b"\n", at) + 1
-        found[name] = (sizes[name], data[begin : begin + sizes[name]])
-        at = begin + sizes[name] + 1
-    return found
+        start = data.index(b"\n", offset) + 1
+        blobs[name] = (sizes[name], data[start : start + sizes[name]])
+        offset = start + sizes[name] + 1
+    return blobs
 
 
 def _map_claimed_kinds(claim: Mapping[str, Any]) -> dict[str, str]:
-    """Which kind the result gives to which commit."""
+    """Return the kind that the claim gives to each commit."""
     rows = claim.get("changes")
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for row in rows if isinstance(rows, list) else ():
         for name in row.get("commits") or ():
-            found[str(name)] = str(row.get("kind"))
-    return found
+            kinds[str(name)] = str(row.get("kind"))
+    return kinds
 
 
-def _find_kind(said: dict[str, str], commit: str) -> str:
-    kind = next((kind for name, kind in said.items() if len(name) >= 7 and commit.startswith(name)), "")
+def _find_kind(kind_by_commit: dict[str, str], commit: str) -> str:
+    kind = next((kind for name, kind in kind_by_commit.items() if len(name) >= 7 and commit.startswith(name)), "")
     return kind if kind in CHANGE_KINDS else ""

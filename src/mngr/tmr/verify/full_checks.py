@@ -1,4 +1,8 @@
-"""A receipt in full: would the test notice a program that does nothing, and does it still see the faults that it saw before?"""
+"""The additional checks of a full receipt.
+
+The audit asks whether the test notices a program that does nothing. Mutation asks whether it still catches the same
+faults.
+"""
 
 from __future__ import annotations
 
@@ -16,81 +20,84 @@ from mngr.tmr.verify.mutation import compare_versions
 from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 from mngr.tmr.verify.text_checks import find_changed_tests
 
-_RULES_VERSION = 1  # goes up when the same audit may now end otherwise
+_RULES_VERSION = 1  # increased when the same audit may end differently
 _AUDIT_MODES = ("nop", "help")
 
 
-def has_passed(own: Sequence[TestRun]) -> bool:
-    """Whether a test passed every time."""
-    return all(run.outcome == "pass" for run in own)
+def has_passed(test_runs: Sequence[TestRun]) -> bool:
+    """True when the test passed in every run."""
+    return all(run.outcome == "pass" for run in test_runs)
 
 
 class FullChecks:
-    """What is done for one claim beyond its runs."""
+    """The checks of one claim beyond its normal runs."""
 
     def __init__(
         self,
-        rooms: CleanRoomPool,
-        claim: VerifyRequest,
-        how: VerifyOptions,
-        bench: ClaimRunner,
-        whole: Sequence[Change],
+        clean_rooms: CleanRoomPool,
+        request: VerifyRequest,
+        options: VerifyOptions,
+        runner: ClaimRunner,
+        changes: Sequence[Change],
     ) -> None:
-        self._rooms, self._claim, self._options, self._runner = rooms, claim, how, bench
-        self.is_test_changed = any(_is_test_affected(change, claim.test) for change in whole)
+        self._rooms, self._claim, self._options, self._runner = clean_rooms, request, options, runner
+        self.is_test_changed = any(_is_test_affected(change, request.test) for change in changes)
         self.audited: dict[str, Any] | None = None
         self.mutation: dict[str, Any] | None = None
         self.findings: list[Finding] = []
 
     def run_audit(self) -> list[TestRun]:
-        """Replace the program by one that does nothing. The run that this begins with is as it is: it counts among the k."""
-        claim, how, bench = self._claim, self._options, self._runner
-        if not how.program:
+        """Audit the test with stubs of its program.
+
+        Return the audit's first, unchanged run, which counts as one of the k.
+        """
+        request, options, runner = self._claim, self._options, self._runner
+        if not options.program:
             return []
-        first: list[TestRun] = []
+        first_runs: list[TestRun] = []
         key = [
             _RULES_VERSION,
             "audit",
-            bench.tree,
-            build_command(how.pytest, how.args, claim.test.id),
-            how.program,
+            runner.tree,
+            build_command(options.pytest, options.args, request.test.id),
+            options.program,
         ]
-        known = bench.cache.find(key) if bench.cache is not None else None
-        if isinstance(known, dict):
-            seen = AuditResult.from_dict(known)
+        cached = runner.cache.find(key) if runner.cache is not None else None
+        if isinstance(cached, dict):
+            result = AuditResult.from_dict(cached)
         else:
-            seen = audit_test(
-                bench.get_room(), how.pytest, claim.test, program=how.program, args=how.args, modes=_AUDIT_MODES, timeout=how.timeout,
-                first=first.append,
+            result = audit_test(
+                runner.get_room(), options.pytest, request.test, program=options.program, args=options.args, modes=_AUDIT_MODES, timeout=options.timeout,
+                on_first_run=first_runs.append,
             )  # fmt: skip
-            if bench.cache is not None:
-                bench.cache.put(key, seen.to_dict())
-        self.audited = seen.to_dict()
-        found = [hole.finding for hole in seen.holes]
-        if not self.is_test_changed:  # it was so before
-            found = [finding.replace(level="note") for finding in found]
-        self.findings += found
-        return first if how.runs > 1 else []
+            if runner.cache is not None:
+                runner.cache.put(key, result.to_dict())
+        self.audited = result.to_dict()
+        findings = [hole.finding for hole in result.holes]
+        if not self.is_test_changed:  # the edit did not cause these gaps
+            findings = [finding.replace(level="note") for finding in findings]
+        self.findings += findings
+        return first_runs if options.runs > 1 else []
 
-    def run_mutation(self, own: Sequence[TestRun], guard: Sequence[Finding]) -> None:
-        """Put faults into the code. What is no longer seen because a check was rightly taken away is only told of."""
-        claim, how, bench = self._claim, self._options, self._runner
+    def run_mutation(self, test_runs: Sequence[TestRun], weakenings: Sequence[Finding]) -> None:
+        """Compare the old and new test on mutants. A newly missed mutant is a note if a removed check was justified."""
+        request, options, runner = self._claim, self._options, self._runner
         if not self.is_test_changed:
             return
-        known = next((run for run in own if run.lines and run.outcome == "pass"), None)
-        seen = compare_versions(
-            self._rooms, how.pytest, claim.test, base=claim.base, commit=claim.commit, source=bench.source, n=how.mutant_count, seed=how.seed,
-            args=how.args, timeout=how.timeout, shelf=bench.cache, room=bench.get_room, known=known,
+        passing_run = next((run for run in test_runs if run.lines and run.outcome == "pass"), None)
+        report = compare_versions(
+            self._rooms, options.pytest, request.test, base=request.base, commit=request.commit, source=runner.source, n=options.mutant_count, seed=options.seed,
+            args=options.args, timeout=options.timeout, cache=runner.cache, get_room=runner.get_room, passing_run=passing_run,
         )  # fmt: skip
-        self.mutation = seen.to_dict()
-        found = seen.findings()
-        if any(finding.level == "justified" and finding.path == claim.test.path for finding in guard):
-            found = [finding.replace(level="note") for finding in found]
-        self.findings += found
+        self.mutation = report.to_dict()
+        findings = report.findings()
+        if any(finding.level == "justified" and finding.path == request.test.path for finding in weakenings):
+            findings = [finding.replace(level="note") for finding in findings]
+        self.findings += findings
 
 
 def _is_test_affected(change: Change, test: TestFunction) -> bool:
-    """Whether a change makes a test say something else: in its own words, or in what it shares with others."""
+    """True when the change alters the test itself or code that it shares with other tests."""
     if not is_test_code(change.path) or not change.path.endswith(".py"):
         return False
     if change.path != test.path:

@@ -1,4 +1,7 @@
-"""Differential mutation: small faults are put into the code that a test runs; what the old test caught, the new one must catch."""
+"""Differential mutation: puts small faults into the code that a test runs.
+
+The new test must catch what the old one caught.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,15 @@ from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.legacy.mutants import Mutant, candidates, choose
 
-_RULES_VERSION = 1  # goes up when the same run may now be judged otherwise
-_OLD, _FAULTY = (
-    40_000,
-    25_000,
-)  # characters that the old tests, and a file with a fault, may take on a command line
-_SPARE, _TIMES = 5.0, 4.0  # seconds, and how often its own time, that a test may take with a fault
+_RULES_VERSION = 1  # increased when the same run may be judged differently
+# Characters that the old tests, and a file with a fault, may take on a command line.
+_OLD, _FAULTY = 40_000, 25_000
+_SPARE, _TIMES = 5.0, 4.0  # a test with a fault may take _SPARE seconds and _TIMES its normal time
 _FAILED_OUTCOMES = ("fail", "error", "timeout", "crash")
 
 
 class MutantResult(Struct):
-    """One fault, and whether each test saw it: caught | missed | flaky, or empty where nobody looked."""
+    """One fault, and the result of each test version: caught | missed | flaky, or empty if it was not run."""
 
     path: str
     line: int
@@ -40,57 +41,59 @@ class MutantResult(Struct):
 
 
 class MutationReport(Struct):
-    """What the faults say about two versions of a test."""
+    """The comparison of two versions of a test on mutants."""
 
     v: int = 1
     test: str
     seed: int
-    state: str  # compared | new: there was no such test | alone: the old one cannot be run | same: it did not change | unmeasured
-    reason: str = ""  # why it was not compared
+    state: str  # compared | new: no old test | alone: the old test cannot run | same: unchanged | unmeasured
+    reason: str = ""  # why the versions were not compared
     trials: list[MutantResult] = []
-    runs: int = 0  # of the test, that were needed for this
-    cached: int = 0  # that were not, because they were known
+    runs: int = 0  # test runs that were needed
+    cached: int = 0  # test runs that the cache saved
     seconds: float = 0.0
-    left: int = 0  # faults for which there was no budget
+    left: int = 0  # faults that exceeded the budget
 
     @property
     def newly_caught(self) -> list[MutantResult]:
-        """What only the new test sees."""
-        return [one for one in self.trials if (one.old, one.new) == ("missed", "caught")]
+        """The faults that only the new test catches."""
+        return [trial for trial in self.trials if (trial.old, trial.new) == ("missed", "caught")]
 
     @property
     def newly_missed(self) -> list[MutantResult]:
-        """What only the old test saw."""
-        return [one for one in self.trials if (one.old, one.new) == ("caught", "missed")]
+        """The faults that only the old test caught."""
+        return [trial for trial in self.trials if (trial.old, trial.new) == ("caught", "missed")]
 
     def findings(self) -> list[Finding]:
-        """Each fault that is newly missed; and a test that sees none at all."""
-        found = [self._make_finding(one) for one in self.newly_missed]
-        seen = [one for one in self.trials if one.new]
-        if len(seen) >= 3 and all(one.new == "missed" for one in seen):
-            what = f"it passes with each of {len(seen)} faults in the code that it runs"
-            found.append(Finding(rule="no-fault-caught", level="note", path=self.test.partition("::")[0], what=what))
-        return found
+        """Return a finding for each newly missed fault, and one for a test that catches none."""
+        findings = [self._make_finding(trial) for trial in self.newly_missed]
+        tried = [trial for trial in self.trials if trial.new]
+        if len(tried) >= 3 and all(trial.new == "missed" for trial in tried):
+            sentence = f"it passes with each of {len(tried)} faults in the code that it runs"
+            findings.append(
+                Finding(rule="no-fault-caught", level="note", path=self.test.partition("::")[0], what=sentence)
+            )
+        return findings
 
-    def _make_finding(self, one: MutantResult) -> Finding:
-        what = f"with this fault ({one.kind}) the old {self.test} failed, and the new one passes"
+    def _make_finding(self, trial: MutantResult) -> Finding:
+        sentence = f"with this fault ({trial.kind}) the old {self.test} failed, and the new one passes"
         return Finding(
-            rule="fault-newly-missed", level="refuse", path=one.path, line=one.line, what=what, old=one.before, new=one.after
+            rule="fault-newly-missed", level="refuse", path=trial.path, line=trial.line, what=sentence, old=trial.before, new=trial.after
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in a receipt."""
+        """Return the report as in a receipt."""
         named = {"newly_caught": self.newly_caught, "newly_missed": self.newly_missed}
-        lists = {name: [one.to_dict() for one in rows] for name, rows in (named | {"trials": self.trials}).items()}
+        lists = {name: [trial.to_dict() for trial in rows] for name, rows in (named | {"trials": self.trials}).items()}
         return {**super().to_dict(), **lists}
 
 
 class _MutationBudgetExhausted(Exception):
-    """The budget is used up."""
+    """The number of runs is used up."""
 
 
 def compare_versions(
-    rooms: CleanRoomPool,
+    clean_rooms: CleanRoomPool,
     pytest: Sequence[str],
     test: TestFunction,
     *,
@@ -103,102 +106,107 @@ def compare_versions(
     budget: int | None = None,
     args: Sequence[str] = (),
     timeout: float = TEST_TIMEOUT,
-    shelf: ResultCache | None = None,
-    room: Callable[[], CleanRoom] | None = None,
-    known: TestRun | None = None,
+    cache: ResultCache | None = None,
+    get_room: Callable[[], CleanRoom] | None = None,
+    passing_run: TestRun | None = None,
 ) -> MutationReport:
-    """Compare a test of `commit` with what it was at `base` (there perhaps by another name: `old`).
+    """Compare a test of `commit` with its version at `base`, where it may have another name: `old`.
 
-    At most `budget` runs of the test, else two and two for each of n faults, and one more for each that is newly missed.
-    Both versions run on the code of `commit`, in one room: who holds one at that commit lends it. `known` is a run of
-    the new test that passed, with its lines. What a shelf knows is not run again. Raises MngrError when the room is the trouble.
+    It uses at most `budget` runs. Without a budget: two, two for each of n faults, and one for each newly missed fault.
+    Both versions run on the code of `commit`, in one clean room. A caller that already has one passes `get_room`.
+    `passing_run` is a run of the new test that passed, with its lines. Cached runs are not repeated.
+
+    Raise MngrError when the clean room fails.
     """
     blank = MutationReport(test=test.id, seed=seed, state="unmeasured")
-    was = old or test
-    texts = _CommitFiles(rooms.fleet.context.local_host, source or rooms.repo, base, commit, {test.path, was.path})
-    before = texts.read_old_files()
-    if not before:
+    old_test = old or test
+    files = _CommitFiles(
+        clean_rooms.fleet.context.local_host, source or clean_rooms.repo, base, commit, {test.path, old_test.path}
+    )
+    old_files = files.read_old_files()
+    if not old_files:
         return blank.replace(state="same", reason="neither the test nor what it shares with others was changed")
     with contextlib.ExitStack() as stack:
-        bench = _VersionRunner(
-            stack, rooms, texts, pytest, [*args, "-x"], (test, was), source, before, seed, shelf, budget
+        runner = _VersionRunner(
+            stack, clean_rooms, files, pytest, [*args, "-x"], (test, old_test), source, old_files, seed, cache, budget
         )
-        bench.borrow_room, bench.known_run = room, known
+        runner.borrow_room, runner.known_run = get_room, passing_run
         try:
-            found = _run_comparison(blank, bench, texts, n, timeout)
+            report = _run_comparison(blank, runner, files, n, timeout)
         except _MutationBudgetExhausted:
-            found = blank.replace(reason=f"{budget} runs are not enough to begin")
-        return found.replace(runs=bench.runs, cached=bench.cached, seconds=round(bench.seconds, 3))
+            report = blank.replace(reason=f"{budget} runs are not enough to begin")
+        return report.replace(runs=runner.runs, cached=runner.cached, seconds=round(runner.seconds, 3))
 
 
 def _run_comparison(
-    blank: MutationReport, bench: _VersionRunner, texts: _CommitFiles, n: int, timeout: float
+    blank: MutationReport, runner: _VersionRunner, files: _CommitFiles, n: int, timeout: float
 ) -> MutationReport:
-    new = bench.run_unchanged("new", timeout)
-    if new["outcome"] != "pass":
-        return blank.replace(reason=f"the new test does not pass: {new['why'] or new['outcome']}")
-    state, reason, past = _run_old_test(bench, texts, timeout)
-    lines = [new["lines"], past] if state == "compared" else [new["lines"]]
-    sources = texts.read_files(path for found in lines for path in found if not texts.is_test_code(path))
+    """Run both versions on the chosen mutants and return the report."""
+    new_run = runner.run_unchanged("new", timeout)
+    if new_run["outcome"] != "pass":
+        return blank.replace(reason=f"the new test does not pass: {new_run['why'] or new_run['outcome']}")
+    state, reason, old_lines = _run_old_test(runner, files, timeout)
+    lines = [new_run["lines"], old_lines] if state == "compared" else [new_run["lines"]]
+    sources = files.read_files(path for executed in lines for path in executed if not files.is_test_code(path))
     sources = {path: text for path, text in sources.items() if len(pack_text(text)) < _FAULTY}
-    covered = {path: {line for found in lines for line in found.get(path, [])} for path in sources}
-    mutants = choose(sources, covered, n, bench.seed)
-    sees = [_list_reached_sites(sources, found) for found in lines]
-    judged = _MutantComparison(bench, sources, sees, state == "compared").judge_all(mutants)
-    trials = [one.replace(old="missed") if state == "new" else one for one in judged if one.new]
+    covered = {path: {line for executed in lines for line in executed.get(path, [])} for path in sources}
+    mutants = choose(sources, covered, n, runner.seed)
+    reached_sites = [_list_reached_sites(sources, executed) for executed in lines]
+    judged = _MutantComparison(runner, sources, reached_sites, state == "compared").judge_all(mutants)
+    trials = [trial.replace(old="missed") if state == "new" else trial for trial in judged if trial.new]
     return blank.replace(state=state, reason=reason, trials=trials, left=len(judged) - len(trials))
 
 
-def _run_old_test(bench: _VersionRunner, texts: _CommitFiles, timeout: float) -> tuple[str, str, dict[str, list[int]]]:
-    """The state, the reason if nothing is compared, and the lines that the old test runs."""
-    test = bench.tests["old"]
-    text = bench.before.get(test.path, "")
+def _run_old_test(runner: _VersionRunner, files: _CommitFiles, timeout: float) -> tuple[str, str, dict[str, list[int]]]:
+    """Return the state, the reason if nothing is compared, and the lines that the old test runs."""
+    test = runner.tests["old"]
+    text = runner.before.get(test.path, "")
     if text is None or (text and f"def {test.name}(" not in text):
         return "new", "there was no such test", {}
-    if sum(len(pack_text(one)) for one in bench.before.values() if one is not None) > _OLD:
+    if sum(len(pack_text(old_text)) for old_text in runner.before.values() if old_text is not None) > _OLD:
         return "alone", "the old tests are too large to be put in the place of the new ones", {}
-    past = bench.run_unchanged("old", timeout)
-    if past["outcome"] != "pass":
-        return "alone", f"the old test does not pass on this code: {past['why'] or past['outcome']}", {}
-    return "compared", "", past["lines"]
+    old_run = runner.run_unchanged("old", timeout)
+    if old_run["outcome"] != "pass":
+        return "alone", f"the old test does not pass on this code: {old_run['why'] or old_run['outcome']}", {}
+    return "compared", "", old_run["lines"]
 
 
 def _list_reached_sites(sources: dict[str, str], lines: dict[str, list[int]]) -> set[tuple[str, int, int]]:
-    """Where faults can be that these lines run into."""
+    """Return the places of possible faults that these lines reach."""
     return {
-        (one.path, one.start, one.end)
+        (mutant.path, mutant.start, mutant.end)
         for path, text in sources.items()
-        for one in candidates(path, text, lines.get(path, []))
+        for mutant in candidates(path, text, lines.get(path, []))
     }
 
 
 class _MutantComparison:
-    """Which of the two tests sees which fault, the most telling runs first."""
+    """Finds which test version catches which fault. The most telling runs come first."""
 
     def __init__(
         self,
-        bench: _VersionRunner,
+        runner: _VersionRunner,
         sources: dict[str, str],
-        sees: list[set[tuple[str, int, int]]],
-        both: bool,
+        reached_sites: list[set[tuple[str, int, int]]],
+        has_old_test: bool,
     ) -> None:
-        self._runner, self._sources, self._both = bench, sources, both
-        self._reached_sites = dict(zip(("new", "old"), sees, strict=False))
+        self._runner, self._sources, self._both = runner, sources, has_old_test
+        self._reached_sites = dict(zip(("new", "old"), reached_sites, strict=False))
 
     def judge_all(self, mutants: list[Mutant]) -> list[MutantResult]:
         trials = [
-            MutantResult(path=one.path, line=one.line, kind=one.kind, before=one.before, after=one.after)
-            for one in mutants
+            MutantResult(path=mutant.path, line=mutant.line, kind=mutant.kind, before=mutant.before, after=mutant.after)
+            for mutant in mutants
         ]
         with contextlib.suppress(_MutationBudgetExhausted):
-            for at, mutant in enumerate(mutants):
+            for index, mutant in enumerate(mutants):
                 new = self._judge_version("new", mutant)
-                trials[at] = trials[at].replace(new=new)
+                trials[index] = trials[index].replace(new=new)
                 if new == "missed" and self._both:
-                    trials[at] = trials[at].replace(**self._confirm_missed(mutant))
-            for at, mutant in enumerate(mutants):
-                if trials[at].new == "caught" and self._both:
-                    trials[at] = trials[at].replace(old=self._judge_version("old", mutant))
+                    trials[index] = trials[index].replace(**self._confirm_missed(mutant))
+            for index, mutant in enumerate(mutants):
+                if trials[index].new == "caught" and self._both:
+                    trials[index] = trials[index].replace(old=self._judge_version("old", mutant))
         return trials
 
     def _judge_version(self, side: str, mutant: Mutant) -> str:
@@ -211,36 +219,36 @@ class _MutantComparison:
         return self._runner.run_mutant(side, mutant, mutant.apply(self._sources[mutant.path]), again)
 
     def _confirm_missed(self, mutant: Mutant) -> dict[str, str]:
-        """The new test does not see it. If the old one did, that is an accusation, and is looked into once more."""
+        """Judge a fault that the new test misses. If the old test caught it, run that once more to be sure."""
         old = self._judge_version("old", mutant)
         if old == "missed":
             return {"old": old}
         if not self._is_reached("new", mutant) and self._run_mutant("new", mutant) == "caught":
-            return {"old": old, "new": "caught"}  # it gets there in a way that could not be traced
+            return {"old": old, "new": "caught"}  # the trace did not see the new test reach the fault
         return {"old": old if self._run_mutant("old", mutant, again=1) == "caught" else "flaky"}
 
 
 class _VersionRunner:
-    """Runs of the two versions, in one room that is made when the first is needed; what is known is not run."""
+    """Runs both test versions in one clean room, which is created for the first run that is not cached."""
 
     def __init__(
         self,
         stack: contextlib.ExitStack,
-        rooms: CleanRoomPool,
-        texts: _CommitFiles,
+        clean_rooms: CleanRoomPool,
+        files: _CommitFiles,
         pytest: Sequence[str],
         args: list[str],
         tests: tuple[TestFunction, TestFunction],
         source: str | None,
-        before: dict[str, str | None],
+        old_files: dict[str, str | None],
         seed: int,
-        shelf: ResultCache | None,
+        cache: ResultCache | None,
         budget: int | None,
     ) -> None:
-        self._stack, self._rooms, self._texts, self._source = stack, rooms, texts, source
-        self._pytest, self._args, self._shelf, self._budget = pytest, args, shelf, budget
+        self._stack, self._rooms, self._texts, self._source = stack, clean_rooms, files, source
+        self._pytest, self._args, self._shelf, self._budget = pytest, args, cache, budget
         self.tests = {"new": tests[0], "old": tests[1]}
-        self.before, self.seed = before, seed
+        self.before, self.seed = old_files, seed
         self._room: CleanRoom | None = None
         self.borrow_room: Callable[[], CleanRoom] | None = None
         self.known_run: TestRun | None = None
@@ -248,44 +256,54 @@ class _VersionRunner:
         self.runs, self.cached, self.seconds = 0, 0, 0.0
 
     def run_unchanged(self, side: str, timeout: float) -> dict[str, Any]:
-        """A version without a fault: its outcome, and the lines that it runs."""
+        """Run a version without a fault and return its outcome and its lines."""
         if side == "new" and self.known_run is not None:
-            found = _summarize_run(self.known_run)
+            summary = _summarize_run(self.known_run)
         else:
-            found = self._run_cached([side], lambda: _summarize_run(self._run_test(side, {}, timeout, trace=True)))
-        self._normal_seconds[side] = float(found["seconds"])
-        return found
+            summary = self._run_cached([side], lambda: _summarize_run(self._run_test(side, {}, timeout, trace=True)))
+        self._normal_seconds[side] = float(summary["seconds"])
+        return summary
 
     def run_mutant(self, side: str, mutant: Mutant, text: str, again: int) -> str:
-        """A version with a fault: whether it is caught. A test that does not end any more has caught it."""
-        limit = _SPARE + _TIMES * self._normal_seconds[side]
+        """Run a version with a fault and return caught or missed. A test that no longer ends has caught it."""
+        timeout = _SPARE + _TIMES * self._normal_seconds[side]
         edit = [mutant.path, mutant.start, mutant.end, mutant.new]
-        found = self._run_cached(
-            [side, edit, again], lambda: _summarize_run(self._run_test(side, {mutant.path: text}, limit))
+        summary = self._run_cached(
+            [side, edit, again], lambda: _summarize_run(self._run_test(side, {mutant.path: text}, timeout))
         )
-        return "caught" if found["outcome"] in _FAILED_OUTCOMES else "missed"
+        return "caught" if summary["outcome"] in _FAILED_OUTCOMES else "missed"
 
-    def _run_cached(self, what: list[Any], run: Any) -> dict[str, Any]:
-        side = str(what[0])
-        words = build_command(self._pytest, self._args, self.tests[side].id)
-        before = self._texts.fingerprint_before if side == "old" else ""
-        key = ["mutation", _RULES_VERSION, self._texts.tree, before, self._rooms.cache_key, words, *what]
-        found = None if self._shelf is None else self._shelf.find(key)
-        if isinstance(found, dict) and {"outcome", "why", "seconds", "lines"} <= found.keys():
+    def _run_cached(self, key_parts: list[Any], run: Any) -> dict[str, Any]:
+        """Return the cached summary of a run, or run it now and cache it."""
+        side = str(key_parts[0])
+        command = build_command(self._pytest, self._args, self.tests[side].id)
+        old_fingerprint = self._texts.fingerprint_before if side == "old" else ""
+        key = [
+            "mutation",
+            _RULES_VERSION,
+            self._texts.tree,
+            old_fingerprint,
+            self._rooms.cache_key,
+            command,
+            *key_parts,
+        ]
+        cached = None if self._shelf is None else self._shelf.find(key)
+        if isinstance(cached, dict) and {"outcome", "why", "seconds", "lines"} <= cached.keys():
             self.cached += 1
-            return found
-        made: dict[str, Any] = run()
+            return cached
+        summary: dict[str, Any] = run()
         if self._shelf is not None:
-            self._shelf.put(key, made)
-        return made
+            self._shelf.put(key, summary)
+        return summary
 
     def _run_test(self, side: str, files: dict[str, str | None], timeout: float, trace: bool = False) -> TestRun:
+        """Run a version once. If the clean room breaks, try once more in a new one."""
         if self._budget is not None and self.runs >= self._budget:
             raise _MutationBudgetExhausted
         self.runs += 1
         if side == "old":
             files = {**self.before, **files}
-        for last in (False, True):
+        for is_last in (False, True):
             try:
                 run = run_test(
                     self._get_room(), self._pytest, self.tests[side], args=self._args, timeout=timeout, seed=self.seed,
@@ -294,7 +312,7 @@ class _VersionRunner:
                 self.seconds += run.seconds
                 return run
             except CleanRoomBroken:
-                if last or self.borrow_room is not None:
+                if is_last or self.borrow_room is not None:
                     raise
                 self._stack.close()
                 self._room = None
@@ -315,50 +333,54 @@ def _summarize_run(run: TestRun) -> dict[str, Any]:
 class _CommitFiles:
     """The files of two commits, read from git."""
 
-    def __init__(self, local: Host, repo: str, base: str, commit: str, own: set[str]) -> None:
-        self._local, self._repo, self.commit, self._own = local, repo, commit, own
+    def __init__(self, local: Host, repo: str, base: str, commit: str, test_paths: set[str]) -> None:
+        self._local, self._repo, self.commit, self._own = local, repo, commit, test_paths
         self.tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{tree}}")
         rows = git.run_checked(local, repo, "diff", "--raw", "--no-renames", "--no-abbrev", "-z", base, commit).split(
             "\0"
         )
-        changed = {path: about.split() for about, path in zip(rows[::2], rows[1::2], strict=False)}
-        self._changed = {path: about for path, about in changed.items() if self._is_part_of_test(path, about)}
-        self.fingerprint_before = " ".join(f"{path} {about[2]}" for path, about in sorted(self._changed.items()))
+        changed = {path: raw_fields.split() for raw_fields, path in zip(rows[::2], rows[1::2], strict=False)}
+        self._changed = {
+            path: raw_fields for path, raw_fields in changed.items() if self._is_part_of_test(path, raw_fields)
+        }
+        self.fingerprint_before = " ".join(
+            f"{path} {raw_fields[2]}" for path, raw_fields in sorted(self._changed.items())
+        )
 
     def is_test_code(self, path: str) -> bool:
-        """Whether a file is the test's own, or of any test."""
+        """True when the file belongs to this test or to any other."""
         return path in self._own or is_test_code(path)
 
-    def _is_part_of_test(self, path: str, about: list[str]) -> bool:
-        """Whether the test is made of it: its own file, or what no test file is itself; and a plain file."""
-        modes = {about[0][1:], about[1]}
-        shared = is_test_code(path) and not is_test_file(path)
-        return (path in self._own or shared) and modes <= {"100644", "100755", "000000"}
+    def _is_part_of_test(self, path: str, raw_fields: list[str]) -> bool:
+        """True when a plain file is the test's own file or shared test code."""
+        modes = {raw_fields[0][1:], raw_fields[1]}
+        is_shared = is_test_code(path) and not is_test_file(path)
+        return (path in self._own or is_shared) and modes <= {"100644", "100755", "000000"}
 
     def read_old_files(self) -> dict[str, str | None]:
-        """What was changed of what the test is made of, as it was; None: it was not there."""
-        there = {path: about[2] for path, about in self._changed.items() if about[2].strip("0")}
-        read = self._read_blobs(there)
-        return {path: read.get(path) for path in self._changed}
+        """Return the old text of each changed file that is part of the test, None if it did not exist."""
+        blob_ids = {path: raw_fields[2] for path, raw_fields in self._changed.items() if raw_fields[2].strip("0")}
+        texts = self._read_blobs(blob_ids)
+        return {path: texts.get(path) for path in self._changed}
 
     def read_files(self, paths: Iterable[str]) -> dict[str, str]:
-        """Files of the commit; those that are no text are left out."""
-        found = self._read_blobs({path: f"{self.commit}:{path}" for path in paths if "\n" not in path})
-        return {path: text for path, text in found.items() if _is_text(text)}
+        """Return the texts of files of the commit, without files that are no text."""
+        texts = self._read_blobs({path: f"{self.commit}:{path}" for path in paths if "\n" not in path})
+        return {path: text for path, text in texts.items() if _is_text(text)}
 
     def _read_blobs(self, names: dict[str, str]) -> dict[str, str]:
-        asked = "".join(f"{name}\n" for name in names.values()).encode("utf-8", "surrogateescape")
-        result = git.run(self._local, self._repo, "cat-file", "--batch", stdin=asked)
+        request = "".join(f"{name}\n" for name in names.values()).encode("utf-8", "surrogateescape")
+        result = git.run(self._local, self._repo, "cat-file", "--batch", stdin=request)
         if result.code:
             raise MngrError(f"git cat-file failed in {self._repo}: {result.error_line}")
-        out, found = result.out, {}
+        out, texts = result.out, {}
         for path in names:
-            head, _, out = out.partition(b"\n")
-            words = head.split()
+            header, _, out = out.partition(b"\n")
+            words = header.split()
             if len(words) == 3 and words[1] == b"blob":
                 size = int(words[2])
-                found[path], out = out[:size].decode("utf-8", "surrogateescape"), out[size + 1 :]
-        return found
+                texts[path], out = out[:size].decode("utf-8", "surrogateescape"), out[size + 1 :]
+        return texts
 
 
 def _is_text(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Receipts: what counts is what our own process saw, in a clean room, of a commit that somebody claims something about."""
+"""Receipts: the record of what mngr saw when it re-ran a claim in a clean room."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mngr.tmr.prepare.baseline import combine_outcomes as together
 from mngr.tmr.prepare.code_under_test import describe_foreign_code, map_locations
 
 VERDICTS = ("confirmed", "refuted", "flaky", "unverified")
-_MAX_TEXT = 2_000  # characters of an explanation
+_MAX_TEXT = 2_000  # characters of a failure's text
 
 
 class Receipt(Struct):
-    """What counts: what we saw when we ran it."""
+    """The record of what mngr saw when it ran the claimed test."""
 
     v: int = 1
     test: str
@@ -29,52 +29,52 @@ class Receipt(Struct):
     command: list[str]
     k: int
     results: list[dict[str, Any]] = []  # outcome, seconds, why of each run of the test, in order
-    witnesses: list[dict[str, Any]] = []  # the same of the others that the cause broke
-    rate: float | None = None  # the share of runs that failed, of a flaky one
+    witnesses: list[dict[str, Any]] = []  # the same for the affected tests
+    rate: float | None = None  # the share of failed runs of a flaky test
     imported_from: dict[str, str] = {}
-    policy: list[dict[str, Any]] = []  # findings about which files were touched, and how
-    guard: list[dict[str, Any]] = []  # findings about tests that were made weaker
-    findings: list[dict[str, Any]] = []  # all others: of the room, of proofs, of the audit, of faults that are missed
-    proofs: list[dict[str, Any]] = []  # red and green, of each fix of the implementation
+    policy: list[dict[str, Any]] = []  # findings about the touched files
+    guard: list[dict[str, Any]] = []  # findings about weakened tests
+    findings: list[dict[str, Any]] = []  # all other findings: of the clean room, proofs, audit and mutants
+    proofs: list[dict[str, Any]] = []  # the red-green proof of each fix of the implementation
     mutation: dict[str, Any] | None = None
     audit: dict[str, Any] | None = None
-    room: str = ""  # its walls
+    room: str = ""  # the isolation of the clean room
     environment: dict[str, str] = {}
-    hashes: dict[str, str] = {}  # of tree, command, environment, transcript, recording
-    again: dict[str, Any] = {}  # all that is needed to run it again
+    hashes: dict[str, str] = {}  # hashes of tree, command, environment, transcript and recording
+    again: dict[str, Any] = {}  # everything that is needed to repeat the verification
     seed: int = 0
-    seconds: float = 0.0  # of all runs
+    seconds: float = 0.0  # total time of all runs
 
     @property
     def all_findings(self) -> list[dict[str, Any]]:
-        """Every finding, whoever found it."""
+        """All findings, from every check."""
         return [*self.policy, *self.guard, *self.findings]
 
 
 def make_receipt(
     blank: Receipt,
-    own: Sequence[TestRun],
-    others: Sequence[TestRun],
-    refusals: Iterable[Finding],
+    test_runs: Sequence[TestRun],
+    affected_runs: Sequence[TestRun],
+    findings: Iterable[Finding],
     program: str | None,
 ) -> Receipt:
-    """The receipt of the runs of a test and of its witnesses, and of what was found about the edit."""
-    runs = [*own, *others]
+    """Return the receipt from the runs of the test and of the affected tests, and from the findings about the edit."""
+    runs = [*test_runs, *affected_runs]
     imported = {name: path for run in runs for name, path in map_locations(run.resolved).items()}
     imported |= {name: path for run in runs for name, path in run.imported_from.items()}
-    verdict, reason = decide_verdict(own, others, _describe_wrong_code(runs, program))
-    refused = [finding for finding in refusals if finding.level == "refuse"]
+    verdict, reason = decide_verdict(test_runs, affected_runs, _describe_wrong_code(runs, program))
+    refused = [finding for finding in findings if finding.level == "refuse"]
     if verdict in ("confirmed", "flaky") and refused:
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        place = f"{refused[0].path}:{refused[0].line}" if refused[0].line else refused[0].path
-        verdict, reason = "refuted", f"it passes, but {place}: {refused[0].what}{more}"
-    failed = sum(run.outcome != "pass" or bool(run.reruns) for run in own)
+        location = f"{refused[0].path}:{refused[0].line}" if refused[0].line else refused[0].path
+        verdict, reason = "refuted", f"it passes, but {location}: {refused[0].what}{more}"
+    failed = sum(run.outcome != "pass" or bool(run.reruns) for run in test_runs)
     return blank.replace(
         verdict=verdict,
         reason=reason,
-        results=[_summarize_run(run) for run in own],
-        witnesses=[{"test": run.test, **_summarize_run(run)} for run in others],
-        rate=round(failed / len(own), 3) if own and verdict == "flaky" else None,
+        results=[_summarize_run(run) for run in test_runs],
+        witnesses=[{"test": run.test, **_summarize_run(run)} for run in affected_runs],
+        rate=round(failed / len(test_runs), 3) if test_runs and verdict == "flaky" else None,
         imported_from=dict(sorted(imported.items())),
         room=runs[0].walls if runs else "",
         environment=runs[0].environment if runs else {},
@@ -82,38 +82,49 @@ def make_receipt(
     )
 
 
-def decide_verdict(own: Sequence[TestRun], others: Sequence[TestRun], wrong: str = "") -> tuple[str, str]:
-    """(verdict, reason) of the runs of a test and of its witnesses."""
-    if wrong:
-        return "unverified", f"wrong code under test: {wrong}"
-    passed = sum(run.outcome == "pass" for run in own)
-    bad = next((run for run in own if run.outcome != "pass"), None)
-    if bad is not None and passed:
+def decide_verdict(
+    test_runs: Sequence[TestRun], affected_runs: Sequence[TestRun], wrong_code: str = ""
+) -> tuple[str, str]:
+    """Return (verdict, reason) from the runs of the test and of the affected tests."""
+    if wrong_code:
+        return "unverified", f"wrong code under test: {wrong_code}"
+    passed = sum(run.outcome == "pass" for run in test_runs)
+    failed_run = next((run for run in test_runs if run.outcome != "pass"), None)
+    if failed_run is not None and passed:
         return (
             "flaky",
-            f"it passed {passed} of {len(own)} times; else {bad.outcome}: {_describe_failure(bad)}",
+            f"it passed {passed} of {len(test_runs)} times; else {failed_run.outcome}: {_describe_failure(failed_run)}",
         )
-    if bad is not None:
-        return "refuted", f"{_describe_outcome(bad)} {_format_times(len(own))}: {_describe_failure(bad)}"
-    kinds: dict[str, list[str]] = {}
-    for run in others:
-        kinds.setdefault(run.test, []).append(run.outcome)
-    for name, outcomes in kinds.items():
+    if failed_run is not None:
+        return (
+            "refuted",
+            f"{_describe_outcome(failed_run)} {_format_times(len(test_runs))}: {_describe_failure(failed_run)}",
+        )
+    affected_outcomes: dict[str, list[str]] = {}
+    for run in affected_runs:
+        affected_outcomes.setdefault(run.test, []).append(run.outcome)
+    for name, outcomes in affected_outcomes.items():
         if together(outcomes) != "pass":
-            bad = next(run for run in others if run.test == name and run.outcome != "pass")
-            return "refuted", f"the witness {name} does not pass: {_describe_failure(bad)}"
-    reruns = sum(run.reruns for run in own)
+            failed_run = next(run for run in affected_runs if run.test == name and run.outcome != "pass")
+            return "refuted", f"the witness {name} does not pass: {_describe_failure(failed_run)}"
+    reruns = sum(run.reruns for run in test_runs)
     if reruns:
         return "flaky", f"it passed only because a plugin repeated it: {reruns}"
-    also = f", and so did {len(kinds)} witnesses" if len(kinds) > 1 else ", and so did its witness" if kinds else ""
-    return "confirmed", f"it passed {passed} of {len(own)} times{also}"
+    suffix = (
+        f", and so did {len(affected_outcomes)} witnesses"
+        if len(affected_outcomes) > 1
+        else ", and so did its witness"
+        if affected_outcomes
+        else ""
+    )
+    return "confirmed", f"it passed {passed} of {len(test_runs)} times{suffix}"
 
 
 def _describe_wrong_code(runs: Sequence[TestRun], program: str | None) -> str:
     for run in runs:
-        found = [*run.wrong_code, *describe_foreign_code(run.resolved, program)]
-        if found:
-            return found[0]
+        problems = [*run.wrong_code, *describe_foreign_code(run.resolved, program)]
+        if problems:
+            return problems[0]
     return ""
 
 

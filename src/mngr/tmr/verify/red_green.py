@@ -1,4 +1,4 @@
-"""Red and green: a fix of the implementation is proven by a test that fails without it and passes with it."""
+"""Proves a fix of the implementation: the test must fail without it (red) and pass with it (green)."""
 
 from __future__ import annotations
 
@@ -16,34 +16,31 @@ from mngr.tmr.verify.edits import ClaimedCommit, diff_commits
 from mngr.tmr.verify.legacy.policy import Change
 
 FileTexts = dict[str, str | None]
-RunWithFiles = Callable[[FileTexts], TestRun]  # the test, with some files other than the commit has them
+RunWithFiles = Callable[[FileTexts], TestRun]  # runs the test with some files replaced
 
 
-MAX_RUNS = 3  # runs, beyond those that say that it passes
-CROSS_TEST_RULES = (
-    "fix-not-needed",
-    "never-red",
-    "red-for-another-reason",
-)  # of all tests together, not of each
+MAX_RUNS = 3  # additional runs, beyond those that show that the test passes
+# Rules that can only be judged for all tests of a commit together.
+CROSS_TEST_RULES = ("fix-not-needed", "never-red", "red-for-another-reason")
 _TEXT_SUFFIXES = (".md", ".rst", ".txt")
 
 
 class RedGreenProof(Struct):
-    """What was seen of one fix, or of several that could not be told apart."""
+    """The observations about one fix, or about several that could not be separated."""
 
     fixes: list[str]  # commits
     subject: str = ""
-    before: str = ""  # outcome on the base: fail | error | … | "" when it is not there
+    before: str = ""  # outcome on the base: fail | error | … | "" when the base has no such test
     before_why: str = ""
-    without: str = ""  # outcome with only the fix taken back
+    without: str = ""  # outcome when only the fix is reverted
     without_why: str = ""
-    is_needed: bool | None = None  # None: it could not be tried
+    is_needed: bool | None = None  # None: the fix could not be reverted
     is_same_reason: bool | None = None
     reason: str = ""
 
 
 def is_implementation(path: str) -> bool:
-    """Whether a file is what tests are about: none of theirs, and no text for people."""
+    """True when the file is code under test: no test code, and no text for people."""
     return (
         not is_test_code(path)
         and not path.endswith(_TEXT_SUFFIXES)
@@ -51,15 +48,15 @@ def is_implementation(path: str) -> bool:
     )
 
 
-def list_fixes(edits: Sequence[ClaimedCommit]) -> list[ClaimedCommit]:
-    """The commits that change the implementation."""
-    return [edit for edit in edits if any(is_implementation(change.path) for change in edit.changes)]
+def list_fixes(commits: Sequence[ClaimedCommit]) -> list[ClaimedCommit]:
+    """Return the commits that change the implementation."""
+    return [commit for commit in commits if any(is_implementation(change.path) for change in commit.changes)]
 
 
-def find_base_files(whole: Sequence[Change]) -> FileTexts | None:
-    """The files as the base has them; None when they are not all texts."""
+def find_base_files(changes: Sequence[Change]) -> FileTexts | None:
+    """Return the changed files as the base has them, or None when one of them is no text."""
     return _find_file_texts(
-        [change.replace(old=change.new, new=change.old, status=_invert_status(change.status)) for change in whole]
+        [change.replace(old=change.new, new=change.old, status=_invert_status(change.status)) for change in changes]
     )
 
 
@@ -68,91 +65,95 @@ def prove_fixes(
     repo: str,
     head: str,
     fixes: Sequence[ClaimedCommit],
-    attempt: RunWithFiles,
-    red: TestRun | None,
+    run_with: RunWithFiles,
+    base_run: TestRun | None,
     runs: int = MAX_RUNS,
 ) -> tuple[list[RedGreenProof], list[Finding]]:
-    """A proof for each fix, if there are runs enough, else one for all; `red` is how the test ended on the base."""
+    """Return a proof for each fix, or one for all if there are too few runs, and the findings.
+
+    `base_run` is the test's run on the base, and `run_with` runs the test with replaced files.
+    """
     groups = [[fix] for fix in fixes] if len(fixes) <= runs else [list(fixes)]
-    proofs = [_prove_group(local, repo, head, group, attempt, red) for group in groups]
+    proofs = [_prove_group(local, repo, head, group, run_with, base_run) for group in groups]
     return proofs, [
         finding for proof, group in zip(proofs, groups, strict=True) for finding in _list_findings(proof, group)
     ]
 
 
 def _prove_group(
-    local: Host, repo: str, head: str, group: list[ClaimedCommit], attempt: RunWithFiles, red: TestRun | None
+    local: Host, repo: str, head: str, group: list[ClaimedCommit], run_with: RunWithFiles, base_run: TestRun | None
 ) -> RedGreenProof:
+    """Revert a group of fixes, run the test and return the proof."""
     blank = RedGreenProof(fixes=[fix.commit for fix in group], subject=" + ".join(fix.subject for fix in group)[:300])
-    if red is not None:
-        blank = blank.replace(before=red.outcome, before_why=red.why)
+    if base_run is not None:
+        blank = blank.replace(before=base_run.outcome, before_why=base_run.why)
     tree = revert_fixes(local, repo, head, group)
     if tree is None:
         return blank.replace(reason="it cannot be taken back alone: what follows builds on it")
-    swapped = _find_file_texts(
+    files = _find_file_texts(
         [change for change in diff_commits(local, repo, head, tree) if is_implementation(change.path)]
     )
-    if swapped is None:
+    if files is None:
         return blank.replace(reason="it changes files that are no texts")
-    if not swapped:
+    if not files:
         return blank.replace(is_needed=False, reason="nothing of it is left in the claimed commit")
-    ran = attempt(swapped)
-    is_needed = ran.outcome not in ("pass", "skip")
-    same = (
-        compute_signature(ran) == compute_signature(red)
-        if is_needed and red is not None and red.outcome != "pass"
+    run = run_with(files)
+    is_needed = run.outcome not in ("pass", "skip")
+    is_same_reason = (
+        compute_signature(run) == compute_signature(base_run)
+        if is_needed and base_run is not None and base_run.outcome != "pass"
         else None
     )
-    return blank.replace(without=ran.outcome, without_why=ran.why, is_needed=is_needed, is_same_reason=same)
+    return blank.replace(without=run.outcome, without_why=run.why, is_needed=is_needed, is_same_reason=is_same_reason)
 
 
 def revert_fixes(local: Host, repo: str, head: str, fixes: Sequence[ClaimedCommit]) -> str | None:
-    """The tree of a commit without some of its history; None when it does not come off cleanly."""
+    """Return the tree of `head` without the fixes, or None when they do not revert cleanly."""
     tree = f"{head}^{{tree}}"
-    at = head
+    current = head
     for fix in reversed(fixes):
         undo = git.run_checked(
             local, repo, *AUTHOR_ARGS, "commit-tree", f"{fix.parent}^{{tree}}", "-p", fix.commit, "-m", "undo"
         )
-        merged = git.run(local, repo, "merge-tree", "--write-tree", at, undo)
+        merged = git.run(local, repo, "merge-tree", "--write-tree", current, undo)
         if merged.code:
             return None
         tree = merged.text.split("\n")[0]
-        at = git.run_checked(local, repo, *AUTHOR_ARGS, "commit-tree", tree, "-p", at, "-m", "undone")
+        current = git.run_checked(local, repo, *AUTHOR_ARGS, "commit-tree", tree, "-p", current, "-m", "undone")
     return git.run_checked(local, repo, "rev-parse", tree)
 
 
-def list_unneeded_fixes(rows: Sequence[Sequence[dict[str, Any]]]) -> list[Finding]:
-    """The fixes that no test needs, of the proofs that several receipts hold."""
+def list_unneeded_fixes(proofs_by_receipt: Sequence[Sequence[dict[str, Any]]]) -> list[Finding]:
+    """Return a finding for each fix that no test needs, from the proofs of several receipts."""
     needed: dict[str, bool] = {}
-    about: dict[str, str] = {}
-    for row in (row for some in rows for row in some):
-        for fix in row["fixes"]:
-            about[fix] = row["subject"]
-            needed[fix] = needed.get(fix, False) or row["is_needed"] is not False
+    subjects: dict[str, str] = {}
+    for proof in (proof for proofs in proofs_by_receipt for proof in proofs):
+        for fix in proof["fixes"]:
+            subjects[fix] = proof["subject"]
+            needed[fix] = needed.get(fix, False) or proof["is_needed"] is not False
     return [
         Finding(
             rule="fix-not-needed",
             level="note",
             path="",
-            what=f"{fix[:10]} ({about[fix]}): no test that was run needs it",
+            what=f"{fix[:10]} ({subjects[fix]}): no test that was run needs it",
         )
         for fix, is_needed in needed.items()
         if not is_needed
     ]
 
 
-def _find_file_texts(rows: Sequence[Change]) -> FileTexts | None:
-    """What to put where, to have the new side of changes."""
-    found: FileTexts = {}
-    for change in rows:
+def _find_file_texts(changes: Sequence[Change]) -> FileTexts | None:
+    """Return the new texts of the changed files, None for a deleted one; or None when one is no plain text file."""
+    texts: FileTexts = {}
+    for change in changes:
         if change.status == "D":
-            found[change.path] = None
+            texts[change.path] = None
         elif change.new is None or not change.new_mode.startswith("100"):
             return None
         else:
-            found[change.path] = change.new
-    return found
+            texts[change.path] = change.new
+    return texts
 
 
 def _invert_status(status: str) -> str:
@@ -162,10 +163,10 @@ def _invert_status(status: str) -> str:
 def _list_findings(proof: RedGreenProof, group: list[ClaimedCommit]) -> list[Finding]:
     path = next((change.path for change in group[0].changes if is_implementation(change.path)), "")
     name = f"{proof.fixes[0][:10]} ({group[0].subject})"
-    found: list[Finding] = []
+    findings: list[Finding] = []
 
     def add(rule: str, what: str) -> None:
-        found.append(Finding(rule=rule, level="note", path=path, what=what))
+        findings.append(Finding(rule=rule, level="note", path=path, what=what))
 
     if proof.is_needed is None:
         add("fix-unproven", f"{name} has no proof: {proof.reason}")
@@ -181,4 +182,4 @@ def _list_findings(proof: RedGreenProof, group: list[ClaimedCommit]) -> list[Fin
             "red-for-another-reason",
             f"{name}: without it the test fails otherwise than before: {proof.without_why}; before: {proof.before_why}",
         )
-    return found
+    return findings

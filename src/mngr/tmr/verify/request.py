@@ -1,4 +1,4 @@
-"""What is to be verified, and how."""
+"""The request to verify a claim, and its options."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from mngr.tmr.verify.legacy.policy import DEFAULT, Policy
 
 
 class VerifyRequest(Struct):
-    """What somebody says: at this commit, made on that base, this test passes."""
+    """A claim: at this commit, made on that base, this test passes."""
 
     test: TestFunction
     commit: str
     base: str
     affected_tests: list[TestFunction] = []
-    claim: dict[str, Any] = {}  # the agent's own words, for the kinds of its commits
-    is_one_of_many: bool = False  # others speak for the other tests of the commit
-    is_shared: bool = False  # it is about a cause that several tests share
-    base_run: TestRun | None = None  # how the test ended on the base, if that was seen
+    claim: dict[str, Any] = {}  # the agent's claim, which names the kinds of its commits
+    is_one_of_many: bool = False  # other requests cover the other tests of the commit
+    is_shared: bool = False  # the claim is about a root cause that several tests share
+    base_run: TestRun | None = None  # the test's run on the base, if there was one
 
 
 class VerifyOptions(Struct):
-    """How claims are checked."""
+    """How claims are verified."""
 
     pytest: list[str]
     args: list[str] = []
@@ -34,4 +34,4 @@ class VerifyOptions(Struct):
     seed: int = 0
     policy: Policy = DEFAULT
     mutant_count: int = 20
-    trusts_setup: bool = False  # the project's set-up may be run as the commit has it, which is outside of walls
+    trusts_setup: bool = False  # whether the commit's own set-up may run, which happens outside the sandbox

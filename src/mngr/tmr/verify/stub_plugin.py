@@ -1,7 +1,7 @@
-"""A plugin beside the probe: puts stubs where the tests find their program, and tells of each call and where the test made it.
+"""A pytest plugin beside the probe: puts stubs where tests find their program, and reports each call and its line.
 
-Standard library and pytest only, Python 3.9 or newer; `probe` is the probe's own module. By its name the program is found on a PATH that
-begins with ours; by its path, or as a module of Python, it is found in the words of what pytest starts.
+Standard library and pytest only, Python 3.9 or newer; `probe` is the probe's module. A call by name finds the stub
+through PATH. A call by path, or as a Python module, is redirected in the arguments of the started process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = os.path.realpath(tempfile.mkdtemp(prefix="audit-", dir=os.path.dirname(pr
 PROGRAM_NAME = os.path.basename(PLAN["words"][0])
 STUB_BIN_DIR = os.path.join(ROOT, "bin")
 _PROCESS_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty", "os.exec")
-# What may stand before a program's name in a command, and is not yet the command itself.
+# Words that may precede a program's name in a command.
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
 _PREFIX_COMMANDS = _SHELLS | frozenset(
     "env exec command time nice timeout setsid sudo then do else elif if while until ! {".split()
@@ -34,7 +34,7 @@ _current_test: dict[str, Any] = {}
 
 
 def _install_stub(place: str, real: list[str] | None = None) -> str:
-    """A stub in a directory of its own; where it is."""
+    """Create a stub in its own directory, unless it exists, and return its path."""
     path = os.path.join(ROOT, place, PROGRAM_NAME)
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -48,13 +48,13 @@ def _install_stub(place: str, real: list[str] | None = None) -> str:
 
 
 def _write_json(name: str, data: dict[str, Any]) -> None:
-    fresh = os.path.join(ROOT, f"{name}.{os.getpid()}.{threading.get_ident()}")
-    with open(fresh, "w", encoding="utf-8") as file:
+    temp_path = os.path.join(ROOT, f"{name}.{os.getpid()}.{threading.get_ident()}")
+    with open(temp_path, "w", encoding="utf-8") as file:
         json.dump(data, file)
-    os.replace(fresh, os.path.join(ROOT, name))
+    os.replace(temp_path, os.path.join(ROOT, name))
 
 
-# Where a test is.
+# Locating the running test
 
 
 def pytest_runtest_protocol(item: Any) -> None:
@@ -81,37 +81,37 @@ def _on_audit_event(event: str, args: Any) -> None:
 
 
 def _find_call_site() -> tuple[str, int]:
-    """The line in the test's own file, as far out as there is one; else the innermost of the project."""
-    own, inner = None, None
+    """Return the outermost line in the test's own file, else the innermost line of the project."""
+    in_test, in_project = None, None
     frame: Any = sys._getframe(2)
     while frame is not None:
-        name, line, frame = frame.f_code.co_filename, frame.f_lineno, frame.f_back
-        if not os.path.isabs(name):  # no file: <string>
+        filename, line, frame = frame.f_code.co_filename, frame.f_lineno, frame.f_back
+        if not os.path.isabs(filename):  # not a file, for example <string>
             continue
-        full = os.path.realpath(name)
-        if full == _current_test["file"]:
-            own = (full, line)
-        elif inner is None and probe.is_project_file(full):
-            inner = (full, line)
-    full, line = own or inner or (_current_test["file"], 0)
-    return (os.path.relpath(full, probe.WORK_DIR) if probe.is_project_file(full) else full), line
+        path = os.path.realpath(filename)
+        if path == _current_test["file"]:
+            in_test = (path, line)
+        elif in_project is None and probe.is_project_file(path):
+            in_project = (path, line)
+    path, line = in_test or in_project or (_current_test["file"], 0)
+    return (os.path.relpath(path, probe.WORK_DIR) if probe.is_project_file(path) else path), line
 
 
-# Where the program is.
+# Redirecting calls of the program
 
 
 def _redirect_path(word: str, cwd: str) -> str:
-    """The stub, if a word is a path of the program."""
+    """Return the stub's path if the word is a path of the program, else the word."""
     if "/" not in word or os.path.basename(word) != PROGRAM_NAME:
         return word
-    full = os.path.abspath(os.path.join(cwd, word))
-    if full.startswith(ROOT) or not os.path.isfile(full):
+    path = os.path.abspath(os.path.join(cwd, word))
+    if path.startswith(ROOT) or not os.path.isfile(path):
         return word
-    return _install_stub(f"p{zlib.crc32(full.encode()):08x}", [full])
+    return _install_stub(f"p{zlib.crc32(path.encode()):08x}", [path])
 
 
 def _is_command_prefix(word: str, last: str) -> bool:
-    """Whether what follows a word can still be the command."""
+    """True when the command can still follow this word."""
     name = os.path.basename(word)
     if name in _PREFIX_COMMANDS or _PYTHON_NAME.fullmatch(name) or re.match(r"\w+=", word):
         return True
@@ -119,49 +119,53 @@ def _is_command_prefix(word: str, last: str) -> bool:
 
 
 def _redirect_words(words: list[str], cwd: str) -> list[str]:
-    """A command with the stub in the place of the program."""
+    """Return the command with the stub in place of the program."""
     last = ""
-    for at, word in enumerate(words):
-        if word == "-c" and os.path.basename(last) in _SHELLS and words[at + 1 :]:
-            rest = [_redirect_path(word, cwd) for word in words[at + 2 :]]  # what the line runs as "$@"
-            return [*words[: at + 1], _redirect_shell_line(words[at + 1], cwd), *rest]
-        if word == "-m" and _PYTHON_NAME.fullmatch(os.path.basename(last)) and words[at + 1 : at + 2] == [PROGRAM_NAME]:
-            return [_install_stub("module", [sys.executable, "-m", PROGRAM_NAME]), *words[at + 2 :]]
+    for index, word in enumerate(words):
+        if word == "-c" and os.path.basename(last) in _SHELLS and words[index + 1 :]:
+            rest = [_redirect_path(word, cwd) for word in words[index + 2 :]]  # arguments of the shell line, "$@"
+            return [*words[: index + 1], _redirect_shell_line(words[index + 1], cwd), *rest]
+        if (
+            word == "-m"
+            and _PYTHON_NAME.fullmatch(os.path.basename(last))
+            and words[index + 1 : index + 2] == [PROGRAM_NAME]
+        ):
+            return [_install_stub("module", [sys.executable, "-m", PROGRAM_NAME]), *words[index + 2 :]]
         if not _is_command_prefix(word, last):
-            return [*words[:at], _redirect_path(word, cwd), *words[at + 1 :]]
+            return [*words[:index], _redirect_path(word, cwd), *words[index + 1 :]]
         last = last if word.startswith("-") or (last and word[:1].isdigit()) else word
     return words
 
 
 def _redirect_shell_line(text: str, cwd: str) -> str:
-    """A line of shell with the stub in the place of the program."""
+    """Return the shell line with the stub in place of the program."""
     text = re.sub(
         rf"(?:\S*/)?python[\d.]*(?: -[A-Za-z]+)*? -m {re.escape(PROGRAM_NAME)}(?![\w.-])",
         lambda _: _install_stub("module", [sys.executable, "-m", PROGRAM_NAME]),
         text,
     )
-    last, begins, made = "", True, []
-    for at, piece in enumerate(_SHELL_SEPARATOR.split(text)):
-        if at % 2:
+    last, expects_command, pieces = "", True, []
+    for index, piece in enumerate(_SHELL_SEPARATOR.split(text)):
+        if index % 2:
             if piece.strip() or "\n" in piece:
-                begins, last = True, ""
-            made.append(piece)
+                expects_command, last = True, ""
+            pieces.append(piece)
             continue
         bare = piece.strip("'\"")
-        if begins and piece:
-            made.append(piece.replace(bare, _redirect_path(bare, cwd)) if bare else piece)
-            begins = _is_command_prefix(bare, last)
-            last = bare if begins and not bare.startswith("-") else last
+        if expects_command and piece:
+            pieces.append(piece.replace(bare, _redirect_path(bare, cwd)) if bare else piece)
+            expects_command = _is_command_prefix(bare, last)
+            last = bare if expects_command and not bare.startswith("-") else last
         else:
-            made.append(piece)
-    return "".join(made)
+            pieces.append(piece)
+    return "".join(pieces)
 
 
 def _patch_popen() -> None:
     init: Any = subprocess.Popen.__init__
 
-    def watched(self: Any, args: Any, *rest: Any, **options: Any) -> None:
-        cwd = os.fspath(options.get("cwd") or os.curdir)  # which may be gone
+    def patched_init(self: Any, args: Any, *rest: Any, **options: Any) -> None:
+        cwd = os.fspath(options.get("cwd") or os.curdir)  # the directory may no longer exist
         cwd = cwd.decode() if isinstance(cwd, bytes) else cwd
         if isinstance(args, str):
             args = _redirect_shell_line(args, cwd) if options.get("shell") else _redirect_path(args, cwd)
@@ -169,20 +173,20 @@ def _patch_popen() -> None:
             args = _redirect_words([str(os.fspath(word)) for word in args], cwd)
         env = options.get("env")
         if env is not None and "PATH" in env:
-            places = [place for place in env["PATH"].split(":") if place != STUB_BIN_DIR]
-            options["env"] = {**env, "PATH": ":".join([STUB_BIN_DIR, *places])}
+            directories = [directory for directory in env["PATH"].split(":") if directory != STUB_BIN_DIR]
+            options["env"] = {**env, "PATH": ":".join([STUB_BIN_DIR, *directories])}
         init(self, args, *rest, **options)
 
-    subprocess.Popen.__init__ = watched  # type: ignore[method-assign]
+    subprocess.Popen.__init__ = patched_init  # type: ignore[method-assign]
     system = os.system
     os.system = lambda command: system(_redirect_shell_line(os.fsdecode(command), os.curdir))
 
 
-# What is left.
+# Cleaning up and reporting
 
 
 def pytest_configure(config: Any) -> None:
-    """Nothing stays in the checkout that this is run in."""
+    """Keep pytest's cache and other files out of the checkout."""
     cache: Any = getattr(config, "cache", None)
     if hasattr(cache, "_cachedir"):
         import pathlib
@@ -204,8 +208,8 @@ def pytest_sessionfinish() -> None:
 
 def _start_stubs() -> None:
     _install_stub("bin")
-    found = f"{os.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"
-    _write_json("plan.json", {**PLAN, "path": found})
+    search_path = f"{os.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"
+    _write_json("plan.json", {**PLAN, "path": search_path})
     os.environ["PATH"] = f"{STUB_BIN_DIR}:{os.environ.get('PATH', os.defpath)}"
     _patch_popen()
     sys.addaudithook(_on_audit_event)

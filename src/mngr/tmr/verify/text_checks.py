@@ -1,4 +1,4 @@
-"""What the text of an edit says, before anything of it is run: which files it touches, and what it takes from tests."""
+"""Checks the text of an edit before anything of it is run: the files that it touches and the tests that it weakens."""
 
 from __future__ import annotations
 
@@ -24,82 +24,85 @@ _HUMAN_RULES = {f"policy-{name}" for name in _HUMAN_RULE_NAMES}
 
 
 def check_policy(
-    edits: Sequence[ClaimedCommit],
-    whole: Sequence[Change],
+    commits: Sequence[ClaimedCommit],
+    changes: Sequence[Change],
     policy: Policy,
     *,
     is_shared: bool = False,
     is_claim: bool = True,
 ) -> list[Finding]:
-    """Each commit by the rules for its kind, each finding once. Where nobody asked for kinds, what people may do is a note."""
-    found: dict[tuple[str, str, int], Finding] = {}
-    for kind, some in [(edit.kind, edit.changes) for edit in edits] or [("", list(whole))]:
-        for one in (
-            offences(some, kind, policy, shared=is_shared)
+    """Return each finding once: every commit is checked by the rules for its kind.
+
+    For an edit without a claim, the findings about things that people may do are notes.
+    """
+    findings: dict[tuple[str, str, int], Finding] = {}
+    for kind, kind_changes in [(commit.kind, commit.changes) for commit in commits] or [("", list(changes))]:
+        for finding in (
+            offences(kind_changes, kind, policy, shared=is_shared)
             if kind
-            else _check_without_kind(some, policy, is_shared, is_claim)
+            else _check_without_kind(kind_changes, policy, is_shared, is_claim)
         ):
-            found.setdefault((one.rule, one.path, one.line), one)
-    return list(found.values())
+            findings.setdefault((finding.rule, finding.path, finding.line), finding)
+    return list(findings.values())
 
 
-def _check_without_kind(some: Sequence[Change], policy: Policy, is_shared: bool, is_claim: bool) -> list[Finding]:
-    """Each file as if the commit were of the kind for it."""
-    found: list[Finding] = []
-    for change in some:
+def _check_without_kind(changes: Sequence[Change], policy: Policy, is_shared: bool, is_claim: bool) -> list[Finding]:
+    """Return the findings for each file, as if its commit had the kind that fits the file."""
+    findings: list[Finding] = []
+    for change in changes:
         kind = _KIND_BY_FILE_TYPE.get(sort_of(change.path, policy).name, "FIX_IMPL")
-        found += offences([change], kind, policy, shared=is_shared)
+        findings += offences([change], kind, policy, shared=is_shared)
     if is_claim:
-        return found
-    return [one.replace(level="note") if one.rule in _HUMAN_RULES else one for one in found]
+        return findings
+    return [finding.replace(level="note") if finding.rule in _HUMAN_RULES else finding for finding in findings]
 
 
-def list_weakenings(whole: Sequence[Change], own: TestFunction | None = None) -> list[Finding]:
-    """What an edit takes from the tests, or from one of them: file by file, from the first state to the last."""
-    found: list[Finding] = []
-    for change in whole:
+def list_weakenings(changes: Sequence[Change], test: TestFunction | None = None) -> list[Finding]:
+    """Return how an edit weakens the tests, or one of them, by comparing each file's first and last state."""
+    findings: list[Finding] = []
+    for change in changes:
         if not is_test_code(change.path) or not change.path.endswith(".py"):
             continue
-        if own is not None and change.path != own.path and is_test_file(change.path):
+        if test is not None and change.path != test.path and is_test_file(change.path):
             continue
         contract = Contract(docs=_map_promises(change))
-        wanted = [own.id] if own is not None and change.path == own.path else []
-        found += weakened(change.old, change.new, change.path, contract=contract, tests=wanted)
-    return found
+        test_ids = [test.id] if test is not None and change.path == test.path else []
+        findings += weakened(change.old, change.new, change.path, contract=contract, tests=test_ids)
+    return findings
 
 
 def _map_promises(change: Change) -> dict[str, str]:
-    """What the tests of a file promised before the edit: their docstrings, and the blocks that they cite."""
+    """Return what the tests of a file promised before the edit: their docstrings and cited blocks, by test name."""
     if change.old is None:
         return {}
-    found: dict[str, str] = {}
+    promises: dict[str, str] = {}
     try:
         tree = ast.parse(change.old)
     except (SyntaxError, ValueError):
         return {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            found[node.name] = ast.get_docstring(node) or ""
+            promises[node.name] = ast.get_docstring(node) or ""
     for citation in parse_tests(change.old.encode("utf-8", "replace"), change.path).citations:
         name = citation.test.rpartition("::")[2]
-        found[name] = f"{found.get(name, '')}\n{citation.text}".strip()
-    return found
+        promises[name] = f"{promises.get(name, '')}\n{citation.text}".strip()
+    return promises
 
 
 def find_changed_tests(change: Change) -> set[str] | None:
-    """The tests of a file that say something else than before; None: all, for something that they share does."""
+    """Return the names of a file's changed tests, or None for all when code that they share has changed."""
     if change.old is None or change.new is None:
         return None
     try:
         old, new = (dict(_iter_parts(ast.parse(text))) for text in (change.old, change.new))
     except (SyntaxError, ValueError):
         return None
-    differ = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-    return None if any(not name.startswith("test") for name in differ) else differ
+    changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+    return None if any(not name.startswith("test") for name in changed) else changed
 
 
 def _iter_parts(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Each function of a file by name, and the rest as one."""
+    """Yield each function of a file with its name, and the rest of the file under an empty name."""
     rest: list[str] = []
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

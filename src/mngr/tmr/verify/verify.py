@@ -1,4 +1,7 @@
-"""Make a receipt: what the edit's text says, k runs in a clean room, the proof of each fix, and in full also audit and faults."""
+"""Makes a receipt: checks the edit's text, runs the test k times in a clean room and proves each fix.
+
+A full receipt also audits the test and tries mutants.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +29,31 @@ from mngr.tmr.verify.text_checks import check_policy, list_weakenings
 
 
 def verify(
-    rooms: CleanRoomPool,
-    claim: VerifyRequest,
-    how: VerifyOptions,
+    clean_rooms: CleanRoomPool,
+    request: VerifyRequest,
+    options: VerifyOptions,
     *,
     source: str | None = None,
-    shelf: ResultCache | None = None,
-    keep: str | None = None,
-    done: Callable[[TestFunction, TestRun], None] | None = None,
+    cache: ResultCache | None = None,
+    artifacts_dir: str | None = None,
+    on_run: Callable[[TestFunction, TestRun], None] | None = None,
 ) -> Receipt:
-    """Check a claim about a commit of `source`; what cannot be run is `unverified`. `keep` is a directory for artifacts."""
+    """Verify a claim about a commit of `source` and return the receipt, `unverified` if it cannot be run.
+
+    `artifacts_dir` receives the artifacts, and `on_run` is called with each run.
+    """
     blank = Receipt(
-        test=claim.test.id, verdict="unverified", reason="", commit=claim.commit, base=claim.base, level=how.level,
-        command=build_command(how.pytest, how.args, claim.test.id), k=how.runs, seed=how.seed, again=_describe_rerun(claim, how),
+        test=request.test.id, verdict="unverified", reason="", commit=request.commit, base=request.base, level=options.level,
+        command=build_command(options.pytest, options.args, request.test.id), k=options.runs, seed=options.seed, again=_describe_rerun(request, options),
     )  # fmt: skip
     try:
         with contextlib.ExitStack() as stack:
             return _verify_in_room(
-                rooms, claim, how, blank, ClaimRunner(stack, rooms, claim, how, source, shelf, keep, done)
+                clean_rooms,
+                request,
+                options,
+                blank,
+                ClaimRunner(stack, clean_rooms, request, options, source, cache, artifacts_dir, on_run),
             )
     except CleanRoomBroken as error:
         return blank.replace(reason=f"the clean room broke twice: {error.message}")
@@ -52,80 +62,86 @@ def verify(
 
 
 def _verify_in_room(
-    rooms: CleanRoomPool, claim: VerifyRequest, how: VerifyOptions, blank: Receipt, bench: ClaimRunner
+    clean_rooms: CleanRoomPool, request: VerifyRequest, options: VerifyOptions, blank: Receipt, runner: ClaimRunner
 ) -> Receipt:
-    local, repo = rooms.fleet.context.local_host, bench.repo
-    edits = list_commits(local, repo, claim.base, claim.commit, claim.claim)
-    whole = diff_commits(local, repo, claim.base, claim.commit)
-    policy = check_policy(edits, whole, how.policy, is_shared=claim.is_shared, is_claim=bool(claim.claim))
-    guard = list_weakenings(whole, claim.test if claim.is_one_of_many else None)
-    if not how.trusts_setup and (risky := _list_setup_findings(rooms, policy)):
+    """Run all checks of a claim and return its receipt."""
+    local, repo = clean_rooms.fleet.context.local_host, runner.repo
+    commits = list_commits(local, repo, request.base, request.commit, request.claim)
+    changes = diff_commits(local, repo, request.base, request.commit)
+    policy = check_policy(commits, changes, options.policy, is_shared=request.is_shared, is_claim=bool(request.claim))
+    guard = list_weakenings(changes, request.test if request.is_one_of_many else None)
+    if not options.trusts_setup and (setup_findings := _list_setup_findings(clean_rooms, policy)):
         return _make_unverified(
-            blank.replace(commit=bench.commit, tree=bench.tree, policy=_to_rows(policy), guard=_to_rows(guard)),
-            risky,
+            blank.replace(commit=runner.commit, tree=runner.tree, policy=_to_rows(policy), guard=_to_rows(guard)),
+            setup_findings,
         )
-    depth = FullChecks(rooms, claim, how, bench, whole) if how.level == "full" else None
-    own, others = bench.run_all(depth.run_audit() if depth else [], trace=depth is not None and depth.is_test_changed)
-    proofs, found = _prove_fixes(local, claim, how, bench, edits, whole, own)
-    if claim.is_one_of_many:
-        found = [finding for finding in found if finding.rule not in red_green.CROSS_TEST_RULES]
-    found += [finding for run in (*own, *others) for finding in run.findings]
-    if depth is not None and has_passed(own):
-        depth.run_mutation(own, guard)
-        found += depth.findings
-    blank = blank.replace(commit=bench.commit, tree=bench.tree)
-    receipt = make_receipt(blank, own, others, [*policy, *guard, *found], how.program).replace(
-        policy=_to_rows(policy), guard=_to_rows(guard), findings=_to_rows(found), proofs=[one.to_dict() for one in proofs],
-        mutation=depth.mutation if depth else None, audit=depth.audited if depth else None,
+    full_checks = FullChecks(clean_rooms, request, options, runner, changes) if options.level == "full" else None
+    test_runs, affected_runs = runner.run_all(
+        full_checks.run_audit() if full_checks else [], trace=full_checks is not None and full_checks.is_test_changed
+    )
+    proofs, findings = _prove_fixes(local, request, options, runner, commits, changes, test_runs)
+    if request.is_one_of_many:
+        findings = [finding for finding in findings if finding.rule not in red_green.CROSS_TEST_RULES]
+    findings += [finding for run in (*test_runs, *affected_runs) for finding in run.findings]
+    if full_checks is not None and has_passed(test_runs):
+        full_checks.run_mutation(test_runs, guard)
+        findings += full_checks.findings
+    blank = blank.replace(commit=runner.commit, tree=runner.tree)
+    receipt = make_receipt(blank, test_runs, affected_runs, [*policy, *guard, *findings], options.program).replace(
+        policy=_to_rows(policy), guard=_to_rows(guard), findings=_to_rows(findings), proofs=[proof.to_dict() for proof in proofs],
+        mutation=full_checks.mutation if full_checks else None, audit=full_checks.audited if full_checks else None,
     )  # fmt: skip
-    return receipt.replace(hashes=_compute_hashes(receipt, own, bench.keep))
+    return receipt.replace(hashes=_compute_hashes(receipt, test_runs, runner.keep))
 
 
 def _prove_fixes(
     local: Host,
-    claim: VerifyRequest,
-    how: VerifyOptions,
-    bench: ClaimRunner,
-    edits: Sequence[ClaimedCommit],
-    whole: Sequence[Change],
-    own: Sequence[TestRun],
+    request: VerifyRequest,
+    options: VerifyOptions,
+    runner: ClaimRunner,
+    commits: Sequence[ClaimedCommit],
+    changes: Sequence[Change],
+    test_runs: Sequence[TestRun],
 ) -> tuple[list[red_green.RedGreenProof], list[Finding]]:
-    """Red without the fix, as it is green with it."""
-    fixes = red_green.list_fixes(edits)
-    if not fixes or not has_passed(own):
+    """Show that the test fails without each fix, as it passes with it."""
+    fixes = red_green.list_fixes(commits)
+    if not fixes or not has_passed(test_runs):
         return [], []
-    left = red_green.MAX_RUNS if how.level == "quick" else 1
-    red = claim.base_run
-    if red is None and left > 1:
-        base = red_green.find_base_files(whole)
-        if base is not None:
-            red = bench.run_test(claim.test, -1, files=base)
-            left -= 1
-            if _is_test_missing(red):  # there was no such test
-                red = None
+    runs_left = red_green.MAX_RUNS if options.level == "quick" else 1
+    base_run = request.base_run
+    if base_run is None and runs_left > 1:
+        base_files = red_green.find_base_files(changes)
+        if base_files is not None:
+            base_run = runner.run_test(request.test, -1, files=base_files)
+            runs_left -= 1
+            if _is_test_missing(base_run):  # the base has no such test
+                base_run = None
     return red_green.prove_fixes(
         local,
-        bench.repo,
-        bench.commit,
+        runner.repo,
+        runner.commit,
         fixes,
-        lambda files: bench.run_test(claim.test, -2, files=files),
-        red,
-        left,
+        lambda files: runner.run_test(request.test, -2, files=files),
+        base_run,
+        runs_left,
     )
 
 
-def _list_setup_findings(rooms: CleanRoomPool, policy: Sequence[Finding]) -> list[Finding]:
-    """What of an edit decides how the project is set up, which is done outside of walls and with the network."""
-    found = [one for one in policy if one.rule in ("policy-lock", "policy-config", "policy-startup")]
-    is_set_up = rooms.fleet.context.settings.get("project.setup") is not None
-    ours = any(one.level == "refuse" or one.path.startswith(".mngr/") for one in found)
-    return found if is_set_up or ours else []
+def _list_setup_findings(clean_rooms: CleanRoomPool, policy: Sequence[Finding]) -> list[Finding]:
+    """Return the findings about files that decide the project's set-up, which runs outside the sandbox."""
+    findings = [finding for finding in policy if finding.rule in ("policy-lock", "policy-config", "policy-startup")]
+    is_set_up = clean_rooms.fleet.context.settings.get("project.setup") is not None
+    is_forbidden = any(finding.level == "refuse" or finding.path.startswith(".mngr/") for finding in findings)
+    return findings if is_set_up or is_forbidden else []
 
 
-def _make_unverified(blank: Receipt, risky: Sequence[Finding]) -> Receipt:
-    names = ", ".join(sorted({finding.path for finding in risky}))
-    if any(finding.level == "refuse" for finding in risky):
-        return blank.replace(verdict="refuted", reason=f"it was not run: it touches {names}, and {risky[0].what}")
+def _make_unverified(blank: Receipt, setup_findings: Sequence[Finding]) -> Receipt:
+    """Return the receipt of a claim that was not run because it changes the set-up."""
+    names = ", ".join(sorted({finding.path for finding in setup_findings}))
+    if any(finding.level == "refuse" for finding in setup_findings):
+        return blank.replace(
+            verdict="refuted", reason=f"it was not run: it touches {names}, and {setup_findings[0].what}"
+        )
     return blank.replace(
         reason=f"it was not run: it changes how the project is set up ({names}), which is done outside of walls; with --trust-setup it is"
     )
@@ -135,40 +151,51 @@ def _is_test_missing(run: TestRun) -> bool:
     return run.outcome == "error" and not run.ids
 
 
-# What is written down
+# Writing the receipt
 
 
-def _to_rows(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [finding.to_dict() for finding in found]
+def _to_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    return [finding.to_dict() for finding in findings]
 
 
-def _describe_rerun(claim: VerifyRequest, how: VerifyOptions) -> dict[str, Any]:
-    """All that somebody needs to run it again, but the repository."""
+def _describe_rerun(request: VerifyRequest, options: VerifyOptions) -> dict[str, Any]:
+    """Return everything that is needed to repeat the verification, except the repository."""
     return {
-        "test": claim.test.to_dict(), "witnesses": [one.to_dict() for one in claim.affected_tests], "is_shared": claim.is_shared,
-        "is_one_of_many": claim.is_one_of_many,
-        "kinds": claim.claim.get("changes") or [], "pytest": how.pytest, "args": how.args, "timeout": how.timeout,
-        "program": how.program, "faults": how.mutant_count,
+        "test": request.test.to_dict(), "witnesses": [test.to_dict() for test in request.affected_tests], "is_shared": request.is_shared,
+        "is_one_of_many": request.is_one_of_many,
+        "kinds": request.claim.get("changes") or [], "pytest": options.pytest, "args": options.args, "timeout": options.timeout,
+        "program": options.program, "faults": options.mutant_count,
     }  # fmt: skip
 
 
-def _compute_hashes(receipt: Receipt, own: Sequence[TestRun], keep: str | None) -> dict[str, str]:
-    def of(value: object) -> str:
+def _compute_hashes(receipt: Receipt, test_runs: Sequence[TestRun], artifacts_dir: str | None) -> dict[str, str]:
+    """Return the hashes that identify what was run and recorded."""
+
+    def hash_json(value: object) -> str:
         return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
-    found = {"tree": receipt.tree, "command": of(receipt.command), "environment": of(receipt.environment)}
-    transcripts = [run.transcripts for run in own if run.transcripts]
+    hashes = {
+        "tree": receipt.tree,
+        "command": hash_json(receipt.command),
+        "environment": hash_json(receipt.environment),
+    }
+    transcripts = [run.transcripts for run in test_runs if run.transcripts]
     if transcripts:
-        found["transcript"] = of(transcripts[0])
-    casts = sorted(_list_recordings(keep)) if keep else []
-    if casts:
+        hashes["transcript"] = hash_json(transcripts[0])
+    recordings = sorted(_list_recordings(artifacts_dir)) if artifacts_dir else []
+    if recordings:
         digest = hashlib.sha256()
-        for path in casts:
+        for path in recordings:
             with open(path, "rb") as file:
                 digest.update(file.read())
-        found["recording"] = digest.hexdigest()
-    return found
+        hashes["recording"] = digest.hexdigest()
+    return hashes
 
 
-def _list_recordings(place: str) -> list[str]:
-    return [os.path.join(above, name) for above, _, names in os.walk(place) for name in names if name.endswith(".cast")]
+def _list_recordings(directory: str) -> list[str]:
+    return [
+        os.path.join(parent, name)
+        for parent, _, names in os.walk(directory)
+        for name in names
+        if name.endswith(".cast")
+    ]

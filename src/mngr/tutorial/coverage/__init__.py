@@ -1,4 +1,4 @@
-"""How much of a program its tutorial shows and its tests run.
+"""Measures how much of a program its tutorial shows and its tests run.
 
 Start with `coverage.py`.
 """

@@ -1,4 +1,4 @@
-"""A program's commands and options by asking its completion for bash, as TAB would."""
+"""Reads a program's commands and options from its bash completion, as TAB would show them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mngr.base.errors import MngrError
 from mngr.base.fanout import map_parallel
 from mngr.tutorial.coverage.command_tree import HelpRunner, ProgramCommand
 
-_MAX_DEPTH = 3  # words of a command
+_MAX_DEPTH = 3  # the largest number of words in a command
 _HELP = (("--help",),)
 _SYSTEM_COMPLETIONS = "/usr/share/bash-completion"
-_BATCH_SIZE = 8  # questions to one bash, which has the script to read first
+_BATCH_SIZE = 8  # questions per bash process, because each must first read the script
 _ANSWER_END = "\x1e"
 _ANSWER_SCRIPT = (
     f"""
@@ -37,66 +37,66 @@ done
 Words = tuple[str, ...]
 
 
-def read_completion(asker: HelpRunner) -> list[ProgramCommand]:
-    """Everything that is offered, command by command; raises MngrError when there is no completion."""
-    script = os.path.join(asker.place, ".completion")  # hidden, or it would be offered too
+def read_completion(runner: HelpRunner) -> list[ProgramCommand]:
+    """Return every command that the completion offers. Raise MngrError when there is no completion."""
+    script = os.path.join(runner.place, ".completion")  # hidden, so that the completion does not offer it
     with open(script, "w", encoding="utf-8") as file:
-        file.write(_get_completion_script(asker, asker.name))
-    asker.env["PATH"] = os.path.dirname(asker.program[0]) + ":" + asker.env["PATH"]
-    completion = _CompletionReader(asker, script)
-    level = completion.read_commands([()])
-    commands = list(level)
+        file.write(_get_completion_script(runner, runner.name))
+    runner.env["PATH"] = os.path.dirname(runner.program[0]) + ":" + runner.env["PATH"]
+    completion = _CompletionReader(runner, script)
+    commands_at_level = completion.read_commands([()])
+    commands = list(commands_at_level)
     for _ in range(_MAX_DEPTH):
-        below = completion.list_subcommands(level)
-        # Where the first word offered has the options of what is above it, they are values of an argument, and no commands.
-        firsts = completion.read_commands([words[0] for words in below if words])
-        known = {first.words: first for first in firsts}
+        subcommands = completion.list_subcommands(commands_at_level)
+        # If the first word has the same options as its parent, the words are values of an argument, not commands.
+        first_commands = completion.read_commands([words[0] for words in subcommands if words])
+        known = {first.words: first for first in first_commands}
         groups = [
             words
-            for above, words in zip(level, below, strict=True)
-            if words and not (above.words and known[words[0]].options == above.options != _HELP)
+            for parent, words in zip(commands_at_level, subcommands, strict=True)
+            if words and not (parent.words and known[words[0]].options == parent.options != _HELP)
         ]
         rest = completion.read_commands([words for group in groups for words in group[1:]])
         known.update({command.words: command for command in rest})
-        level = [known[words] for group in groups for words in group]
-        commands += level
+        commands_at_level = [known[words] for group in groups for words in group]
+        commands += commands_at_level
     return _hoist_common_options(commands)
 
 
 class _CompletionReader:
-    """What a completion answers, several questions at a time."""
+    """Asks a completion several questions at a time."""
 
-    def __init__(self, asker: HelpRunner, script: str) -> None:
-        self._asker = asker
+    def __init__(self, runner: HelpRunner, script: str) -> None:
+        self._asker = runner
         self._script = script
 
     def read_commands(self, all_words: list[Words]) -> list[ProgramCommand]:
-        """These commands with their options."""
-        found = self._list_offers(all_words, "-")
-        again = [words for words, flags in zip(all_words, found, strict=True) if not flags]
-        other = dict(zip(again, self._list_offers(again, "--"), strict=True))
+        """Return these commands with their options."""
+        offers = self._list_offers(all_words, "-")
+        without_flags = [words for words, flags in zip(all_words, offers, strict=True) if not flags]
+        long_flags = dict(zip(without_flags, self._list_offers(without_flags, "--"), strict=True))
         return [
-            ProgramCommand(words=words, options=_select_options(flags or other[words]))
-            for words, flags in zip(all_words, found, strict=True)
+            ProgramCommand(words=words, options=_select_options(flags or long_flags[words]))
+            for words, flags in zip(all_words, offers, strict=True)
         ]
 
     def list_subcommands(self, commands: list[ProgramCommand]) -> list[list[Words]]:
-        """The words that may follow each."""
-        found = self._list_offers([command.words for command in commands], "")
+        """Return the words that may follow each command."""
+        offers = self._list_offers([command.words for command in commands], "")
         return [
             [(*command.words, word) for word in words if re.fullmatch(r"[A-Za-z0-9][\w:-]*", word)]
-            for command, words in zip(commands, found, strict=True)
+            for command, words in zip(commands, offers, strict=True)
         ]
 
     def _list_offers(self, all_words: list[Words], current: str) -> list[list[str]]:
-        chunks = [all_words[at : at + _BATCH_SIZE] for at in range(0, len(all_words), _BATCH_SIZE)]
+        chunks = [all_words[start : start + _BATCH_SIZE] for start in range(0, len(all_words), _BATCH_SIZE)]
         answers = map_parallel(lambda chunk: self._ask_batch(chunk, current), chunks, at_once=4)
-        found: list[list[str]] = []
+        offers: list[list[str]] = []
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-            found += answer
-        return found
+            offers += answer
+        return offers
 
     def _ask_batch(self, chunk: list[Words], current: str) -> list[list[str]]:
         start = [self._asker.name, *self._asker.program[1:]]
@@ -107,31 +107,34 @@ class _CompletionReader:
         return [list(dict.fromkeys(row.strip() for row in part.split("\n") if row.strip())) for part in parts]
 
 
-def _select_options(offered: list[str]) -> tuple[tuple[str, ...], ...]:
-    """Which of them the short ones stand for is not told, so only the long ones count where there are any."""
-    found = [word for word in offered if word.startswith("-")]
-    long = [word for word in found if word.startswith("--")]
-    return tuple((word.rstrip("="),) for word in long or found)
+def _select_options(words: list[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the long options, or the short ones when there are no long ones.
+
+    The completion does not say which short option belongs to which long one.
+    """
+    flags = [word for word in words if word.startswith("-")]
+    long_flags = [word for word in flags if word.startswith("--")]
+    return tuple((word.rstrip("="),) for word in long_flags or flags)
 
 
 def _hoist_common_options(commands: list[ProgramCommand]) -> list[ProgramCommand]:
-    """The same, with what every command offers told by the program itself."""
-    leaves = [set(command.options) for command in commands if command.options]
-    shared = set.intersection(*leaves) if len(leaves) > 2 else set()
-    first = commands[0]
-    options = dict.fromkeys((*first.options, *(option for option in commands[-1].options if option in shared)))
-    return [first.replace(options=tuple(options)), *commands[1:]]
+    """Return the commands, with the options that all of them share added to the program itself."""
+    option_sets = [set(command.options) for command in commands if command.options]
+    shared = set.intersection(*option_sets) if len(option_sets) > 2 else set()
+    program = commands[0]
+    options = dict.fromkeys((*program.options, *(option for option in commands[-1].options if option in shared)))
+    return [program.replace(options=tuple(options)), *commands[1:]]
 
 
-def _get_completion_script(asker: HelpRunner, name: str) -> str:
-    """The completion that the program writes, in one of the usual ways, or that the system has."""
+def _get_completion_script(runner: HelpRunner, name: str) -> str:
+    """Return the completion script that the program prints, or the one that the system has installed."""
     variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
     for argv, env in (
-        ([*asker.program, "completion", "bash"], {}),
-        (asker.program, {variable: "bash_source"}),
-        ([*asker.program, "completions", "bash"], {}),
+        ([*runner.program, "completion", "bash"], {}),
+        (runner.program, {variable: "bash_source"}),
+        ([*runner.program, "completions", "bash"], {}),
     ):
-        text = asker.run_program(argv, **env)
+        text = runner.run_program(argv, **env)
         if "complete " in text and "-F" in text and name in text:
             return text
     path = f"{_SYSTEM_COMPLETIONS}/completions/{name}"

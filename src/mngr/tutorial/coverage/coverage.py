@@ -1,4 +1,4 @@
-"""What of a program its tutorial shows, what the citing tests run, and which blocks are tried only where all goes well."""
+"""Measures which commands the tutorial shows, which the citing tests run, and which blocks lack a failure test."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mngr.tutorial.paths import TutorialPaths
 
 
 class ProgramUse(Struct):
-    """One call of the program: which command, and which flags."""
+    """One call of the program: its command and its flags."""
 
     words: tuple[str, ...]
     flags: tuple[str, ...]
 
 
 class CommandCoverage(Struct):
-    """A command, where it is shown and run, and its options likewise."""
+    """A command with the blocks that show it, the tests that run it, and the same for its options."""
 
     command: str
     is_group: bool
@@ -33,7 +33,7 @@ class CommandCoverage(Struct):
 
 
 class BlockCoverage(Struct):
-    """A block, the tests that cite it, and whether one of them saw something fail."""
+    """A block, the tests that cite it, and whether one of them saw a command fail."""
 
     id: str
     slug: str
@@ -43,7 +43,7 @@ class BlockCoverage(Struct):
 
 
 class TutorialCoverage(Struct):
-    """All of it."""
+    """The coverage of all commands and blocks."""
 
     program: str
     run: str | None
@@ -53,13 +53,13 @@ class TutorialCoverage(Struct):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are, are shown, are run."""
-        commands = [one for one in self.commands if not one.is_group]
-        options = [option for one in self.commands for option in one.options]
+        """The number of commands, options and blocks, and how many are shown and run."""
+        commands = [command for command in self.commands if not command.is_group]
+        options = [option for command in self.commands for option in command.options]
         return {
             "commands": len(commands),
-            "commands_shown": sum(bool(one.shown) for one in commands),
-            "commands_run": sum(bool(one.run) for one in commands),
+            "commands_shown": sum(bool(command.shown) for command in commands),
+            "commands_run": sum(bool(command.run) for command in commands),
             "options": len(options),
             "options_shown": sum(option["shown"] for option in options),
             "options_run": sum(option["run"] for option in options),
@@ -68,17 +68,20 @@ class TutorialCoverage(Struct):
         }
 
 
-def measure_coverage(places: TutorialPaths, program: list[str], source: str = "help") -> TutorialCoverage:
-    """Ask the program, read script, tests and transcripts. A program that does not answer is a problem among others."""
-    report = check_tutorial(places)
-    run = read_run(places.artifacts, places.to_display_path)
+def measure_coverage(tutorial_paths: TutorialPaths, program: list[str], source: str = "help") -> TutorialCoverage:
+    """Read the program's commands, the script, the tests and the transcripts, and compare them.
+
+    A program that cannot be read becomes an entry in `problems`.
+    """
+    report = check_tutorial(tutorial_paths)
+    run = read_run(tutorial_paths.artifacts, tutorial_paths.to_display_path)
     problems = [
         ReadProblem(path=f.path, line=f.line, message=f.message) for f in report.findings if f.kind == "unreadable"
     ]
     problems += run.problems
     commands: list[CommandCoverage] = []
     try:
-        tree = read_tree(program, places.root, source)
+        tree = read_tree(program, tutorial_paths.root, source)
         problems += tree.problems
         commands = _build_command_coverage(tree, _list_shown_uses(report, tree), _list_run_uses(report, run, tree))
     except MngrError as error:
@@ -99,61 +102,61 @@ def _list_shown_uses(report: TutorialReport, tree: CommandTree) -> list[tuple[st
 
 
 def _list_run_uses(report: TutorialReport, run: TranscriptRun, tree: CommandTree) -> list[tuple[str, ProgramUse]]:
-    """The calls of tests that cite a block; what other tests run is no answer to the tutorial."""
+    """Return the calls made by tests that cite a block. Other tests do not count."""
     citing = {test for cited in report.blocks for test in cited.tests}
-    known = {cited.block.id for cited in report.blocks}
+    block_ids = {cited.block.id for cited in report.blocks}
     return [
-        (ran.test, resolve_use(tree, words))
-        for ran in run.tests
-        if known & set(ran.blocks) or any(_is_same_test(ran.test, test) for test in citing)
-        for command in ran.commands
+        (recorded.test, resolve_use(tree, words))
+        for recorded in run.tests
+        if block_ids & set(recorded.blocks) or any(_is_same_test(recorded.test, test) for test in citing)
+        for command in recorded.commands
         for words in list_calls(command, tree.program)
     ]
 
 
-def _is_same_test(one: str, other: str) -> bool:
-    """Whether two node ids name one test, be they told from different directories."""
-    return one == other or one.endswith("/" + other) or other.endswith("/" + one)
+def _is_same_test(first: str, second: str) -> bool:
+    """True when two node ids name the same test, even relative to different directories."""
+    return first == second or first.endswith("/" + second) or second.endswith("/" + first)
 
 
 def resolve_use(tree: CommandTree, words: list[str]) -> ProgramUse:
-    """Which command of the tree some words call, and the flags among them."""
+    """Return the command of the tree that the words call, and the flags among them."""
     names = {(*c.words[:-1], alias): c.words for c in tree.commands for alias in c.aliases}
     prefixes = {c.words[:length] for c in tree.commands for length in range(len(c.words) + 1)}
-    known = {flag for command in tree.commands for option in command.options for flag in option}
+    known_flags = {flag for command in tree.commands for option in command.options for flag in option}
     path: tuple[str, ...] = ()
     flags: list[str] = []
     for word in words:
         if word == "--":
             break
         if word.startswith("-") and word != "-":
-            flags += _split_flags(word, known)
+            flags += _split_flags(word, known_flags)
             continue
-        further = names.get((*path, word), (*path, word))
-        if further in prefixes:
-            path = further
+        longer_path = names.get((*path, word), (*path, word))
+        if longer_path in prefixes:
+            path = longer_path
     return ProgramUse(words=path, flags=tuple(flags))
 
 
-def _split_flags(word: str, known: set[str]) -> list[str]:
-    """`--flag=value`, `--no-flag`, `-f`, `-fvalue` and `-abc`."""
+def _split_flags(word: str, known_flags: set[str]) -> list[str]:
+    """Return the flags in a word: `--flag=value`, `--no-flag`, `-f`, `-fvalue` or `-abc`."""
     flag = word.split("=", 1)[0]
-    if flag.startswith("--no-") and flag not in known:
+    if flag.startswith("--no-") and flag not in known_flags:
         flag = "--" + flag.removeprefix("--no-")
-    if flag in known or flag.startswith("--"):
+    if flag in known_flags or flag.startswith("--"):
         return [flag]
     letters = ["-" + letter for letter in flag[1:]]
-    return letters if set(letters) <= known else letters[:1]
+    return letters if set(letters) <= known_flags else letters[:1]
 
 
 def _build_command_coverage(
     tree: CommandTree, shown: list[tuple[str, ProgramUse]], run: list[tuple[str, ProgramUse]]
 ) -> list[CommandCoverage]:
-    found = []
+    coverage = []
     for command in tree.commands:
         if command.is_group and not command.options:
             continue
-        found.append(
+        coverage.append(
             CommandCoverage(
                 command=" ".join([*tree.program, *command.words]),
                 is_group=command.is_group,
@@ -169,27 +172,27 @@ def _build_command_coverage(
                 ],
             )
         )
-    return found
+    return coverage
 
 
 def _list_users(uses: list[tuple[str, ProgramUse]], command: ProgramCommand) -> list[str]:
-    return list(dict.fromkeys(who for who, use in uses if use.words == command.words))
+    return list(dict.fromkeys(user for user, use in uses if use.words == command.words))
 
 
 def _has_use(uses: list[tuple[str, ProgramUse]], command: ProgramCommand, option: tuple[str, ...]) -> bool:
-    """Whether a flag was used with the command, or with one under it that has no such flag of its own."""
+    """True when a call of the command, or of a command below it, used the option."""
     size = len(command.words)
     return any(use.words[:size] == command.words and set(option) & set(use.flags) for _, use in uses)
 
 
 def _build_block_coverage(cited: CitedCommandBlock, run: TranscriptRun) -> BlockCoverage:
-    def cites(ran: RecordedTest) -> bool:
-        return cited.block.id in ran.blocks or any(_is_same_test(ran.test, test) for test in cited.tests)
+    def cites(recorded: RecordedTest) -> bool:
+        return cited.block.id in recorded.blocks or any(_is_same_test(recorded.test, test) for test in cited.tests)
 
     return BlockCoverage(
         id=cited.block.id,
         slug=cited.block.slug,
         line=cited.block.line,
         tests=cited.tests,
-        unhappy=any(ran.has_failure and cites(ran) for ran in run.tests),
+        unhappy=any(recorded.has_failure and cites(recorded) for recorded in run.tests),
     )

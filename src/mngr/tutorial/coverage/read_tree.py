@@ -1,4 +1,4 @@
-"""The commands and options of a program, from its help or from its completion."""
+"""Reads the commands and options of a program from its help or its completion."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from mngr.tutorial.coverage.completions import read_completion
 
 
 def read_tree(program: list[str], root: str, source: str = "help") -> CommandTree:
-    """The commands of a program that is on PATH or in the project's `.venv`; raises MngrError when it is nowhere."""
-    found = get_program(program[0], root)
-    with tempfile.TemporaryDirectory(prefix="mngr-") as place:
-        asker = HelpRunner([found, *program[1:]], place)
-        if asker.name in SETUP_COMMANDS:
-            asker.run_program([*asker.program, *SETUP_COMMANDS[asker.name]])
-        commands = read_completion(asker) if source == "completion" else read_help(asker)
+    """Return the commands of a program on PATH or in the project's `.venv`. Raise MngrError when it is not installed."""
+    executable = get_program(program[0], root)
+    with tempfile.TemporaryDirectory(prefix="mngr-") as directory:
+        runner = HelpRunner([executable, *program[1:]], directory)
+        if runner.name in SETUP_COMMANDS:
+            runner.run_program([*runner.program, *SETUP_COMMANDS[runner.name]])
+        commands = read_completion(runner) if source == "completion" else read_help(runner)
     if not any(command.options or command.words for command in commands):
-        said = [problem.message for problem in asker.problems if not problem.line]
+        messages = [problem.message for problem in runner.problems if not problem.line]
         raise MngrError(
-            (said or [f"{program[0]} does not tell its commands and options by {source}"])[0],
+            (messages or [f"{program[0]} does not tell its commands and options by {source}"])[0],
             "try the other one: --source " + ("help" if source == "completion" else "completion"),
         )
-    return CommandTree(program=program, commands=drop_inherited_options(commands), problems=asker.problems)
+    return CommandTree(program=program, commands=drop_inherited_options(commands), problems=runner.problems)

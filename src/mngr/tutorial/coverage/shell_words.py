@@ -1,4 +1,4 @@
-"""Where a text of shell calls a program, and with which words."""
+"""Finds the calls of a program in shell code, with their words."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _OPERATORS = set("();<>|&")
 
 
 def list_calls(text: str, program: list[str]) -> list[list[str]]:
-    """The words after each call of `program` in a command, those in quoted substitutions included."""
-    found: list[list[str]] = []
+    """Return the words after each call of `program` in a command, including calls in quoted substitutions."""
+    calls: list[list[str]] = []
     for words in _split_commands(text):
-        for at in range(len(words) - len(program) + 1):
-            if _is_call(words[at : at + len(program)], program):
-                found.append(words[at + len(program) :])
+        for index in range(len(words) - len(program) + 1):
+            if _is_call(words[index : index + len(program)], program):
+                calls.append(words[index + len(program) :])
                 break
     quoted = re.findall(r'"((?:[^"\\]|\\.)*)"', text, re.DOTALL)
     for match in _SUBSTITUTION.finditer("\n".join(quoted)):
-        found += list_calls(match[1] or match[2] or "", program)
-    return found
+        calls += list_calls(match[1] or match[2] or "", program)
+    return calls
 
 
 def _is_call(words: list[str], program: list[str]) -> bool:
@@ -29,36 +29,36 @@ def _is_call(words: list[str], program: list[str]) -> bool:
 
 
 def _split_commands(text: str) -> list[list[str]]:
-    """The words of each simple command; what shlex cannot read is taken line by line."""
+    """Return the words of each simple command. If shlex cannot parse the text, split it line by line."""
     try:
         return _split_words(text)
     except ValueError:
         pass
-    found: list[list[str]] = []
+    commands: list[list[str]] = []
     for line in text.split("\n"):
         try:
-            found += _split_words(line)
+            commands += _split_words(line)
         except ValueError:
-            found += [part.split() for part in re.split(r"[;|&()`]+", line)]
-    return found
+            commands += [part.split() for part in re.split(r"[;|&()`]+", line)]
+    return commands
 
 
 def _split_words(text: str) -> list[list[str]]:
-    flat = text.replace("\\\n", " ").replace("\n", " ; ").replace("`", " ; ")
-    lexer = shlex.shlex(flat, posix=True, punctuation_chars=True)
+    one_line = text.replace("\\\n", " ").replace("\n", " ; ").replace("`", " ; ")
+    lexer = shlex.shlex(one_line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
-    found: list[list[str]] = [[]]
-    redirected = False
+    commands: list[list[str]] = [[]]
+    is_redirected = False
     for word in lexer:
         if set(word) <= _OPERATORS and word:
-            redirected = bool(set(word) <= set("<>&")) and word not in ("&", "&&")
-            if not redirected:
-                found.append([])
-            elif found[-1][-1:] in (["1"], ["2"]):  # the stream, as in 2>file
-                found[-1].pop()
-        elif redirected:
-            redirected = False
+            is_redirected = bool(set(word) <= set("<>&")) and word not in ("&", "&&")
+            if not is_redirected:
+                commands.append([])
+            elif commands[-1][-1:] in (["1"], ["2"]):  # the number of the stream, as in 2>file
+                commands[-1].pop()
+        elif is_redirected:
+            is_redirected = False
         else:
-            found[-1].append(word)
-    return found
+            commands[-1].append(word)
+    return commands

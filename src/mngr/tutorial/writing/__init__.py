@@ -1,4 +1,4 @@
-"""Agents that write what a tutorial or its tests lack.
+"""Agents that write missing parts of a tutorial or of its tests.
 
 Start with `sync.py`.
 """

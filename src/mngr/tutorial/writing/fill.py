@@ -1,4 +1,4 @@
-"""`tutorial fill`: an agent proposes blocks for headings that have none; each is tried for real before anybody looks at it."""
+"""`tutorial fill`: an agent proposes blocks for empty headings, and mngr runs each block before a person reviews it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mngr.tutorial.writing.worker import (
     read_committed,
 )
 
-_MAX_HELP_CHARACTERS = 40_000  # characters of a program's help that an agent is given
+_MAX_HELP_CHARACTERS = 40_000  # characters of a program's help in the prompt
 _PROMPT = """\
 Fill blanks in {file}: headings that have no block of commands under them yet.
 
@@ -55,93 +55,109 @@ What `{program}` says of itself:
 
 
 class BlockProposal(Struct):
-    """A block for a blank, and what it did when it was tried."""
+    """A block for an empty heading, and the outcome of its trial."""
 
     heading: str
     text: str
-    after: int  # the line of the script behind which it goes
+    after: int  # the line of the script after which it is inserted
     ok: bool
     outcome: str
 
 
 class FillResult(Struct):
-    """What was proposed, as a patch too, and where the agent went wrong on the way."""
+    """The proposals, the same as a patch, and the agent's mistakes with the program."""
 
-    agent: str | None  # None when there is no blank
+    agent: str | None  # None when no heading is empty
     proposals: list[BlockProposal]
-    left: list[str]  # headings that are still blank
+    left: list[str]  # headings that are still empty
     patch: str
     confusion: list[CommandMistakes]
-    problems: list[str] = []  # what else the agent changed; nothing of it is in the patch
+    problems: list[str] = []  # other changes of the agent, which the patch does not contain
     cost_usd: float | None = None
 
 
 def fill_headings(
-    ctx: Context, places: TutorialPaths, wish: WriterRequest, program: str, section: str | None = None
+    ctx: Context, tutorial_paths: TutorialPaths, request: WriterRequest, program: str, section: str | None = None
 ) -> FillResult:
-    """Have an agent propose, try what it proposes, and give it as a patch; raises MngrError."""
-    script = read_script(places.file, places.to_display_path(places.file))
-    blanks = [blank for blank in script.empty_headings if section is None or _is_in_section(blank, section)]
-    if not blanks:
+    """Let an agent propose blocks, run them, and return them as a patch. Raise MngrError when that is impossible."""
+    script = read_script(tutorial_paths.file, tutorial_paths.to_display_path(tutorial_paths.file))
+    headings = [heading for heading in script.empty_headings if section is None or _is_in_section(heading, section)]
+    if not headings:
         return FillResult(agent=None, proposals=[], left=[], patch="", confusion=[])
-    if wish.agent == MECHANIC:
+    if request.agent == MECHANIC:
         raise MngrError("the mechanic cannot think of commands", "name an agent that can: --agent claude")
-    check_clean(ctx, places, places.file)
-    text = _build_prompt(places, blanks, program.split(), get_project_prefix(ctx, places))
-    with WriterAgent(ctx, wish, "fill") as worker:
-        for _ in range(wish.rounds):
+    check_clean(ctx, tutorial_paths, tutorial_paths.file)
+    text = _build_prompt(tutorial_paths, headings, program.split(), get_project_prefix(ctx, tutorial_paths))
+    with WriterAgent(ctx, request, "fill") as worker:
+        for _ in range(request.rounds):
             worker.send_and_wait(text)
             pulled = worker.fleet.pull(worker.name)
-            now = _read_committed_script(ctx, places, pulled.commit) if pulled.commit and pulled.commits else ""
-            changes = (
-                _compare_script(places, blanks, now) if now else _ScriptChanges(added_lines=[], unexpected_changes=[])
+            new_text = (
+                _read_committed_script(ctx, tutorial_paths, pulled.commit) if pulled.commit and pulled.commits else ""
             )
-            astray = changes.unexpected_changes
-            astray += worker.list_unexpected_changes(places, pulled.commit, places.file) if pulled.commit else []
-            wrong = _list_problems(script, parse_script(now, script.path), blanks) if now else ["nothing was committed"]
-            if not astray and not wrong:
+            changes = (
+                _compare_script(tutorial_paths, headings, new_text)
+                if new_text
+                else _ScriptChanges(added_lines=[], unexpected_changes=[])
+            )
+            unexpected = changes.unexpected_changes
+            unexpected += (
+                worker.list_unexpected_changes(tutorial_paths, pulled.commit, tutorial_paths.file)
+                if pulled.commit
+                else []
+            )
+            problems = (
+                _list_problems(script, parse_script(new_text, script.path), headings)
+                if new_text
+                else ["nothing was committed"]
+            )
+            if not unexpected and not problems:
                 break
-            text = "Not done yet:\n\n" + "\n".join(f"- {problem}" for problem in [*astray, *wrong]) + "\n"
+            text = "Not done yet:\n\n" + "\n".join(f"- {problem}" for problem in [*unexpected, *problems]) + "\n"
         rows, cost = worker.read_transcript(), worker.get_cost()
-    tried = try_blocks(ctx, places, script, _list_proposed_blocks(script, now, changes), wish)
+    proposals = try_blocks(ctx, tutorial_paths, script, _list_proposed_blocks(script, new_text, changes), request)
     return FillResult(
         agent=worker.name,
-        proposals=tried,
-        left=[blank.title for blank in blanks if not any(one.after == _get_end_line(blank) for one in tried)],
-        patch=build_patch(places, tried),
+        proposals=proposals,
+        left=[
+            heading.title
+            for heading in headings
+            if not any(proposal.after == _get_end_line(heading) for proposal in proposals)
+        ],
+        patch=build_patch(tutorial_paths, proposals),
         confusion=mistakes.list_mistakes(rows, program.split()),
-        problems=[*astray, *map(str, script.problems)],
+        problems=[*unexpected, *map(str, script.problems)],
         cost_usd=cost,
     )
 
 
-def _is_in_section(blank: EmptyHeading, section: str) -> bool:
+def _is_in_section(heading: EmptyHeading, section: str) -> bool:
     wanted = section.lower()
-    return wanted in (blank.section or "").lower() or wanted in blank.title.lower()
+    return wanted in (heading.section or "").lower() or wanted in heading.title.lower()
 
 
-def _build_prompt(places: TutorialPaths, blanks: list[EmptyHeading], program: list[str], prefix: str) -> str:
-    rows = [f"- line {blank.line}: {normalize_text(blank.text)}" for blank in blanks]
+def _build_prompt(tutorial_paths: TutorialPaths, headings: list[EmptyHeading], program: list[str], prefix: str) -> str:
+    rows = [f"- line {heading.line}: {normalize_text(heading.text)}" for heading in headings]
     return _PROMPT.format(
-        file=prefix + places.to_display_path(places.file),
+        file=prefix + tutorial_paths.to_display_path(tutorial_paths.file),
         program=" ".join(program),
         headings="\n".join(rows),
-        help=_read_help(places, program),
+        help=_read_help(tutorial_paths, program),
     )
 
 
-def _read_help(places: TutorialPaths, program: list[str]) -> str:
-    """Its help, command by command, and its manual page, as far as there is room."""
-    found = [get_program(program[0], places.root), *program[1:]]
+def _read_help(tutorial_paths: TutorialPaths, program: list[str]) -> str:
+    """Return the help of every command and the manual page, up to the character limit."""
+    argv = [get_program(program[0], tutorial_paths.root), *program[1:]]
     try:
-        commands = [command.words for command in read_tree(program, places.root).commands]
+        commands = [command.words for command in read_tree(program, tutorial_paths.root).commands]
     except MngrError:
-        commands = [()]  # it tells in a form of its own
-    with tempfile.TemporaryDirectory(prefix="mngr-fill-") as place:
-        asker = HelpRunner(found, place)
-        parts = [asker.read_help_text(command) for command in commands]
-    argv = ["sh", "-c", 'man -P cat -- "$1" 2>/dev/null | col -b', "man", os.path.basename(program[0])]
-    parts.append(shell.run(argv, timeout=10.0).text)
+        commands = [()]  # its help has a form that mngr cannot parse
+    with tempfile.TemporaryDirectory(prefix="mngr-fill-") as directory:
+        runner = HelpRunner(argv, directory)
+        parts = [runner.read_help_text(command) for command in commands]
+    man_command = ["sh", "-c", 'man -P cat -- "$1" 2>/dev/null | col -b', "man", os.path.basename(program[0])]
+    parts.append(shell.run(man_command, timeout=10.0).text)
     text = ""
     for part in dict.fromkeys(part.strip() for part in parts):
         if part and len(text) + len(part) < _MAX_HELP_CHARACTERS:
@@ -149,125 +165,136 @@ def _read_help(places: TutorialPaths, program: list[str]) -> str:
     return text.strip().replace("```", "'''")
 
 
-def _read_committed_script(ctx: Context, places: TutorialPaths, commit: str) -> str:
-    """The script as the agent left it."""
-    found = read_committed(ctx, places, commit, places.file)
-    return found.get(places.to_display_path(places.file), b"").decode("utf-8", "replace")
+def _read_committed_script(ctx: Context, tutorial_paths: TutorialPaths, commit: str) -> str:
+    """Return the script as the agent committed it."""
+    contents = read_committed(ctx, tutorial_paths, commit, tutorial_paths.file)
+    return contents.get(tutorial_paths.to_display_path(tutorial_paths.file), b"").decode("utf-8", "replace")
 
 
-def _list_problems(old: TutorialScript, new: TutorialScript, blanks: list[EmptyHeading]) -> list[str]:
-    """What is wrong with the agent's script."""
-    known = {problem.message for problem in old.problems}
-    found = [f"{problem}" for problem in new.problems if problem.message not in known]
-    still = {normalize_text(blank.text) for blank in new.empty_headings}
-    found += [f"nothing stands under: {blank.title}" for blank in blanks if normalize_text(blank.text) in still]
+def _list_problems(old: TutorialScript, new: TutorialScript, headings: list[EmptyHeading]) -> list[str]:
+    """Return what is wrong with the agent's script."""
+    old_messages = {problem.message for problem in old.problems}
+    problems = [f"{problem}" for problem in new.problems if problem.message not in old_messages]
+    empty_texts = {normalize_text(heading.text) for heading in new.empty_headings}
+    problems += [
+        f"nothing stands under: {heading.title}" for heading in headings if normalize_text(heading.text) in empty_texts
+    ]
     if {block.id for block in new.blocks} <= {block.id for block in old.blocks}:
-        found = ["nothing new was committed", *found]
-    return found
+        problems = ["nothing new was committed", *problems]
+    return problems
 
 
 class _ScriptChanges(Struct):
-    """What an agent did to the script: lines under the blanks, and what it should not have done."""
+    """The agent's changes to the script: lines under the empty headings, and changes it was not allowed to make."""
 
-    added_lines: list[tuple[EmptyHeading, range]]  # of the new text, from 0
+    added_lines: list[tuple[EmptyHeading, range]]  # lines of the new text, counted from 0
     unexpected_changes: list[str]
 
 
-def _compare_script(places: TutorialPaths, blanks: list[EmptyHeading], text: str) -> _ScriptChanges:
-    """The new text against the script as it is here."""
-    name = places.to_display_path(places.file)
-    old = [line.strip() for line in _read_lines(places)]
+def _compare_script(tutorial_paths: TutorialPaths, headings: list[EmptyHeading], text: str) -> _ScriptChanges:
+    """Compare the new text with the local script."""
+    name = tutorial_paths.to_display_path(tutorial_paths.file)
+    old = [line.strip() for line in _read_lines(tutorial_paths)]
     new = [line.strip() for line in text.split("\n")]
-    by_end = {_get_end_line(blank): blank for blank in blanks}
-    found = _ScriptChanges(added_lines=[], unexpected_changes=[])
-    for kind, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        lost = next((at for at in range(a1, a2) if old[at]), None)
-        come = next((at for at in range(b1, b2) if new[at]), None)
-        above = next((at for at in range(a1, 0, -1) if old[at - 1]), 0)
+    by_end = {_get_end_line(heading): heading for heading in headings}
+    changes = _ScriptChanges(added_lines=[], unexpected_changes=[])
+    for kind, old_start, old_end, new_start, new_end in difflib.SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
+        removed = next((index for index in range(old_start, old_end) if old[index]), None)
+        added = next((index for index in range(new_start, new_end) if new[index]), None)
+        heading_end = next((index for index in range(old_start, 0, -1) if old[index - 1]), 0)
         if kind == "equal":
             continue
-        if lost is not None:
-            found.unexpected_changes.append(f"{name}:{lost + 1}: this line was changed or taken away: {old[lost]}")
-        elif above in by_end:
-            found.added_lines.append((by_end[above], range(b1, b2)))
-        elif come is not None:
-            found.unexpected_changes.append(
-                f"{name}:{come + 1}: this was added where no blank is to be filled: {new[come]}"
+        if removed is not None:
+            changes.unexpected_changes.append(
+                f"{name}:{removed + 1}: this line was changed or taken away: {old[removed]}"
             )
-    return found
+        elif heading_end in by_end:
+            changes.added_lines.append((by_end[heading_end], range(new_start, new_end)))
+        elif added is not None:
+            changes.unexpected_changes.append(
+                f"{name}:{added + 1}: this was added where no blank is to be filled: {new[added]}"
+            )
+    return changes
 
 
-def _read_lines(places: TutorialPaths) -> list[str]:
-    with open(places.file, encoding="utf-8", errors="replace", newline="\n") as file:
+def _read_lines(tutorial_paths: TutorialPaths) -> list[str]:
+    with open(tutorial_paths.file, encoding="utf-8", errors="replace", newline="\n") as file:
         return list(file)
 
 
-def _get_end_line(blank: EmptyHeading) -> int:
-    return blank.line + len(blank.text.split("\n")) - 1
+def _get_end_line(heading: EmptyHeading) -> int:
+    return heading.line + len(heading.text.split("\n")) - 1
 
 
 def _list_proposed_blocks(old: TutorialScript, text: str, changes: _ScriptChanges) -> list[tuple[EmptyHeading, Block]]:
-    """New blocks, each with the blank that it stands under."""
-    known = {block.id for block in old.blocks}
-    found: list[tuple[EmptyHeading, Block]] = []
+    """Return the new blocks, each with the empty heading above it."""
+    old_ids = {block.id for block in old.blocks}
+    proposed: list[tuple[EmptyHeading, Block]] = []
     for block in parse_script(text).blocks:
         end = block.line + block.text.count("\n")
-        above = [blank for blank, lines in changes.added_lines if lines.start < end and block.line <= lines.stop]
-        if block.id not in known and block.commands and above:
-            found.append((above[0], block))
-    return found
+        headings = [heading for heading, lines in changes.added_lines if lines.start < end and block.line <= lines.stop]
+        if block.id not in old_ids and block.commands and headings:
+            proposed.append((headings[0], block))
+    return proposed
 
 
 def try_blocks(
     ctx: Context,
-    places: TutorialPaths,
+    tutorial_paths: TutorialPaths,
     script: TutorialScript,
-    wanted: list[tuple[EmptyHeading, Block]],
-    wish: WriterRequest,
+    proposed: list[tuple[EmptyHeading, Block]],
+    request: WriterRequest,
 ) -> list[BlockProposal]:
-    """Run each for real, after what comes before it in the script: by an agent that needs no model, where the other one worked."""
-    if not wanted:
+    """Run each block after the blocks that precede it in the script.
+
+    The rule-based agent does this, on the host where the other agent worked.
+    """
+    if not proposed:
         return []
-    # Each has its place behind the heading that it is for.
+    # Each block is placed after its heading.
     rows = [
-        block.replace(line=blank.line + 0.001 * at, section=blank.section)
-        for at, (blank, block) in enumerate(wanted, 1)
+        block.replace(line=heading.line + 0.001 * number, section=heading.section)
+        for number, (heading, block) in enumerate(proposed, 1)
     ]
-    job = prompt.format_job_fence("try", rows, [*script.blocks, *rows], **get_run_settings(ctx, places))
-    with WriterAgent(ctx, WriterRequest(sandbox=wish.sandbox, network=wish.network, on=wish.on), "try") as worker:
+    job = prompt.format_job_fence("try", rows, [*script.blocks, *rows], **get_run_settings(ctx, tutorial_paths))
+    with WriterAgent(
+        ctx, WriterRequest(sandbox=request.sandbox, network=request.network, on=request.on), "try"
+    ) as worker:
         worker.send_and_wait(job)
-        said = str(worker.read_transcript()[-1].get("text") or "")
+        answer = str(worker.read_transcript()[-1].get("text") or "")
     try:
-        outcomes = {str(row["id"]): row for row in json.loads(said)}
+        outcomes = {str(row["id"]): row for row in json.loads(answer)}
     except (ValueError, TypeError, KeyError):
-        raise MngrError(f"the blocks could not be tried: {said}", f"look: mngr transcript {worker.name}") from None
+        raise MngrError(f"the blocks could not be tried: {answer}", f"look: mngr transcript {worker.name}") from None
     return [
         BlockProposal(
-            heading=blank.title,
+            heading=heading.title,
             text=block.text,
-            after=_get_end_line(blank),
+            after=_get_end_line(heading),
             ok=bool(outcomes.get(block.id, {}).get("ok")),
             outcome=str(outcomes.get(block.id, {}).get("outcome") or "it was not tried"),
         )
-        for blank, block in wanted
+        for heading, block in proposed
     ]
 
 
-def build_patch(places: TutorialPaths, proposals: list[BlockProposal]) -> str:
-    """The script with the proposals in it, as a diff against what it is."""
-    old = _read_lines(places)
-    plain = [line.rstrip("\r\n") for line in old]
+def build_patch(tutorial_paths: TutorialPaths, proposals: list[BlockProposal]) -> str:
+    """Return a diff that adds the proposals to the script."""
+    old = _read_lines(tutorial_paths)
+    old_lines = [line.rstrip("\r\n") for line in old]
     ending = "\r\n" if old and old[0].endswith("\r\n") else "\n"
     new = list(old)
-    for after in sorted({one.after for one in proposals}, reverse=True):
+    for after in sorted({proposal.after for proposal in proposals}, reverse=True):
         rows: list[str] = []
-        for text in (one.text for one in proposals if one.after == after):
+        for text in (proposal.text for proposal in proposals if proposal.after == after):
             lines = text.split("\n")
-            # The heading may have become the comment of the first one.
-            same = next((n for n in range(len(lines), 0, -1) if lines[:n] == plain[after - n : after]), 0)
-            rows += lines[same:] if same and not rows else ["", *lines]
-        new[after - 1] = plain[after - 1] + ending  # the last line may have no end
+            # The heading may have become the comment of the first block.
+            shared = next((n for n in range(len(lines), 0, -1) if lines[:n] == old_lines[after - n : after]), 0)
+            rows += lines[shared:] if shared and not rows else ["", *lines]
+        new[after - 1] = old_lines[after - 1] + ending  # the last line may lack a line end
         new[after:after] = [row + ending for row in rows]
-    name = places.to_display_path(places.file)
+    name = tutorial_paths.to_display_path(tutorial_paths.file)
     diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in diff)

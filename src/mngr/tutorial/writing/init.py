@@ -1,4 +1,4 @@
-"""`tutorial init`: an example of a script and a test that cites it, in any project, and whether pytest there can run it."""
+"""`tutorial init`: writes an example script and a test that cites it, and checks that pytest can run it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Struct
 from mngr.setup import init as project
 
-_PYTEST_TIMEOUT = 60.0  # seconds for the project's pytest
+_PYTEST_TIMEOUT = 60.0  # seconds for one call of the project's pytest
 _SCRIPT_TEMPLATE = """#!/bin/sh
 
 # {program}, feature by feature. A comment and the commands under it are a block; each block is cited by a test.
@@ -46,7 +46,7 @@ def test_help_succeeds(e2e: E2eSession) -> None:
 
 
 class TutorialInitResult(Struct):
-    """What was written, what was there already, and what is missing before the test can be run."""
+    """The files that were written, and what is missing before the test can run."""
 
     file: str
     tests: str
@@ -55,15 +55,15 @@ class TutorialInitResult(Struct):
 
 
 def init_tutorial(ctx: Context, program: str | None = None) -> TutorialInitResult:
-    """Write what is not there yet; nothing that is there is changed but the project's settings, where they say nothing."""
+    """Write the files and settings that do not exist yet. Existing ones stay unchanged."""
     root = paths.find_project_root(ctx.cwd) or ctx.cwd
-    found = {finding.key: finding.value for finding in project.detect_settings(ctx.local_host, root)}
+    detected = {finding.key: finding.value for finding in project.detect_settings(ctx.local_host, root)}
     settings = ctx.load_project_settings(root)
-    program = program or settings.get("project.program") or found.get("project.program")
+    program = program or settings.get("project.program") or detected.get("project.program")
     if not program or not re.fullmatch(r"[\w./+-]+", str(program)):
         raise MngrError("nothing says which program the tutorial is about", "name it: --program NAME")
-    file = str(settings.get("tutorial.file") or found.get("tutorial.file") or "tutorial.sh")
-    tests = str(settings.get("tutorial.tests") or found.get("tutorial.tests") or "tests/e2e")
+    file = str(settings.get("tutorial.file") or detected.get("tutorial.file") or "tutorial.sh")
+    tests = str(settings.get("tutorial.tests") or detected.get("tutorial.tests") or "tests/e2e")
     written: list[str] = []
     example = os.path.join(tests, "test_first_steps.py")
     for name, text, mode in ((file, _SCRIPT_TEMPLATE, 0o755), (example, _TEST_TEMPLATE, 0o644)):
@@ -80,12 +80,12 @@ def init_tutorial(ctx: Context, program: str | None = None) -> TutorialInitResul
             set_setting(ctx, key, value, "project")
             if paths.PROJECT_SETTINGS not in written:
                 written.append(paths.PROJECT_SETTINGS)
-    pytest = str(settings.get("project.pytest") or found.get("project.pytest") or "python3 -m pytest")
+    pytest = str(settings.get("project.pytest") or detected.get("project.pytest") or "python3 -m pytest")
     return TutorialInitResult(file=file, tests=tests, written=written, missing=_find_missing_fixture(root, pytest))
 
 
 def _find_missing_fixture(root: str, pytest: str) -> str | None:
-    """Why the fixture is not found by the project's own pytest; None when it is."""
+    """Return why the project's pytest does not find the fixture, or None when it does."""
     argv = ["sh", "-c", f'cd "$1" && {pytest} --fixtures -q -p no:cacheprovider', "fixtures", root]
     try:
         result = shell.run(argv, timeout=_PYTEST_TIMEOUT)

@@ -1,4 +1,4 @@
-"""What an agent got wrong while it learnt a program: which part of the interface misleads."""
+"""Finds the mistakes an agent made with a program, which show where its interface misleads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from mngr.base.model import Struct
 from mngr.tutorial.coverage.shell_words import list_calls
 
-# How programs of agents tell how a command ended, on a line of its own; some tell it only when it failed.
+# How agent programs show an exit code, on its own line. Some show it only after a failure.
 _EXIT_CODE = re.compile(
     r"^(?:error: |\W{0,2})?(?:process |command )?exit(?:ed)?(?: with)?(?: code| status)?[:= ]+(\d+)\W*$",
     re.IGNORECASE | re.MULTILINE,
@@ -26,9 +26,9 @@ _UNKNOWN_OPTION = re.compile(
 )
 _CALL_IN_CODE = re.compile(
     r'exec_command\(\{\s*"?cmd"?:\s*("(?:[^"\\\n]|\\["\\/bfnrt])*")'
-)  # where tools are called by code
-_MAX_MESSAGE_CHARACTERS = 200  # characters of what the program said
-_MAX_COMMANDS = 50  # commands
+)  # for agents that call tools from code
+_MAX_MESSAGE_CHARACTERS = 200  # characters of the program's error message
+_MAX_COMMANDS = 50  # at most so many commands are listed
 
 
 class CommandMistakes(Struct):
@@ -38,9 +38,9 @@ class CommandMistakes(Struct):
     calls: int
     failures: int
     retries: int  # calls of the same command after one that failed
-    unknown: list[str]  # options that it does not have
-    after: list[str]  # commands after which the same call worked that had failed before them
-    said: list[str]  # what the program answered, each once
+    unknown: list[str]  # options that do not exist
+    after: list[str]  # commands that made the same, failed call work
+    said: list[str]  # the program's error messages, without duplicates
 
 
 class _ProgramCall(Struct):
@@ -49,84 +49,90 @@ class _ProgramCall(Struct):
     command: str
     words: list[str]
     failed: bool
-    worked: bool  # neither, when another call beside it failed: it may not have been made
-    message: str  # when it failed
+    worked: bool  # neither is true when a neighbouring call failed, because this one may not have run
+    message: str  # the error line of a failed call
 
 
 def list_mistakes(rows: list[dict[str, Any]], program: list[str]) -> list[CommandMistakes]:
-    """By command, those that misled most first; what went well is left out. `rows` are a conversation."""
-    made = [call for row in rows for call in _parse_calls(row, program)]
-    found = [_summarize_calls(name, made) for name in dict.fromkeys(call.command for call in made if call.failed)]
-    return sorted(found, key=lambda one: (-one.failures, one.command))[:_MAX_COMMANDS]
+    """Return the commands that failed in the conversation `rows`, most failures first."""
+    calls = [call for row in rows for call in _parse_calls(row, program)]
+    mistakes = [_summarize_calls(name, calls) for name in dict.fromkeys(call.command for call in calls if call.failed)]
+    return sorted(mistakes, key=lambda entry: (-entry.failures, entry.command))[:_MAX_COMMANDS]
 
 
-def _summarize_calls(name: str, made: list[_ProgramCall]) -> CommandMistakes:
-    mine = [(at, call) for at, call in enumerate(made) if call.command == name]
-    failed = [(at, call) for at, call in mine if call.failed]
+def _summarize_calls(name: str, calls: list[_ProgramCall]) -> CommandMistakes:
+    own_calls = [(index, call) for index, call in enumerate(calls) if call.command == name]
+    failed = [(index, call) for index, call in own_calls if call.failed]
     unknown = [flag for _, call in failed for flag in _list_unknown_flags(call)]
     after = [
-        command for at, call in failed if not _list_unknown_flags(call) for command in _list_needed_first(made, at)
+        command
+        for index, call in failed
+        if not _list_unknown_flags(call)
+        for command in _list_needed_first(calls, index)
     ]
     return CommandMistakes(
         command=name,
-        calls=len(mine),
+        calls=len(own_calls),
         failures=len(failed),
-        retries=sum(before.failed for (_, before), _ in itertools.pairwise(mine)),
+        retries=sum(before.failed for (_, before), _ in itertools.pairwise(own_calls)),
         unknown=list(dict.fromkeys(unknown)),
         after=list(dict.fromkeys(after)),
         said=list(dict.fromkeys(call.message for _, call in failed if call.message)),
     )
 
 
-def _list_needed_first(made: list[_ProgramCall], at: int) -> list[str]:
-    """Other commands that went well between a call that failed and the same call when it worked."""
+def _list_needed_first(calls: list[_ProgramCall], index: int) -> list[str]:
+    """Return other commands that worked between a failed call and the same call when it worked."""
     between: list[str] = []
-    for call in made[at + 1 :]:
-        if call.words == made[at].words and call.worked:
+    for call in calls[index + 1 :]:
+        if call.words == calls[index].words and call.worked:
             return between
-        if call.command != made[at].command and call.worked and not _is_help_request(call.words):
+        if call.command != calls[index].command and call.worked and not _is_help_request(call.words):
             between.append(call.command)
     return []
 
 
 def _parse_calls(row: dict[str, Any], program: list[str]) -> list[_ProgramCall]:
-    """The calls in one of the agent's commands. Which of several failed is told by what the program said, if at all."""
+    """Return the program's calls in one shell command of the agent.
+
+    If one of several calls failed, the program's output decides which one, where possible.
+    """
     command = _find_shell_command(row)
     if command is None:
         return []
     output = str(row.get("output") or "")
-    found = list_calls(command, program)
-    blamed = _choose_failed_calls(found, output, program[-1]) if _has_failed(found, output) else []
-    said = _find_error_line(output)
+    calls = list_calls(command, program)
+    blamed = _choose_failed_calls(calls, output, program[-1]) if _has_failed(calls, output) else []
+    message = _find_error_line(output)
     return [
         _ProgramCall(
             command=" ".join([program[-1], *_get_command_words(words)]),
             words=words,
             failed=any(words is other for other in blamed),
             worked=not blamed,
-            message=said,
+            message=message,
         )
-        for words in found
+        for words in calls
     ]
 
 
-def _has_failed(found: list[list[str]], output: str) -> bool:
+def _has_failed(calls: list[list[str]], output: str) -> bool:
     codes = _EXIT_CODE.findall(output)
     if codes:
         return bool(str(codes[0]).strip("0"))
     if _UNKNOWN_OPTION.search(output):
         return True
-    return bool(_FAILURE_TEXT.search(output)) and not all(_is_help_request(words) for words in found)
+    return bool(_FAILURE_TEXT.search(output)) and not all(_is_help_request(words) for words in calls)
 
 
-def _choose_failed_calls(found: list[list[str]], output: str, name: str) -> list[list[str]]:
-    """Those that have the option which is not known, else those that the program named, else all that were no questions."""
-    having = [words for words in found if any(_is_unknown_flag(flag, output) for flag in _list_flags(words))]
+def _choose_failed_calls(calls: list[list[str]], output: str, name: str) -> list[list[str]]:
+    """Return the calls with an unknown option, else those the program named, else all but the help requests."""
+    with_unknown_flag = [words for words in calls if any(_is_unknown_flag(flag, output) for flag in _list_flags(words))]
     named = [
-        words for words in found if _get_command_words(words) and f"{name} {_get_command_words(words)[0]}:" in output
+        words for words in calls if _get_command_words(words) and f"{name} {_get_command_words(words)[0]}:" in output
     ]
-    asked = [words for words in found if not _is_help_request(words)]
-    return having or named or asked or found
+    not_help = [words for words in calls if not _is_help_request(words)]
+    return with_unknown_flag or named or not_help or calls
 
 
 def _list_unknown_flags(call: _ProgramCall) -> list[str]:
@@ -137,47 +143,47 @@ def _list_flags(words: list[str]) -> list[str]:
     return [word.split("=", 1)[0] for word in words if word.startswith("-") and word.strip("-")]
 
 
-def _is_unknown_flag(flag: str, said: str) -> bool:
-    """Whether the program does not know a flag; some name it without its dashes."""
+def _is_unknown_flag(flag: str, message: str) -> bool:
+    """True when the program does not know a flag. Some programs name it without its dashes."""
     name = re.compile(rf"(?<![\w-])-{{0,2}}{re.escape(flag.lstrip('-'))}(?![\w-])")
-    return any(name.search(match["rest"]) for match in _UNKNOWN_OPTION.finditer(said))
+    return any(name.search(match["rest"]) for match in _UNKNOWN_OPTION.finditer(message))
 
 
 def _is_help_request(words: list[str]) -> bool:
-    """Whether it only asks for help, which looks as if something was wrong."""
+    """True when the call only asks for help. Help output can look like an error."""
     return not words or "--help" in words or "-h" in words or words[0] == "help"
 
 
 def _find_shell_command(row: dict[str, Any]) -> str | None:
-    """The line of shell in a tool's call, whatever the program calls that."""
-    given = row.get("input")
-    if row.get("role") != "tool" or not isinstance(given, dict):
+    """Return the shell command in a tool call, whatever the agent's program calls its argument."""
+    tool_input = row.get("input")
+    if row.get("role") != "tool" or not isinstance(tool_input, dict):
         return None
     for key in ("command", "cmd", "script"):
-        value = given.get(key)
+        value = tool_input.get(key)
         if isinstance(value, str):
             return value
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return str(value[-1]) if value[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"]) else " ".join(value)
-    within = _CALL_IN_CODE.search(str(given.get("input") or ""))
-    return str(json.loads(within[1])) if within else None
+    match = _CALL_IN_CODE.search(str(tool_input.get("input") or ""))
+    return str(json.loads(match[1])) if match else None
 
 
 def _get_command_words(words: list[str]) -> list[str]:
-    """The first words that are no options: the command and its subcommand."""
-    plain = []
+    """Return the first word if it is a command, otherwise an empty list."""
+    command_words = []
     for word in words[:2]:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", word):
             break
-        plain.append(word)
-    return plain[:1]
+        command_words.append(word)
+    return command_words[:1]
 
 
 def _find_error_line(output: str) -> str:
-    """The line that says what was wrong: one that looks like it, else the last."""
-    output = output.partition("\nOutput:\n")[2] or output  # what stands before that is not the program's
+    """Return the first line that looks like an error, or else the last line."""
+    output = output.partition("\nOutput:\n")[2] or output  # The text before it is not from the program.
     rows = [row.strip() for row in output.splitlines() if row.strip() and not _EXIT_CODE.match(row.strip())]
-    telling = [row for row in rows if _UNKNOWN_OPTION.search(row)] or [
+    error_rows = [row for row in rows if _UNKNOWN_OPTION.search(row)] or [
         row for row in rows if _FAILURE_TEXT.search(row) and not row.lower().startswith("usage")
     ]
-    return (telling or rows or [""])[-1 if not telling else 0][:_MAX_MESSAGE_CHARACTERS]
+    return (error_rows or rows or [""])[-1 if not error_rows else 0][:_MAX_MESSAGE_CHARACTERS]

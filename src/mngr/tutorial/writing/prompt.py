@@ -1,4 +1,4 @@
-"""What an agent is told so that it brings tests up to date with a tutorial: plain text, made by code alone."""
+"""Writes the prompts for agents that update tests to match a tutorial."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import os
 from mngr.tutorial.blocks import Block, normalize_text
 from mngr.tutorial.check import TutorialFinding, TutorialReport
 
-_MAX_EXAMPLES = 4  # tests that are shown as examples of the house's style
-_MAX_EXAMPLE_LINES = 60  # lines of one
+_MAX_EXAMPLES = 4  # tests of the project that are shown as examples
+_MAX_EXAMPLE_LINES = 60  # lines of one example
 
 RULES = """\
 ## Rules
@@ -46,9 +46,9 @@ def test_help_succeeds(e2e: E2eSession) -> None:
 
 
 def build_prompt(report: TutorialReport, tests: str, source: str, prefix: str = "") -> str:
-    """The brief: what is missing, what is out of date, the rules, tests to learn from.
+    """Return the prompt: the missing tests, the stale citations, the rules and example tests.
 
-    `source` is the project's directory, `prefix` where that is in its repository.
+    `source` is the project's directory, `prefix` its place in the repository.
     """
     blocks = {block.id: block for block in report.script.blocks}
     gaps = [blocks[f.block] for f in report.findings if f.kind == "gap" and f.block]
@@ -64,34 +64,34 @@ def build_prompt(report: TutorialReport, tests: str, source: str, prefix: str = 
         parts += [_format_block(block, report.script.path) for block in gaps]
     if report.stale:
         parts.append("## Citations that are out of date")
-        parts += [_format_stale(one.finding) for one in report.stale]
+        parts += [_format_stale(stale.finding) for stale in report.stale]
     orphans = [finding for finding in report.findings if finding.kind in ("orphan", "unreadable")]
     if orphans:
         parts.append("## Also wrong")
         parts += [f"- {finding.path}:{finding.line}: {finding.message}" for finding in orphans]
     parts.append(RULES.rstrip())
-    neighbours = _list_example_tests(report, {block.id for block in gaps}, source)
-    if neighbours:
+    examples = _list_example_tests(report, {block.id for block in gaps}, source)
+    if examples:
         parts.append("## Tests of this project to learn from")
-        parts += neighbours
+        parts += examples
     return "\n\n".join(parts) + "\n"
 
 
-def build_job(report: TutorialReport, tests: str, how: dict[str, object]) -> str:
-    """The same for an agent that reads no prose: its job in a fence of its own."""
-    missing = {finding.block for finding in report.findings if finding.kind == "gap"}
+def build_job(report: TutorialReport, tests: str, run_settings: dict[str, object]) -> str:
+    """Return the job for the rule-based agent, which reads a fenced JSON block instead of prose."""
+    gap_ids = {finding.block for finding in report.findings if finding.kind == "gap"}
     blocks = report.script.blocks
-    wanted = [block for block in blocks if block.id in missing]
-    return format_job_fence("observe", wanted, blocks, file=report.script.path, tests=tests, **how)
+    gaps = [block for block in blocks if block.id in gap_ids]
+    return format_job_fence("observe", gaps, blocks, file=report.script.path, tests=tests, **run_settings)
 
 
-def format_job_fence(job: str, wanted: list[Block], script: list[Block], **more: object) -> str:
-    """A job of the mechanic's about some blocks of a script, as it stands in a message."""
+def format_job_fence(job: str, job_blocks: list[Block], script: list[Block], **fields: object) -> str:
+    """Return a job of the rule-based agent about some blocks of a script, as a fenced block in a message."""
     data = {
         "v": 1,
         "job": job,
-        **more,
-        "blocks": _blocks_to_dicts(wanted),
+        **fields,
+        "blocks": _blocks_to_dicts(job_blocks),
         "script": _blocks_to_dicts(script),
     }
     return f"```mngr-job\n{json.dumps(data)}\n```\n"
@@ -103,7 +103,7 @@ def _blocks_to_dicts(blocks: list[Block]) -> list[dict[str, object]]:
 
 
 def build_reminder(problems: list[str]) -> str:
-    """What is still wrong after a turn."""
+    """Return the message that lists the problems after a turn."""
     rows = "\n".join(f"- {problem}" for problem in problems)
     return f"Not done yet. This was found in what you committed:\n\n{rows}\n\nMend it, run the tests, commit.\n"
 
@@ -117,25 +117,25 @@ def _format_stale(finding: TutorialFinding) -> str:
 
 
 def _list_example_tests(report: TutorialReport, gaps: set[str], source: str) -> list[str]:
-    """Tests of blocks beside those that have none."""
-    near: list[str] = []
-    for at, one in enumerate(report.blocks):
-        beside = report.blocks[max(0, at - 1) : at] + report.blocks[at + 1 : at + 2]
-        if one.tests and not one.observed and any(other.block.id in gaps for other in beside):
-            near += one.tests
-    near = list(dict.fromkeys(near))[:_MAX_EXAMPLES]
-    shown: list[str] = []
+    """Return the source of tests whose blocks are next to blocks without a test."""
+    names: list[str] = []
+    for index, block in enumerate(report.blocks):
+        neighbours = report.blocks[max(0, index - 1) : index] + report.blocks[index + 1 : index + 2]
+        if block.tests and not block.observed and any(other.block.id in gaps for other in neighbours):
+            names += block.tests
+    names = list(dict.fromkeys(names))[:_MAX_EXAMPLES]
+    examples: list[str] = []
     for citation in report.tests.citations:
-        if citation.test in near:
-            near.remove(citation.test)
+        if citation.test in names:
+            names.remove(citation.test)
             text = _read_function(os.path.join(source, citation.path), citation.line)
             if text:
-                shown.append(f"```python\n# {citation.test}\n{text}\n```")
-    return shown
+                examples.append(f"```python\n# {citation.test}\n{text}\n```")
+    return examples
 
 
 def _read_function(path: str, line: int) -> str:
-    """The source of the function around a line."""
+    """Return the source of the function around a line."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -145,7 +145,9 @@ def _read_function(path: str, line: int) -> str:
     rows = text.splitlines()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            if first <= line <= (node.end_lineno or first):
-                return "\n".join(rows[first - 1 : min(node.end_lineno or first, first + _MAX_EXAMPLE_LINES)])
+            first_line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first_line <= line <= (node.end_lineno or first_line):
+                return "\n".join(
+                    rows[first_line - 1 : min(node.end_lineno or first_line, first_line + _MAX_EXAMPLE_LINES)]
+                )
     return ""

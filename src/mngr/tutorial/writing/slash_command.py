@@ -1,4 +1,4 @@
-"""`tutorial install-command`: the slash command `sync-tutorial-to-e2e-tests` for coding agents that a person talks to."""
+"""`tutorial install-command`: installs the slash command `sync-tutorial-to-e2e-tests` for coding agents."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ Bring this project's e2e tests up to date with its tutorial script.
 
 
 class InstalledCommand(Struct):
-    """The files that have the command now."""
+    """The files that mngr wrote."""
 
     paths: list[str]
 
 
 def install_command(ctx: Context, agents: list[str]) -> InstalledCommand:
-    """Write the command for each of these programs; raises UsageError."""
+    """Write the command for each of these agents. Raise UsageError for an agent without slash commands."""
     root = paths.find_project_root(ctx.cwd) or ctx.cwd
-    places = {
+    directories = {
         "claude": os.path.join(root, ".claude", "commands"),
-        # Codex has commands of the user's only.
+        # Codex has only commands of the user, not of a project.
         "codex": os.path.join(os.path.expanduser(os.environ.get("CODEX_HOME") or "~/.codex"), "prompts"),
     }
-    unknown = [name for name in agents if name not in places]
+    unknown = [name for name in agents if name not in directories]
     if unknown:
-        raise UsageError(f"{unknown[0]} has no slash commands", "there are: " + ", ".join(places))
+        raise UsageError(f"{unknown[0]} has no slash commands", "there are: " + ", ".join(directories))
     written: list[str] = []
-    for name in agents or list(places):
-        path = os.path.join(places[name], f"{COMMAND_NAME}.md")
+    for name in agents or list(directories):
+        path = os.path.join(directories[name], f"{COMMAND_NAME}.md")
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         except OSError as error:

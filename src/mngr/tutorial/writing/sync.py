@@ -1,4 +1,4 @@
-"""`tutorial sync`: an agent writes the tests that are missing; what it left is checked by us, and it is told what is still wrong."""
+"""`tutorial sync`: an agent writes the missing tests; mngr checks its work and reminds it of open problems."""
 
 from __future__ import annotations
 
@@ -25,73 +25,73 @@ from mngr.tutorial.writing.worker import (
     read_committed,
 )
 
-_MAX_PYTEST_LINES = 15  # lines of what pytest said that an agent is told
+_MAX_PYTEST_LINES = 15  # lines of pytest's output that the agent gets
 _IMPORT_ERROR = re.compile(r"^(?P<place>\S.*?\.py:\d+): in <module>$|^E +(?P<why>.+)$|^_{3,} ERROR ", re.MULTILINE)
 
 
 class SyncResult(Struct):
-    """What became of it."""
+    """The outcome of a sync."""
 
-    agent: str | None  # None when there was nothing to do
+    agent: str | None  # None when nothing was missing
     branch: str | None
     commit: str | None
     rounds: int
-    rows: list[dict[str, object]]  # each block and its tests
-    problems: list[str]  # what is still wrong
+    rows: list[dict[str, object]]  # each block with its tests
+    problems: list[str]  # problems that remain
 
     @property
     def is_complete(self) -> bool:
-        """Whether the work can be taken as it is."""
+        """True when no problem remains."""
         return not self.problems
 
 
-def sync_tests(ctx: Context, places: TutorialPaths, wish: WriterRequest) -> SyncResult:
-    """Have an agent bring the tests up to date, on a branch of its own; raises MngrError."""
-    report = check_tutorial(places)
-    unread = [_format_problem(problem) for problem in report.script.problems]
-    wrong = [finding for finding in report.findings if _is_fixable_in_tests(report, finding)]
-    if not wrong:
+def sync_tests(ctx: Context, tutorial_paths: TutorialPaths, request: WriterRequest) -> SyncResult:
+    """Let an agent update the tests on its own branch. Raise MngrError when that is impossible."""
+    report = check_tutorial(tutorial_paths)
+    script_problems = [_format_problem(problem) for problem in report.script.problems]
+    findings = [finding for finding in report.findings if _is_fixable_in_tests(report, finding)]
+    if not findings:
         return SyncResult(
-            agent=None, branch=None, commit=None, rounds=0, rows=_list_report_rows(report), problems=unread
+            agent=None, branch=None, commit=None, rounds=0, rows=_list_report_rows(report), problems=script_problems
         )
-    check_clean(ctx, places, places.file, places.tests)
-    if wish.agent == MECHANIC:
-        _check_mechanic(places, wrong)
-    with WriterAgent(ctx, wish, "sync") as worker:
-        synced = _work_in_turns(ctx, worker, places, wish, report)
-    return synced.replace(problems=[*synced.problems, *unread])
+    check_clean(ctx, tutorial_paths, tutorial_paths.file, tutorial_paths.tests)
+    if request.agent == MECHANIC:
+        _check_mechanic(tutorial_paths, findings)
+    with WriterAgent(ctx, request, "sync") as worker:
+        result = _work_in_turns(ctx, worker, tutorial_paths, request, report)
+    return result.replace(problems=[*result.problems, *script_problems])
 
 
-def _check_mechanic(places: TutorialPaths, wrong: list[TutorialFinding]) -> None:
-    """MngrError when there is nothing that it can do."""
-    if places.tests.endswith(".py"):
+def _check_mechanic(tutorial_paths: TutorialPaths, findings: list[TutorialFinding]) -> None:
+    """Raise MngrError when the rule-based agent cannot fix any of the findings."""
+    if tutorial_paths.tests.endswith(".py"):
         raise MngrError("the mechanic writes a file of its own", "name the directory of the tests")
-    if not any(finding.kind == "gap" for finding in wrong):
+    if not any(finding.kind == "gap" for finding in findings):
         raise MngrError(
-            f"the mechanic writes tests for blocks that have none, and there is no such block; what is wrong: {_format_problem(wrong[0])}",
+            f"the mechanic writes tests for blocks that have none, and there is no such block; what is wrong: {_format_problem(findings[0])}",
             "bring stale citations up to date with: mngr tutorial check --fix",
         )
 
 
 def _work_in_turns(
-    ctx: Context, worker: WriterAgent, places: TutorialPaths, wish: WriterRequest, report: TutorialReport
+    ctx: Context, worker: WriterAgent, tutorial_paths: TutorialPaths, request: WriterRequest, report: TutorialReport
 ) -> SyncResult:
-    """Tell it, see what it did, tell it what is still wrong."""
-    tests = places.to_display_path(places.tests)
-    text = prompt.build_prompt(report, tests, places.root, get_project_prefix(ctx, places))
-    if wish.agent == MECHANIC:
-        text += "\n" + prompt.build_job(report, tests, get_run_settings(ctx, places))
-    most = 1 if wish.agent == MECHANIC else wish.rounds  # it would do the same again
-    for number in range(1, most + 1):
+    """Send the prompt, check the agent's work, and send reminders until no problem remains or all rounds are used."""
+    tests = tutorial_paths.to_display_path(tutorial_paths.tests)
+    text = prompt.build_prompt(report, tests, tutorial_paths.root, get_project_prefix(ctx, tutorial_paths))
+    if request.agent == MECHANIC:
+        text += "\n" + prompt.build_job(report, tests, get_run_settings(ctx, tutorial_paths))
+    max_rounds = 1 if request.agent == MECHANIC else request.rounds  # It would do the same again in another round.
+    for number in range(1, max_rounds + 1):
         worker.send_and_wait(text)
         pulled = worker.fleet.pull(worker.name)
-        after = _check_commit(ctx, places, pulled.commit) if pulled.commit else report
-        problems = _list_problems(worker, places, after)
+        after = _check_commit(ctx, tutorial_paths, pulled.commit) if pulled.commit else report
+        problems = _list_problems(worker, tutorial_paths, after)
         if pulled.commit:
-            problems += worker.list_unexpected_changes(places, pulled.commit, places.tests)
+            problems += worker.list_unexpected_changes(tutorial_paths, pulled.commit, tutorial_paths.tests)
         if not pulled.commits:
-            said = f"{worker.name} has committed nothing; what it said: mngr transcript {worker.name}"
-            problems = [said, *problems]
+            message = f"{worker.name} has committed nothing; what it said: mngr transcript {worker.name}"
+            problems = [message, *problems]
         ctx.note(f"round {number}: {len(problems)} things are still wrong" if problems else f"round {number}: done")
         if not problems:
             break
@@ -106,44 +106,44 @@ def _work_in_turns(
     )
 
 
-def _list_problems(worker: WriterAgent, places: TutorialPaths, report: TutorialReport) -> list[str]:
-    """What the check and pytest have to say about the agent's work; its tests are only loaded where it lives."""
-    why = _read_mechanic_reasons(worker)
-    found = [
-        _format_problem(finding) + why.get(finding.block or "", "") + _format_diff(finding)
+def _list_problems(worker: WriterAgent, tutorial_paths: TutorialPaths, report: TutorialReport) -> list[str]:
+    """Return what the check and pytest report about the agent's work. Its tests are only collected, on its own host."""
+    reasons = _read_mechanic_reasons(worker)
+    problems = [
+        _format_problem(finding) + reasons.get(finding.block or "", "") + _format_diff(finding)
         for finding in report.findings
         if _is_fixable_in_tests(report, finding)
     ]
     pytest = worker.fleet.context.settings.get("project.pytest") or "python3 -m pytest"
-    words = f"{pytest} --collect-only -q {shlex.quote(places.to_display_path(places.tests))}"
-    place = get_project_prefix(worker.fleet.context, places) or "."
-    argv = ["sh", "-c", f'cd "$1" && {words}', "sh", place]
+    command = f"{pytest} --collect-only -q {shlex.quote(tutorial_paths.to_display_path(tutorial_paths.tests))}"
+    directory = get_project_prefix(worker.fleet.context, tutorial_paths) or "."
+    argv = ["sh", "-c", f'cd "$1" && {command}', "sh", directory]
     outcome = worker.fleet.exec([worker.name], argv)[0]
     code = outcome.extra.get("exit_code")
     if code not in (0, None):
-        said = str(outcome.extra.get("stdout") or "") + str(outcome.extra.get("stderr") or "")
-        tail = f"{words} ends with {code}:\n" + "\n".join(said.strip().splitlines()[-_MAX_PYTEST_LINES:])
-        found += list_import_errors(said) or [tail]
+        output = str(outcome.extra.get("stdout") or "") + str(outcome.extra.get("stderr") or "")
+        tail = f"{command} ends with {code}:\n" + "\n".join(output.strip().splitlines()[-_MAX_PYTEST_LINES:])
+        problems += list_import_errors(output) or [tail]
     elif code is None:
-        found.append(f"{words} could not be run: {outcome.error}")
-    left = worker.fleet.exec([worker.name], ["git", "status", "--porcelain", "--", "*.py"])[0]
-    rows = str(left.extra.get("stdout") or "").splitlines()
-    return found + [f"{row[3:]} has changes that are not committed" for row in rows]
+        problems.append(f"{command} could not be run: {outcome.error}")
+    status = worker.fleet.exec([worker.name], ["git", "status", "--porcelain", "--", "*.py"])[0]
+    rows = str(status.extra.get("stdout") or "").splitlines()
+    return problems + [f"{row[3:]} has changes that are not committed" for row in rows]
 
 
-def list_import_errors(said: str) -> list[str]:
-    """The place and the reason of each file that pytest could not import, from what it said."""
-    found: list[str] = []
-    place = ""
-    for match in _IMPORT_ERROR.finditer(said):
-        if match["why"] and place:
-            found.append(f"{place}: does not import: {match['why']}")
-        place = match["place"] or ""
-    return found
+def list_import_errors(output: str) -> list[str]:
+    """Return the location and reason for each file that pytest could not import."""
+    errors: list[str] = []
+    location = ""
+    for match in _IMPORT_ERROR.finditer(output):
+        if match["why"] and location:
+            errors.append(f"{location}: does not import: {match['why']}")
+        location = match["place"] or ""
+    return errors
 
 
 def _read_mechanic_reasons(worker: WriterAgent) -> dict[str, str]:
-    """By block, why the mechanic made no test for it."""
+    """Return for each block why the rule-based agent wrote no test for it."""
     rows = [
         row for row in worker.read_transcript() if row.get("tool") == "observe" and isinstance(row.get("input"), dict)
     ]
@@ -155,37 +155,37 @@ def _format_diff(finding: TutorialFinding) -> str:
 
 
 def _is_fixable_in_tests(report: TutorialReport, finding: TutorialFinding) -> bool:
-    """Whether it can be mended in the tests: the script is the contract."""
+    """True when a change of the tests can fix the finding. The script itself must not change."""
     return not finding.is_warning and (finding.path != report.script.path or finding.kind == "gap")
 
 
-def _format_problem(what: TutorialFinding | ReadProblem) -> str:
-    kind = getattr(what, "kind", "unreadable")
-    return f"{what.path}:{what.line}: {kind}: {what.message}"
+def _format_problem(problem: TutorialFinding | ReadProblem) -> str:
+    kind = getattr(problem, "kind", "unreadable")
+    return f"{problem.path}:{problem.line}: {kind}: {problem.message}"
 
 
-def _check_commit(ctx: Context, places: TutorialPaths, commit: str) -> TutorialReport:
-    """The check on what was committed: the script as it is here, the tests as the agent left them. Nothing of it is run."""
-    with tempfile.TemporaryDirectory(prefix="mngr-sync-") as place:
-        inside = os.path.join(place, "tests")
-        os.makedirs(inside)
-        for path, text in read_committed(ctx, places, commit, places.tests, ".py").items():
-            target = os.path.join(inside, path)
+def _check_commit(ctx: Context, tutorial_paths: TutorialPaths, commit: str) -> TutorialReport:
+    """Check the local script against the tests in a commit. mngr runs nothing of the commit."""
+    with tempfile.TemporaryDirectory(prefix="mngr-sync-") as directory:
+        tests_dir = os.path.join(directory, "tests")
+        os.makedirs(tests_dir)
+        for path, text in read_committed(ctx, tutorial_paths, commit, tutorial_paths.tests, ".py").items():
+            target = os.path.join(tests_dir, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             with open(target, "wb") as file:
                 file.write(text)
-        script = read_script(places.file, places.to_display_path(places.file))
-        return compare_with_tests(script, read_tests(inside, lambda path: os.path.relpath(path, inside)))
+        script = read_script(tutorial_paths.file, tutorial_paths.to_display_path(tutorial_paths.file))
+        return compare_with_tests(script, read_tests(tests_dir, lambda path: os.path.relpath(path, tests_dir)))
 
 
-def get_run_settings(ctx: Context, places: TutorialPaths) -> dict[str, object]:
-    """What blocks are run by: the shell that the script is written for, and for how long."""
-    with open(places.file, encoding="utf-8", errors="replace") as file:
+def get_run_settings(ctx: Context, tutorial_paths: TutorialPaths) -> dict[str, object]:
+    """Return how blocks are run: the shell of the script, the timeout, and the project's place in its repository."""
+    with open(tutorial_paths.file, encoding="utf-8", errors="replace") as file:
         shell = "bash" if "bash" in file.readline() else "sh"
-    limit = ctx.settings.get("tutorial.timeout")
-    seconds = parse_duration(str(limit)) if limit else None
-    return {"shell": shell, "timeout": seconds, "place": get_project_prefix(ctx, places)}
+    timeout = ctx.settings.get("tutorial.timeout")
+    seconds = parse_duration(str(timeout)) if timeout else None
+    return {"shell": shell, "timeout": seconds, "place": get_project_prefix(ctx, tutorial_paths)}
 
 
 def _list_report_rows(report: TutorialReport) -> list[dict[str, object]]:
-    return [one.to_dict() for one in report.blocks]
+    return [block.to_dict() for block in report.blocks]

@@ -1,4 +1,4 @@
-"""Serves the pages to this machine, made anew for every request."""
+"""Serves the pages to this machine, rendered again for every request."""
 
 from __future__ import annotations
 
@@ -10,45 +10,48 @@ from mngr.base.errors import MngrError, NotFound
 from mngr.web import artifacts, pages, terminal_player
 from mngr.web.live import tutorial
 
-MAX_LISTED_RUNS = 200  # runs on the first page
-# Scripts and styles of ours only; the player draws with styles of its own and runs WebAssembly.
+MAX_LISTED_RUNS = 200  # The most runs on the first page.
+# Only mngr's scripts and styles may run. The player adds its own styles and runs WebAssembly.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src data:; "
     "font-src data:; worker-src blob:; connect-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
-def render_path(place: str, path: str, script: str | None = None) -> tuple[str, bytes]:
-    """(type, content) of what is at a path; NotFound. `script` is the project's tutorial."""
+def render_path(artifacts_dir: str, path: str, script: str | None = None) -> tuple[str, bytes]:
+    """Return the content type and the content at a path; raise NotFound if there is no page.
+
+    `script` is the path of the project's tutorial.
+    """
     parts = [part for part in path.split("/") if part]
     if parts[:1] == ["static"] and len(parts) == 2:
         return _read_static(parts[1])
     if parts[-1:] == ["index.html"]:
         parts.pop()
     if not parts:
-        return _encode_html(render_index(place, script))
+        return _encode_html(render_index(artifacts_dir, script))
     if parts == [tutorial.PAGE_FILE] and script is not None:
-        return _encode_html(tutorial.render_tutorial(script, place))
+        return _encode_html(tutorial.render_tutorial(script, artifacts_dir))
     if len(parts) == 1:
-        return _encode_html(pages.render_run(artifacts.load_run(place, parts[0])))
+        return _encode_html(pages.render_run(artifacts.load_run(artifacts_dir, parts[0])))
     if len(parts) == 2:
-        return _encode_html(render_test(place, *parts))
+        return _encode_html(render_test(artifacts_dir, *parts))
     raise NotFound(f"there is no page {path}")
 
 
-def render_index(place: str, script: str | None = None) -> str:
-    """All runs, the latest first."""
-    names = artifacts.list_runs(place)
-    shown = [artifacts.load_run(place, name) for name in names[:MAX_LISTED_RUNS]]
-    way = tutorial.PAGE_FILE if tutorial.has_script(script) else None
-    return pages.render_index(shown, max(0, len(names) - MAX_LISTED_RUNS), tutorial=way)
+def render_index(artifacts_dir: str, script: str | None = None) -> str:
+    """Return the page with all runs, the latest first."""
+    names = artifacts.list_runs(artifacts_dir)
+    runs = [artifacts.load_run(artifacts_dir, name) for name in names[:MAX_LISTED_RUNS]]
+    tutorial_page = tutorial.PAGE_FILE if tutorial.has_script(script) else None
+    return pages.render_index(runs, max(0, len(names) - MAX_LISTED_RUNS), tutorial=tutorial_page)
 
 
-def render_test(place: str, run: str, slug: str) -> str:
-    """One test with everything of it."""
-    test = artifacts.load_test(place, run, slug)
-    transcript = artifacts.read_transcript(place, run, slug)
-    return pages.render_test(run, test, transcript, list(artifacts.read_recordings(place, run, test)))
+def render_test(artifacts_dir: str, run: str, slug: str) -> str:
+    """Return the page of one test with its transcript and recordings."""
+    test = artifacts.load_test(artifacts_dir, run, slug)
+    transcript = artifacts.read_transcript(artifacts_dir, run, slug)
+    return pages.render_test(run, test, transcript, list(artifacts.read_recordings(artifacts_dir, run, test)))
 
 
 def _read_static(name: str) -> tuple[str, bytes]:
@@ -63,12 +66,12 @@ def _encode_html(text: str) -> tuple[str, bytes]:
 
 
 class PageServer(ThreadingHTTPServer):
-    """On a port of the loopback address; `url` says where."""
+    """Serves the pages on a port of the loopback address; `url` is the address."""
 
     daemon_threads = True
 
-    def __init__(self, place: str, port: int = 0, script: str | None = None) -> None:
-        self.place = place
+    def __init__(self, artifacts_dir: str, port: int = 0, script: str | None = None) -> None:
+        self.place = artifacts_dir
         self.script = script
         try:
             super().__init__(("127.0.0.1", port), _PageRequestHandler)
@@ -85,7 +88,7 @@ class _PageRequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        # Only who asks for this machine by name: a page elsewhere whose name points here must not read it.
+        # Reject other host names: a foreign site whose name resolves to this machine must not read the pages.
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         if host not in ("127.0.0.1", "localhost"):
             self._send_answer(403, "text/plain; charset=utf-8", b"not for this host\n")
@@ -99,10 +102,10 @@ class _PageRequestHandler(BaseHTTPRequestHandler):
         except MngrError as error:
             self._send_answer(404, "text/plain; charset=utf-8", f"{error.message}\n".encode())
 
-    def _send_answer(self, code: int, kind: str, content: bytes, *headers: tuple[str, str]) -> None:
+    def _send_answer(self, code: int, content_type: str, content: bytes, *headers: tuple[str, str]) -> None:
         self.send_response(code)
         for name, value in (
-            ("Content-Type", kind),
+            ("Content-Type", content_type),
             ("Content-Length", str(len(content))),
             ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
             ("X-Content-Type-Options", "nosniff"),
@@ -115,4 +118,4 @@ class _PageRequestHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody needs to know."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""A tutorial as a page: each block, the tests that cite it, and what these did, with their recordings."""
+"""Renders a tutorial as a page: each block, the tests that cite it, their transcripts and recordings."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from mngr.web.artifacts import E2eTest
 from mngr.web.html_text import escape_plain as escape
 
 PAGE_FILE = "tutorial.html"
-MAX_RUNS = 20  # the latest, in which tests are looked for
-MAX_TRANSCRIPT_CHARACTERS = 40_000  # characters of a transcript that stand here; its own page has all of it
-MAX_RECORDING_CHARACTERS = 500_000  # and of a recording
+MAX_RUNS = 20  # The number of latest runs to search for tests.
+MAX_TRANSCRIPT_CHARACTERS = 40_000  # Of a transcript; the test's own page has all of it.
+MAX_RECORDING_CHARACTERS = 500_000  # The page leaves out a longer recording.
 
 
-def render_tutorial(script: str, place: str) -> str:
-    """All blocks in their order, each with its tests as they ran last; raises MngrError."""
-    read = read_script(script)
-    shown = _CitingTests(place)
-    titles = _list_sections(read)
-    parts = [_render_section(at, title, read, shown) for at, title in enumerate(titles)]
-    body = "".join([_render_head(read, shown), _render_navigation(titles), *parts, *shown.data.values()])
-    return pages.render_page("Tutorial", body, "", plays=bool(shown.data))
+def render_tutorial(script_path: str, artifacts_dir: str) -> str:
+    """Return the page with all blocks in order, each with the latest results of its tests."""
+    script = read_script(script_path)
+    citing_tests = _CitingTests(artifacts_dir)
+    titles = _list_sections(script)
+    parts = [_render_section(index, title, script, citing_tests) for index, title in enumerate(titles)]
+    body = "".join(
+        [_render_head(script, citing_tests), _render_navigation(titles), *parts, *citing_tests.data.values()]
+    )
+    return pages.render_page("Tutorial", body, "", plays=bool(citing_tests.data))
 
 
 def has_script(script: str | None) -> bool:
-    """Whether there is a script to show."""
+    """True when the script has at least one block and can be read."""
     if script is None:
         return False
     try:
@@ -35,19 +37,19 @@ def has_script(script: str | None) -> bool:
 
 
 class _CitingTests:
-    """Tests by the blocks they cite, each as it ran last, and the recordings that the page must carry, each once."""
+    """The tests that cite each block, as they ran last, and the recordings that the page must contain."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, artifacts_dir: str) -> None:
+        self.place = artifacts_dir
         self.data: dict[str, str] = {}
-        self._run_of: dict[str, str] = {}  # by the name of a test
-        self._tests: dict[str, list[E2eTest]] = {}  # by the id of a block
-        for name in artifacts.list_runs(place)[:MAX_RUNS]:
-            for test in artifacts.load_run(place, name).tests:
+        self._run_of: dict[str, str] = {}  # By the name of a test.
+        self._tests: dict[str, list[E2eTest]] = {}  # By the id of a block.
+        for run in artifacts.list_runs(artifacts_dir)[:MAX_RUNS]:
+            for test in artifacts.load_run(artifacts_dir, run).tests:
                 if test.name not in self._run_of:
-                    self._run_of[test.name] = name
-                    for block in _list_block_ids(test):
-                        self._tests.setdefault(block, []).append(test)
+                    self._run_of[test.name] = run
+                    for block_id in _list_block_ids(test):
+                        self._tests.setdefault(block_id, []).append(test)
 
     def list_tests(self, block: Block) -> list[E2eTest]:
         return self._tests.get(block.id, [])
@@ -56,57 +58,59 @@ class _CitingTests:
         return self._run_of[test.name]
 
     def render_terminals(self, test: E2eTest) -> str:
-        """The recordings of a test that are not too large."""
-        made = ""
+        """Return the recordings of a test that are not too large, and keep their data for the page."""
+        html = ""
         for number, recording in enumerate(artifacts.read_recordings(self.place, self.get_run(test), test)):
             if len(recording.text) <= MAX_RECORDING_CHARACTERS:
                 key = f"cast-{test.slug}-{number}"
-                made += pages.render_terminal(key, recording)
+                html += pages.render_terminal(key, recording)
                 self.data[key] = pages.render_recording(key, recording)
-        return made
+        return html
 
 
 def _list_block_ids(test: E2eTest) -> set[str]:
     return {compute_block_id(text) for text in test.blocks}
 
 
-def _list_sections(read: TutorialScript) -> list[str | None]:
-    """Their titles, in their order."""
-    every = sorted([b for b in read.blocks if b.commands] + list(read.empty_headings), key=lambda found: found.line)
-    return list(dict.fromkeys(found.section for found in every))
+def _list_sections(script: TutorialScript) -> list[str | None]:
+    """Return the titles of the sections in order."""
+    items = sorted(
+        [block for block in script.blocks if block.commands] + list(script.empty_headings), key=lambda item: item.line
+    )
+    return list(dict.fromkeys(item.section for item in items))
 
 
-def _render_head(read: TutorialScript, shown: _CitingTests) -> str:
-    blocks = [block for block in read.blocks if block.commands]
-    tests = {test.name: test for block in blocks for test in shown.list_tests(block)}
-    cited = sum(bool(shown.list_tests(block)) for block in blocks)
-    said = f"{cited} of {len(blocks)} blocks are cited by tests that ran: {pages.render_counts(list(tests.values()))}"
+def _render_head(script: TutorialScript, citing_tests: _CitingTests) -> str:
+    blocks = [block for block in script.blocks if block.commands]
+    tests = {test.name: test for block in blocks for test in citing_tests.list_tests(block)}
+    cited_count = sum(bool(citing_tests.list_tests(block)) for block in blocks)
+    summary = f"{cited_count} of {len(blocks)} blocks are cited by tests that ran: {pages.render_counts(list(tests.values()))}"
     return (
         '<p class="way"><a href="index.html">runs</a></p>'
-        f"<h1>{escape(read.path.rpartition('/')[2])}</h1><p>{said if tests else 'No test that ran cites it.'}</p>"
+        f"<h1>{escape(script.path.rpartition('/')[2])}</h1><p>{summary if tests else 'No test that ran cites it.'}</p>"
         '<input id="find" type="search" placeholder="find a block" aria-label="find a block">'
     )
 
 
 def _render_navigation(titles: list[str | None]) -> str:
-    rows = (f'<a href="#part-{at}">{escape(title)}</a>' for at, title in enumerate(titles) if title)
-    return f'<nav class="parts">{" ".join(rows)}</nav>'
+    links = (f'<a href="#part-{index}">{escape(title)}</a>' for index, title in enumerate(titles) if title)
+    return f'<nav class="parts">{" ".join(links)}</nav>'
 
 
-def _render_section(at: int, title: str | None, read: TutorialScript, shown: _CitingTests) -> str:
-    """One section: its blocks, and what is still to be written."""
-    rows = [_render_block(block, shown) for block in read.blocks if block.commands and block.section == title]
+def _render_section(index: int, title: str | None, script: TutorialScript, citing_tests: _CitingTests) -> str:
+    """Return one section with its blocks and its headings without blocks."""
+    rows = [_render_block(block, citing_tests) for block in script.blocks if block.commands and block.section == title]
     rows += [
-        f'<div class="cited blank"><pre class="block">{escape(blank.text)}</pre><p class="note">a blank to fill</p></div>'
-        for blank in read.empty_headings
-        if blank.section == title
+        f'<div class="cited blank"><pre class="block">{escape(heading.text)}</pre><p class="note">a blank to fill</p></div>'
+        for heading in script.empty_headings
+        if heading.section == title
     ]
-    head = f"<h2>{escape(title)}</h2>" if title else ""
-    return f'<section class="part" id="part-{at}">{head}{"".join(rows)}</section>'
+    title_html = f"<h2>{escape(title)}</h2>" if title else ""
+    return f'<section class="part" id="part-{index}">{title_html}{"".join(rows)}</section>'
 
 
-def _render_block(block: Block, shown: _CitingTests) -> str:
-    tests = "".join(_render_test(test, shown) for test in shown.list_tests(block))
+def _render_block(block: Block, citing_tests: _CitingTests) -> str:
+    tests = "".join(_render_test(test, citing_tests) for test in citing_tests.list_tests(block))
     tests = tests or '<p class="note">no test that ran cites it</p>'
     return (
         f'<div class="cited" id="{escape(block.slug)}"><pre class="block">{escape(block.text)}</pre>'
@@ -114,21 +118,21 @@ def _render_block(block: Block, shown: _CitingTests) -> str:
     )
 
 
-def _render_test(test: E2eTest, shown: _CitingTests) -> str:
-    """One line that opens: the transcript, and the recordings beside it."""
-    run, count = shown.get_run(test), len(test.recordings)
-    more = f", {count} recording{'s' if count > 1 else ''}" if count else ""
-    more += ", observed, not reviewed" if test.is_observed else ""
-    text = artifacts.read_transcript(shown.place, run, test.slug)
+def _render_test(test: E2eTest, citing_tests: _CitingTests) -> str:
+    """Return one line that opens to show the transcript with the recordings beside it."""
+    run, count = citing_tests.get_run(test), len(test.recordings)
+    notes = f", {count} recording{'s' if count > 1 else ''}" if count else ""
+    notes += ", observed, not reviewed" if test.is_observed else ""
+    text = artifacts.read_transcript(citing_tests.place, run, test.slug)
     if len(text) > MAX_TRANSCRIPT_CHARACTERS:
         text = text[:MAX_TRANSCRIPT_CHARACTERS].rpartition("\n")[0] + "\n# [the rest is on the page of the test]\n"
-    terminals = shown.render_terminals(test)
-    first = test.doc.strip().partition("\n")[0]
-    where = f'<a href="{escape(run)}/{escape(test.slug)}/index.html">its page</a>, of {escape(run)}'
+    terminals = citing_tests.render_terminals(test)
+    first_line = test.doc.strip().partition("\n")[0]
+    page_link = f'<a href="{escape(run)}/{escape(test.slug)}/index.html">its page</a>, of {escape(run)}'
     return (
         f'<details class="{test.status}"><summary><span class="status">{test.status}</span> '
-        f"{escape(test.name.rpartition('/')[2])}{more}</summary>"
-        f"<p>{escape(first)}{' · ' if first else ''}{where}</p>"
+        f"{escape(test.name.rpartition('/')[2])}{notes}</summary>"
+        f"<p>{escape(first_line)}{' · ' if first_line else ''}{page_link}</p>"
         f'<div class="columns"><section>{pages.render_transcript(text)}</section>'
         f"{f'<section>{terminals}</section>' if terminals else ''}</div></details>"
     )

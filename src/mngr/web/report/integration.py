@@ -1,4 +1,4 @@
-"""What became of the run's changes: merged in which order and by which evidence, left out and why."""
+"""Renders the integration of a run: merged changes with their evidence, and excluded changes with reasons."""
 
 from __future__ import annotations
 
@@ -12,71 +12,76 @@ from mngr.web.report.run_facts import ReportFacts, ReportTask, list_dicts
 Rows = Sequence[dict[str, Any]]
 
 
-_MAX_LISTED = 12  # tasks or tests that are named for one change
-_MAX_OPEN_CHANGES = 10  # changes of one commit that stand open
+_MAX_LISTED = 12  # The most tasks or tests to name for one change.
+_MAX_OPEN_CHANGES = 10  # A commit with more changes shows them folded.
 _KIND_LABELS = {"fix": "fix", "flagged": "look at it", "test": "tests and texts"}
 
 
 def render_integration(facts: ReportFacts) -> str:
-    """The commits of `integration.json` in their order with the changes in each, and what was left out; before that what could
-    be merged, of `changes.json`; nothing where there is neither."""
+    """Return the commits of `integration.json` with their changes, and the excluded changes.
+
+    Before the integration, return the changes of `changes.json` that could be merged, or nothing.
+    """
     data = facts.integration if isinstance(facts.integration, dict) else {}
-    made = facts.changes if isinstance(facts.changes, dict) else {}
-    named = _ChangeRenderer(facts.tasks, list_dicts(made.get("changes")), data)
-    left = list_dicts(data.get("left_out"))
-    causes = list_dicts(made.get("causes"))
+    changes_data = facts.changes if isinstance(facts.changes, dict) else {}
+    renderer = _ChangeRenderer(facts.tasks, list_dicts(changes_data.get("changes")), data)
+    excluded = list_dicts(data.get("left_out"))
+    reasons = list_dicts(changes_data.get("causes"))
     parts = [
         _render_verdict(data) if data.get("branch") else "",
         _render_list(
             "commits, in this order",
-            [named.render_commit(row) for row in list_dicts(data.get("commits"))],
+            [renderer.render_commit(row) for row in list_dicts(data.get("commits"))],
             "ol",
         ),
         ""
         if data
-        else _render_list("changes to merge", [named.render_change(str(row.get("id"))) for row in named.rows], "ol"),
-        _render_list("changes put aside", [named.render_excluded(row) for row in left], "ul"),
-        _render_list("reasons why work was not taken", [named.render_reason(row) for row in causes], "ul"),
+        else _render_list(
+            "changes to merge", [renderer.render_change(str(row.get("id"))) for row in renderer.rows], "ol"
+        ),
+        _render_list("changes put aside", [renderer.render_excluded(row) for row in excluded], "ul"),
+        _render_list("reasons why work was not taken", [renderer.render_reason(row) for row in reasons], "ul"),
     ]
     return "".join(parts)
 
 
 def _render_verdict(data: dict[str, Any]) -> str:
-    """The branch, and how its tests and other checks stand."""
-    where = f"<code>{escape_plain(data.get('branch'), 200)}</code> <code>{escape_long(str(data.get('delivered') or data.get('head') or '')[:10])}</code>"
-    seen = [_describe_test_results(data)] + [
+    """Return the branch, and the results of its tests and other checks."""
+    branch_html = f"<code>{escape_plain(data.get('branch'), 200)}</code> <code>{escape_long(str(data.get('delivered') or data.get('head') or '')[:10])}</code>"
+    results = [_describe_test_results(data)] + [
         f"{escape_plain(row.get('name'), 40)} {'holds' if row.get('ok') else 'fails, as before' if row.get('was_ok') is False else '<b>fails</b>'}"
         for row in list_dicts(data.get("checks"))
     ]
     if data.get("open"):
-        seen.append(f"<b>{escape_plain(data['open'], 12)} tasks not settled yet</b>")
-    names = {
+        results.append(f"<b>{escape_plain(data['open'], 12)} tasks not settled yet</b>")
+    test_groups = {
         "red": ("red that were not", [row.get("test") for row in list_dicts(data.get("red"))]),
         "red_before": ("red before and still", data.get("red_before")),
         "flaky": ("seen both ways", data.get("flaky")),
     }
     folded = "".join(
-        f"<details{' open' if key == 'red' else ''}><summary>{len(some)} {said}</summary>"
-        f'<p class="why">{_render_names(some, 200)}</p></details>'
-        for key, (said, some) in names.items()
-        if isinstance(some, list) and some
+        f"<details{' open' if key == 'red' else ''}><summary>{len(tests)} {label}</summary>"
+        f'<p class="why">{_render_names(tests, 200)}</p></details>'
+        for key, (label, tests) in test_groups.items()
+        if isinstance(tests, list) and tests
     )
-    return f'<p>{render_chip(data.get("verdict"))} {where} <span class="quiet">{" · ".join(filter(None, seen))}</span></p>{folded}'
+    return f'<p>{render_chip(data.get("verdict"))} {branch_html} <span class="quiet">{" · ".join(filter(None, results))}</span></p>{folded}'
 
 
 def _describe_test_results(data: dict[str, Any]) -> str:
+    """Return how many tests of the branch pass."""
     tests = data.get("tests")
     if not isinstance(tests, dict):
         return ""
-    green = len(tests.get("green") or ())
-    more = f", {green} of them red before" if green else ""
-    return f"{escape_plain(tests.get('pass'), 12)} of {escape_plain(tests.get('all'), 12)} tests pass{more}"
+    newly_green = len(tests.get("green") or ())
+    newly_green_note = f", {newly_green} of them red before" if newly_green else ""
+    return f"{escape_plain(tests.get('pass'), 12)} of {escape_plain(tests.get('all'), 12)} tests pass{newly_green_note}"
 
 
-def _render_names(names: Any, most: int = _MAX_LISTED) -> str:
-    some = [str(name) for name in names] if isinstance(names, list) else []
-    more = f" and {len(some) - most} more" if len(some) > most else ""
-    return ", ".join(f"<code>{escape_plain(name, 300)}</code>" for name in some[:most]) + more
+def _render_names(names: Any, max_names: int = _MAX_LISTED) -> str:
+    texts = [str(name) for name in names] if isinstance(names, list) else []
+    more = f" and {len(texts) - max_names} more" if len(texts) > max_names else ""
+    return ", ".join(f"<code>{escape_plain(name, 300)}</code>" for name in texts[:max_names]) + more
 
 
 def _render_list(title: str, items: Sequence[str], kind: str) -> str:
@@ -92,36 +97,36 @@ def _render_list(title: str, items: Sequence[str], kind: str) -> str:
 
 
 class _ChangeRenderer:
-    """Tasks and changes by their names."""
+    """Renders changes, with links to the tasks that made them."""
 
     def __init__(self, tasks: Sequence[ReportTask], changes: Rows, data: dict[str, Any]) -> None:
         self.rows = changes
-        self._tasks = {one.slug: one for one in tasks}
+        self._tasks = {task.slug: task for task in tasks}
         self._changes = {str(row.get("id")): row for row in changes}
         self._ranked, self._resolved = list_dicts(data.get("ranked")), list_dicts(data.get("resolved"))
 
     def render_commit(self, row: dict[str, Any]) -> str:
-        """One of the branch, and what is in it; of a single change all that speaks for it."""
-        ids = [str(name) for name in row.get("changes") or ()]
+        """Return one commit of the branch with its changes; a single change comes with its evidence."""
+        ids = [str(change_id) for change_id in row.get("changes") or ()]
         kind = str(row.get("kind"))
         head = f"<code>{escape_long(str(row.get('commit') or '')[:10])}</code> {render_chip(kind, _KIND_LABELS.get(kind))} <b>{escape_with_code(row.get('subject'), 300)}</b>"
         if len(ids) == 1 and kind != "test":
             change = self._changes.get(ids[0], {})
             about = f' <code class="id">{escape_plain(ids[0], 40)}</code> <span class="quiet">{self._describe_change(change)}</span>'
             return head + about + self._render_evidence(row, change)
-        inside = "".join(f"<li>{self.render_change(name)}</li>" for name in ids)
-        body = f'<ul class="changes">{inside}</ul>'
+        items = "".join(f"<li>{self.render_change(change_id)}</li>" for change_id in ids)
+        body = f'<ul class="changes">{items}</ul>'
         if len(ids) > _MAX_OPEN_CHANGES:
             body = f"<details><summary>{len(ids)} changes</summary>{body}</details>"
         return head + (body if ids else "")
 
-    def render_change(self, name: str) -> str:
-        """One change: how large it is, what it turns green, who made it."""
-        row = self._changes.get(name, {})
+    def render_change(self, change_id: str) -> str:
+        """Return one change: its size, the tests it turns green, and its tasks."""
+        row = self._changes.get(change_id, {})
         kind = "flagged" if row.get("flagged") else str(row.get("kind") or "")
-        word = render_chip(kind, _KIND_LABELS.get(kind)) if kind != "test" else ""
+        chip = render_chip(kind, _KIND_LABELS.get(kind)) if kind != "test" else ""
         return (
-            f'<code class="id">{escape_plain(name, 40)}</code> {word} {escape_with_code(row.get("title"), 300)} '
+            f'<code class="id">{escape_plain(change_id, 40)}</code> {chip} {escape_with_code(row.get("title"), 300)} '
             f'<span class="quiet">{self._describe_change(row)}</span>'
         )
 
@@ -137,55 +142,57 @@ class _ChangeRenderer:
         return " · ".join(filter(None, [*parts, self._render_tasks(row.get("tasks"))]))
 
     def _render_evidence(self, commit: dict[str, Any], change: dict[str, Any]) -> str:
-        """The tests that it turns green, red without it and green with it, why it comes before its equals, what was found."""
-        name = change.get("id")
+        """Return the evidence for a change: tests, proof, conflicts, rank and findings."""
+        change_id = change.get("id")
         lines = []
         if tests := commit.get("turned"):
             lines.append(f"turns green: {_render_names(tests)}")
         if proof := self._find_proof(change):
-            same = proof.get("is_same_reason")
-            reason = "" if same is None else " for the same reason" if same else " for another reason"
+            is_same_reason = proof.get("is_same_reason")
+            reason = (
+                "" if is_same_reason is None else " for the same reason" if is_same_reason else " for another reason"
+            )
             lines.append(
                 f"before {render_chip(proof.get('before') or '?')} without it {render_chip(proof.get('without') or '?')}{reason} with it {render_chip('pass')}"
             )
         for row in self._resolved:
-            if row.get("change") == name:
+            if row.get("change") == change_id:
                 lines.append(f"merged with {_render_names(row.get('others'))} by {escape_plain(row.get('by'), 40)}")
         for row in self._ranked:
-            if isinstance(row.get("changes"), list) and row["changes"][:1] == [name]:
+            if isinstance(row.get("changes"), list) and row["changes"][:1] == [change_id]:
                 lines.append(
                     f"first of {len(row['changes'])} that are equal by evidence, says {escape_plain(row.get('agent'), 100)}: {escape_long(row.get('reason'), 500)}"
                 )
-        found = list_dicts(change.get("findings"))
-        noted = (
-            f"<details><summary>what was found: {len(found)}</summary>{render_findings(found)}</details>"
-            if found
+        findings = list_dicts(change.get("findings"))
+        findings_html = (
+            f"<details><summary>what was found: {len(findings)}</summary>{render_findings(findings)}</details>"
+            if findings
             else ""
         )
-        return "".join(f'<p class="why">{line}</p>' for line in lines) + noted
+        return "".join(f'<p class="why">{line}</p>' for line in lines) + findings_html
 
     def _find_proof(self, change: dict[str, Any]) -> dict[str, Any] | None:
-        """Red and green, by the first receipt that has it."""
-        for maker in list_dicts(change.get("made_by")):
-            one = self._tasks.get(str(maker.get("task")))
-            commits = set(map(str, maker.get("commits") or ()))
-            for row in list_dicts(one.receipt.get("proofs")) if one is not None and one.receipt else ():
+        """Return the proof of the first receipt that says whether the change is needed, or None."""
+        for author in list_dicts(change.get("made_by")):
+            task = self._tasks.get(str(author.get("task")))
+            commits = set(map(str, author.get("commits") or ()))
+            for row in list_dicts(task.receipt.get("proofs")) if task is not None and task.receipt else ():
                 if row.get("is_needed") is not None and commits.intersection(map(str, row.get("fixes") or ())):
                     return row
         return None
 
     def render_excluded(self, row: dict[str, Any]) -> str:
-        """A change that was not merged, and the proof."""
-        name = row.get("change") or row.get("id")
-        what = self.render_change(str(name)) if name else self._render_tasks([row.get("task")])
+        """Return an excluded change with the reason and the evidence."""
+        change_id = row.get("change") or row.get("id")
+        title = self.render_change(str(change_id)) if change_id else self._render_tasks([row.get("task")])
         proof = row.get("proof")
-        seen = ""
+        proof_html = ""
         if isinstance(proof, dict):
-            seen = f'<p class="why"><code>{escape_plain(proof.get("test"), 300)}</code> {render_chip(proof.get("before"))} → {render_chip(proof.get("after"))}</p>'
-        return f'{what}<p class="why">{escape_long(row.get("reason"), 2000)}</p>{seen}'
+            proof_html = f'<p class="why"><code>{escape_plain(proof.get("test"), 300)}</code> {render_chip(proof.get("before"))} → {render_chip(proof.get("after"))}</p>'
+        return f'{title}<p class="why">{escape_long(row.get("reason"), 2000)}</p>{proof_html}'
 
     def render_reason(self, row: dict[str, Any]) -> str:
-        """Why some tasks have nothing to merge."""
+        """Return one reason why tasks have nothing to merge."""
         return f'<b>{escape_plain(row.get("count"), 12)}×</b> {escape_long(row.get("reason"), 500)} <span class="quiet">{self._render_tasks(row.get("tasks"))}</span>'
 
     def _render_tasks(self, slugs: Any) -> str:
@@ -194,7 +201,7 @@ class _ChangeRenderer:
         return ", ".join(self._render_task_link(slug) for slug in names[:_MAX_LISTED]) + more
 
     def _render_task_link(self, slug: str) -> str:
-        one = self._tasks.get(slug)
-        if one is None:
+        task = self._tasks.get(slug)
+        if task is None:
             return escape_plain(slug, 80)
-        return f'<a href="tasks/{escape_plain(slug)}.html">{escape_plain(one.title.rpartition("::")[2], 80)}</a>'
+        return f'<a href="tasks/{escape_plain(slug)}.html">{escape_plain(task.title.rpartition("::")[2], 80)}</a>'

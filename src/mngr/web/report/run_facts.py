@@ -1,4 +1,4 @@
-"""What a report tells of a run: all of it from the run's folder, where nothing is taken for more than a stranger's word."""
+"""Loads the facts for a report from the folder of a run. Agents wrote parts of it, so nothing is trusted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ WORST_FIRST = (
     "refuted", "failed", "blocked", "flaky", "unverified", "working", "talking", "launching", "pulling", "checking", "parked",
     "queued", "fixed", "improved", "unchanged",
 )  # fmt: skip
-_MAX_FILE_BYTES = 32 << 20  # bytes of a file of ours that is read
+_MAX_FILE_BYTES = 32 << 20  # The most bytes to read of one file.
 
 
 class StateSpan(Struct):
-    """A while in one state; seconds since the epoch."""
+    """A period in one state, in seconds since the epoch."""
 
     state: str
     begin: float
@@ -30,50 +30,50 @@ class StateSpan(Struct):
 
 
 class ReportTask(Struct):
-    """One task."""
+    """One task of the run."""
 
     state: TaskState
-    status_row: dict[str, Any]  # as `tmr status` has it
-    journal_rows: list[dict[str, Any]]  # of the journal
+    status_row: dict[str, Any]  # The row of `mngr tmr status`.
+    journal_rows: list[dict[str, Any]]  # The task's rows of the journal.
     spans: list[StateSpan]
 
     @property
     def slug(self) -> str:
-        """Its name in paths."""
+        """The name of the task in paths."""
         return self.state.task.slug
 
     @property
     def outcome(self) -> str:
-        """How it ended, or how far it is."""
+        """The outcome of the task, or its state if it has not ended."""
         return str(self.status_row["outcome"] or self.status_row["state"])
 
     @property
     def test(self) -> str:
-        """The test that it is about."""
+        """The test of the task."""
         return str(self.state.task.data.get("test") or self.state.task.title)
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The title of the task."""
         return self.state.task.title
 
     @property
     def change_kinds(self) -> list[str]:
-        """Of which kinds its changes say they are."""
+        """The kinds of changes that the agent claims."""
         rows = self.state.claim.get("changes")
-        found = (
+        kinds = (
             [str(row.get("kind")) for row in rows if isinstance(row, dict)] if isinstance(rows, list | tuple) else []
         )
-        return sorted(set(found))
+        return sorted(set(kinds))
 
     @property
     def receipt(self) -> dict[str, Any]:
-        """The receipt, empty while there is none."""
+        """The receipt, or an empty dictionary if there is none yet."""
         return self.state.check or {}
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """Everything that was found about its edit."""
+        """All findings on the task's edit."""
         return [row for name in ("policy", "guard", "findings") for row in list_dicts(self.receipt.get(name))]
 
 
@@ -84,71 +84,76 @@ class ReportFacts(Struct):
     plan: dict[str, Any]
     status: dict[str, Any]
     tasks: list[ReportTask]
-    rows_by_type: dict[str, list[dict[str, Any]]]  # rows of the journal that are about no task, by type
+    rows_by_type: dict[str, list[dict[str, Any]]]  # Journal rows that belong to no task, by type.
     started_at: float
-    ended_at: float  # its end, or now
+    ended_at: float  # The end of the run, or now.
     changes: Any
     integration: Any
 
     @property
     def is_live(self) -> bool:
-        """Whether there is more to come."""
+        """True when the run is not settled."""
         return bool(self.status["state"] != "settled")
 
 
 def load_facts(run: RunDir) -> ReportFacts:
-    """All of it; raises MngrError where the journal is damaged."""
+    """Return the facts of a run; raise MngrError if the journal is damaged."""
     rows = read_journal(run.journal)
-    found = build_status(run)
+    status = build_status(run)
     state = replay_rows(rows)
     times = [clock.parse_timestamp(row["at"]) for row in rows] or [time.time()]
-    until = time.time() if found["state"] == "running" else times[-1]
-    spans, of = _build_spans(rows, until)
-    by_slug = {row["slug"]: row for row in found["tasks"]}
+    end_time = time.time() if status["state"] == "running" else times[-1]
+    spans, rows_by_slug = _build_spans(rows, end_time)
+    status_by_slug = {row["slug"]: row for row in status["tasks"]}
     tasks = [
-        ReportTask(state=one, status_row=by_slug[slug], journal_rows=of.get(slug, []), spans=spans.get(slug, []))
-        for slug, one in state.tasks.items()
-        if slug in by_slug
+        ReportTask(
+            state=task_state,
+            status_row=status_by_slug[slug],
+            journal_rows=rows_by_slug.get(slug, []),
+            spans=spans.get(slug, []),
+        )
+        for slug, task_state in state.tasks.items()
+        if slug in status_by_slug
     ]
     return ReportFacts(
-        run=run, plan=_dict_or_empty(read_json(run.plan)), status=found, tasks=sorted(tasks, key=_rank_task), rows_by_type=state.recipe_rows, started_at=times[0],
-        ended_at=until, changes=read_json(os.path.join(run.path, "changes.json")),
+        run=run, plan=_dict_or_empty(read_json(run.plan)), status=status, tasks=sorted(tasks, key=_rank_task), rows_by_type=state.recipe_rows, started_at=times[0],
+        ended_at=end_time, changes=read_json(os.path.join(run.path, "changes.json")),
         integration=read_json(os.path.join(run.path, "integration.json")),
     )  # fmt: skip
 
 
 def _build_spans(
-    rows: list[dict[str, Any]], until: float
+    rows: list[dict[str, Any]], end_time: float
 ) -> tuple[dict[str, list[StateSpan]], dict[str, list[dict[str, Any]]]]:
-    """Of each task when it was in which state, and its rows."""
+    """Return for each task the periods in each state, and its journal rows."""
     state = replay_rows([])
     spans: dict[str, list[StateSpan]] = {}
-    of: dict[str, list[dict[str, Any]]] = {}
-    open_: dict[str, tuple[str, float]] = {}
+    rows_by_slug: dict[str, list[dict[str, Any]]] = {}
+    open_spans: dict[str, tuple[str, float]] = {}
     for row in rows:
         state = apply_row(state, row)
         slug = row["task"]["slug"] if row["type"] == "task" else row.get("slug")
         if slug not in state.tasks:
             continue
-        of.setdefault(slug, []).append(row)
-        at, now = clock.parse_timestamp(row["at"]), state.tasks[slug].state
-        before = open_.get(slug)
-        if before is None or before[0] != now:
-            if before is not None and before[0] != "settled":
-                spans.setdefault(slug, []).append(StateSpan(state=before[0], begin=before[1], end=at))
-            open_[slug] = (now, at)
-    for slug, (now, at) in open_.items():
-        if now != "settled":
-            spans.setdefault(slug, []).append(StateSpan(state=now, begin=at, end=max(at, until)))
-    return spans, of
+        rows_by_slug.setdefault(slug, []).append(row)
+        timestamp, current = clock.parse_timestamp(row["at"]), state.tasks[slug].state
+        previous = open_spans.get(slug)
+        if previous is None or previous[0] != current:
+            if previous is not None and previous[0] != "settled":
+                spans.setdefault(slug, []).append(StateSpan(state=previous[0], begin=previous[1], end=timestamp))
+            open_spans[slug] = (current, timestamp)
+    for slug, (current, timestamp) in open_spans.items():
+        if current != "settled":
+            spans.setdefault(slug, []).append(StateSpan(state=current, begin=timestamp, end=max(timestamp, end_time)))
+    return spans, rows_by_slug
 
 
-def _rank_task(one: ReportTask) -> tuple[int, str]:
-    return (WORST_FIRST.index(one.outcome) if one.outcome in WORST_FIRST else len(WORST_FIRST), one.title)
+def _rank_task(task: ReportTask) -> tuple[int, str]:
+    return (WORST_FIRST.index(task.outcome) if task.outcome in WORST_FIRST else len(WORST_FIRST), task.title)
 
 
 def read_json(path: str) -> Any:
-    """A file of ours; None where there is none, or none that can be read."""
+    """Return the content of a JSON file, or None if it is missing or damaged."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return json.loads(file.read(_MAX_FILE_BYTES))
@@ -157,7 +162,7 @@ def read_json(path: str) -> Any:
 
 
 def list_dicts(value: Any) -> list[dict[str, Any]]:
-    """The entries of a list that are what they should be."""
+    """Return the entries of a list that are dictionaries; nothing if the value is no list."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list | tuple) else []
 
 

@@ -1,4 +1,4 @@
-"""`mngr gc` from outside."""
+"""Tests of `mngr gc` on this machine, run as a program."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from tests.support.hosts.boxes import Boxes
 pytestmark = pytest.mark.hosts
 
 
-def owner_of(pid: int) -> dict[str, object]:
+def describe_owner(pid: int) -> dict[str, object]:
+    """Return the owner entry of a record for this process."""
     start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return {"pid": pid, "start": start, "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
 
 
-def test_nothing_to_do_is_said(mngr: MngrProgram) -> None:
+def test_gc_says_when_there_is_nothing_to_clean_up(mngr: MngrProgram) -> None:
     assert mngr("gc").err == "nothing to clean up\n"
     make(mngr)
     assert mngr("gc").err == "nothing to clean up\n"
@@ -33,42 +34,42 @@ def test_nothing_to_do_is_said(mngr: MngrProgram) -> None:
     assert mngr.get_agent("foo")["state"] == "DONE"
 
 
-def test_old_graves_go_and_young_ones_stay(mngr: MngrProgram) -> None:
+def test_gc_deletes_expired_trash_and_keeps_the_rest(mngr: MngrProgram) -> None:
     make(mngr, "old")
     make(mngr, "young")
     mngr("destroy", "old", "young")
-    for grave in (mngr.home / "graveyard").iterdir():
-        meta = json.loads((grave / "meta.json").read_text())
+    for trash_dir in (mngr.home / "graveyard").iterdir():
+        meta = json.loads((trash_dir / "meta.json").read_text())
         if meta["name"] == "old":
             meta["at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 31 * 86400))
-            (grave / "meta.json").write_text(json.dumps(meta))
+            (trash_dir / "meta.json").write_text(json.dumps(meta))
     row = mngr.run_json("gc", "--dry-run")["results"][0]
     assert (row["name"], row["what"], row["action"]) == ("old", "old grave", "would clean")
     assert mngr("gc").out.startswith("cleaned: old grave old (a-")
-    assert [g["name"] for g in mngr.run_json("undestroy", "--list")["graves"]] == ["young"]
+    assert [trashed["name"] for trashed in mngr.run_json("undestroy", "--list")["graves"]] == ["young"]
     assert mngr("gc", "-S", "graveyard.keep=0s").out.startswith("cleaned: old grave young")
     assert list((mngr.home / "graveyard").iterdir()) == []
 
 
-def test_what_another_process_is_at_work_on_is_not_touched(mngr: MngrProgram) -> None:
+def test_gc_does_not_touch_what_another_process_is_working_on(mngr: MngrProgram) -> None:
     make(mngr)
     path = mngr.get_agent_dir("foo") / "agent.json"
     record = json.loads(path.read_text())
-    part = mngr.home / "graveyard" / "a-0123456789ab.part"
-    part.mkdir()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+    partial_dir = mngr.home / "graveyard" / "a-0123456789ab.part"
+    partial_dir.mkdir()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         for phase in ("creating", "destroying"):
-            path.write_text(json.dumps({**record, "phase": phase, "owner": owner_of(other.pid)}) + "\n")
-            (part / "owner").write_text(json.dumps(owner_of(other.pid)))
+            path.write_text(json.dumps({**record, "phase": phase, "owner": describe_owner(process.pid)}) + "\n")
+            (partial_dir / "owner").write_text(json.dumps(describe_owner(process.pid)))
             assert mngr("gc").err == "nothing to clean up\n"
             assert mngr("destroy", "--force", "foo", code=1).err.startswith("Error: foo is just being ")
-        assert mngr.get_work_dir("foo").is_dir() and part.is_dir()
+        assert mngr.get_work_dir("foo").is_dir() and partial_dir.is_dir()
     out = mngr("gc").out
     assert "cleaned: interrupted destroy foo" in out and "cleaned: interrupted save a-0123456789ab.part" in out
-    assert mngr.list_agents() == [] and not part.exists()
+    assert mngr.list_agents() == [] and not partial_dir.exists()
 
 
-def test_stray_sessions_and_names_go_and_others_stay(mngr: MngrProgram) -> None:
+def test_gc_removes_only_stray_sessions_and_dangling_names(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr.run_tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     mngr.run_tmux("new-session", "-d", "-s", "_watcher", "sleep 1000")
@@ -83,52 +84,50 @@ def test_stray_sessions_and_names_go_and_others_stay(mngr: MngrProgram) -> None:
         "foo",
         "mine",
     ]
-    assert sorted(p.name for p in (mngr.home / "names").iterdir()) == ["foo", "remote"]
+    assert sorted(path.name for path in (mngr.home / "names").iterdir()) == ["foo", "remote"]
     assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_an_unknown_directory_is_named_and_left(mngr: MngrProgram) -> None:
+def test_gc_reports_and_keeps_an_unknown_directory(mngr: MngrProgram) -> None:
     make(mngr)
     strange = mngr.home / "work" / "strange"
     strange.mkdir()
     (strange / "file").write_text("whose?")
-    ran = mngr("gc")
-    assert str(strange) in ran.err and ran.out == ""
+    result = mngr("gc")
+    assert str(strange) in result.err and result.out == ""
     assert (strange / "file").read_text() == "whose?"
     assert mngr.run_json("gc")["results"][0]["action"] == "left"
 
 
-def test_set_ups_nobody_uses_go(mngr: MngrProgram) -> None:
+def test_gc_deletes_cached_set_ups_that_are_long_unused(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "mkdir -p build && echo x >build/x"\n')
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "settings")
     make(mngr)
-    place = next(p for p in (mngr.home / "cache" / "setup").iterdir() if p.is_dir())
-    month = time.time() - 40 * 86400
-    os.utime(place, (month, month))
-    make(mngr, "bar")  # uses it
+    cached_dir = next(path for path in (mngr.home / "cache" / "setup").iterdir() if path.is_dir())
+    old_time = time.time() - 40 * 86400
+    os.utime(cached_dir, (old_time, old_time))
+    make(mngr, "bar")  # This agent uses the cached set-up.
     assert mngr("gc").err == "nothing to clean up\n"
-    os.utime(place, (month, month))
+    os.utime(cached_dir, (old_time, old_time))
     assert "cleaned: unused set-up" in mngr("gc").out
-    assert not place.exists() and (mngr.get_work_dir("foo") / "build" / "x").exists()
+    assert not cached_dir.exists() and (mngr.get_work_dir("foo") / "build" / "x").exists()
 
 
-def test_what_is_known_of_an_image_goes_when_it_is_old(mngr: MngrProgram) -> None:
+def test_gc_deletes_old_facts_about_images(mngr: MngrProgram) -> None:
     make(mngr)
     home = Home(str(mngr.home))
     for image in ("old", "new"):
         registry.save_image_facts(home, "modal", image, {"uid": 0})
-    month = time.time() - 40 * 86400
-    os.utime(next((mngr.home / "cache").glob("alike-*old*")), (month, month))
+    old_time = time.time() - 40 * 86400
+    os.utime(next((mngr.home / "cache").glob("alike-*old*")), (old_time, old_time))
     assert mngr("gc").out.startswith("cleaned: what was known of an image")
     assert registry.find_image_facts(home, "modal", "old") is None
     assert registry.find_image_facts(home, "modal", "new") == {"uid": 0}
 
 
-def test_what_a_host_was_like_goes_when_it_is_old_and_nobody_can_come_back_to_it(
-    mngr: MngrProgram, tmp_path: Path
-) -> None:
+def test_gc_deletes_old_facts_about_hosts_that_no_trashed_agent_needs(mngr: MngrProgram, tmp_path: Path) -> None:
     boxes = Boxes(tmp_path / "engine")
     mngr.env.update(boxes.env)
     mngr("create", "foo@h1.box", "--", "true")
@@ -137,23 +136,23 @@ def test_what_a_host_was_like_goes_when_it_is_old_and_nobody_can_come_back_to_it
     home = Home(str(mngr.home))
     for host in ("old", "new"):
         registry.save_facts(home, "box", host, {"options": {}}, "gone")
-    month = time.time() - 20 * 86400
+    old_time = time.time() - 20 * 86400
     for host in ("old", "h1"):
-        os.utime(mngr.home / f"hosts/box/{host}.gone", (month, month))
+        os.utime(mngr.home / f"hosts/box/{host}.gone", (old_time, old_time))
     assert mngr("gc").err == "nothing to clean up\n"
     for host in ("old", "h1"):
-        os.utime(mngr.home / f"hosts/box/{host}.gone", (month - 1e6, month - 1e6))
+        os.utime(mngr.home / f"hosts/box/{host}.gone", (old_time - 1e6, old_time - 1e6))
     assert mngr("gc").out == "cleaned: what was known of hosts that are gone 1 of box\n"
     assert registry.list_hosts(home, "box", "gone") == ["h1", "new"]
 
 
-def test_an_agent_directory_that_never_got_a_record_goes_when_it_is_old(mngr: MngrProgram) -> None:
+def test_gc_deletes_an_old_agent_directory_without_a_record(mngr: MngrProgram) -> None:
     make(mngr)
     empty = mngr.home / "agents" / "a-0123456789ab"
     (empty / "outputs").mkdir(parents=True)
     assert mngr.get_agent("a-0123456789ab")["state"] == "UNKNOWN"
     mngr("gc")
-    assert empty.is_dir()  # somebody may just be making it
+    assert empty.is_dir()  # Another command may be creating the agent right now.
     (empty / "restoring").write_text("[]")
     old = time.time() - 3600
     os.utime(empty, (old, old))
@@ -167,14 +166,14 @@ def test_an_agent_directory_that_never_got_a_record_goes_when_it_is_old(mngr: Mn
     assert damaged.is_dir()
 
 
-def test_a_work_dir_that_a_newer_agent_has_is_not_taken_from_it(mngr: MngrProgram) -> None:
+def test_gc_of_an_interrupted_destroy_keeps_a_work_dir_that_a_newer_agent_uses(mngr: MngrProgram) -> None:
     work = make(mngr)
     mngr("rename", "foo", "bar")
     directory = mngr.get_agent_dir("bar")
     record = json.loads((directory / "agent.json").read_text())
     mngr("snapshot", "create", "bar", "saved")
     (mngr.home / "snapshots" / "saved").rename(mngr.home / "graveyard" / record["id"])
-    (directory / "saved").write_text("")  # destroy had saved it and begun to take it away when it was killed
+    (directory / "saved").write_text("")  # as if destroy was killed after saving the agent
     (directory / "agent.json").write_text(json.dumps({**record, "phase": "destroying", "owner": None}) + "\n")
     run_git(mngr.repo, "worktree", "remove", "--force", str(work))
     run_git(mngr.repo, "branch", "-q", "-D", "mngr/foo")
@@ -184,7 +183,7 @@ def test_a_work_dir_that_a_newer_agent_has_is_not_taken_from_it(mngr: MngrProgra
     assert (work / "new").read_text() == "new" and run_git(work, "rev-parse", "HEAD")
 
 
-def test_a_name_that_an_interrupted_rename_left_goes(mngr: MngrProgram) -> None:
+def test_gc_removes_a_name_that_an_interrupted_rename_left(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     (mngr.home / "names" / "old").symlink_to(mngr.get_agent("foo")["id"])
     mngr("gc")
@@ -192,19 +191,19 @@ def test_a_name_that_an_interrupted_rename_left_goes(mngr: MngrProgram) -> None:
     assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_an_agent_that_was_killed_before_it_was_one_is_no_agent_and_goes(mngr: MngrProgram) -> None:
+def test_gc_deletes_an_incomplete_agent_directory_when_it_is_old(mngr: MngrProgram) -> None:
     make(mngr)
     half = mngr.home / "agents" / ".new-a-0123456789ab"
     half.mkdir()
     (half / "agent.json").write_text((mngr.home / "agents" / mngr.get_agent("foo")["id"] / "agent.json").read_text())
     assert [agent["name"] for agent in mngr.list_agents()] == ["foo"]
-    assert mngr.run_json("gc")["results"] == []  # it may be in the making
+    assert mngr.run_json("gc")["results"] == []  # Another command may be creating it.
     os.utime(half, (0, 0))
     assert [row["name"] for row in mngr.run_json("gc")["results"]] == [half.name]
     assert not half.exists() and [agent["name"] for agent in mngr.list_agents()] == ["foo"]
 
 
-def test_what_a_program_that_is_not_there_could_not_make_is_nothing_to_clean_up(mngr: MngrProgram) -> None:
+def test_a_create_with_a_missing_provider_program_leaves_nothing_to_clean_up(mngr: MngrProgram) -> None:
     for verb, words in (
         ("create", ["{name}"]),
         ("exec", ["{name}", "{program}"]),

@@ -1,4 +1,4 @@
-"""`gc`: finish what was interrupted and clean up what is too old, here and on other hosts.
+"""`gc`: finishes interrupted commands and removes what is too old, on this machine and on other hosts.
 
 Start with `gc.py`.
 """

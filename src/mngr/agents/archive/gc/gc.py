@@ -1,4 +1,7 @@
-"""`gc`: finish what was interrupted, and clean up what is too old. What is not surely ours is named, never removed."""
+"""`gc`: finishes interrupted commands and removes what is too old.
+
+Anything that may not belong to mngr is reported, never removed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ from mngr.host.protocol import Host
 
 
 def collect_garbage(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
-    """Clean up; an outcome per thing found."""
+    """Clean up everything that `gc` finds, or only report it with `dry_run`. Return an outcome for each item."""
     if not ctx.home.exists():
         return []
     finders = (
@@ -43,22 +46,23 @@ def collect_garbage(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
         _list_unknown_work_dirs, hosts.list_leftover_hosts, hosts.list_old_host_facts,
     )  # fmt: skip
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):
-        world = survey_hosts(ctx)
-        outcomes = [_run_task(task, dry_run) for task in hosts.list_unreachable_hosts(world)]
-        for find in finders:
-            for task in find(ctx, world):
+        survey = survey_hosts(ctx)
+        outcomes = [_run_task(task, dry_run) for task in hosts.list_unreachable_hosts(survey)]
+        for list_tasks in finders:
+            for task in list_tasks(ctx, survey):
                 outcomes.append(_run_task(task, dry_run))
         return outcomes
 
 
 def _run_task(task: CleanupTask, dry_run: bool) -> Outcome:
+    """Run a cleanup task, unless this is a dry run, and return its outcome."""
     action = task.action if task.run is None else "would clean" if dry_run else "cleaned"
     error: MngrError | None = None
     if task.run is not None and not dry_run:
         try:
             task.run()
-        except MngrError as problem:
-            error = problem
+        except MngrError as caught:
+            error = caught
     return Outcome(
         id=task.id,
         name=task.name,
@@ -71,52 +75,57 @@ def _run_task(task: CleanupTask, dry_run: bool) -> Outcome:
     )
 
 
-def _list_interrupted_agents(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Agents whose making or destroying was interrupted."""
-    found = []
-    for host, agents in world.agents_by_host:
-        for seen in agents:
-            record = seen.record
+def _list_interrupted_agents(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for agents whose create or destroy was interrupted."""
+    tasks = []
+    for host, agents in survey.agents_by_host:
+        for agent in agents:
+            record = agent.record
             if record is None:
-                if host.is_local and _is_unfinished_agent_dir(host.home.agent_dir(seen.id)):
-                    found.append(
-                        _make_removal_task("interrupted create", seen.id, ctx, host.home.agent_dir(seen.id), seen.id)
+                if host.is_local and _is_unfinished_agent_dir(host.home.agent_dir(agent.id)):
+                    tasks.append(
+                        _make_removal_task("interrupted create", agent.id, ctx, host.home.agent_dir(agent.id), agent.id)
                     )
-            elif record.phase == "creating" and not seen.evidence.is_owner_alive:
-                found.append(
+            elif record.phase == "creating" and not agent.evidence.is_owner_alive:
+                tasks.append(
                     CleanupTask(
                         category="interrupted create",
                         name=record.name,
                         id=record.id,
-                        run=_make_create_undo(ctx, seen, record),
+                        run=_make_create_undo(ctx, agent, record),
                     )
                 )
-            elif record.phase == "destroying" and not seen.evidence.is_owner_alive:
-                found.append(
+            elif record.phase == "destroying" and not agent.evidence.is_owner_alive:
+                tasks.append(
                     CleanupTask(
                         category="interrupted destroy",
                         name=record.name,
                         id=record.id,
-                        run=_make_trash_action(ctx, seen),
+                        run=_make_trash_action(ctx, agent),
                     )
                 )
-    return found
+    return tasks
 
 
-def _make_create_undo(ctx: Context, seen: ObservedAgent, record: AgentRecord) -> Callable[[], None]:
-    """Take away what was half made; an agent that already ran may have worked, so it goes to the graveyard first."""
-    has_run = seen.evidence.pid is not None or seen.evidence.exit is not None
+def _make_create_undo(ctx: Context, agent: ObservedAgent, record: AgentRecord) -> Callable[[], None]:
+    """Return a function that removes a half-created agent.
+
+    An agent that already ran may have done work, so it goes to the trash instead.
+    """
+    has_run = agent.evidence.pid is not None or agent.evidence.exit is not None
     if has_run and not os.path.exists(os.path.join(ctx.home.trash, record.id)):
-        return _make_trash_action(ctx, seen)
-    host = seen.host
+        return _make_trash_action(ctx, agent)
+    host = agent.host
     return lambda: discard_agent(
         ctx, host, record if _is_branch_ours(host, record) else record.replace(branch_is_new=False)
     )
 
 
-def _make_trash_action(ctx: Context, seen: ObservedAgent) -> Callable[[], None]:
+def _make_trash_action(ctx: Context, agent: ObservedAgent) -> Callable[[], None]:
+    """Return a function that moves the agent to the trash."""
+
     def act() -> None:
-        outcome = move_to_trash(ctx, [seen])[0]
+        outcome = move_to_trash(ctx, [agent])[0]
         if not outcome.ok:
             raise MngrError(outcome.error or "failed", outcome.hint)
 
@@ -124,7 +133,7 @@ def _make_trash_action(ctx: Context, seen: ObservedAgent) -> Callable[[], None]:
 
 
 def _is_branch_ours(host: Host, record: AgentRecord) -> bool:
-    """Whether the branch is younger than the agent: one that was there before is the user's."""
+    """True when the agent created its branch. A branch that is older than the agent is the user's."""
     if (
         record.transfer != "worktree"
         or not record.branch_is_new
@@ -132,7 +141,7 @@ def _is_branch_ours(host: Host, record: AgentRecord) -> bool:
         or not host.has_path(record.source)
     ):
         return record.branch_is_new
-    said = git.run(
+    reflog = git.run(
         host,
         record.source,
         "log",
@@ -142,35 +151,37 @@ def _is_branch_ours(host: Host, record: AgentRecord) -> bool:
         f"refs/heads/{record.branch}",
         "--",
     )
-    first = said.text.split("\n")[-1].rpartition("@{")[2].rstrip("}")
-    return first.isdigit() and int(first) >= int(clock.parse_timestamp(record.created_at))
+    created_at = reflog.text.split("\n")[-1].rpartition("@{")[2].rstrip("}")
+    return created_at.isdigit() and int(created_at) >= int(clock.parse_timestamp(record.created_at))
 
 
 def _is_unfinished_agent_dir(directory: str) -> bool:
-    """Whether there is nothing but what `create` makes before it writes the record, and that some time ago."""
+    """True when the directory is not new and holds only files that `create` writes before the record."""
     if time.time() - os.stat(directory).st_mtime < MIN_AGE_SECONDS:
         return False
-    made = ("lock", RESTORING_FILE)
-    return all(n.endswith(".new") or n in made for _, _, files in os.walk(directory) for n in files)
+    early_files = ("lock", RESTORING_FILE)
+    return all(name.endswith(".new") or name in early_files for _, _, files in os.walk(directory) for name in files)
 
 
-def _make_removal_task(what: str, name: str, ctx: Context, path: str, agent_id: str | None = None) -> CleanupTask:
+def _make_removal_task(category: str, name: str, ctx: Context, path: str, agent_id: str | None = None) -> CleanupTask:
+    """Return a task that deletes a file or directory on this machine."""
+
     def act() -> None:
         remove_tree(ctx.local_host, path)
         if os.path.lexists(path):
             raise MngrError(f"cannot remove {path}", "check permissions")
 
-    return CleanupTask(category=what, name=name, id=agent_id, run=act)
+    return CleanupTask(category=category, name=name, id=agent_id, run=act)
 
 
-def _list_stale_names(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Names of agents that are no longer there."""
-    found = []
+def _list_stale_names(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for names whose agent no longer exists or has another name."""
+    tasks = []
     for name in store.list_names(ctx.home):
         holder = store.find_id(ctx.home, name)
         if holder is not None and store.is_on_other_host(ctx.home, name):
-            if world.is_agent_missing(ctx, name, holder):
-                found.append(
+            if survey.is_agent_missing(ctx, name, holder):
+                tasks.append(
                     CleanupTask(
                         category="dangling name",
                         name=name,
@@ -178,23 +189,23 @@ def _list_stale_names(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
                         run=_make_name_release(ctx, name, holder),
                     )
                 )
-            elif world.is_agent_renamed(ctx, name, holder):
-                found.append(
+            elif survey.is_agent_renamed(ctx, name, holder):
+                tasks.append(
                     CleanupTask(category="old name", name=name, id=holder, run=_make_name_release(ctx, name, holder))
                 )
         elif holder is not None and not os.path.isdir(ctx.home.agent_dir(holder)):
-            found.append(
+            tasks.append(
                 CleanupTask(category="dangling name", name=name, id=holder, run=_make_name_release(ctx, name, holder))
             )
         elif holder is not None and _is_old_name(ctx, name, holder):
-            found.append(
+            tasks.append(
                 CleanupTask(category="old name", name=name, id=holder, run=_make_name_release(ctx, name, holder))
             )
-    return found
+    return tasks
 
 
 def _is_old_name(ctx: Context, name: str, holder: str) -> bool:
-    """Whether a rename was interrupted and left this name behind; a rename under way holds the lock."""
+    """True when an interrupted rename left this name. The lock keeps out a rename that is still running."""
     directory = ctx.home.agent_dir(holder)
     if not os.path.isdir(directory):
         return False
@@ -206,20 +217,21 @@ def _is_old_name(ctx: Context, name: str, holder: str) -> bool:
 
 
 def _make_name_release(ctx: Context, name: str, holder: str) -> Callable[[], None]:
+    """Return a function that releases the name."""
     return lambda: store.release_name(ctx.home, name, holder)
 
 
-def _list_stray_sessions(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Sessions of our tmux server here whose agent is no longer there."""
-    found = []
-    for host, _ in world.agents_by_host:
+def _list_stray_sessions(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for sessions of the local mngr tmux server whose agent no longer exists."""
+    tasks = []
+    for host, _ in survey.agents_by_host:
         if not host.is_local or not os.path.exists(host.tmux_socket):
             continue
-        listed = host.run(tmux.build_argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}"))
-        for row in listed.text.split("\n"):
+        sessions = host.run(tmux.build_argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}"))
+        for row in sessions.text.split("\n"):
             session, agent_id, name = [*row.split(" ", 2), "", "", ""][:3]
             if names.is_agent_id(agent_id) and not host.has_path(host.home.agent_dir(agent_id)):
-                found.append(
+                tasks.append(
                     CleanupTask(
                         category="stray session",
                         name=name,
@@ -227,82 +239,99 @@ def _list_stray_sessions(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
                         run=_make_session_kill(host, session),
                     )
                 )
-    return found
+    return tasks
 
 
 def _make_session_kill(host: Host, session: str) -> Callable[[], None]:
+    """Return a function that kills the tmux session."""
+
     def act() -> None:
         host.run(tmux.build_argv(host, "kill-session", "-t", session))
 
     return act
 
 
-def _list_interrupted_destroys(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Graves of agents that were still on their host when the connection ended, and are gone from there by now."""
-    looked = {(host.provider, host.name) for host, _ in world.agents_by_host}
+def _list_interrupted_destroys(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for trashed agents whose removal was not confirmed but that are gone from their host."""
+    surveyed = {(host.provider, host.name) for host, _ in survey.agents_by_host}
     return [
-        CleanupTask(category="interrupted destroy", name=g.name, id=g.id, run=_make_removal_confirmation(ctx, g))
-        for g in list_trash(ctx)
-        if g.meta.get("leaving") and (g.provider, g.host) in looked and g.id not in world.agent_ids
+        CleanupTask(
+            category="interrupted destroy",
+            name=trashed.name,
+            id=trashed.id,
+            run=_make_removal_confirmation(ctx, trashed),
+        )
+        for trashed in list_trash(ctx)
+        if trashed.meta.get("leaving")
+        and (trashed.provider, trashed.host) in surveyed
+        and trashed.id not in survey.agent_ids
     ]
 
 
-def _make_removal_confirmation(ctx: Context, grave: TrashedAgent) -> Callable[[], None]:
+def _make_removal_confirmation(ctx: Context, trashed: TrashedAgent) -> Callable[[], None]:
+    """Return a function that confirms in the trash that the host no longer has the agent."""
+
     def act() -> None:
-        if not is_still_on_host(ctx, grave.meta):
-            confirm_removed(ctx, grave.place, grave.meta)
-            store.release_name(ctx.home, grave.name, grave.id)
+        if not is_still_on_host(ctx, trashed.meta):
+            confirm_removed(ctx, trashed.place, trashed.meta)
+            store.release_name(ctx.home, trashed.name, trashed.id)
 
     return act
 
 
-def _list_expired_trash(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Graves that are older than `graveyard.keep`."""
+def _list_expired_trash(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for trashed agents that are older than the setting `graveyard.keep`."""
     limit = clock.format_timestamp(time.time() - get_keep_seconds(ctx))
-    old = [
-        g
-        for g in list_trash(ctx)
-        if g.destroyed_at < limit
-        and g.id not in world.agent_ids
-        and (g.provider, g.host) not in world.errors
-        and not g.meta.get("leaving")
+    expired = [
+        trashed
+        for trashed in list_trash(ctx)
+        if trashed.destroyed_at < limit
+        and trashed.id not in survey.agent_ids
+        and (trashed.provider, trashed.host) not in survey.errors
+        and not trashed.meta.get("leaving")
     ]
-    return [CleanupTask(category="old grave", name=g.name, id=g.id, run=_make_saved_removal(ctx, g.place)) for g in old]
+    return [
+        CleanupTask(category="old grave", name=trashed.name, id=trashed.id, run=_make_saved_removal(ctx, trashed.place))
+        for trashed in expired
+    ]
 
 
-def _make_saved_removal(ctx: Context, place: str) -> Callable[[], None]:
-    return lambda: remove_saved_directory(ctx, place)
+def _make_saved_removal(ctx: Context, saved_dir: str) -> Callable[[], None]:
+    """Return a function that deletes a saved directory."""
+    return lambda: remove_saved_directory(ctx, saved_dir)
 
 
-def _list_interrupted_saves(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """What an interrupted save, or a copy of an agent of another host, left."""
-    found = []
+def _list_interrupted_saves(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for what interrupted saves, clones and snapshots left in mngr's home."""
+    tasks = []
     staging = os.path.join(ctx.home.cache, "stage")
     for folder in (ctx.home.trash, ctx.home.snapshots, staging, ctx.home.agents):
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
             path = os.path.join(folder, name)
-            is_part = (
+            is_partial = (
                 name.endswith(saved_directory.PARTIAL_SUFFIX)
                 or name.startswith((".clone-", store.INCOMPLETE_PREFIX))
                 or folder == staging
             )
-            if is_part and not _is_in_use(path):
+            if is_partial and not _is_in_use(path):
                 task = _make_removal_task("interrupted save", name, ctx, path)
-                found.append(task.replace(run=_make_snapshot_undo(ctx, path, task.run)))
-    return found
+                tasks.append(task.replace(run=_make_snapshot_undo(ctx, path, task.run)))
+    return tasks
 
 
 def _make_snapshot_undo(ctx: Context, path: str, act: Callable[[], None] | None) -> Callable[[], None]:
-    def both() -> None:
+    """Return a function that undoes a partial host snapshot, if there is one, and then calls `act`."""
+
+    def undo() -> None:
         host_snapshots.undo_partial_snapshot(ctx, path)
         if act is not None:
             act()
 
-    return both
+    return undo
 
 
 def _is_in_use(path: str) -> bool:
-    """Whether the process that writes here still lives, or may just have begun."""
+    """True when the process that writes to this directory is alive, or may have started only just now."""
     try:
         with open(os.path.join(path, saving.OWNER_FILE), encoding="utf-8") as file:
             return store.is_owner_alive(json.load(file))
@@ -310,10 +339,10 @@ def _is_in_use(path: str) -> bool:
         return time.time() - os.lstat(path).st_mtime < MIN_AGE_SECONDS
 
 
-def _list_unused_setups(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Results of set-ups that nobody has used for long, and half-written ones."""
+def _list_unused_setups(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for cached set-up results that are long unused or half written."""
     folder = os.path.join(ctx.home.cache, "setup")
-    found = []
+    tasks = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         path = os.path.join(folder, name)
         key, _, process = name.partition(".")
@@ -324,11 +353,13 @@ def _list_unused_setups(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
         if process.isdigit() and os.path.exists(f"/proc/{process}"):
             continue
         lock = os.path.join(folder, key + ".lock")
-        found.append(CleanupTask(category="unused set-up", name=key, run=_make_locked_removal(ctx, lock, path)))
-    return found
+        tasks.append(CleanupTask(category="unused set-up", name=key, run=_make_locked_removal(ctx, lock, path)))
+    return tasks
 
 
 def _make_locked_removal(ctx: Context, lock: str, path: str) -> Callable[[], None]:
+    """Return a function that deletes the path, and fails if another process holds the lock."""
+
     def act() -> None:
         try:
             with Lock(lock, timeout=0.0):
@@ -339,21 +370,21 @@ def _make_locked_removal(ctx: Context, lock: str, path: str) -> Callable[[], Non
     return act
 
 
-def _list_unused_repos(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Copies of remote repositories that no agent, grave or snapshot was made from and nobody has used for long."""
+def _list_unused_repos(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for cached clones of repositories that are long unused and that no agent needs."""
     folder = os.path.join(ctx.home.cache, "repos")
     old = [
         name
         for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
         if name.endswith(".git") and time.time() - os.stat(os.path.join(folder, name)).st_mtime > MAX_CACHE_SECONDS
     ]
-    if not old or world.errors:  # an agent that cannot be seen may need it
+    if not old or survey.errors:  # An agent on an unreachable host may need it.
         return []
-    used = {seen.record.source for _, agents in world.agents_by_host for seen in agents if seen.record}
-    for kept in (ctx.home.trash, ctx.home.snapshots):
-        for name in os.listdir(kept) if os.path.isdir(kept) else ():
+    used = {agent.record.source for _, agents in survey.agents_by_host for agent in agents if agent.record}
+    for directory in (ctx.home.trash, ctx.home.snapshots):
+        for name in os.listdir(directory) if os.path.isdir(directory) else ():
             try:
-                used.add((saved_directory.load_meta(os.path.join(kept, name)).get("record") or {}).get("source"))
+                used.add((saved_directory.load_meta(os.path.join(directory, name)).get("record") or {}).get("source"))
             except ValueError:
                 return []
     paths = [os.path.join(folder, name) for name in old]
@@ -368,8 +399,8 @@ def _list_unused_repos(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
     ]
 
 
-def _list_old_image_facts(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """What is known of hosts of an image, which may be gone by now: after a while a host of it is asked again."""
+def _list_old_image_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for old cached facts about images. A host of the image is asked again when needed."""
     folder = ctx.home.cache
     return [
         _make_removal_task("what was known of an image", name, ctx, os.path.join(folder, name))
@@ -379,16 +410,16 @@ def _list_old_image_facts(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
     ]
 
 
-def _list_unknown_work_dirs(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Directories among the work dirs that no agent has: somebody's, perhaps."""
-    found = []
-    for host, _ in world.agents_by_host:
+def _list_unknown_work_dirs(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return report-only tasks for directories among the work dirs that belong to no agent."""
+    tasks = []
+    for host, _ in survey.agents_by_host:
         if not host.is_local or not os.path.isdir(host.home.work_dirs) or not os.listdir(host.home.work_dirs):
             continue
-        known = {os.path.basename(s.record.work_dir) for s in listing.observe_host(ctx, host) if s.record}
+        known = {os.path.basename(agent.record.work_dir) for agent in listing.observe_host(ctx, host) if agent.record}
         for name in sorted(os.listdir(host.home.work_dirs)):
             if name not in known:
                 path = os.path.join(host.home.work_dirs, name)
                 note = f"{path} belongs to no agent and was left; if you do not need it: rm -r {path}"
-                found.append(CleanupTask(category="unknown directory", name=path, note=note))
-    return found
+                tasks.append(CleanupTask(category="unknown directory", name=path, note=note))
+    return tasks

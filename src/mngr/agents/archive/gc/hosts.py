@@ -1,4 +1,4 @@
-"""`gc` beyond this machine: what every host shows, and what providers have that no command knows of."""
+"""`gc` for hosts: hosts that are unreachable, gone or abandoned, and resources that only a provider knows of."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mngr.host import registry, store
 from mngr.host.protocol import Host, LeftoverProvider
 
 
-def list_unreachable_hosts(world: HostSurvey) -> list[CleanupTask]:
-    """Hosts that could not be looked at. One that is stopped is as it should be."""
+def list_unreachable_hosts(survey: HostSurvey) -> list[CleanupTask]:
+    """Return report-only tasks for hosts that could not be surveyed, except stopped and gone hosts."""
     return [
         CleanupTask(
             category="host",
@@ -26,71 +26,83 @@ def list_unreachable_hosts(world: HostSurvey) -> list[CleanupTask]:
             note=f"{name} was not looked at: {error.message}",
             action="unreachable",
         )
-        for (provider, name), error in world.errors.items()
+        for (provider, name), error in survey.errors.items()
         if not isinstance(error, HostStopped | HostGone)
     ]
 
 
-def list_leftover_hosts(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """Hosts that are gone, hosts that were made for agents and have none, and what providers found."""
-    found = []
-    for error in world.errors.values():
+def list_leftover_hosts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for hosts that are gone, for empty hosts created for agents, and for providers' leftovers."""
+    tasks = []
+    for error in survey.errors.values():
         if isinstance(error, HostGone) and not registry.is_removed(ctx.home, error.provider, error.host):
             name = f"@{error.host}.{error.provider}"
-            found.append(CleanupTask(category="host that is gone", name=name, run=_make_forget_action(ctx, error)))
-    for host, agents in world.agents_by_host:
+            tasks.append(CleanupTask(category="host that is gone", name=name, run=_make_forget_action(ctx, error)))
+    for host, agents in survey.agents_by_host:
         if not host.is_local and _is_abandoned(ctx, host, agents):
-            found.append(
+            tasks.append(
                 CleanupTask(category="host without agents", name=host.name, run=_make_removal_action(ctx, host))
             )
     for name in registry.list_providers(ctx.home):
         try:
             provider = ctx.get_provider(name)
-            for left in provider.list_leftovers() if isinstance(provider, LeftoverProvider) else ():
-                found.append(CleanupTask(category=left.description, name=left.name, run=left.remove, note=left.note))
+            for leftover in provider.list_leftovers() if isinstance(provider, LeftoverProvider) else ():
+                tasks.append(
+                    CleanupTask(
+                        category=leftover.description, name=leftover.name, run=leftover.remove, note=leftover.note
+                    )
+                )
         except MngrError as error:
-            found.append(CleanupTask(category="provider", name=name, note=f"{name} was not looked at: {error.message}"))
-    return found
+            tasks.append(CleanupTask(category="provider", name=name, note=f"{name} was not looked at: {error.message}"))
+    return tasks
 
 
 def _is_abandoned(ctx: Context, host: Host, agents: list[ObservedAgent]) -> bool:
-    """Whether a host was made for agents, has none, and nobody is just making one."""
+    """True when a host was created for agents, has none, and no process is creating one on it."""
     facts = registry.find_facts(ctx.home, host.provider, host.name) or {}
-    if not facts.get("auto") or any(seen.record and seen.record.phase == "ready" for seen in agents):
+    if not facts.get("auto") or any(agent.record and agent.record.phase == "ready" for agent in agents):
         return False
-    maker = facts.get("maker")
-    if store.is_owner_alive(maker) if maker else registry.get_age(ctx.home, host.provider, host.name) < MIN_AGE_SECONDS:
+    creator = facts.get("maker")
+    if (
+        store.is_owner_alive(creator)
+        if creator
+        else registry.get_age(ctx.home, host.provider, host.name) < MIN_AGE_SECONDS
+    ):
         return False
     try:
-        return not agents or not listing.observe_host(ctx, host)  # those that were half made are taken away by now
+        # The survey is older than the clean-up of half-created agents, so look again.
+        return not agents or not listing.observe_host(ctx, host)
     except MngrError:
         return False
 
 
-def list_old_host_facts(ctx: Context, world: HostSurvey) -> list[CleanupTask]:
-    """What hosts were like that are gone for long, when no agent in the graveyard was on them."""
-    found = []
-    mourned = {(grave.provider, grave.host) for grave in list_trash(ctx)}
+def list_old_host_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
+    """Return tasks for facts about hosts that are long gone and that no trashed agent was on."""
+    tasks = []
+    trash_hosts = {(trashed.provider, trashed.host) for trashed in list_trash(ctx)}
     for name in registry.list_providers(ctx.home):
         old = [
             host
             for host in registry.list_hosts(ctx.home, name, "gone")
-            if (name, host) not in mourned and registry.get_age(ctx.home, name, host, "gone") > MAX_CACHE_SECONDS
+            if (name, host) not in trash_hosts and registry.get_age(ctx.home, name, host, "gone") > MAX_CACHE_SECONDS
         ]
         if old:
-            task = partial(_delete_host_facts, ctx, name, old)
-            found.append(
-                CleanupTask(category="what was known of hosts that are gone", name=f"{len(old)} of {name}", run=task)
+            delete = partial(_delete_host_facts, ctx, name, old)
+            tasks.append(
+                CleanupTask(category="what was known of hosts that are gone", name=f"{len(old)} of {name}", run=delete)
             )
-    return found
+    return tasks
 
 
 def _delete_host_facts(ctx: Context, provider: str, hosts: list[str]) -> None:
+    """Delete what mngr knows of these hosts, which are gone."""
     for host in hosts:
         registry.delete_phases(ctx.home, provider, host, "gone")
 
 
 def _make_forget_action(ctx: Context, error: HostGone) -> Callable[[], None]:
+    """Return a function that forgets a host that is gone, and prints notes about its agents."""
+
     def act() -> None:
         for outcome in lost_hosts.forget_host(ctx, error):
             for note in outcome.notes:
@@ -100,4 +112,5 @@ def _make_forget_action(ctx: Context, error: HostGone) -> Callable[[], None]:
 
 
 def _make_removal_action(ctx: Context, host: Host) -> Callable[[], None]:
+    """Return a function that destroys the host if it has no agents."""
     return lambda: removal.destroy_empty_hosts(ctx, [host])

@@ -1,4 +1,4 @@
-"""What `gc` works on: one thing to clean up, and what the hosts show."""
+"""The data of `gc`: a task for each item to clean up, and a survey of all hosts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mngr.host import store
 from mngr.host.protocol import Host
 
 MAX_CACHE_SECONDS = 30 * 86400.0
-MIN_AGE_SECONDS = 60.0  # seconds: what is this new may be somebody's half-made thing
+MIN_AGE_SECONDS = 60.0  # Another command may still be writing anything newer than this.
 
 
 class CleanupTask(Struct):
-    """One thing to clean up; without `act` it is only named."""
+    """One item to clean up. Without `run`, `gc` only reports it."""
 
     category: str
     name: str
     id: str | None = None
     run: Callable[[], None] | None = None
     note: str | None = None
-    action: str = "left"  # what to say if it is only named
+    action: str = "left"  # the outcome of a task that is only reported
 
 
 class HostSurvey(Struct):
@@ -37,41 +37,47 @@ class HostSurvey(Struct):
 
     @property
     def agent_ids(self) -> set[str]:
-        """Every agent that was seen."""
-        return {seen.id for _, agents in self.agents_by_host for seen in agents}
+        """The ids of all agents in the survey."""
+        return {agent.id for _, agents in self.agents_by_host for agent in agents}
 
     def is_agent_missing(self, ctx: Context, name: str, agent_id: str) -> bool:
-        """Whether the host that a name points to says that there is no such agent, and nobody is just making it."""
-        place = store.find_host_of_name(ctx.home, name)
-        looked = {(host.provider, host.name) for host, _ in self.agents_by_host}
+        """True when the host that a name points to does not have the agent, and no process is creating it."""
+        address = store.find_host_of_name(ctx.home, name)
+        surveyed = {(host.provider, host.name) for host, _ in self.agents_by_host}
         if (
-            place not in looked
+            address not in surveyed
             or agent_id in self.agent_ids
             or get_file_age(os.path.join(ctx.home.names, name)) < MIN_AGE_SECONDS
         ):
             return False
-        host = ctx.get_host(*place)
+        host = ctx.get_host(*address)
         return not host.has_path(host.home.agent_dir(agent_id))
 
     def is_agent_renamed(self, ctx: Context, name: str, agent_id: str) -> bool:
-        """Whether the agent that a name points to is called otherwise, and that not just now."""
-        called = {seen.id: seen.record.name for _, agents in self.agents_by_host for seen in agents if seen.record}
-        return called.get(agent_id, name) != name and get_file_age(os.path.join(ctx.home.names, name)) > MIN_AGE_SECONDS
+        """True when the agent that a name points to has had another name for some time."""
+        names_by_id = {
+            agent.id: agent.record.name for _, agents in self.agents_by_host for agent in agents if agent.record
+        }
+        return (
+            names_by_id.get(agent_id, name) != name
+            and get_file_age(os.path.join(ctx.home.names, name)) > MIN_AGE_SECONDS
+        )
 
 
 def survey_hosts(ctx: Context) -> HostSurvey:
-    """Ask every host once."""
-    answers: list[tuple[Host, list[ObservedAgent]]] = []
+    """Observe the agents on all hosts and return the survey."""
+    agents_by_host: list[tuple[Host, list[ObservedAgent]]] = []
     errors: dict[tuple[str | None, str | None], MngrError] = {}
-    for provider, name, answer in listing.observe_all_hosts(ctx):
-        if isinstance(answer, MngrError):
-            errors[provider, name] = answer
+    for provider, name, result in listing.observe_all_hosts(ctx):
+        if isinstance(result, MngrError):
+            errors[provider, name] = result
         else:
-            answers.append((ctx.get_host(provider, name), answer))
-    return HostSurvey(agents_by_host=answers, errors=errors)
+            agents_by_host.append((ctx.get_host(provider, name), result))
+    return HostSurvey(agents_by_host=agents_by_host, errors=errors)
 
 
 def get_file_age(path: str) -> float:
+    """Return the seconds since the last change of the file, or 0 if it does not exist."""
     try:
         return time.time() - os.lstat(path).st_mtime
     except OSError:

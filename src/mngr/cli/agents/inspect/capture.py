@@ -1,4 +1,4 @@
-"""`mngr capture`."""
+"""The command `mngr capture`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the screen."""
+    """Print an agent's screen."""
     screen = cli.fleet.capture(args["name"], _parse_history(args["history"]))
     if not screen.live:
         cli.print_message(f"{screen.name} is stopped; this is its screen as it was then")
@@ -41,6 +41,7 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _parse_history(text: str | None) -> int | None:
+    """Return the number of lines above the screen to show; None means all."""
     if text == "all":
         return None
     if text is None:

@@ -1,4 +1,4 @@
-"""`mngr diff`."""
+"""The command `mngr diff`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the diff; colours on a terminal, and nothing a terminal would obey."""
+    """Print the diff, with colours on a terminal but without other control characters."""
     on_terminal = sys.stdout.isatty() and cli.format == "human"
     options = [flag for flag, key in (("--stat", "stat"), ("--name-only", "name_only")) if args[key]]
     if len(options) > 1:
@@ -51,6 +51,6 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _strip_controls(text: str) -> str:
-    """Colours stay, every other control goes."""
+    """Return the text with its colours, but without other control characters."""
     parts = re.split(r"(\x1b\[[0-9;]*m)", text)
-    return "".join(part if at % 2 else terminal_text.strip_controls(part) for at, part in enumerate(parts))
+    return "".join(part if index % 2 else terminal_text.strip_controls(part) for index, part in enumerate(parts))

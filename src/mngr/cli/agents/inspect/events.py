@@ -1,4 +1,4 @@
-"""`mngr events`."""
+"""The command `mngr events`."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the events."""
+    """Print the events of agents."""
     rows = cli.fleet.events(read_names(args), since=args["since"], types=tuple(args["type"]), follow=args["follow"])
     if args["follow"]:
         render.render_stream(cli, rows, _format_event)
     else:
-        found = list(rows)
-        render.render_rows(cli, "events", found, "".join(_format_event(row) for row in found))
+        events = list(rows)
+        render.render_rows(cli, "events", events, "".join(_format_event(row) for row in events))
     return 0
 
 
 def _format_event(row: dict[str, Any]) -> str:
-    at = row["at"][:23].replace("T", " ")
+    time = row["at"][:23].replace("T", " ")
     details = " ".join(f"{key}={_format_value(value)}" for key, value in row["data"].items() if value is not None)
-    line = f"{at}  {row['name']:12}  {row['type']:12}  {row['source']:8}  {details}"
+    line = f"{time}  {row['name']:12}  {row['type']:12}  {row['source']:8}  {details}"
     return terminal_text.strip_controls(line).rstrip()[: terminal_text.get_width()] + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`mngr explain`."""
+"""The command `mngr explain`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the state and its evidence."""
-    found = cli.fleet.explain(args["name"])
-    evidence = [testimony.to_dict() for testimony in found.evidence]
-    render.render_item(cli, {**found.to_dict(), "evidence": evidence}, _format_explanation(found))
+    """Print an agent's state and the evidence for it."""
+    explanation = cli.fleet.explain(args["name"])
+    evidence = [entry.to_dict() for entry in explanation.evidence]
+    render.render_item(cli, {**explanation.to_dict(), "evidence": evidence}, _format_explanation(explanation))
     return 0
 
 
-def _format_explanation(found: Explanation) -> str:
-    reason = f" ({found.state_reason})" if found.state_reason else ""
-    lasting = f" for {clock.format_age(found.age)}" if found.age is not None else ""
-    lines = [f"{found.name} is {found.state}{reason}{lasting}, by the word of: {found.state_source}", ""]
-    for said in found.evidence:
-        age = f" ({clock.format_age(said.age)} ago)" if said.age is not None else ""
-        lines.append(f"{'→' if said.decided else ' '} {said.witness:12} {said.said}{age}")
-    lines += ["", f"What would change it: {found.change}"]
+def _format_explanation(explanation: Explanation) -> str:
+    reason = f" ({explanation.state_reason})" if explanation.state_reason else ""
+    duration = f" for {clock.format_age(explanation.age)}" if explanation.age is not None else ""
+    lines = [
+        f"{explanation.name} is {explanation.state}{reason}{duration}, by the word of: {explanation.state_source}",
+        "",
+    ]
+    for entry in explanation.evidence:
+        age = f" ({clock.format_age(entry.age)} ago)" if entry.age is not None else ""
+        lines.append(f"{'→' if entry.decided else ' '} {entry.witness:12} {entry.said}{age}")
+    lines += ["", f"What would change it: {explanation.change}"]
     return terminal_text.strip_controls("\n".join(lines)) + "\n"

@@ -1,4 +1,4 @@
-"""`mngr list`."""
+"""The command `mngr list`."""
 
 from __future__ import annotations
 
@@ -67,10 +67,11 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _check_options(cli: Cli, args: Args) -> None:
+    """Raise UsageError for options that exclude each other, unknown states and unknown fields."""
     if args["hosts"]:
-        other = sorted(args.given & {option.key for option in COMMAND.options} - {"hosts"})
-        if other:
-            raise UsageError(f"--{other[0]} has no meaning with --hosts", "leave one of them out")
+        conflicting = sorted(args.given & {option.key for option in COMMAND.options} - {"hosts"})
+        if conflicting:
+            raise UsageError(f"--{conflicting[0]} has no meaning with --hosts", "leave one of them out")
         return
     for state in _parse_states(args):
         if state not in STATES:
@@ -98,27 +99,34 @@ def _parse_fields(args: Args) -> list[str]:
 
 
 def _select_items(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
+    """Return the agents that the options select, as dictionaries, sorted."""
     agents = listing.agents
     states = _parse_states(args)
-    agents = [a for a in agents if (not states or a.state in states) and args["project"] in (None, a.project)]
-    agents = [a for a in agents if args["host"] in (None, a.host) and args["provider"] in (None, a.provider)]
+    agents = [
+        agent for agent in agents if (not states or agent.state in states) and args["project"] in (None, agent.project)
+    ]
+    agents = [
+        agent for agent in agents if args["host"] in (None, agent.host) and args["provider"] in (None, agent.provider)
+    ]
     for text in args["label"]:
-        key, eq, value = text.partition("=")
-        agents = [a for a in agents if key in a.labels and (not eq or a.labels[key] == value)]
-    wanted = {*_parse_fields(args), (args["sort"] or "").removeprefix("-")}
-    asks = any(word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled"))
-    if args["git"] or wanted & {"dirty", "unpulled"} or asks:
+        key, equals, value = text.partition("=")
+        agents = [agent for agent in agents if key in agent.labels and (not equals or agent.labels[key] == value)]
+    used_fields = {*_parse_fields(args), (args["sort"] or "").removeprefix("-")}
+    uses_git_state = any(
+        word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled")
+    )
+    if args["git"] or used_fields & {"dirty", "unpulled"} or uses_git_state:
         agents = cli.fleet.add_git_state(agents)
     if "usage" in {
-        name.partition(".")[0] for name in (*wanted, *render.list_template_fields(cli.format))
+        name.partition(".")[0] for name in (*used_fields, *render.list_template_fields(cli.format))
     } or "usage." in (args["filter"] or ""):
         agents = cli.fleet.add_usage(agents)
-    items = [a.to_dict() for a in agents]
+    items = [agent.to_dict() for agent in agents]
     if args["filter"]:
         from mngr.agents.inspect.filter import compile_filter
 
-        test = compile_filter(args["filter"], AgentView._fields)
-        items = [item for item in items if test(item)]
+        matches = compile_filter(args["filter"], AgentView._fields)
+        items = [item for item in items if matches(item)]
     if args["sort"]:
         path = args["sort"].removeprefix("-")
         items.sort(
@@ -129,22 +137,24 @@ def _select_items(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]
 
 
 def _build_sort_key(value: Any) -> tuple[int, float, str]:
+    """Return a key that sorts missing values first, then numbers, then text."""
     if isinstance(value, int | float):
         return (1, float(value), "")
     return (0, 0.0, "") if value is None else (2, 0.0, str(value))
 
 
 def _show_items(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -> None:
-    chosen = ["id"] if args["ids"] else _parse_fields(args)
+    """Print the agents in the requested format, and messages about hosts that did not answer."""
+    fields = ["id"] if args["ids"] else _parse_fields(args)
     if args["ids"] and cli.format == "human":
         cli.print_data("".join(f"{item['id']}\n" for item in items))
-    elif chosen and cli.format in ("json", "jsonl"):
-        cut = [{name: render.get_field(item, name) for name in chosen} for item in items]
-        render.render_rows(cli, "agents", cut, errors=listing.errors)
+    elif fields and cli.format in ("json", "jsonl"):
+        selected = [{name: render.get_field(item, name) for name in fields} for item in items]
+        render.render_rows(cli, "agents", selected, errors=listing.errors)
     else:
         human = _format_table(
             items,
-            chosen or ([*_DEFAULT_FIELDS, "unpulled", "dirty"] if args["git"] else list(_DEFAULT_FIELDS)),
+            fields or ([*_DEFAULT_FIELDS, "unpulled", "dirty"] if args["git"] else list(_DEFAULT_FIELDS)),
         )
         render.render_rows(cli, "agents", items, human, errors=listing.errors)
     if cli.format == "human" and not items and not args["ids"]:
@@ -156,17 +166,19 @@ def _show_items(cli: Cli, args: Args, items: list[dict[str, Any]], listing: List
 
 
 def _format_table(items: list[dict[str, Any]], fields: list[str]) -> str:
+    """Return the agents as a table for people."""
     if not items:
         return ""
     import time
 
     now = time.time()
     rows = [[_format_cell(item, name, now) for name in fields] for item in items]
-    heads = [{"activity_at": "ACTIVE"}.get(name, name.upper()) for name in fields]
-    return render.format_table(heads, rows, state_column=fields.index("state") if "state" in fields else None)
+    headings = [{"activity_at": "ACTIVE"}.get(name, name.upper()) for name in fields]
+    return render.format_table(headings, rows, state_column=fields.index("state") if "state" in fields else None)
 
 
 def _format_cell(item: dict[str, Any], name: str, now: float) -> str:
+    """Return one field of an agent as text; times become ages."""
     value = render.get_field(item, name)
     if value is None:
         return "-"
@@ -177,21 +189,22 @@ def _format_cell(item: dict[str, Any], name: str, now: float) -> str:
 
         try:
             return format_age(now - parse_timestamp(str(value)))
-        except ValueError:  # an agent may write what it likes
+        except ValueError:  # The agent wrote this text, so it may be no time.
             return str(value)
     if isinstance(value, dict):
-        return ",".join(f"{k}={v}" for k, v in value.items()) or "-"
+        return ",".join(f"{label}={text}" for label, text in value.items()) or "-"
     return str(value).replace("\n", "?")
 
 
 def _list_hosts(cli: Cli) -> int:
+    """Print the hosts."""
     hosts = cli.fleet.list_hosts()
     keys = ["host", "provider", "state", "agents"]
     if any(host["ends_at"] for host in hosts):
         keys.append("ends_at")
     human = render.format_table(
         tuple(key.upper().replace("_AT", "") for key in keys),
-        [[str("-" if h[k] is None else h[k]) for k in keys] for h in hosts],
+        [[str("-" if host[key] is None else host[key]) for key in keys] for host in hosts],
     )
     render.render_rows(cli, "hosts", hosts, human)
     for host in hosts:
@@ -201,23 +214,27 @@ def _list_hosts(cli: Cli) -> int:
 
 
 def _watch_agents(cli: Cli, args: Args) -> int:
-    """Redraw a terminal; append elsewhere. Looks twice a second and speaks only when something changed."""
+    """Check the agents twice a second. Redraw a terminal; elsewhere, print only changes."""
     import sys
     import time
 
-    screen = cli.format == "human" and sys.stdout.isatty()
-    last: list[dict[str, Any]] | None = None
-    known: dict[str, dict[str, Any]] = {}
+    is_screen = cli.format == "human" and sys.stdout.isatty()
+    last_items: list[dict[str, Any]] | None = None
+    items_by_id: dict[str, dict[str, Any]] = {}
     while True:
         listing = cli.fleet.list()
         items = _select_items(cli, args, listing)
-        if screen:
+        if is_screen:
             sys.stdout.write("\x1b[H\x1b[2J")
             _show_items(cli, args, items, listing)
-        elif items != last:
-            changed = [item for item in items if known.get(item["id"]) != item]
-            gone = [{**item, "state": "GONE"} for key, item in known.items() if key not in {i["id"] for i in items}]
+        elif items != last_items:
+            changed = [item for item in items if items_by_id.get(item["id"]) != item]
+            gone = [
+                {**item, "state": "GONE"}
+                for key, item in items_by_id.items()
+                if key not in {current["id"] for current in items}
+            ]
             _show_items(cli, args, items if cli.format == "human" else [*changed, *gone], listing)
-        last, known = items, {item["id"]: item for item in items}
+        last_items, items_by_id = items, {item["id"]: item for item in items}
         sys.stdout.flush()
         time.sleep(0.5)

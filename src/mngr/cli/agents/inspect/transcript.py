@@ -1,4 +1,4 @@
-"""`mngr transcript`."""
+"""The command `mngr transcript`."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the conversation."""
+    """Print an agent's conversation."""
     rows = cli.fleet.transcript(args["name"], follow=args["follow"])
     if args["follow"]:
         render.render_stream(cli, rows, _format_row)
     else:
-        found = list(rows)
-        render.render_rows(cli, "transcript", found, "".join(_format_row(row) for row in found))
+        entries = list(rows)
+        render.render_rows(cli, "transcript", entries, "".join(_format_row(row) for row in entries))
     return 0
 
 
 def _format_row(row: dict[str, Any]) -> str:
-    """A heading with who and when, and the text under it."""
-    at = str(row.get("at", ""))[:19].replace("T", " ")
+    """Return a heading with the role and the time, and the indented text below it."""
+    time = str(row.get("at", ""))[:19].replace("T", " ")
     if row["role"] != "tool":
-        return f"{row['role']}  {terminal_text.strip_controls(at)}\n{_indent(row['text'])}\n"
-    given, output = row.get("input"), row.get("output")
-    shown = given if isinstance(given, str) else render.format_json(given)
-    text = f"{row.get('tool')} {shown}" + (f"\n{output}" if isinstance(output, str) and output else "")
-    return f"tool  {terminal_text.strip_controls(at)}\n{_indent(text)}\n"
+        return f"{row['role']}  {terminal_text.strip_controls(time)}\n{_indent(row['text'])}\n"
+    tool_input, output = row.get("input"), row.get("output")
+    input_text = tool_input if isinstance(tool_input, str) else render.format_json(tool_input)
+    text = f"{row.get('tool')} {input_text}" + (f"\n{output}" if isinstance(output, str) and output else "")
+    return f"tool  {terminal_text.strip_controls(time)}\n{_indent(text)}\n"
 
 
 def _indent(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`mngr usage`."""
+"""The command `mngr usage`."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the sums."""
-    found = cli.fleet.usage(read_names(args), by=args["by"], destroyed=args["destroyed"])
-    items = [used.to_dict() for used in found]
-    render.render_rows(cli, "usage", items, _format_table(found, args["by"]))
+    """Print the tokens and the cost of agents."""
+    usage_rows = cli.fleet.usage(read_names(args), by=args["by"], destroyed=args["destroyed"])
+    items = [usage.to_dict() for usage in usage_rows]
+    render.render_rows(cli, "usage", items, _format_table(usage_rows, args["by"]))
     if cli.format == "human" and not items:
         cli.print_message("no agent has used a model")
     return 0
 
 
-def _format_table(found: list[UsageRow], by: str) -> str:
-    if not found:
+def _format_table(usage_rows: list[UsageRow], by: str) -> str:
+    if not usage_rows:
         return ""
-    heads = [by.upper(), "INPUT", "CACHED", "OUTPUT", "COST"]
+    headings = [by.upper(), "INPUT", "CACHED", "OUTPUT", "COST"]
     rows = [
         [
-            used.group,
-            f"{used.input_tokens + used.cache_write_tokens:,}",
-            f"{used.cache_read_tokens:,}",
-            f"{used.output_tokens:,}",
-            "unknown" if used.cost_usd is None else f"${used.cost_usd:.4f}",
+            usage.group,
+            f"{usage.input_tokens + usage.cache_write_tokens:,}",
+            f"{usage.cache_read_tokens:,}",
+            f"{usage.output_tokens:,}",
+            "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}",
         ]
-        for used in found
+        for usage in usage_rows
     ]
-    return render.format_table(heads, rows)
+    return render.format_table(headings, rows)

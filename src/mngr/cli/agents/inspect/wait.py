@@ -1,4 +1,4 @@
-"""`mngr wait`."""
+"""The command `mngr wait`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Wait, and say where each agent stands."""
+    """Wait for a state, and print the state of each agent."""
     if args["any"] and args["all"]:
         raise UsageError("--any and --all exclude each other", "--all is the default")
     state = ",".join(args["state"]) if args["state"] else None

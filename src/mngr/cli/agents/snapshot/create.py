@@ -1,4 +1,4 @@
-"""`mngr snapshot create`."""
+"""The command `mngr snapshot create`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Keep the agent's state."""
+    """Save the agent's state as a snapshot."""
     snapshot = cli.fleet.create_snapshot(args["agent"], args["name"])
     if snapshot.was_running:
         cli.print_message(f"{snapshot.agent} was running while its files were read")

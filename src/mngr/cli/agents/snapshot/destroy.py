@@ -1,4 +1,4 @@
-"""`mngr snapshot destroy`."""
+"""The command `mngr snapshot destroy`."""
 
 from __future__ import annotations
 

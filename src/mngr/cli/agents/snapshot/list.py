@@ -1,4 +1,4 @@
-"""`mngr snapshot list`."""
+"""The command `mngr snapshot list`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def run(cli: Cli, args: Args) -> int:
     """Show the snapshots."""
     snapshots = cli.fleet.list_snapshots()
     head = ("NAME", "AGENT", "KIND", "BRANCH", "MADE")
-    lines = [(s.name, s.agent, s.kind or "?", s.branch or "-", s.created_at[:19]) for s in snapshots]
+    lines = [
+        (snapshot.name, snapshot.agent, snapshot.kind or "?", snapshot.branch or "-", snapshot.created_at[:19])
+        for snapshot in snapshots
+    ]
     human = render.format_table(head, lines) if lines else "there are no snapshots"
     render.render_rows(cli, "snapshots", [snapshot.to_dict() for snapshot in snapshots], human)
     return 0

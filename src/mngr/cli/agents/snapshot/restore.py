@@ -1,4 +1,4 @@
-"""`mngr snapshot restore`."""
+"""The command `mngr snapshot restore`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Make the agent."""
+    """Create an agent from a snapshot."""
     agent = cli.fleet.restore_snapshot(args["name"], args["address"], start=args["start"])
     render.render_rows(
         cli, "agents", [agent.to_dict()], f"{agent.name} is {agent.state} on {agent.branch or agent.work_dir}"

@@ -1,4 +1,4 @@
 """The commands `mngr tmr ...`.
 
-Start with `run.py`; `shared.py` is what several of them need.
+Start with `run.py`; `shared.py` holds the code that several of them use.
 """

@@ -1,4 +1,4 @@
-"""`mngr tmr attach`."""
+"""The command `mngr tmr attach`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-_POLL_INTERVAL = 0.3  # seconds between two looks at the journal
+_POLL_INTERVAL = 0.3  # Seconds between two reads of the journal.
 
 COMMAND = CommandSpec(
     name="tmr attach",
@@ -27,27 +27,27 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Show every row as it comes."""
+    """Show every row of the journal as it arrives, until the run ends."""
     from mngr.mapreduce.journal import find_writer, read_journal
 
-    place = get_run(cli, args)
-    say, seen = RunProgress(cli), 0
+    run_dir = get_run(cli, args)
+    progress, shown_count = RunProgress(cli), 0
     try:
         while True:
-            goes_on = find_writer(place.journal) is not None
-            rows = read_journal(place.journal)
-            for row in rows[seen:]:
-                say(row)
-            seen = len(rows)
-            if not goes_on and not (not rows and _is_about_to_begin(cli, f"tmr-{place.name}")):
+            is_running = find_writer(run_dir.journal) is not None
+            rows = read_journal(run_dir.journal)
+            for row in rows[shown_count:]:
+                progress(row)
+            shown_count = len(rows)
+            if not is_running and not (not rows and _is_about_to_begin(cli, f"tmr-{run_dir.name}")):
                 return 0
             time.sleep(_POLL_INTERVAL)
     finally:
-        say.close()
+        progress.close()
 
 
 def _is_about_to_begin(cli: Cli, name: str) -> bool:
-    """Whether a run that was detached is about to begin."""
+    """True when the agent of a detached run is starting or running."""
     try:
         return cli.fleet.get(name).state in ("STARTING", "RUNNING")
     except NotFound:

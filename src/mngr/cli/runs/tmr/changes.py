@@ -1,4 +1,4 @@
-"""`mngr tmr changes`."""
+"""The command `mngr tmr changes`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mngr.tmr.changes.changes import Change
     from mngr.tmr.changes.gather import GatheredChanges
 
-_TITLE, _NAMES, _CAUSES = 60, 2, 5  # columns; names and reasons that are shown
-_MAX_DIFF_CHARACTERS = 1 << 20  # characters that are shown to people
+_TITLE, _NAMES, _CAUSES = 60, 2, 5  # The most columns of a title, and the most names and reasons to show.
+_MAX_DIFF_CHARACTERS = 1 << 20  # The most characters of a diff to show to people.
 
 COMMAND = CommandSpec(
     name="tmr changes",
@@ -50,38 +50,38 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Find out what there is, and show it."""
+    """Gather the changes of a run and show all of them, or one."""
     from mngr.tmr.changes.conflict_graph import list_conflicts, map_conflicts
     from mngr.tmr.changes.excluded import group_by_reason
     from mngr.tmr.changes.gather import find_integration, gather_changes
 
-    place, named = _resolve_arguments(cli, args)
-    if args["diff"] and named is None:
+    run_dir, change_word = _resolve_arguments(cli, args)
+    if args["diff"] and change_word is None:
         raise UsageError("--diff needs a change", "name one: mngr tmr changes CHANGE --diff")
-    found = gather_changes(cli.context.local_host, place)
-    near = map_conflicts(list_conflicts(cli.context.local_host, place.repo, found.changes))
-    done = find_integration(place)
+    gathered = gather_changes(cli.context.local_host, run_dir)
+    conflicts_by_id = map_conflicts(list_conflicts(cli.context.local_host, run_dir.repo, gathered.changes))
+    integration = find_integration(run_dir)
     rows = {
-        change.id: {**change.to_dict(), "clashes": sorted(near.get(change.id, ())), "integration": _find_integration_result(change, done)}
-        for change in found.changes
+        change.id: {**change.to_dict(), "clashes": sorted(conflicts_by_id.get(change.id, ())), "integration": _find_integration_result(change, integration)}
+        for change in gathered.changes
     }  # fmt: skip
-    if named is not None:
-        change = _get_change(place, found.changes, named, args["run"])
-        row = {**rows[change.id], **({"diff": _read_diff(cli, place, change)} if args["diff"] else {})}
+    if change_word is not None:
+        change = _get_change(run_dir, gathered.changes, change_word, args["run"])
+        row = {**rows[change.id], **({"diff": _read_diff(cli, run_dir, change)} if args["diff"] else {})}
         render.render_item(cli, row, terminal_text.strip_controls(_format_change(row)))
         return 0
-    left = [one.to_dict() for one in found.excluded]
-    human = terminal_text.strip_controls(_format_heading(place, found)) + _format_table(list(rows.values()))
-    human += terminal_text.strip_controls(_format_tasks_without_change(group_by_reason(found.excluded)))
-    render.render_rows(cli, "changes", list(rows.values()), human, run=place.name, left_out=left)
+    excluded = [entry.to_dict() for entry in gathered.excluded]
+    human = terminal_text.strip_controls(_format_heading(run_dir, gathered)) + _format_table(list(rows.values()))
+    human += terminal_text.strip_controls(_format_tasks_without_change(group_by_reason(gathered.excluded)))
+    render.render_rows(cli, "changes", list(rows.values()), human, run=run_dir.name, left_out=excluded)
     return 0
 
 
-# What is meant
+# Arguments
 
 
 def _resolve_arguments(cli: Cli, args: Args) -> tuple[RunDir, str | None]:
-    """The run, and the word for a change; one word alone is a run if there is one of that name."""
+    """Return the run and the word for a change; a single word means a run if one has that name."""
     from mngr.mapreduce.run_dir import get_run, list_runs
 
     root, word, change = get_project_root(cli), args["run"], args["change"]
@@ -90,60 +90,61 @@ def _resolve_arguments(cli: Cli, args: Args) -> tuple[RunDir, str | None]:
     return get_run(root, word, "tmr"), change
 
 
-def _get_change(place: RunDir, changes: Sequence[Change], word: str, given: str | None) -> Change:
-    """The change that a word is the beginning of."""
+def _get_change(run_dir: RunDir, changes: Sequence[Change], word: str, run_argument: str | None) -> Change:
+    """Return the one change whose id begins with a word; raise an error if there is none or several."""
     from mngr.mapreduce.run_dir import list_runs
     from mngr.tmr.changes.selection import list_by_id_prefix
 
-    found = list_by_id_prefix(changes, word)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(change.id for change in found[:8]) + (" …" if len(found) > 8 else "")
-        raise MngrError(f"{word!r} is the beginning of {len(found)} changes", f"one of: {ids}")
-    if given == word:
-        known = [*(change.id for change in changes), *list_runs(place.root)]
+    matches = list_by_id_prefix(changes, word)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(change.id for change in matches[:8]) + (" …" if len(matches) > 8 else "")
+        raise MngrError(f"{word!r} is the beginning of {len(matches)} changes", f"one of: {ids}")
+    if run_argument == word:
+        known = [*(change.id for change in changes), *list_runs(run_dir.root)]
         raise NotFound(
-            f"there is no run {word!r}, and no change of {place.name} that begins so",
+            f"there is no run {word!r}, and no change of {run_dir.name} that begins so",
             suggest_closest(word, known) or "see: mngr tmr changes, and mngr tmr list",
         )
-    near = suggest_closest(word, [change.id for change in changes])
-    raise NotFound(f"no change of {place.name} begins with {word!r}", near or f"see: mngr tmr changes {place.name}")
+    hint = suggest_closest(word, [change.id for change in changes])
+    raise NotFound(f"no change of {run_dir.name} begins with {word!r}", hint or f"see: mngr tmr changes {run_dir.name}")
 
 
-def _find_integration_result(change: Change, done: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What the integration made of a change; ids may have been shorter then."""
-    for row in (done or {}).get("commits", ()):
-        if any(change.key.startswith(name) for name in row["changes"]):
+def _find_integration_result(change: Change, integration: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return whether the integration took a change, and why not. Ids may have been shorter then."""
+    for row in (integration or {}).get("commits", ()):
+        if any(change.key.startswith(change_id) for change_id in row["changes"]):
             return {"in": True, "commit": row["commit"], "why": None, "reason": None}
-    for row in (done or {}).get("left_out", ()):
+    for row in (integration or {}).get("left_out", ()):
         if change.key.startswith(row["change"]):
             return {"in": False, "commit": None, "why": row["why"], "reason": row["reason"]}
     return None
 
 
-def _read_diff(cli: Cli, place: RunDir, change: Change) -> str:
+def _read_diff(cli: Cli, run_dir: RunDir, change: Change) -> str:
+    """Return the diff of a change."""
     from mngr.host import git
     from mngr.tmr.commits.trees import GIT_SAFE_ARGS
 
-    words = ("diff-tree", "-p", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
-    done = git.run(cli.context.local_host, place.repo, *GIT_SAFE_ARGS, *words, change.parent, change.commit)
-    if done.code:
-        raise MngrError(f"git cannot show {change.id}: {done.error_line}", git.suggest_hint(done.error_line))
-    return done.out.decode("utf-8", "replace")
+    git_args = ("diff-tree", "-p", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+    result = git.run(cli.context.local_host, run_dir.repo, *GIT_SAFE_ARGS, *git_args, change.parent, change.commit)
+    if result.code:
+        raise MngrError(f"git cannot show {change.id}: {result.error_line}", git.suggest_hint(result.error_line))
+    return result.out.decode("utf-8", "replace")
 
 
-# What people see
+# Text for people
 
 
-def _format_heading(place: RunDir, found: GatheredChanges) -> str:
-    coming = sum(one.state != "settled" for one in found.state.tasks.values())
-    text = f"{place.name}: {len(found.changes) or 'no'} changes"
-    return text + (f" so far; not settled: {coming}\n" if coming else "\n")
+def _format_heading(run_dir: RunDir, gathered: GatheredChanges) -> str:
+    unsettled = sum(task.state != "settled" for task in gathered.state.tasks.values())
+    text = f"{run_dir.name}: {len(gathered.changes) or 'no'} changes"
+    return text + (f" so far; not settled: {unsettled}\n" if unsettled else "\n")
 
 
 def _format_table(rows: list[dict[str, Any]]) -> str:
-    """A line each, without columns in which nothing would stand."""
+    """Return one line per change, without empty columns."""
     if not rows:
         return ""
     columns = [
@@ -158,8 +159,10 @@ def _format_table(rows: list[dict[str, Any]]) -> str:
         ("TITLE", [terminal_text.fit_line(row["title"], _TITLE) for row in rows]),
         ("TASKS", [f"{len(row['tasks'])}: {_format_names(row['tasks'])}" for row in rows]),
     ]
-    shown = [(name, cells) for name, cells in columns if any(cells)]
-    return render.format_table([name for name, _ in shown], list(zip(*(cells for _, cells in shown), strict=True)))
+    used_columns = [(name, cells) for name, cells in columns if any(cells)]
+    return render.format_table(
+        [name for name, _ in used_columns], list(zip(*(cells for _, cells in used_columns), strict=True))
+    )
 
 
 def _format_size(row: dict[str, Any]) -> str:
@@ -172,32 +175,32 @@ def _format_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + (" …" if len(names) > _NAMES else "")
 
 
-def _format_short_result(became: dict[str, Any] | None) -> str:
-    if became is None:
+def _format_short_result(result: dict[str, Any] | None) -> str:
+    if result is None:
         return ""
-    return str(became["commit"])[:10] if became["in"] else f"no: {became['why']}"
+    return str(result["commit"])[:10] if result["in"] else f"no: {result['why']}"
 
 
-def _format_tasks_without_change(causes: list[dict[str, Any]]) -> str:
-    """What is no change, by cause."""
-    lines = [f"not taken, {row['count']}: {row['reason']}" for row in causes[:_CAUSES]]
-    more = len(causes) - len(lines)
-    return "\n".join([*lines, f"and for {more} more reasons: --format json"] if more else lines)
+def _format_tasks_without_change(reasons: list[dict[str, Any]]) -> str:
+    """Return the tasks that led to no change, grouped by reason."""
+    lines = [f"not taken, {row['count']}: {row['reason']}" for row in reasons[:_CAUSES]]
+    hidden_count = len(reasons) - len(lines)
+    return "\n".join([*lines, f"and for {hidden_count} more reasons: --format json"] if hidden_count else lines)
 
 
 def _format_change(row: dict[str, Any]) -> str:
-    """All about one change."""
+    """Return everything about one change."""
     from mngr.tmr.commits.untrusted import clean_line
 
     text = f"{row['id']}: {row['kind']}{', flagged' if row['flagged'] else ''}, {_format_size(row)}\n{row['title']}\n"
     text += f"\n{row['body']}\n" if row["body"] else ""
     parts = (
-        ("made by", [_format_author(one) for one in row["made_by"]]),
+        ("made by", [_format_author(author) for author in row["made_by"]]),
         ("files", [clean_line(path, 1000) for path in row["paths"]]),
         ("turns green", row["turned"]),
         ("needs", row["needs"]),
         ("clashes with", row["clashes"]),
-        ("look at", [_format_finding(one) for one in row["findings"]]),
+        ("look at", [_format_finding(finding) for finding in row["findings"]]),
         ("in the branch", [_format_result(row["integration"])] if row["integration"] else []),
     )
     for name, lines in parts:
@@ -212,15 +215,15 @@ def _format_change(row: dict[str, Any]) -> str:
     return text
 
 
-def _format_author(one: dict[str, Any]) -> str:
-    own = ", in other words" if one["variant"] else ""
-    return f"{one['task']} ({one['title']}) by {one['agent'] or 'nobody'}: {one['verdict']}, passed {one['runs']}, {one['claimed'][:12]}{own}"
+def _format_author(author: dict[str, Any]) -> str:
+    variant_note = ", in other words" if author["variant"] else ""
+    return f"{author['task']} ({author['title']}) by {author['agent'] or 'nobody'}: {author['verdict']}, passed {author['runs']}, {author['claimed'][:12]}{variant_note}"
 
 
 def _format_finding(row: dict[str, Any]) -> str:
-    where = f"{row['path']}{':' + str(row['line']) if row.get('line') else ''}: " if row["path"] else ""
-    return f"{row['level']} {where}{row['what']}"
+    location = f"{row['path']}{':' + str(row['line']) if row.get('line') else ''}: " if row["path"] else ""
+    return f"{row['level']} {location}{row['what']}"
 
 
-def _format_result(became: dict[str, Any]) -> str:
-    return f"yes, {became['commit']}" if became["in"] else f"no, {became['why']}: {became['reason']}"
+def _format_result(result: dict[str, Any]) -> str:
+    return f"yes, {result['commit']}" if result["in"] else f"no, {result['why']}: {result['reason']}"

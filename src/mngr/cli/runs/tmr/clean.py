@@ -1,4 +1,4 @@
-"""`mngr tmr clean`."""
+"""The command `mngr tmr clean`."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Clean up."""
+    """Remove the agents and hosts of a run, or count them with --dry-run."""
     from mngr.tmr.control import clean_run
 
-    place = get_run(cli, args)
-    found = clean_run(cli.fleet, place, dry_run=args["dry_run"])
-    word = "there are" if args["dry_run"] else "gone:"
-    size = f"{found.bytes / 1e6:.1f} MB"
-    hosts = f" and {len(found.hosts)} hosts" if found.hosts else ""
-    human = f"{word} {len(found.agents)} agents{hosts} of {place.name}; {size} in {place.path}"
-    render.render_item(cli, {"run": place.name, **found.to_dict()}, human)
-    for problem in found.problems:
+    run_dir = get_run(cli, args)
+    result = clean_run(cli.fleet, run_dir, dry_run=args["dry_run"])
+    verb = "there are" if args["dry_run"] else "gone:"
+    size = f"{result.bytes / 1e6:.1f} MB"
+    hosts = f" and {len(result.hosts)} hosts" if result.hosts else ""
+    human = f"{verb} {len(result.agents)} agents{hosts} of {run_dir.name}; {size} in {run_dir.path}"
+    render.render_item(cli, {"run": run_dir.name, **result.to_dict()}, human)
+    for problem in result.problems:
         cli.print_message(problem)
-    return PartialFailure.exit_code if found.problems else 0
+    return PartialFailure.exit_code if result.problems else 0

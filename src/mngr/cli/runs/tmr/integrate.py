@@ -1,4 +1,4 @@
-"""`mngr tmr integrate`."""
+"""The command `mngr tmr integrate`."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Make the branch."""
-    place = get_run(cli, args, "tmr")
-    for one, other in (("reason", "without"), ("rewrite", "update_pr")):
-        if args[one] and not args[other]:
-            flag, with_ = (name.replace("_", "-") for name in (one, other))
-            raise UsageError(f"--{flag} without --{with_}", f"give --{with_}, too")
+    """Build the integrated branch, and publish it if asked to."""
+    run_dir = get_run(cli, args, "tmr")
+    for option, required_option in (("reason", "without"), ("rewrite", "update_pr")):
+        if args[option] and not args[required_option]:
+            flag, required_flag = (name.replace("_", "-") for name in (option, required_option))
+            raise UsageError(f"--{flag} without --{required_flag}", f"give --{required_flag}, too")
     if args["pr"] and args["update_pr"]:
         raise UsageError("--pr and --update-pr", "the first opens one, the other changes it")
     if args["conflict_rounds"] < 0:
@@ -70,71 +70,72 @@ def run(cli: Cli, args: Args) -> int:
     if args["update_pr"]:
         from mngr.tmr.deliver.branch import check_remote
 
-        check_remote(cli.context.local_host, place)
-    data = integrate_run(cli, place, _build_order(place, args))
+        check_remote(cli.context.local_host, run_dir)
+    integration = integrate_run(cli, run_dir, _build_order(run_dir, args))
     if cli.format == "jsonl":
-        render.render_item(cli, data, "")
+        render.render_item(cli, integration, "")
     if args["pr"] or args["update_pr"]:
-        _publish_branch(cli, place, data, args)
-    return compute_exit_code(data)
+        _publish_branch(cli, run_dir, integration, args)
+    return compute_exit_code(integration)
 
 
-def _build_order(place: RunDir, args: Args) -> IntegrateRequest:
+def _build_order(run_dir: RunDir, args: Args) -> IntegrateRequest:
+    """Return the integration request that the command line describes."""
     from mngr.tmr.integrate.request import IntegrateRequest
     from mngr.tmr.plan import load_plan
 
     return IntegrateRequest(
         without=args["without"] or [], reason=args["reason"] or "", withdrawn=args["with"] or [], only=args["only"], onto=args["onto"],
-        agent=args["integrator"] or load_plan(place).integrator, rounds=args["conflict_rounds"], conflict_timeout=args["conflict_timeout"],
+        agent=args["integrator"] or load_plan(run_dir).integrator, rounds=args["conflict_rounds"], conflict_timeout=args["conflict_timeout"],
         is_full_verify=args["verify"] == "full", is_append_only=args["update_pr"] and not args["rewrite"],
     )  # fmt: skip
 
 
-def integrate_run(cli: Cli, place: RunDir, order: IntegrateRequest) -> dict[str, Any]:
-    """Integrate a run, write its report, and say what came of it."""
+def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> dict[str, Any]:
+    """Integrate a run, write its report, print the result and return it."""
     from mngr.tmr.changes.gather import find_integration
     from mngr.tmr.integrate.integrate import integrate, list_regressions
     from mngr.web.report.report import write_report
 
-    before = find_integration(place) or {}
-    data = integrate(cli.fleet, place, order, cli.print_message)
-    page = write_report(cli.context.local_host, place)
-    again = list_regressions(before, data) if before else []
+    previous = find_integration(run_dir) or {}
+    integration = integrate(cli.fleet, run_dir, request, cli.print_message)
+    report_path = write_report(cli.context.local_host, run_dir)
+    red_again = list_regressions(previous, integration) if previous else []
     if cli.format == "jsonl":
-        return data
-    lines = [format_integration(data)]
+        return integration
+    lines = [format_integration(integration)]
     lines += [
         f"  {row['change']} {strip_controls(row['title'])}: {strip_controls(row['reason'])}"
-        for row in data["left_out"][:20]
+        for row in integration["left_out"][:20]
     ]
-    if len(data["left_out"]) > 20:
-        lines.append(f"  and {len(data['left_out']) - 20} more: mngr tmr changes {place.name}")
-    if data["open"]:
-        is_one = data["open"] == 1
+    if len(integration["left_out"]) > 20:
+        lines.append(f"  and {len(integration['left_out']) - 20} more: mngr tmr changes {run_dir.name}")
+    if integration["open"]:
+        is_single = integration["open"] == 1
         lines.append(
-            f"{format_count(data['open'], 'task')} {'is' if is_one else 'are'} not settled yet: integrate again when {'it is' if is_one else 'they are'}"
+            f"{format_count(integration['open'], 'task')} {'is' if is_single else 'are'} not settled yet: integrate again when {'it is' if is_single else 'they are'}"
         )
-    if again:
+    if red_again:
         lines.append(
-            f"red again: {', '.join(map(strip_controls, again[:5]))}"
-            + (f" and {len(again) - 5} more" if len(again) > 5 else "")
+            f"red again: {', '.join(map(strip_controls, red_again[:5]))}"
+            + (f" and {len(red_again) - 5} more" if len(red_again) > 5 else "")
         )
-    lines += [f"red: {strip_controls(row['test'])}: {strip_controls(row['why'])}" for row in data["red"][:10]]
-    log = f"git log --stat {data['onto'][:10]}..{data['branch']}; " if data["delivered"] else ""
-    lines.append(f"look at it: {log}{place.path}/PR.md; {page}")
-    render.render_item(cli, {**data, "red_again": again}, "\n".join(lines))
-    return data
+    lines += [f"red: {strip_controls(row['test'])}: {strip_controls(row['why'])}" for row in integration["red"][:10]]
+    log = f"git log --stat {integration['onto'][:10]}..{integration['branch']}; " if integration["delivered"] else ""
+    lines.append(f"look at it: {log}{run_dir.path}/PR.md; {report_path}")
+    render.render_item(cli, {**integration, "red_again": red_again}, "\n".join(lines))
+    return integration
 
 
-def compute_exit_code(data: dict[str, Any]) -> int:
-    """0 when all is in, 4 when something is not."""
+def compute_exit_code(integration: dict[str, Any]) -> int:
+    """Return 0 when the integration is complete, else 4."""
     from mngr.tmr.integrate.integrate import is_complete
 
-    return 0 if is_complete(data) else 4
+    return 0 if is_complete(integration) else 4
 
 
-def _publish_branch(cli: Cli, place: RunDir, data: dict[str, Any], args: Args) -> None:
-    """Push the branch and open a draft, or change the one that is open; or say how."""
+def _publish_branch(cli: Cli, run_dir: RunDir, integration: dict[str, Any], args: Args) -> None:
+    """Push the branch and open or update its pull request; print the commands if that is not possible."""
     import os
 
     from mngr.host import git
@@ -142,20 +143,22 @@ def _publish_branch(cli: Cli, place: RunDir, data: dict[str, Any], args: Args) -
     from mngr.tmr.deliver.forge import get_base_branch, open_pull_request, update_pull_request
     from mngr.tmr.deliver.pull_request import read_title
 
-    if data["delivered"] is None or data["verdict"] == "red":
+    if integration["delivered"] is None or integration["verdict"] == "red":
         cli.print_message("nothing was pushed: there is no green branch")
         return
-    local, path = cli.context.local_host, os.path.join(place.path, "PR.md")
+    local_host, path = cli.context.local_host, os.path.join(run_dir.path, "PR.md")
     if args["pr"]:
-        base = get_base_branch(local, place.root, data.get("onto_ref"))
-        done = open_pull_request(local, place.root, data["branch"], base, read_title(path), path)
+        base = get_base_branch(local_host, run_dir.root, integration.get("onto_ref"))
+        result = open_pull_request(local_host, run_dir.root, integration["branch"], base, read_title(path), path)
     else:
-        seen = f"refs/remotes/origin/{data['branch']}"
-        rewrite = (git.find_commit(local, place.root, seen) or "") if args["rewrite"] else ""
-        done = update_pull_request(local, place.root, data["branch"], read_title(path), path, rewrite=rewrite)
-    if not done.commands:
-        data["pushed"] = {"commit": data["delivered"], "commits": data["commits"]}
-        save_integration(place, data)
-    lines = [line for line in (done.url, done.note, *([] if done.url else done.commands)) if line]
+        remote_ref = f"refs/remotes/origin/{integration['branch']}"
+        rewrite = (git.find_commit(local_host, run_dir.root, remote_ref) or "") if args["rewrite"] else ""
+        result = update_pull_request(
+            local_host, run_dir.root, integration["branch"], read_title(path), path, rewrite=rewrite
+        )
+    if not result.commands:
+        integration["pushed"] = {"commit": integration["delivered"], "commits": integration["commits"]}
+        save_integration(run_dir, integration)
+    lines = [line for line in (result.url, result.note, *([] if result.url else result.commands)) if line]
     for line in lines:
         cli.print_message(line)

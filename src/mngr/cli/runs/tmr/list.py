@@ -1,4 +1,4 @@
-"""`mngr tmr list`."""
+"""The command `mngr tmr list`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Show them."""
+    """Show the runs of the project."""
     from mngr.mapreduce.run_dir import RunDir, list_runs
     from mngr.tmr.status import build_status
 
     root = get_project_root(cli)
-    found = [build_status(RunDir(root, name)) for name in list_runs(root)]
+    statuses = [build_status(RunDir(root, name)) for name in list_runs(root)]
     rows = [
-        {"run": one["run"], "state": one["state"], "counts": one["counts"], "budget": one["budget"]} for one in found
+        {"run": status["run"], "state": status["state"], "counts": status["counts"], "budget": status["budget"]}
+        for status in statuses
     ]
     lines = [
-        (row["run"], row["state"], ", ".join(f"{n} {word}" for word, n in sorted(row["counts"].items())))
+        (row["run"], row["state"], ", ".join(f"{number} {word}" for word, number in sorted(row["counts"].items())))
         for row in rows
     ]
     render.render_rows(

@@ -1,4 +1,4 @@
-"""`mngr tmr memory`."""
+"""The command `mngr tmr memory`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Show what is known, or forget it."""
+    """Show or delete the knowledge from earlier runs."""
     action = args["action"] or "list"
     if action not in _ACTIONS:
         raise UsageError(
@@ -53,79 +53,91 @@ def run(cli: Cli, args: Args) -> int:
 def _list_known(cli: Cli, tests: list[str]) -> int:
     from mngr.tmr.prepare.history import RunHistory
 
-    known = [one for one in RunHistory(get_project_root(cli)).tests.values() if not tests or one.test in tests]
-    lines = [(one.outcome, one.verdict or "-", one.run, one.test) for one in known]
+    entries = [entry for entry in RunHistory(get_project_root(cli)).tests.values() if not tests or entry.test in tests]
+    lines = [(entry.outcome, entry.verdict or "-", entry.run, entry.test) for entry in entries]
     human = (
         render.format_table(("OUTCOME", "SEEN", "RUN", "TEST"), lines) if lines else "nothing is known of earlier runs"
     )
-    render.render_rows(cli, "tests", [one.to_dict() for one in known], human)
+    render.render_rows(cli, "tests", [entry.to_dict() for entry in entries], human)
     return 0
 
 
 def _list_flaky(cli: Cli, tests: list[str]) -> int:
     from mngr.tmr.prepare.flaky import FlakyTestFile
 
-    known = [one for one in FlakyTestFile(get_project_root(cli)).read().values() if not tests or one.test in tests]
+    entries = [
+        entry for entry in FlakyTestFile(get_project_root(cli)).read().values() if not tests or entry.test in tests
+    ]
     lines = [
-        (f"{one.rate:.0%} of {one.runs}", one.first_seen, ", ".join(one.suspects) or "-", one.test) for one in known
+        (f"{entry.rate:.0%} of {entry.runs}", entry.first_seen, ", ".join(entry.suspects) or "-", entry.test)
+        for entry in entries
     ]
     human = (
         render.format_table(("FAILED", "FIRST SEEN", "SUSPECTS", "TEST"), lines)
         if lines
         else "no test was seen to pass only now and then"
     )
-    render.render_rows(cli, "tests", [{**one.to_dict(), "rate": round(one.rate, 3)} for one in known], human)
+    render.render_rows(cli, "tests", [{**entry.to_dict(), "rate": round(entry.rate, 3)} for entry in entries], human)
     return 0
 
 
 def _list_reasons(cli: Cli, names: list[str]) -> int:
     from mngr.tmr.changes.rejections import RejectionFile
 
-    known = sorted(RejectionFile(get_project_root(cli)).read().values(), key=lambda one: one.at)
-    known = [one for one in known if not names or any(one.change.startswith(n) or n in one.tests for n in names)]
+    entries = sorted(RejectionFile(get_project_root(cli)).read().values(), key=lambda entry: entry.at)
+    entries = [
+        entry
+        for entry in entries
+        if not names or any(entry.change.startswith(name) or name in entry.tests for name in names)
+    ]
     lines = [
         (
-            one.change[:6],
-            one.run,
-            terminal_text.fit_line(one.reason, 80),
-            terminal_text.fit_line(one.title, 80),
+            entry.change[:6],
+            entry.run,
+            terminal_text.fit_line(entry.reason, 80),
+            terminal_text.fit_line(entry.title, 80),
         )
-        for one in known
+        for entry in entries
     ]
     human = (
         render.format_table(("CHANGE", "RUN", "REASON", "TITLE"), lines)
         if lines
         else "nobody gave a reason against a change"
     )
-    render.render_rows(cli, "reasons", [one.to_dict() for one in known], human)
+    render.render_rows(cli, "reasons", [entry.to_dict() for entry in entries], human)
     return 0
 
 
 def _forget_entries(cli: Cli, names: list[str]) -> int:
+    """Delete the named entries, or all of them; raise NotFound for a name that is unknown or ambiguous."""
     from mngr.tmr.changes.rejections import RejectionFile
     from mngr.tmr.prepare.flaky import FlakyTestFile
     from mngr.tmr.prepare.history import RunHistory
 
-    memory, flaky, reasons = (kept(get_project_root(cli)) for kept in (RunHistory, FlakyTestFile, RejectionFile))
-    known = {*memory.read(), *flaky.read()}
+    history, flaky, reasons = (
+        file_class(get_project_root(cli)) for file_class in (RunHistory, FlakyTestFile, RejectionFile)
+    )
+    known = {*history.read(), *flaky.read()}
     keys = {name: _match_keys(list(reasons.read()), name) for name in names if name not in known}
-    for name, some in keys.items():
-        if len(some) != 1:
-            near = suggest_closest(name, sorted(known)) or "see: mngr tmr memory list, and mngr tmr memory reasons"
+    for name, matches in keys.items():
+        if len(matches) != 1:
+            hint = suggest_closest(name, sorted(known)) or "see: mngr tmr memory list, and mngr tmr memory reasons"
             raise NotFound(
-                f"nothing is known of {name}" if not some else f"{name} may be {len(some)} changes",
-                near if not some else "give more of its digits",
+                f"nothing is known of {name}" if not matches else f"{name} may be {len(matches)} changes",
+                hint if not matches else "give more of its digits",
             )
-    changes = [some[0] for some in keys.values()]
-    gone = list(dict.fromkeys([*memory.delete_rows(names or None), *flaky.delete_rows(names or None)]))
-    refused = reasons.delete_rows(changes if names else None)
-    rows = [{"test": test, "change": None} for test in gone] + [{"test": None, "change": key} for key in refused]
+    changes = [matches[0] for matches in keys.values()]
+    forgotten_tests = list(dict.fromkeys([*history.delete_rows(names or None), *flaky.delete_rows(names or None)]))
+    forgotten_changes = reasons.delete_rows(changes if names else None)
+    rows = [{"test": test, "change": None} for test in forgotten_tests] + [
+        {"test": None, "change": key} for key in forgotten_changes
+    ]
     render.render_rows(cli, "tests", rows, f"{len(rows)} forgotten")
     return 0
 
 
 def _match_keys(known: list[str], name: str) -> list[str]:
-    """The changes that begin so."""
+    """Return the changes whose ids begin with a name of at least 6 digits."""
     return [key for key in known if len(name) >= 6 and key.startswith(name)]
 
 

@@ -1,4 +1,4 @@
-"""`mngr tmr redo`."""
+"""The command `mngr tmr redo`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Tell the agent, see its task through, and make the branch again."""
+    """Send the request to the agent of a change, complete its task, and integrate again."""
     from mngr.mapreduce.journal import read_journal
     from mngr.mapreduce.run_dir import get_run
     from mngr.tmr.changes.gather import find_integration, gather_changes
@@ -57,30 +57,30 @@ def run(cli: Cli, args: Args) -> int:
 
     if not (args["message"] or "").strip():
         raise UsageError("mngr tmr redo needs -m", "say what you want otherwise: -m 'keep the old name, too'")
-    place = get_run(get_project_root(cli), args["run"], "tmr")
-    limits = load_limits(place, args)
-    commits = (find_integration(place) or {}).get("commits") or []
-    changes = get_changes(gather_changes(cli.context.local_host, place).changes, args["change"], commits)
-    asked = request_redo(cli.fleet, place, changes, args["message"])
-    slug = asked.slug
-    beside = f", and not {', '.join(asked.other_agents)}, who made the same" if asked.other_agents else ""
-    cli.print_message(f"run {place.name}: {slug} is for {asked.agent} again{beside}")
-    say = RunProgress(cli, notify=args["notify"], rows=read_journal(place.journal))
+    run_dir = get_run(get_project_root(cli), args["run"], "tmr")
+    limits = load_limits(run_dir, args)
+    commits = (find_integration(run_dir) or {}).get("commits") or []
+    changes = get_changes(gather_changes(cli.context.local_host, run_dir).changes, args["change"], commits)
+    redo = request_redo(cli.fleet, run_dir, changes, args["message"])
+    slug = redo.slug
+    others_note = f", and not {', '.join(redo.other_agents)}, who made the same" if redo.other_agents else ""
+    cli.print_message(f"run {run_dir.name}: {slug} is for {redo.agent} again{others_note}")
+    progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
     try:
-        state = execute_run(cli.fleet, place, limits, say)
-        one = state.tasks[slug]
+        state = execute_run(cli.fleet, run_dir, limits, progress)
+        task = state.tasks[slug]
     finally:
-        say.close()
-    if one.state != "settled":
-        raise build_parked_error(f"mngr tmr resume {place.name}", state)
-    nothing = restore_failed_redos(cli, place)
-    return max(integrate_again(cli, place), 4 if slug in nothing or one.outcome in BAD_OUTCOMES else 0)
+        progress.close()
+    if task.state != "settled":
+        raise build_parked_error(f"mngr tmr resume {run_dir.name}", state)
+    unanswered = restore_failed_redos(cli, run_dir)
+    return max(integrate_again(cli, run_dir), 4 if slug in unanswered or task.outcome in BAD_OUTCOMES else 0)
 
 
-def integrate_again(cli: Cli, place: RunDir) -> int:
-    """Make the branch of a run with the wishes of before."""
+def integrate_again(cli: Cli, run_dir: RunDir) -> int:
+    """Integrate a run again with the saved options, and return the exit code."""
     from mngr.cli.runs.tmr.integrate import compute_exit_code, integrate_run
     from mngr.tmr.integrate.request import IntegrateRequest
     from mngr.tmr.plan import load_plan
 
-    return compute_exit_code(integrate_run(cli, place, IntegrateRequest(agent=load_plan(place).integrator)))
+    return compute_exit_code(integrate_run(cli, run_dir, IntegrateRequest(agent=load_plan(run_dir).integrator)))

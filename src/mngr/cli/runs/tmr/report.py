@@ -1,4 +1,4 @@
-"""`mngr tmr report`."""
+"""The command `mngr tmr report`."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Write it, and say where it is."""
+    """Write the report, and print its path."""
     from mngr.web.report.report import export_report, write_report
 
-    place = get_run(cli, args)
-    first = write_report(cli.context.local_host, place)
-    found, human = {"run": place.name, "path": first}, first
+    run_dir = get_run(cli, args)
+    index_path = write_report(cli.context.local_host, run_dir)
+    fields, human = {"run": run_dir.name, "path": index_path}, index_path
     if args["export"] is not None:
         target = cli.context.resolve_path(args["export"])
-        export_report(first, target, place.name)
-        found, human = {**found, "export": target}, target
-    render.render_item(cli, found, terminal_text.strip_controls(human))
+        export_report(index_path, target, run_dir.name)
+        fields, human = {**fields, "export": target}, target
+    render.render_item(cli, fields, terminal_text.strip_controls(human))
     if args["open"]:
-        open_page(f"file://{first}")
+        open_page(f"file://{index_path}")
     return 0

@@ -1,4 +1,4 @@
-"""`mngr tmr resume`."""
+"""The command `mngr tmr resume`."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Go on."""
+    """Continue an interrupted run."""
     from mngr.mapreduce.journal import read_journal
 
-    place = get_run(cli, args, "tmr")
-    cli.print_message(f"run {place.name}")
-    limits = load_limits(place, args)
-    say = RunProgress(cli, notify=args["notify"], rows=read_journal(place.journal))
-    return complete_run(cli, place, limits, say)
+    run_dir = get_run(cli, args, "tmr")
+    cli.print_message(f"run {run_dir.name}")
+    limits = load_limits(run_dir, args)
+    progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
+    return complete_run(cli, run_dir, limits, progress)
 
 
-def load_limits(place: RunDir, args: Args) -> RunLimits:
-    """What the run began with, and what is given now."""
+def load_limits(run_dir: RunDir, args: Args) -> RunLimits:
+    """Return the saved limits of a run, replaced by those given now."""
     from mngr.tmr.plan import load_plan
 
-    return merge_limits(args, load_plan(place).limits)
+    return merge_limits(args, load_plan(run_dir).limits)

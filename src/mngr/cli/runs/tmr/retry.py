@@ -1,4 +1,4 @@
-"""`mngr tmr retry`."""
+"""The command `mngr tmr retry`."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Put them back and go on."""
+    """Queue tasks again and continue the run."""
     from mngr.mapreduce.journal import read_journal
     from mngr.mapreduce.run_dir import get_run
     from mngr.tmr.control import RETRYABLE_OUTCOMES, retry_tasks
 
-    place = get_run(get_project_root(cli), args["run"], "tmr")
-    limits = load_limits(place, args)
+    run_dir = get_run(get_project_root(cli), args["run"], "tmr")
+    limits = load_limits(run_dir, args)
     if args["agent"] is not None:
         cli.context.get_kind(args["agent"])
     if args["blocked"] and args["task"]:
         raise UsageError("--blocked and a task", "one or the other")
     outcomes = ("blocked",) if args["blocked"] else RETRYABLE_OUTCOMES
     slugs = retry_tasks(
-        place, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"], args=args["agent_arg"] or ()
+        run_dir, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"], args=args["agent_arg"] or ()
     )  # fmt: skip
     if not slugs:
         raise MngrError(
-            f"nothing of the run {place.name} {'is blocked' if args['blocked'] else 'came to nothing'}",
+            f"nothing of the run {run_dir.name} {'is blocked' if args['blocked'] else 'came to nothing'}",
             "name tasks to do them again all the same",
         )
-    cli.print_message(f"run {place.name}: {len(slugs)} again")
-    say = RunProgress(cli, notify=args["notify"], rows=read_journal(place.journal))
-    return complete_run(cli, place, limits, say)
+    cli.print_message(f"run {run_dir.name}: {len(slugs)} again")
+    progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
+    return complete_run(cli, run_dir, limits, progress)

@@ -1,4 +1,4 @@
-"""`mngr tmr run`."""
+"""The command `mngr tmr run`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mngr.tmr.plan import RunPlan
     from mngr.tmr.prepare.estimate import Estimate
 
-CONFIRM_AGENT_COUNT = 20  # agents, from which on a person at a terminal is asked
+CONFIRM_AGENT_COUNT = 20  # From this number of agents, mngr asks the user for confirmation.
 
 COMMAND = CommandSpec(
     name="tmr run",
@@ -80,7 +80,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Make the run and see it through."""
+    """Create a run and complete it."""
     from mngr.host import git
     from mngr.mapreduce.run_repo import create_run
     from mngr.tmr.plan import save_plan
@@ -88,90 +88,93 @@ def run(cli: Cli, args: Args) -> int:
     limits = parse_limits(args)
     root = get_project_root(cli)
     plan = _build_plan(cli, args, root).replace(limits=limits.to_dict())
-    place, base = create_run(cli.fleet, root, args["name"])
-    save_plan(place, plan.replace(base=base))
-    cli.print_message(f"run {place.name}")
+    run_dir, base = create_run(cli.fleet, root, args["name"])
+    save_plan(run_dir, plan.replace(base=base))
+    cli.print_message(f"run {run_dir.name}")
     dirty = git.list_dirty_files(cli.context.local_host, root)
     if dirty:
         cli.print_message(f"{len(dirty)} uncommitted changes are not part of it")
     if args["dry_run"]:
-        return _dry_run(cli, place, limits)
+        return _dry_run(cli, run_dir, limits)
     if args["detach"]:
-        return _start_detached(cli, place, args["notify"])
-    say = RunProgress(cli, notify=args["notify"])
+        return _start_detached(cli, run_dir, args["notify"])
+    progress = RunProgress(cli, notify=args["notify"])
 
-    def agree(expected: Estimate) -> bool:
-        if args["yes"] or not is_interactive() or expected.agents[1] < CONFIRM_AGENT_COUNT:
+    def confirm(estimate: Estimate) -> bool:
+        if args["yes"] or not is_interactive() or estimate.agents[1] < CONFIRM_AGENT_COUNT:
             return True
-        return say.ask_yes_no(f"{expected.text}. Go on?")
+        return progress.ask_yes_no(f"{estimate.text}. Go on?")
 
     try:
-        return complete_run(cli, place, limits, say, agree)
+        return complete_run(cli, run_dir, limits, progress, confirm)
     except MngrError:
-        _remove_empty_run(place)
+        _remove_empty_run(run_dir)
         raise
 
 
-def _remove_empty_run(place: RunDir) -> None:
-    """A run that has not found its tests shall not be the latest one."""
+def _remove_empty_run(run_dir: RunDir) -> None:
+    """Delete a run that failed before it collected its tests, so that it does not count as the latest."""
     import shutil
 
     from mngr.mapreduce.journal import read_journal
 
-    if not any(row["type"] == "collected" for row in read_journal(place.journal)):
-        shutil.rmtree(place.path)
+    if not any(row["type"] == "collected" for row in read_journal(run_dir.journal)):
+        shutil.rmtree(run_dir.path)
 
 
-def _dry_run(cli: Cli, place: RunDir, limits: RunLimits) -> int:
-    """Everything but agents, and no trace of it."""
+def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
+    """Do everything but start agents, print the estimate, and delete the run."""
     import shutil
 
     from mngr.tmr.run import execute_run
     from mngr.tmr.status import build_status
 
-    seen: list[Estimate] = []
-    say = RunProgress(cli, screen=False)
+    estimates: list[Estimate] = []
+    progress = RunProgress(cli, screen=False)
 
-    def refuse(expected: Estimate) -> bool:
-        seen.append(expected)
+    def decline(estimate: Estimate) -> bool:
+        estimates.append(estimate)
         return False
 
     try:
-        execute_run(cli.fleet, place, limits, say, refuse)
-        found = build_status(place)
+        execute_run(cli.fleet, run_dir, limits, progress, decline)
+        status = build_status(run_dir)
     finally:
-        say.close()
-        shutil.rmtree(place.path)
-    about = {key: found[key] for key in ("clusters", "skipped")}
+        progress.close()
+        shutil.rmtree(run_dir.path)
+    details = {key: status[key] for key in ("clusters", "skipped")}
     if cli.format != "jsonl":
-        render.render_item(cli, {**seen[0].to_dict(), **about}, seen[0].text)
+        render.render_item(cli, {**estimates[0].to_dict(), **details}, estimates[0].text)
     return 0
 
 
-def _start_detached(cli: Cli, place: RunDir, notify: str | None) -> int:
-    """The run as an agent of its own."""
+def _start_detached(cli: Cli, run_dir: RunDir, notify: str | None) -> int:
+    """Start the run in its own agent, and print how to watch it."""
     import sys
 
-    given = [
+    env_assignments = [
         f"{name[6:].lower().replace('__', '.')}={value}" for name, value in os.environ.items() if name[:6] == "MNGR__"
     ]
     words = [sys.executable, "-m", "mngr", "--home", cli.context.home.root]
-    words += [word for text in [*given, *cli.assignments] for word in ("-S", text)]
-    words += ["tmr", "resume", place.name, *(["--notify", notify] if notify else [])]
-    labels = {"run": place.name, "role": "run"}
-    made = cli.fleet.create(f"tmr-{place.name}", "command", words, source=place.root, transfer="none", labels=labels)
-    human = f"{made.name} runs it; watch it with: mngr tmr attach {place.name}"
-    render.render_item(cli, {"run": place.name, "agent": made.name}, human)
+    words += [word for text in [*env_assignments, *cli.assignments] for word in ("-S", text)]
+    words += ["tmr", "resume", run_dir.name, *(["--notify", notify] if notify else [])]
+    labels = {"run": run_dir.name, "role": "run"}
+    agent = cli.fleet.create(
+        f"tmr-{run_dir.name}", "command", words, source=run_dir.root, transfer="none", labels=labels
+    )
+    human = f"{agent.name} runs it; watch it with: mngr tmr attach {run_dir.name}"
+    render.render_item(cli, {"run": run_dir.name, "agent": agent.name}, human)
     return 0
 
 
 def _choose_test_paths(cli: Cli, args: Args, root: str) -> list[str]:
-    """The tests that were named, or those below where we are; none of them means all."""
-    here = [] if os.path.realpath(cli.context.cwd) == os.path.realpath(root) else ["."]
-    return [to_root_path(cli, root, path) for path in args["path"] or here]
+    """Return the named tests, or those below the current directory; an empty list means all."""
+    default_paths = [] if os.path.realpath(cli.context.cwd) == os.path.realpath(root) else ["."]
+    return [to_root_path(cli, root, path) for path in args["path"] or default_paths]
 
 
 def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
+    """Return the plan that the command line describes; raise an error for wrong options."""
     from mngr.host import git
     from mngr.tmr.plan import RunPlan
 
@@ -184,13 +187,13 @@ def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
         raise NotFound(f"--changed-since: there is no commit {since!r}", "name a branch, a tag or a commit")
     if args["integrator"] is not None:
         cli.context.get_kind(args["integrator"])
-    wish = build_agent_request(cli, args, "tmr", args["agent"] or "mechanic")
+    agent_options = build_agent_request(cli, args, "tmr", args["agent"] or "mechanic")
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return RunPlan(
         base="", pytest=build_pytest_command(cli, args), paths=_choose_test_paths(cli, args, root), args=args.rest or [],
-        program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host, keep_hosts=wish.keep_hosts,
-        transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
+        program=settings.get("project.program"), agent=agent_options.agent, agent_args=args["agent_arg"] or [], on=agent_options.on, per_host=agent_options.per_host, keep_hosts=agent_options.keep_hosts,
+        transfer=agent_options.transfer or "mirror", sandbox=agent_options.sandbox, network=agent_options.network, yolo=agent_options.yolo, only=args["only"],
         changed_since=since, k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
         verify_on=format_host_suffix(args["verify_on"]), walls=args["walls"], policy=settings.get_table("policy"), test_timeout=args["test_timeout"],
-        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], integrator=args["integrator"], tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
+        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], integrator=args["integrator"], tries=1 if agent_options.agent == "mechanic" else args["tries"],  # The mechanic would do the same again.
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`mngr tmr stop`."""
+"""The command `mngr tmr stop`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Stop it."""
+    """Stop the run and its agents."""
     from mngr.tmr.control import stop_run
 
-    place = get_run(cli, args)
-    outcomes = stop_run(cli.fleet, place, destroy=args["destroy"])
+    run_dir = get_run(cli, args)
+    outcomes = stop_run(cli.fleet, run_dir, destroy=args["destroy"])
     if not outcomes:
-        cli.print_message(f"no agent of {place.name} is there to stop")
-    word = "destroyed" if args["destroy"] else "stopped"
-    return render.render_outcomes(cli, outcomes, human=lambda outcome: f"{outcome.name} {word}")
+        cli.print_message(f"no agent of {run_dir.name} is there to stop")
+    verb = "destroyed" if args["destroy"] else "stopped"
+    return render.render_outcomes(cli, outcomes, human=lambda outcome: f"{outcome.name} {verb}")

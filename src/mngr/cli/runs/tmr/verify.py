@@ -1,4 +1,4 @@
-"""`mngr tmr verify`."""
+"""The command `mngr tmr verify`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mngr.tmr.verify.legacy.policy import Policy
     from mngr.tmr.verify.receipt import Receipt
 
-_SOME_FAILED_CODE = 4  # the exit code when some of several failed
+_SOME_FAILED_CODE = 4  # The exit code when some of several failed.
 COMMAND = CommandSpec(
     name="tmr verify",
     summary=COMMANDS["tmr verify"][1],
@@ -73,7 +73,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Verify, show, and fail unless everything is confirmed."""
+    """Verify a branch or a receipt, print the result, and fail unless everything is confirmed."""
     from mngr.tmr.cleanroom.sandbox import parse_isolation
     from mngr.tmr.result_cache import ResultCache
     from mngr.tmr.verify.legacy.policy import DEFAULT, merged
@@ -82,24 +82,24 @@ def run(cli: Cli, args: Args) -> int:
     root = get_project_root(cli)
     policy = merged(DEFAULT, cli.context.settings.get_table("policy"))
     pytest = build_pytest_command(cli, args)
-    walls = parse_isolation(args["walls"], pytest[0], cli.context.settings.get("sandbox.show") or [])
+    sandbox = parse_isolation(args["walls"], pytest[0], cli.context.settings.get("sandbox.show") or [])
     if args["receipt"]:
-        return _verify_again(cli, args, root, policy, walls)
+        return _verify_again(cli, args, root, policy, sandbox)
     if not args["ref"]:
         raise UsageError("which branch?", "for example: mngr tmr verify HEAD, or --receipt FILE")
     if args["runs"] < 1:
         raise UsageError("--runs must be at least 1", "leave it out for the default")
     from mngr.tmr.verify.branch import verify_branch
 
-    how = VerifyOptions(
+    options = VerifyOptions(
         pytest=pytest, args=args.rest or [], runs=args["runs"], timeout=args["test_timeout"],
         program=cli.context.settings.get("project.program"), level=args["verify"], seed=args["seed"], policy=policy,
         trusts_setup=args["trust_setup"],
     )  # fmt: skip
     paths = [to_root_path(cli, root, path) for path in args["test"] or []]
-    shelf = None if args["fresh"] else ResultCache(root, "verify")
+    result_cache = None if args["fresh"] else ResultCache(root, "verify")
 
-    def say(receipt: Receipt) -> None:
+    def report_receipt(receipt: Receipt) -> None:
         if cli.format == "jsonl":
             print(render.format_json(receipt.to_dict()), flush=True)
         else:
@@ -107,55 +107,59 @@ def run(cli: Cli, args: Args) -> int:
                 terminal_text.strip_controls(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}")
             )
 
-    found = verify_branch(
+    branch = verify_branch(
         cli.fleet,
         root,
         args["ref"],
         args["base"],
         paths,
-        how,
-        walls=walls,
+        options,
+        sandbox=sandbox,
         on=format_host_suffix(args["on"]),
-        shelf=shelf,
-        say=say,
+        cache=result_cache,
+        on_receipt=report_receipt,
     )
     if args["output"]:
-        _write_receipts(cli.context.resolve_path(args["output"]), found.receipts)
+        _write_receipts(cli.context.resolve_path(args["output"]), branch.receipts)
     if args["junit"]:
         with open(cli.context.resolve_path(args["junit"]), "w", encoding="utf-8") as file:
-            file.write(format_junit(found))
+            file.write(format_junit(branch))
     if cli.format != "jsonl":
-        about = {
-            "ref": found.ref,
-            "commit": found.commit,
-            "base": found.base,
-            "verdict": found.verdict,
-            "findings": found.findings,
+        fields = {
+            "ref": branch.ref,
+            "commit": branch.commit,
+            "base": branch.base,
+            "verdict": branch.verdict,
+            "findings": branch.findings,
         }
-        render.render_rows(cli, "receipts", [one.to_dict() for one in found.receipts], _format_branch(found), **about)
-    return 0 if found.verdict == "confirmed" else _SOME_FAILED_CODE
+        render.render_rows(
+            cli, "receipts", [receipt.to_dict() for receipt in branch.receipts], _format_branch(branch), **fields
+        )
+    return 0 if branch.verdict == "confirmed" else _SOME_FAILED_CODE
 
 
-def _format_branch(found: BranchReceipts) -> str:
-    lines = [f"{format_location(row)}{row['level']} {row['rule']}: {row['what']}" for row in found.findings]
+def _format_branch(branch: BranchReceipts) -> str:
+    """Return the findings, and the verdicts as one line."""
+    lines = [f"{format_location(row)}{row['level']} {row['rule']}: {row['what']}" for row in branch.findings]
     counts = {
-        word: sum(one.verdict == word for one in found.receipts)
-        for word in ("confirmed", "refuted", "flaky", "unverified")
+        verdict: sum(receipt.verdict == verdict for receipt in branch.receipts)
+        for verdict in ("confirmed", "refuted", "flaky", "unverified")
     }
-    said = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    seconds = sum(one.seconds for one in found.receipts)
+    summary = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
+    seconds = sum(receipt.seconds for receipt in branch.receipts)
     lines.append(
-        f"{found.ref} since {found.base[:10]}: {said or 'nothing to run'}; {len(found.findings)} findings, {seconds:.1f} s of tests"
+        f"{branch.ref} since {branch.base[:10]}: {summary or 'nothing to run'}; {len(branch.findings)} findings, {seconds:.1f} s of tests"
     )
     return "\n".join(map(terminal_text.strip_controls, lines))
 
 
 def format_location(row: dict[str, Any]) -> str:
-    """Where a finding is, as editors understand it."""
+    """Return the location of a finding in a form that editors understand."""
     return f"{row['path']}:{row['line']} " if row["line"] else f"{row['path']} " if row["path"] else ""
 
 
-def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, walls: CleanRoomSandbox | None) -> int:
+def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, sandbox: CleanRoomSandbox | None) -> int:
+    """Verify the claim of a saved receipt again, and print the differences."""
     from mngr.tmr.verify.branch import recheck_receipt
 
     path = cli.context.resolve_path(args["receipt"])
@@ -166,48 +170,51 @@ def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, walls: CleanR
         raise MngrError(f"{args['receipt']} cannot be read: {error}", "a receipt.json of a task") from None
     if not isinstance(data, dict):
         raise MngrError(f"{args['receipt']} is no receipt", "a receipt.json of a task")
-    found = recheck_receipt(cli.fleet, root, path, data, walls=walls, on=format_host_suffix(args["on"]), policy=policy)
-    same = not found.differences
+    recheck = recheck_receipt(
+        cli.fleet, root, path, data, sandbox=sandbox, on=format_host_suffix(args["on"]), policy=policy
+    )
+    is_same = not recheck.differences
     human = (
-        f"the same again: {found.after.verdict}, {found.after.reason}"
-        if same
-        else "\n".join(["not the same:", *found.differences])
+        f"the same again: {recheck.after.verdict}, {recheck.after.reason}"
+        if is_same
+        else "\n".join(["not the same:", *recheck.differences])
     )
     row = {
-        "is_same": same,
-        "differences": found.differences,
-        "before": found.before.to_dict(),
-        "after": found.after.to_dict(),
+        "is_same": is_same,
+        "differences": recheck.differences,
+        "before": recheck.before.to_dict(),
+        "after": recheck.after.to_dict(),
     }
     render.render_item(cli, row, terminal_text.strip_controls(human))
-    return 0 if same else _SOME_FAILED_CODE
+    return 0 if is_same else _SOME_FAILED_CODE
 
 
-def _write_receipts(place: str, receipts: list[Receipt]) -> None:
+def _write_receipts(directory: str, receipts: list[Receipt]) -> None:
+    """Write each receipt to a file in a directory."""
     from mngr.mapreduce.run_dir import make_slug
 
-    os.makedirs(place, exist_ok=True)
+    os.makedirs(directory, exist_ok=True)
     for receipt in receipts:
-        with open(os.path.join(place, f"{make_slug(receipt.test)}.json"), "w", encoding="utf-8") as file:
+        with open(os.path.join(directory, f"{make_slug(receipt.test)}.json"), "w", encoding="utf-8") as file:
             json.dump(receipt.to_dict(), file, indent=1)
 
 
-def format_junit(found: BranchReceipts) -> str:
-    """The receipts as CI systems read results of tests."""
+def format_junit(branch: BranchReceipts) -> str:
+    """Return the receipts as JUnit XML, which CI systems read."""
     from xml.sax.saxutils import escape, quoteattr
 
-    def safe(text: str) -> str:
+    def clean(text: str) -> str:
         return terminal_text.strip_controls(text)
 
-    bad = [one for one in found.receipts if one.verdict != "confirmed"]
-    rows = [f'<testsuite name="mngr tmr verify" tests="{len(found.receipts)}" failures="{len(bad)}" errors="0">']
-    for one in found.receipts:
-        path, _, name = one.test.partition("::")
+    failed = [receipt for receipt in branch.receipts if receipt.verdict != "confirmed"]
+    rows = [f'<testsuite name="mngr tmr verify" tests="{len(branch.receipts)}" failures="{len(failed)}" errors="0">']
+    for receipt in branch.receipts:
+        path, _, name = receipt.test.partition("::")
         rows.append(
-            f'<testcase classname={quoteattr(safe(path))} name={quoteattr(safe(name))} time="{one.seconds:.3f}">'
+            f'<testcase classname={quoteattr(clean(path))} name={quoteattr(clean(name))} time="{receipt.seconds:.3f}">'
         )
-        if one.verdict != "confirmed":
-            rows.append(f"<failure type={quoteattr(one.verdict)} message={quoteattr(safe(one.reason))}/>")
-        told = "\n".join(f"{format_location(row)}{row['rule']}: {row['what']}" for row in one.all_findings)
-        rows.append(f"<system-out>{escape(safe(told))}</system-out></testcase>" if told else "</testcase>")
+        if receipt.verdict != "confirmed":
+            rows.append(f"<failure type={quoteattr(receipt.verdict)} message={quoteattr(clean(receipt.reason))}/>")
+        findings = "\n".join(f"{format_location(row)}{row['rule']}: {row['what']}" for row in receipt.all_findings)
+        rows.append(f"<system-out>{escape(clean(findings))}</system-out></testcase>" if findings else "</testcase>")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + "\n".join([*rows, "</testsuite>"]) + "\n"

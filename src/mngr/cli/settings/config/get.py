@@ -1,4 +1,4 @@
-"""`mngr config get`."""
+"""The command `mngr config get`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print one value."""
+    """Print the value of one setting."""
     setting = cli.fleet.get_setting(args["key"])
     render.render_item(cli, setting.to_dict(), terminal_text.strip_controls(format_value(setting.value)))
     return 0

@@ -1,4 +1,4 @@
-"""`mngr config list`."""
+"""The command `mngr config list`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,20 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Show what is set."""
+    """Show all settings that have a value."""
     settings = cli.fleet.list_settings()
-    lines = [(s.key, format_value(s.value), f"{s.source} ({s.path})" if s.path else s.source) for s in settings]
+    lines = [
+        (
+            setting.key,
+            format_value(setting.value),
+            f"{setting.source} ({setting.path})" if setting.path else setting.source,
+        )
+        for setting in settings
+    ]
     render.render_rows(
         cli,
         "settings",
-        [s.to_dict() for s in settings],
+        [setting.to_dict() for setting in settings],
         render.format_table(("KEY", "VALUE", "SOURCE"), lines),
     )
     return 0

@@ -1,4 +1,4 @@
-"""`mngr config path`."""
+"""The command `mngr config path`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Print the paths."""
+    """Print the paths of the settings files."""
     scope = find_scope(args)
     files = cli.fleet.list_settings_paths() if scope is None else {scope: cli.fleet.get_settings_path(scope)}
     items = [{"source": name, "path": path, "exists": os.path.exists(path)} for name, path in files.items()]

@@ -1,4 +1,4 @@
-"""`mngr config set`."""
+"""The command `mngr config set`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Write one value."""
+    """Write one setting."""
     text = args["key"] if args["value"] is None else f"{args['key'].removesuffix('=')}={args['value']}"
     key, value = config.parse_assignment(text)
     check_option(cli.context, key, value)

@@ -1,4 +1,4 @@
-"""`mngr config unset`."""
+"""The command `mngr config unset`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Remove one value."""
+    """Remove one setting."""
     path = cli.fleet.unset_setting(args["key"], find_scope(args))
     render.render_item(cli, {"key": args["key"], "path": path}, f"{args['key']} is no longer set in {path}")
     return 0

@@ -1,4 +1,4 @@
-"""The program of kind `mechanic`: an agent that needs no model. It runs on the agent's host, with mngr.e2e and nothing else.
+"""The program of kind `mechanic`, the rule-based agent. It runs on the agent's host and needs only mngr.e2e.
 
-Start with `main.py`, which takes jobs, and `repair.py`.
+Start with `main.py`, which receives the jobs, and `repair.py`, the largest job.
 """

@@ -1,4 +1,4 @@
-"""Tests as text: a plain one for each block that was seen, marked as observed and not reviewed."""
+"""Writes the source of one test for each observed block, marked as observed and not reviewed."""
 
 from __future__ import annotations
 
@@ -17,39 +17,43 @@ import pytest
 {imports}'''
 
 
-def write_test_module(script_name: str, seen: list[ObservedBlock], taken: set[str]) -> str:
-    """A test file; names that are `taken` are not used again."""
+def write_test_module(script_name: str, observed: list[ObservedBlock], taken: set[str]) -> str:
+    """Return the source of a test file; it does not use the names in `taken`."""
     setups: dict[str, str] = {}
-    for one in seen:
-        if one.setup and one.setup not in setups:
-            setups[one.setup] = f"BEFORE_{len(setups) + 1}"
+    for observation in observed:
+        if observation.setup and observation.setup not in setups:
+            setups[observation.setup] = f"BEFORE_{len(setups) + 1}"
     parts = [FILE_HEADER.format(script=script_name.replace('"', "'"), imports=IMPORTS)]
     for setup, name in setups.items():
         parts.append(
             f"\n# what comes before in the script\n{name} = {_format_exact_literal(build_script(setup, ''))}\n"
         )
     used = set(taken)
-    for one in seen:
-        parts.append(_write_test(one, setups.get(one.setup), used))
+    for observation in observed:
+        parts.append(_write_test(observation, setups.get(observation.setup), used))
     return "".join(parts)
 
 
 def has_citation(text: str, block: JobBlock) -> bool:
-    """Whether a file has a test of ours for a block."""
+    """True when a file has a generated test for the block."""
     return f"e2e.write_tutorial_block({_format_block_literal(block.text, '    ')})" in text
 
 
-def _write_test(seen: ObservedBlock, setup: str | None, used: set[str]) -> str:
-    name = _choose_test_name(seen.block.slug, used)
-    said = seen.block.slug.replace("-", " ")
-    command = f"{setup} + {_format_exact_literal(seen.block.text)}" if setup else _format_exact_literal(seen.block.text)
+def _write_test(observation: ObservedBlock, setup: str | None, used: set[str]) -> str:
+    name = _choose_test_name(observation.block.slug, used)
+    comment = observation.block.slug.replace("-", " ")
+    command = (
+        f"{setup} + {_format_exact_literal(observation.block.text)}"
+        if setup
+        else _format_exact_literal(observation.block.text)
+    )
     rows = [
         f"\n\n@pytest.mark.observed\ndef {name}(e2e: E2eSession) -> None:",
-        f"    e2e.write_tutorial_block({_format_block_literal(seen.block.text, '    ')})",
-        f"    result = e2e.run({command}, comment={said!r})",
+        f"    e2e.write_tutorial_block({_format_block_literal(observation.block.text, '    ')})",
+        f"    result = e2e.run({command}, comment={comment!r})",
         "    expect(result).to_succeed()",
     ]
-    for stream, lines in (("stdout", seen.out), ("stderr", seen.err)):
+    for stream, lines in (("stdout", observation.out), ("stderr", observation.err)):
         if lines is not None:
             rows.append(
                 f"    expect(result.{stream}).to_match_lines({_format_block_literal(chr(10).join(lines), '    ')})"
@@ -68,14 +72,14 @@ def _choose_test_name(slug: str, used: set[str]) -> str:
 
 
 def _format_exact_literal(text: str) -> str:
-    """A literal of exactly this text."""
+    """Return a literal of exactly this text."""
     if "\n" not in text or not _is_plain(text) or text.endswith('"'):
         return repr(text)
     return f'{_add_raw_prefix(text)}"""{text}"""'
 
 
 def _format_block_literal(text: str, indent: str) -> str:
-    """A literal of this text on lines of its own, for whom indentation does not matter."""
+    """Return a literal with this text on separate lines, for callers that ignore indentation."""
     if not _is_plain(text):
         return repr(text)
     body = "\n".join(f"{indent}{row}" if row.strip() else "" for row in text.split("\n"))

@@ -1,4 +1,4 @@
-"""Takes jobs as messages in its terminal and does them: what a scripted agent does, with work instead of a script."""
+"""Receives jobs as messages in its terminal and does them. It extends the scripted agent with real work."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Mechanic(player.Player):
-    """Reads messages as a player does; one with a job in it is worked off, from its beginning again after a stop."""
+    """Reads messages as a player does, and does the job in a message. After a stop it starts the job again."""
 
-    def __init__(self, book: player.PlayerFiles, work: str) -> None:
-        super().__init__(book, dict(_EMPTY_SCENARIO), work)
+    def __init__(self, files: player.PlayerFiles, work_dir: str) -> None:
+        super().__init__(files, dict(_EMPTY_SCENARIO), work_dir)
         self._in_block = False
 
     def _select_remembered(self, text: str) -> str:
@@ -35,7 +35,7 @@ class Mechanic(player.Player):
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _: object) -> None:
-        """A block may take longer than we are given to end, and it ends only with us."""
+        """Leave at once while a block runs: the block may take longer than the time that mngr allows for a stop."""
         self.signal = number
         if self._in_block:
             self._in_block = False
@@ -49,14 +49,14 @@ class Mechanic(player.Player):
     def _process_block(
         self,
         block: block_runs.JobBlock,
-        what: Callable[[block_runs.JobBlock, block_runs.BlockRunner], T],
-        bench: block_runs.BlockRunner,
+        action: Callable[[block_runs.JobBlock, block_runs.BlockRunner], T],
+        runner: block_runs.BlockRunner,
     ) -> T:
-        """Have something done with a block."""
+        """Show the block's name and return the result of `action` for the block."""
         self._show(f"* {block.slug}\n")
         self._in_block = True
         try:
-            return what(block, bench)
+            return action(block, runner)
         finally:
             self._in_block = False
 
@@ -72,83 +72,83 @@ class Mechanic(player.Player):
         self._report_waiting()
 
     def _run_job(self, text: str) -> str:
-        found = _JOB_FENCE.search(text)
-        if found is None:
+        match = _JOB_FENCE.search(text)
+        if match is None:
             return "I do jobs, and there is none in this message. `mngr tutorial sync --agent mechanic` writes one."
-        job = json.loads(found[1])
-        known = {"observe": self._write_tests, "try": self._try_blocks, "repair": self._repair_test}
-        if job.get("job") not in known:
+        job = json.loads(match[1])
+        handlers = {"observe": self._write_tests, "try": self._try_blocks, "repair": self._repair_test}
+        if job.get("job") not in handlers:
             return f"I know no job {job.get('job')!r}."
-        return known[job["job"]](job)
+        return handlers[job["job"]](job)
 
     def _try_blocks(self, job: dict[str, Any]) -> str:
-        """Run each block once, after what it needs; what became of it, as JSON."""
+        """Run each block once after its set-up and return the results as JSON."""
         rows = []
-        bench = self._build_block_runner(job)
+        runner = self._build_block_runner(job)
         for block in _parse_blocks(job):
-            ok, outcome = self._process_block(block, block_runs.try_block, bench)
+            ok, outcome = self._process_block(block, block_runs.try_block, runner)
             rows.append({"id": block.id, "ok": ok, "outcome": outcome})
         return json.dumps(rows)
 
     def _repair_test(self, job: dict[str, Any]) -> str:
-        """Mend one test; what became of it."""
+        """Repair one test and return a summary."""
         outputs = os.environ.get("MNGR_OUTPUT_DIR") or os.path.join(self.work, ".mngr", "outputs")
-        done = repair.repair_tests(job, self.work, outputs, lambda: self._read_input(0))
-        return f"{job['test']}: {done['outcome']}.\n{done['summary']}"
+        result = repair.repair_tests(job, self.work, outputs, lambda: self._read_input(0))
+        return f"{job['test']}: {result['outcome']}.\n{result['summary']}"
 
     def _write_tests(self, job: dict[str, Any]) -> str:
-        """Write a test for every block that does the same each time; what became of each."""
+        """Write a test for every block whose output is the same each time, and return a summary of all blocks."""
         target = os.path.join(job.get("place") or "", job["tests"], "test_observed.py")
-        old = self._read_committed(target)
-        seen: list[block_runs.ObservedBlock] = []
+        committed = self._read_committed(target)
+        observed: list[block_runs.ObservedBlock] = []
         rows: list[str] = []
         failing: set[str] = set()
-        bench = self._build_block_runner(job)
+        runner = self._build_block_runner(job)
         for block in _parse_blocks(job):
-            if generated_tests.has_citation(old, block):  # we were stopped after that
+            if generated_tests.has_citation(committed, block):  # an interrupted job already committed this test
                 rows.append(f"- {block.slug}: has a test already")
                 continue
-            found = self._process_block(block.exclude_setup(failing), block_runs.observe_block, bench)
-            if isinstance(found, block_runs.ObservedBlock):
-                seen.append(found)
+            observation = self._process_block(block.exclude_setup(failing), block_runs.observe_block, runner)
+            if isinstance(observation, block_runs.ObservedBlock):
+                observed.append(observation)
                 rows.append(f"- {block.slug}: seen {block_runs.RUN_COUNT} times")
             else:
                 failing.add(block.text)
-                rows.append(f"- {block.slug}: no test, for {found.reason}")
+                rows.append(f"- {block.slug}: no test, for {observation.reason}")
                 self._record_tool_call(
                     "observe",
                     {"path": f"{job['file']}:{block.line}", "block": block.id},
-                    f"failed: {found.reason}",
+                    f"failed: {observation.reason}",
                 )
-        if not seen:
-            return "\n".join(["I could make no test." if not old else "There is nothing to add.", *rows])
-        taken = set(re.findall(r"^def (test_\w+)", old, re.MULTILINE))
-        text = generated_tests.write_test_module(job["file"], seen, taken)
-        if old:  # what stands there stays
-            text = old.rstrip("\n") + "\n" + text.partition(generated_tests.IMPORTS)[2]
+        if not observed:
+            return "\n".join(["I could make no test." if not committed else "There is nothing to add.", *rows])
+        taken = set(re.findall(r"^def (test_\w+)", committed, re.MULTILINE))
+        text = generated_tests.write_test_module(job["file"], observed, taken)
+        if committed:  # keep the tests that the file already has
+            text = committed.rstrip("\n") + "\n" + text.partition(generated_tests.IMPORTS)[2]
         self._record_tool_call("write", {"path": target}, self._write_file({"path": target, "content": text}))
-        said = f"[ADD_TEST] Observe {len(seen)} {'block' if len(seen) == 1 else 'blocks'} of {job['file']}"
-        self._record_tool_call("commit", {"message": said}, self._commit(said, target))
-        return "\n".join([f"{len(seen)} of {len(job['blocks'])} blocks have a test now, in {target}.", *rows])
+        message = f"[ADD_TEST] Observe {len(observed)} {'block' if len(observed) == 1 else 'blocks'} of {job['file']}"
+        self._record_tool_call("commit", {"message": message}, self._commit(message, target))
+        return "\n".join([f"{len(observed)} of {len(job['blocks'])} blocks have a test now, in {target}.", *rows])
 
     def _read_committed(self, target: str) -> str:
-        """A file as it was committed last; what was only begun to be written is written anew."""
+        """Return the file as of the last commit, or "" if it has none; uncommitted text is written again."""
         argv = ["git", "show", f"HEAD:./{target}"]
-        done = subprocess.run(argv, cwd=self.work, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+        result = subprocess.run(argv, cwd=self.work, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return result.stdout.decode("utf-8", "replace") if result.returncode == 0 else ""
 
 
 def _parse_blocks(job: dict[str, Any]) -> list[block_runs.JobBlock]:
-    """Those that the job is about, each with what comes before it in the script."""
-    found = []
+    """Return the blocks of the job, each with the blocks that precede it in the script."""
+    blocks = []
     for row in job["blocks"]:
-        before = [(one["section"], one["text"]) for one in job["script"] if one["line"] < row["line"]]
-        found.append(block_runs.JobBlock(row["id"], row["slug"], row["line"], row["text"], row["section"], before))
-    return found
+        preceding = [(other["section"], other["text"]) for other in job["script"] if other["line"] < row["line"]]
+        blocks.append(block_runs.JobBlock(row["id"], row["slug"], row["line"], row["text"], row["section"], preceding))
+    return blocks
 
 
 def main() -> int:
-    """Work in this terminal; the exit code."""
+    """Work in this terminal and return the exit code."""
     return player.run_player(Mechanic)
 
 

@@ -12,29 +12,31 @@ from mngr.kinds.mechanic.program.line_patterns import build_pattern, is_specific
 from mngr.kinds.mechanic.program.observed_runs import ObservedCase, ObservedCheck, ObservedCommand
 from mngr.kinds.mechanic.program.workspace_files import Escalation, WorkspaceFiles
 
-_MOST_FILES, _MOST_LINES = 3, 40  # of what a command changed that are worth a check
-_RESULT_PLACEHOLDER = "\0"  # in a check: the result that it is about
+_MOST_FILES, _MOST_LINES = 3, 40  # larger changes and outputs get no check
+_RESULT_PLACEHOLDER = "\0"  # stands for the result variable in the text of a check
 
 
-def fill_empty_test(desk: WorkspaceFiles) -> str | None:
-    """Have a test that cites a block and does nothing run the block; what was done."""
-    module = desk.parse_test_file()
-    function = module.find_test(desk.test)
-    cited = source_edits.list_citations(function) if function else []
+def fill_empty_test(files: WorkspaceFiles) -> str | None:
+    """Make a test that only cites a block run that block; return a description of the change, or None."""
+    module = files.parse_test_file()
+    function = module.find_test(files.test)
+    citations = source_edits.list_citations(function) if function else []
     names = [arg.arg for arg in function.args.args] if function else []
-    if function is None or len(cited) != 1 or "e2e" not in names or not all(map(_is_noop, function.body)):
+    if function is None or len(citations) != 1 or "e2e" not in names or not all(map(_is_noop, function.body)):
         return None
-    place = next(one for one in function.body if any(child is cited[0].node for child in ast.walk(one)))
-    indent, end = module.find_indent(place), module.get_span(place)[1]
-    text = source_edits.format_literal(
-        tutorial_citations.dedent_block(cited[0].text), f'"""\n{indent}x\n{indent}"""', indent
+    statement = next(
+        candidate for candidate in function.body if any(child is citations[0].node for child in ast.walk(candidate))
     )
-    desk.write(desk.path, module.apply_splices([(end, end, f"\n{indent}result = e2e.run({text})")]))
+    indent, end = module.find_indent(statement), module.get_span(statement)[1]
+    text = source_edits.format_literal(
+        tutorial_citations.dedent_block(citations[0].text), f'"""\n{indent}x\n{indent}"""', indent
+    )
+    files.write(files.path, module.apply_splices([(end, end, f"\n{indent}result = e2e.run({text})")]))
     return "it ran nothing; it runs the block it cites"
 
 
 def _is_noop(node: ast.stmt) -> bool:
-    """Whether a statement of a test is only words: a docstring, a citation, an assertion that always holds."""
+    """True when a statement does nothing: a docstring, a citation, or an assertion that is always true."""
     if isinstance(node, ast.Expr):
         return (
             isinstance(node.value, ast.Constant)
@@ -43,51 +45,55 @@ def _is_noop(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Assert) and _is_always_true(node.test))
 
 
-def add_missing_checks(desk: WorkspaceFiles, trials: list[list[ObservedCase]]) -> list[str | Escalation]:
-    """Add what is missing, as it was seen every time; what was done, and what needs thought."""
-    module = desk.parse_test_file()
-    function = module.find_test(desk.test)
-    cases = [case for trial in trials for case in trial]
+def add_missing_checks(files: WorkspaceFiles, test_runs: list[list[ObservedCase]]) -> list[str | Escalation]:
+    """Add the checks that held in every run; return the descriptions and the escalations."""
+    module = files.parse_test_file()
+    function = module.find_test(files.test)
+    cases = [case for test_run in test_runs for case in test_run]
     if function is None or not cases or any(case.outcome != "pass" for case in cases):
         return []
-    found = _TestObservations(desk, module, function, cases)
-    calls = [call for call in source_edits.list_calls(function, "run") if found.list_runs(call)]
+    observations = _TestObservations(files, module, function, cases)
+    calls = [call for call in source_edits.list_calls(function, "run") if observations.list_runs(call)]
     done: list[str | Escalation] = []
-    codes = [call for call in calls if not found.has_exit_code_check(call)]
-    last = max(calls, key=lambda call: max(at for at, _ in found.list_runs(call))) if calls else None
-    pins = found.build_expectations(last) if last is not None and not found.has_effect_check(last) else []
+    unchecked_calls = [call for call in calls if not observations.has_exit_code_check(call)]
+    last = max(calls, key=lambda call: max(number for number, _ in observations.list_runs(call))) if calls else None
+    expectations = (
+        observations.build_expectations(last) if last is not None and not observations.has_effect_check(last) else []
+    )
     for call in calls:
-        said = found.add_checks(call, with_code=call in codes, pins=pins if call is last else [])
-        done += [said] if said else []
-    if found.splices:
-        desk.write(desk.path, module.apply_splices([*found.splices, *_build_import(module)]))
+        outcome = observations.add_checks(
+            call, with_code=call in unchecked_calls, expectations=expectations if call is last else []
+        )
+        done += [outcome] if outcome else []
+    if observations.splices:
+        files.write(files.path, module.apply_splices([*observations.splices, *_build_import(module)]))
     return done
 
 
 class _TestObservations:
-    """What was seen of one test, by the calls in its source."""
+    """The observed runs and checks of one test, found by the calls in its source."""
 
     def __init__(
         self,
-        desk: WorkspaceFiles,
+        files: WorkspaceFiles,
         module: source_edits.PythonSource,
         function: ast.FunctionDef,
         cases: list[ObservedCase],
     ) -> None:
-        self.desk = desk
+        self.desk = files
         self.module = module
         self.function = function
         self.cases = cases
         self.splices: list[source_edits.Splice] = []
 
     def list_runs(self, call: ast.Call) -> list[tuple[int, ObservedCommand]]:
-        """What became of a call, each time, with its number among the commands of its test."""
+        """Return every run of a call, with its number among the commands of its test."""
         return [
             (number, run) for case in self.cases for number, run in enumerate(case.runs) if self._is_run_of(run, call)
         ]
 
     def list_checks(self, call: ast.Call) -> list[ObservedCheck]:
-        """What is said of a call."""
+        """Return every check of a call's results."""
         return [
             check
             for case in self.cases
@@ -104,7 +110,7 @@ class _TestObservations:
         return any(isinstance(node, ast.Attribute) and node.attr == "exit_code" for node in ast.walk(self.function))
 
     def has_effect_check(self, call: ast.Call) -> bool:
-        """Whether anything but success is said of what it did; what a test says in its own way counts."""
+        """True when the test checks more than the success of a call; its own assertions count too."""
         if any(not is_empty_check(check) for check in self.list_checks(call)):
             return True
         for case in self.cases:
@@ -115,68 +121,78 @@ class _TestObservations:
         )
 
     def build_expectations(self, call: ast.Call) -> list[str]:
-        """Expectations of what was printed and changed every time, about `_IT`."""
+        """Return checks for output and changes that were the same in every run.
+
+        The checks contain _RESULT_PLACEHOLDER in place of the result's name.
+        """
         runs = [run for _, run in self.list_runs(call)]
         if len(runs) != len(self.cases) or any(run.code for run in runs):
             return []
         indent = self.module.find_indent(self._find_statement(call) or self.function)
-        found = []
+        checks = []
         rows = build_pattern([run.out for run in runs], [run.names for run in runs])
         if is_specific(rows) and len(rows) <= _MOST_LINES:
-            found.append(f"expect({_RESULT_PLACEHOLDER}.stdout).to_match_lines({_format_lines(rows, indent)})")
-        return found + self._build_effect_checks(call, runs, indent)
+            checks.append(f"expect({_RESULT_PLACEHOLDER}.stdout).to_match_lines({_format_lines(rows, indent)})")
+        return checks + self._build_effect_checks(call, runs, indent)
 
     def _build_effect_checks(self, call: ast.Call, runs: list[ObservedCommand], indent: str) -> list[str]:
-        """What is there afterwards and was not before; nothing when that is much, or no text, or not the same files."""
+        """Return checks for the files that a command creates, changes or deletes.
+
+        Return nothing if the files differ between runs or are too many. Long files and binary files get no check.
+        """
         first = runs[0]
-        same = all(sorted(run.changed) == sorted(first.changed) and run.gone == first.gone for run in runs)
-        if not same or len(first.changed) + len(first.gone) > _MOST_FILES:
+        is_stable = all(sorted(run.changed) == sorted(first.changed) and run.gone == first.gone for run in runs)
+        if not is_stable or len(first.changed) + len(first.gone) > _MOST_FILES:
             return []
-        place = self.module.get_source(call.func.value) + ".cwd" if isinstance(call.func, ast.Attribute) else ""
-        found = []
+        cwd = self.module.get_source(call.func.value) + ".cwd" if isinstance(call.func, ast.Attribute) else ""
+        checks = []
         for name in sorted(first.changed):
             texts = [run.changed[name] for run in runs]
             rows = build_pattern([text or "" for text in texts], [{}] * len(runs))
             if None not in texts and is_specific(rows) and len(rows) <= _MOST_LINES:
-                found.append(
-                    f"expect({place} / {source_edits.quote_string(name)}).to_match_lines({_format_lines(rows, indent)})"
+                checks.append(
+                    f"expect({cwd} / {source_edits.quote_string(name)}).to_match_lines({_format_lines(rows, indent)})"
                 )
         if first.gone:
             gone = ", ".join(f"{source_edits.quote_string(name)}: None" for name in first.gone)
-            found.append(f"expect({place}).to_match_tree({{{gone}}})")
-        return found
+            checks.append(f"expect({cwd}).to_match_tree({{{gone}}})")
+        return checks
 
-    def add_checks(self, call: ast.Call, *, with_code: bool, pins: list[str]) -> str | Escalation | None:
-        """Write the checks behind a command; what was done."""
+    def add_checks(self, call: ast.Call, *, with_code: bool, expectations: list[str]) -> str | Escalation | None:
+        """Add edits that write the checks after a command; return a description or an escalation."""
         runs = [run for _, run in self.list_runs(call)]
         codes = sorted({run.code for run in runs})
         statement = self._find_statement(call)
-        where = [(self.desk.path, call.lineno)]
+        locations = [(self.desk.path, call.lineno)]
         crash = next((run for run in runs if TRACEBACK_HEADER in run.err), None)
         if crash is not None and not any(check.stream in ("stderr", "output") for check in self.list_checks(call)):
             title = f"`{crash.command}` prints a traceback, and the test does not mind"
-            return Escalation("UNCAUGHT_BUG", title, format_evidence(crash), where)
-        if not with_code and not pins:
+            return Escalation("UNCAUGHT_BUG", title, format_evidence(crash), locations)
+        if not with_code and not expectations:
             return None
         if with_code and (len(codes) != 1 or (codes != [0] and not self._is_failure_expected(call))):
             title = f"`{runs[0].command}` ends with {' or '.join(map(str, codes))}, and the test does not mind"
-            return Escalation("AMBIGUOUS", title, format_evidence(runs[0], "Whether that is meant is not said."), where)
+            return Escalation(
+                "AMBIGUOUS", title, format_evidence(runs[0], "Whether that is meant is not said."), locations
+            )
         if statement is None:
             return None
-        ends = "to_succeed()" if codes == [0] else f"to_have_exit_code({codes[0]})"
-        self._insert_checks(call, statement, [*([f"expect({_RESULT_PLACEHOLDER}).{ends}"] if with_code else []), *pins])
-        what = ["its exit code"] * with_code + [_join_names(pins)] * bool(pins)
-        return f"`{runs[0].command.strip().rpartition(chr(10))[2][:60]}`: {' and '.join(what)} checked, as seen in {len(runs)} runs"
+        exit_check = "to_succeed()" if codes == [0] else f"to_have_exit_code({codes[0]})"
+        self._insert_checks(
+            call, statement, [*([f"expect({_RESULT_PLACEHOLDER}).{exit_check}"] if with_code else []), *expectations]
+        )
+        subjects = ["its exit code"] * with_code + [_join_names(expectations)] * bool(expectations)
+        return f"`{runs[0].command.strip().rpartition(chr(10))[2][:60]}`: {' and '.join(subjects)} checked, as seen in {len(runs)} runs"
 
     def _is_failure_expected(self, call: ast.Call) -> bool:
-        """Whether the test speaks of what a command said that failed."""
+        """True when the test checks the output of the failed command."""
         return any(not is_empty_check(check) for check in self.list_checks(call))
 
     def _find_statement(self, call: ast.Call) -> ast.stmt | None:
-        """The plain statement on a line of its own that a call is in."""
+        """Return the simple statement that contains a call and starts its own line, or None."""
         for node in source_edits.iter_statements(self.function):
-            plain = isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert, ast.Return))
-            if plain and any(child is call for child in ast.walk(node)):
+            is_simple = isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert, ast.Return))
+            if is_simple and any(child is call for child in ast.walk(node)):
                 return node if not self.module.find_indent(node).strip() else None
         return None
 
@@ -206,7 +222,7 @@ class _TestObservations:
         return "".join(f"\n{indent}{check.replace(_RESULT_PLACEHOLDER, name)}" for check in checks)
 
     def _choose_name(self) -> str:
-        """A name that the test does not use."""
+        """Return a variable name that the test does not use."""
         used = {node.id for node in ast.walk(self.function) if isinstance(node, ast.Name)}
         used |= {text.split(" = ")[0] for _, _, text in self.splices}
         number, name = 1, "result"
@@ -216,20 +232,20 @@ class _TestObservations:
         return name
 
 
-def _join_names(pins: list[str]) -> str:
-    said = ["what it prints"] * any(".stdout" in pin for pin in pins)
-    return " and ".join([*said, *["what it changes"] * any(".cwd" in pin for pin in pins)])
+def _join_names(expectations: list[str]) -> str:
+    names = ["what it prints"] * any(".stdout" in expectation for expectation in expectations)
+    return " and ".join([*names, *["what it changes"] * any(".cwd" in expectation for expectation in expectations)])
 
 
 def _format_lines(rows: list[str], indent: str) -> str:
-    """Expected lines as a literal."""
+    """Return the expected lines as a literal."""
     if len(rows) == 1:
         return source_edits.quote_string(rows[0])
     return source_edits.format_literal("\n".join(rows), f'"""\n{indent}x\n{indent}"""', indent)
 
 
 def is_empty_check(check: ObservedCheck) -> bool:
-    """Whether it says no more than success: that, or what fits every text."""
+    """True when a check requires only success, or matches every text."""
     if check.method in EXIT_CHECKS:
         return check.method == "to_succeed" or check.args == [0]
     if check.method == "to_contain":
@@ -242,23 +258,23 @@ def is_empty_check(check: ObservedCheck) -> bool:
 
 
 def _is_real_check(node: ast.stmt) -> bool:
-    """Whether a statement is a check of the test's own that can fail."""
+    """True when a statement is one of the test's own checks and can fail."""
     if isinstance(node, ast.Assert):
         return not _is_always_true(node.test)
     names = [child.attr for child in ast.walk(node) if isinstance(child, ast.Attribute)]
     if isinstance(node, (ast.With, ast.AsyncWith)) and "raises" in names:
         return True
-    own = [
+    called_names = [
         child.func.id for child in ast.walk(node) if isinstance(child, ast.Call) and isinstance(child.func, ast.Name)
     ]
-    return any(name.startswith(("assert", "check", "verify")) for name in own)
+    return any(name.startswith(("assert", "check", "verify")) for name in called_names)
 
 
 def _is_always_true(test: ast.expr) -> bool:
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.Name):
-        return True  # a result is always something
+        return True  # a result object is always true
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
         return any(_is_always_true(value) for value in test.values)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
@@ -270,7 +286,7 @@ def _is_always_true(test: ast.expr) -> bool:
 
 
 def _build_import(module: source_edits.PythonSource) -> list[source_edits.Splice]:
-    """`expect`, where the file does not have it."""
+    """Return an edit that imports `expect`, or nothing when the file imports it already."""
     names = {
         alias.asname or alias.name
         for node in ast.walk(module.tree)
@@ -281,10 +297,12 @@ def _build_import(module: source_edits.PythonSource) -> list[source_edits.Splice
         return []
     for node in module.tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == "mngr.e2e":
-            at = module.get_span(node.names[-1])[1] if hasattr(node.names[-1], "lineno") else module.get_span(node)[1]
-            return [(at, at, ", expect")]
-    heads = [node for node in module.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    if heads:
-        at = module.get_span(heads[-1])[1]
-        return [(at, at, "\nfrom mngr.e2e import expect")]
+            position = (
+                module.get_span(node.names[-1])[1] if hasattr(node.names[-1], "lineno") else module.get_span(node)[1]
+            )
+            return [(position, position, ", expect")]
+    imports = [node for node in module.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    if imports:
+        position = module.get_span(imports[-1])[1]
+        return [(position, position, "\nfrom mngr.e2e import expect")]
     return [(0, 0, "from mngr.e2e import expect\n")]

@@ -1,4 +1,4 @@
-"""One run of a test with the probe in it: what its commands did, what was checked, and how it ended."""
+"""Runs a test once with the pytest probe, and returns its commands, its checks and its outcome."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-RUN_TIMEOUT = 300.0  # seconds for one run of a test where nothing else is said
+RUN_TIMEOUT = 300.0  # seconds for one run of a test, unless the job sets another limit
 _PROBE_MODULE = "mngr_mechanic_probe"
 _TAIL_LENGTH = 4000  # characters
 
 
 @dataclass(frozen=True)
 class ObservedCommand:
-    """A command of the test."""
+    """A command that the test ran, with its result."""
 
     path: str
     line: int
@@ -37,7 +37,7 @@ class ObservedCommand:
 
 @dataclass(frozen=True)
 class ObservedCheck:
-    """An expectation: of which command (by its number), of what of it, with which texts."""
+    """A check that the test made: of which command (by number), of which stream, with which arguments."""
 
     path: str
     line: int
@@ -51,7 +51,7 @@ class ObservedCheck:
 
 @dataclass(frozen=True)
 class ObservedCase:
-    """One node id: a test has several when it has parameters."""
+    """The run of one node id. A parametrized test has several."""
 
     test: str
     outcome: str  # pass, fail, error, skip
@@ -63,19 +63,19 @@ class ObservedCase:
 
     @property
     def failed_check(self) -> ObservedCheck | None:
-        """The expectation that ended it."""
+        """Return the check that ended the test, or None."""
         last = self.checks[-1] if self.checks else None
         return last if self.outcome == "fail" and last is not None and not last.ok else None
 
 
 @dataclass(frozen=True)
 class ObservedTestRun:
-    """How it went: pass, fail, error (before or after the test itself), skip, timeout, none (no such test)."""
+    """One run of a test. Outcomes: pass, fail, error (outside the test itself), skip, timeout, none (no such test)."""
 
     outcome: str
     cases: list[ObservedCase]
     seconds: float
-    tail: str  # how pytest's own output ends
+    tail: str  # the end of pytest's own output
     uncollected: str = ""
 
     @property
@@ -84,56 +84,60 @@ class ObservedTestRun:
 
 
 def run_test(
-    command: list[str], work: str, between: Callable[[], None] = lambda: None, patience: float = RUN_TIMEOUT
+    command: list[str], work_dir: str, on_poll: Callable[[], None] = lambda: None, timeout: float = RUN_TIMEOUT
 ) -> ObservedTestRun:
-    """Run exactly this command in `work`; only variables of its environment say that the probe is to be loaded."""
-    place = tempfile.mkdtemp(prefix="mechanic-")
-    began = time.monotonic()
+    """Run exactly this command in `work_dir`; only environment variables make pytest load the probe."""
+    probe_dir = tempfile.mkdtemp(prefix="mechanic-")
+    started_at = time.monotonic()
     try:
-        _install_probe(place)
-        code = _run_command(command, work, place, between, patience)
-        rows = _read_rows(os.path.join(place, "rows"))
-        with open(os.path.join(place, "out"), "rb") as file:
+        _install_probe(probe_dir)
+        code = _run_command(command, work_dir, probe_dir, on_poll, timeout)
+        rows = _read_rows(os.path.join(probe_dir, "rows"))
+        with open(os.path.join(probe_dir, "out"), "rb") as file:
             tail = file.read().decode("utf-8", "replace")[-_TAIL_LENGTH:]
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-    return _build_test_run(code, rows, time.monotonic() - began, tail)
+        shutil.rmtree(probe_dir, ignore_errors=True)
+    return _build_test_run(code, rows, time.monotonic() - started_at, tail)
 
 
-def _install_probe(place: str) -> None:
-    source = pkgutil.get_data("mngr.kinds.mechanic.program", "pytest_probe.py")  # out of the archive, too
+def _install_probe(probe_dir: str) -> None:
+    source = pkgutil.get_data(
+        "mngr.kinds.mechanic.program", "pytest_probe.py"
+    )  # this also works inside the zip archive
     assert source is not None
-    with open(os.path.join(place, f"{_PROBE_MODULE}.py"), "wb") as file:
+    with open(os.path.join(probe_dir, f"{_PROBE_MODULE}.py"), "wb") as file:
         file.write(source)
 
 
-def _build_environment(place: str) -> dict[str, str]:
+def _build_environment(probe_dir: str) -> dict[str, str]:
     env = dict(os.environ)
-    env["PYTHONPATH"] = ":".join([place, *filter(None, [env.get("PYTHONPATH")])])
+    env["PYTHONPATH"] = ":".join([probe_dir, *filter(None, [env.get("PYTHONPATH")])])
     env["PYTEST_PLUGINS"] = ",".join([*filter(None, [env.get("PYTEST_PLUGINS")]), _PROBE_MODULE])
-    env["MNGR_MECHANIC_ROWS"] = os.path.join(place, "rows")
-    env["PYTHONDONTWRITEBYTECODE"] = "1"  # a file that is edited within one second of the clock is read again
+    env["MNGR_MECHANIC_ROWS"] = os.path.join(probe_dir, "rows")
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # otherwise Python may ignore an edit made within the same second
     return env
 
 
-def _run_command(command: list[str], work: str, place: str, between: Callable[[], None], patience: float) -> int | None:
-    """The exit code; None when it took too long. Nothing of it outlives this."""
-    with open(os.path.join(place, "out"), "wb") as out:
+def _run_command(
+    command: list[str], work_dir: str, probe_dir: str, on_poll: Callable[[], None], timeout: float
+) -> int | None:
+    """Return the exit code, or None after the timeout. No process of the command's group survives."""
+    with open(os.path.join(probe_dir, "out"), "wb") as out:
         process = subprocess.Popen(
             command,
-            cwd=work,
-            env=_build_environment(place),
+            cwd=work_dir,
+            env=_build_environment(probe_dir),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
             start_new_session=True,
         )
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         try:
             while process.poll() is None:
                 if time.monotonic() > deadline:
                     return None
-                between()
+                on_poll()
                 time.sleep(0.02)
             return process.returncode
         finally:
@@ -145,7 +149,7 @@ def _run_command(command: list[str], work: str, place: str, between: Callable[[]
 
 
 def _read_rows(path: str) -> list[dict[str, Any]]:
-    """What the probe said; a last row that was cut off is left out."""
+    """Return the rows that the probe wrote, without an incomplete last row."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")
@@ -156,16 +160,16 @@ def _read_rows(path: str) -> list[dict[str, Any]]:
 
 def _build_test_run(code: int | None, rows: list[dict[str, Any]], seconds: float, tail: str) -> ObservedTestRun:
     cases: list[ObservedCase] = []
-    part: list[dict[str, Any]] = []
+    case_rows: list[dict[str, Any]] = []
     for row in rows:
         if row["event"] == "start":
-            if part:
-                cases.append(_build_case(part))
-            part = []
+            if case_rows:
+                cases.append(_build_case(case_rows))
+            case_rows = []
         if row["event"] != "uncollected":
-            part.append(row)
-    if part:
-        cases.append(_build_case(part))
+            case_rows.append(row)
+    if case_rows:
+        cases.append(_build_case(case_rows))
     uncollected = "\n".join(row["message"] for row in rows if row["event"] == "uncollected")
     return ObservedTestRun(_decide_outcome(code, cases, uncollected), cases, seconds, tail, uncollected)
 
@@ -187,14 +191,16 @@ def _build_case(rows: list[dict[str, Any]]) -> ObservedCase:
     runs = [ObservedCommand(**_drop_field(row, "event")) for row in rows if row["event"] == "run"]
     checks = [ObservedCheck(**_drop_field(row, "event")) for row in rows if row["event"] == "check"]
     ends = [row for row in rows if row["event"] == "end"]
-    bad = next((row for row in ends if row["outcome"] == "failed"), None)
-    if bad is not None:
-        outcome = "fail" if bad["when"] == "call" else "error"
-        return ObservedCase(rows[0]["test"], outcome, runs, checks, bad["exception"], bad["message"], bad["frames"])
-    called = next((row for row in ends if row["when"] == "call"), None)
-    if called is None and not any(row["outcome"] == "skipped" for row in ends):
+    failure = next((row for row in ends if row["outcome"] == "failed"), None)
+    if failure is not None:
+        outcome = "fail" if failure["when"] == "call" else "error"
+        return ObservedCase(
+            rows[0]["test"], outcome, runs, checks, failure["exception"], failure["message"], failure["frames"]
+        )
+    call = next((row for row in ends if row["when"] == "call"), None)
+    if call is None and not any(row["outcome"] == "skipped" for row in ends):
         return ObservedCase(rows[0]["test"], "error", runs, checks, "", "pytest ended in the middle of it")
-    outcome = "pass" if called is not None and called["outcome"] == "passed" else "skip"
+    outcome = "pass" if call is not None and call["outcome"] == "passed" else "skip"
     return ObservedCase(rows[0]["test"], outcome, runs, checks)
 
 

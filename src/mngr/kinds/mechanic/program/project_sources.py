@@ -1,4 +1,4 @@
-"""What the project's own code can say: whether a word stands in a text of it, outside of tests and documentation."""
+"""Searches the strings in the project's own code, outside of tests and documentation, for a word."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import re
 import subprocess
 from collections.abc import Iterator
 
-_MAX_FILE_BYTES = 500_000  # of a file that somebody wrote
+_MAX_FILE_BYTES = 500_000  # larger files are probably generated
 _NON_CODE_SUFFIXES = (".md", ".rst", ".txt", ".lock", ".svg", ".csv", ".png")
 _TEST_PATH = re.compile(r"(^|/)(tests?|e2e|spec|docs?|\.[^/]*)/|(^|/)(test_|conftest)[^/]*$|_test\.\w+$")
 
 
 class ProjectSources:
-    """The files that git knows, read once."""
+    """The files that git tracks, read once."""
 
-    def __init__(self, work: str, tutorial: str | None) -> None:
-        self._work = work
+    def __init__(self, work_dir: str, tutorial: str | None) -> None:
+        self._work = work_dir
         self._tutorial = tutorial
         self._files: list[tuple[str, str]] | None = None
 
     def has_word(self, word: str) -> bool:
-        """Whether the word stands in a text of the code; in what is not Python, anywhere."""
-        whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+        """True when the word is in a string of the Python code, or anywhere in another file."""
+        pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
         return any(
-            whole.search(text)
+            pattern.search(text)
             for path, source in self._load_files()
             if word in source
             for text in _list_strings(path, source)
@@ -37,14 +37,14 @@ class ProjectSources:
         return self._files
 
     def _iter_files(self) -> Iterator[tuple[str, str]]:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "ls-files", "-z"],
             cwd=self._work,
             capture_output=True,
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        for name in done.stdout.decode("utf-8", "replace").split("\0"):
+        for name in result.stdout.decode("utf-8", "replace").split("\0"):
             if not name or name.endswith(_NON_CODE_SUFFIXES) or _TEST_PATH.search(name) or name == self._tutorial:
                 continue
             path = os.path.join(self._work, name)

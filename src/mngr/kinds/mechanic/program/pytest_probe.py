@@ -1,6 +1,6 @@
-"""A plugin that the mechanic sends into pytest: what commands did, what was said about them, and how the test ended.
+"""A pytest plugin that records a test's commands, its checks and its outcome for the mechanic.
 
-It is loaded by its file alone into the project's own environment, so it imports nothing of ours but the fixture's package.
+The project's own Python loads this single file, so it imports nothing of mngr but the package of the fixture.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ EXPECTATION_METHODS = (
     "to_succeed", "to_fail", "to_have_exit_code", "to_contain", "not_to_contain", "to_match", "not_to_match",
     "to_be_empty", "to_equal", "to_match_lines", "to_match_tree",
 )  # fmt: skip
-MOST_FILES, MOST_BYTES = 300, 20_000  # of a place that is watched, of a file that is read
-_is_nested = False  # an expectation that another one calls does not count
-_results: list[Any] = []  # of this test, in order; kept, so that no other object takes their place
+MOST_FILES, MOST_BYTES = 300, 20_000  # limits for the files of a watched directory and for the size of each
+_is_nested = False  # True inside a check: checks that another check calls are not recorded
+_results: list[Any] = []  # results of this test, in order; kept alive because they are found by identity
 
 
 def _write_row(event: str, **data: Any) -> None:
@@ -34,24 +34,24 @@ def _write_row(event: str, **data: Any) -> None:
 
 
 def _find_caller() -> dict[str, Any]:
-    """The file and line of the project that called, past the frames of the fixture's package and of this plugin."""
-    own = (__file__, os.path.join("mngr", "e2e") + os.sep, functools.__file__)
+    """Return the file and line that called, without the frames of the fixture's package and of this plugin."""
+    internal_paths = (__file__, os.path.join("mngr", "e2e") + os.sep, functools.__file__)
     frame = sys._getframe(1)
-    while frame.f_back is not None and any(part in frame.f_code.co_filename for part in own):
+    while frame.f_back is not None and any(part in frame.f_code.co_filename for part in internal_paths):
         frame = frame.f_back
     return {"path": frame.f_code.co_filename, "line": frame.f_lineno}
 
 
-def _read_files(place: str) -> dict[str, str | None]:
-    """Path to text of what is in a place; None for what is no short text. What is hidden does not count."""
-    found: dict[str, str | None] = {}
-    for top, folders, names in os.walk(place):
+def _read_files(directory: str) -> dict[str, str | None]:
+    """Return the text of each visible file below a directory, by path; None for a file that is not a short text."""
+    texts: dict[str, str | None] = {}
+    for parent, folders, names in os.walk(directory):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(name for name in names if not name.startswith(".")):
-            path = os.path.join(top, name)
-            if len(found) < MOST_FILES and os.path.isfile(path) and not os.path.islink(path):
-                found[os.path.relpath(path, place)] = _read_short_text(path)
-    return found
+            path = os.path.join(parent, name)
+            if len(texts) < MOST_FILES and os.path.isfile(path) and not os.path.islink(path):
+                texts[os.path.relpath(path, directory)] = _read_short_text(path)
+    return texts
 
 
 def _read_short_text(path: str) -> str | None:
@@ -67,14 +67,14 @@ def _record_runs(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def watched(self: Any, *args: Any, **options: Any) -> Any:
         __tracebackhide__ = True
-        place, where = str(self.cwd), _find_caller()
-        before = _read_files(place)
+        cwd, caller = str(self.cwd), _find_caller()
+        before = _read_files(cwd)
         result = run(self, *args, **options)
-        after = _read_files(place)
+        after = _read_files(cwd)
         _results.append(result)
-        names = {"HOME": str(self.home), "CWD": place, "ROOT": str(self.root)}
+        names = {"HOME": str(self.home), "CWD": cwd, "ROOT": str(self.root)}
         _write_row(
-            "run", **where, command=result.command, code=result.exit_code, out=result.stdout, err=result.stderr, names=names,
+            "run", **caller, command=result.command, code=result.exit_code, out=result.stdout, err=result.stderr, names=names,
             changed={name: text for name, text in after.items() if name not in before or before[name] != text},
             gone=sorted(set(before) - set(after)), transcript=str(self.transcript.path),
         )  # fmt: skip
@@ -93,9 +93,9 @@ def _record_checks(name: str, check: Callable[..., Any]) -> Callable[..., Any]:
         _is_nested = True
         ok = False
         try:
-            made = check(self, *args, **options)
+            result = check(self, *args, **options)
             ok = True
-            return made
+            return result
         finally:
             _is_nested = False
             run, stream = _find_origin(self._subject)
@@ -116,20 +116,20 @@ def _record_checks(name: str, check: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _find_origin(subject: Any) -> tuple[int | None, str]:
-    """Which command of this test it came from, and which of its streams it is."""
-    for at, result in enumerate(_results):
+    """Return the number of the command that a check's subject comes from, and the stream."""
+    for number, result in enumerate(_results):
         for stream in ("stdout", "stderr", "output"):
             if getattr(result, stream) is subject:
-                return at, stream
+                return number, stream
         if result is subject:
-            return at, "result"
+            return number, "result"
     return None, type(subject).__name__
 
 
 try:
     from mngr.e2e.expectation import Expectation
     from mngr.e2e.session import E2eSession
-except ImportError:  # a project without the fixture: only how its tests end is seen
+except ImportError:  # without the fixture only the outcomes of the tests are recorded
     pass
 else:
     E2eSession.run = _record_runs(E2eSession.run)  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Whether what a program prints now is what a test expected, said in other words: one close match, and no other meaning."""
+"""Decides whether a program's new output only rewords what a test expects: one close match with the same meaning."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from difflib import SequenceMatcher
 
 from mngr.e2e import line_matching
 
-MIN_SIMILARITY = 0.7  # how much of an expectation must be left in a line
+MIN_SIMILARITY = 0.7  # how similar a line must be to the expectation
 _WORD = re.compile(r"[\w./@:+%-]*\w")
 _PLACEHOLDER = re.compile(r"\.\.\.|<[a-z_][a-z0-9_]*>|\[[A-Z][A-Z0-9_]*\]")
 _FILLER_WORDS = frozenset("a an the this that it its of to".split())
-_MEANINGFUL_SIGNS = "<>=~^$€£¥*|&!-"  # that say something between words
-_VALUE_CHARACTERS = "./@:%+"  # in a word: a path, a version, a time
-# Words that turn what is said into its contrary.
+_MEANINGFUL_SIGNS = "<>=~^$€£¥*|&!-"  # signs that carry meaning between words
+_VALUE_CHARACTERS = "./@:%+"  # in a word, these show a path, a version or a time
+# Words that can reverse the meaning of a sentence.
 _REVERSING_WORDS = frozenset(
     "no not never none nothing without cannot can't don't isn't wasn't fail fails failed failure error errors wrong "
     "missing invalid unknown refused denied skipped ignored only all any some before after more less".split()
@@ -24,31 +24,31 @@ _REVERSING_WORDS = frozenset(
 
 @dataclass(frozen=True)
 class RewordingDoubt:
-    """Why it needs thought."""
+    """The reason why a rewording needs a decision by a person or a model."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class FixedWords:
-    """What stands, whatever is printed."""
+    """The words that a rewording must not change."""
 
-    words: frozenset[str]  # of the commands, the blocks and the docstring
-    command_words: frozenset[str]  # of the commands alone, but for the names of programs
-    is_in_sources: Callable[[str], bool]  # whether the program's own code has a word in its texts
+    words: frozenset[str]  # words of the commands, the blocks and the docstring
+    command_words: frozenset[str]  # words of the commands only, without program names
+    is_in_sources: Callable[[str], bool]  # True when a string in the program's code has the word
 
     @classmethod
-    def collect(cls, commands: list[str], texts: list[str], say: Callable[[str], bool]) -> FixedWords:
-        """Of what the test typed, and of what it says it is about."""
-        typed = [_WORD.findall(part.lower()) for command in commands for part in re.split(r"[;&|\n]+", command)]
-        given = frozenset(word for words in typed for word in words[1:])
-        programs = frozenset(word for words in typed for word in words[:1])
-        said = frozenset(word.lower() for text in texts for word in _WORD.findall(text))
-        return cls((given | said) - programs, given - programs, say)
+    def collect(cls, commands: list[str], texts: list[str], is_in_sources: Callable[[str], bool]) -> FixedWords:
+        """Collect the words of the test's commands, and of the texts that describe the test."""
+        command_parts = [_WORD.findall(part.lower()) for command in commands for part in re.split(r"[;&|\n]+", command)]
+        arguments = frozenset(word for words in command_parts for word in words[1:])
+        programs = frozenset(word for words in command_parts for word in words[:1])
+        described = frozenset(word.lower() for text in texts for word in _WORD.findall(text))
+        return cls((arguments | described) - programs, arguments - programs, is_in_sources)
 
 
-def find_rewording(expected: str, shown: str, held: FixedWords) -> str | RewordingDoubt:
-    """The one place in `shown` that says what `expected` did."""
+def find_rewording(expected: str, shown: str, fixed_words: FixedWords) -> str | RewordingDoubt:
+    """Return the one part of `shown` that rewords `expected`, or the doubt."""
     if "\n" in expected.strip():
         return RewordingDoubt("it has several lines")
     rows = [row for row in dict.fromkeys(line_matching.split_output(shown)) if row.strip()]
@@ -59,90 +59,95 @@ def find_rewording(expected: str, shown: str, held: FixedWords) -> str | Rewordi
         return RewordingDoubt("nothing that is printed is close to it")
     if len(close) > 1:
         return RewordingDoubt("several lines are close to it: " + "; ".join(repr(row.strip()) for _, row in close[:3]))
-    found = expected.replace(expected.strip(), close[0][0])
-    if found not in shown:
+    reworded = expected.replace(expected.strip(), close[0][0])
+    if reworded not in shown:
         return RewordingDoubt("the white space around it is different")
-    return _find_meaning_change(expected, found, held) or found
+    return _find_meaning_change(expected, reworded, fixed_words) or reworded
 
 
 def reword_lines(
-    expected: list[str], shown: str, held: FixedWords, fits: line_matching.LineMatch
+    expected: list[str], shown: str, fixed_words: FixedWords, line_match: line_matching.LineMatch
 ) -> list[str] | RewordingDoubt:
-    """The lines of an expectation with those changed that are said in other words; `fits` says how far they fit."""
-    actual, made = line_matching.split_output(shown), list(expected)
+    """Return the expected lines with reworded ones replaced, or the doubt.
+
+    `line_match` says how far the lines match the output.
+    """
+    actual, lines = line_matching.split_output(shown), list(expected)
     if sorted(actual) == sorted(expected):
         return RewordingDoubt("the lines are the same in another order")
     for _ in range(len(expected)):
-        at, row = fits.expected_at, fits.actual_at
-        if at >= len(made) or row >= len(actual):
-            return RewordingDoubt("there are more lines than before" if at >= len(made) else "lines are missing")
-        if _PLACEHOLDER.search(made[at]):
-            return RewordingDoubt(f"{made[at]!r} stands for more than one text, and does not fit")
-        rest = [line for line in actual if line not in made or line == actual[row]]
-        found = find_rewording(made[at], "\n".join(rest), held)
-        if isinstance(found, RewordingDoubt):
-            return RewordingDoubt(f"of {made[at]!r}: {found.reason}")
-        if found != actual[row].strip():
-            return RewordingDoubt(f"{made[at]!r} is now in another place, or a part of a line")
-        made[at] = line_matching.escape_quantity(line_matching.escape_text(actual[row]))
-        fits = line_matching.match_lines(made, actual, {}, line_matching.PATTERNS)
-        if fits.is_match:
-            return made
+        index, actual_index = line_match.expected_at, line_match.actual_at
+        if index >= len(lines) or actual_index >= len(actual):
+            return RewordingDoubt("there are more lines than before" if index >= len(lines) else "lines are missing")
+        if _PLACEHOLDER.search(lines[index]):
+            return RewordingDoubt(f"{lines[index]!r} stands for more than one text, and does not fit")
+        rest = [line for line in actual if line not in lines or line == actual[actual_index]]
+        reworded = find_rewording(lines[index], "\n".join(rest), fixed_words)
+        if isinstance(reworded, RewordingDoubt):
+            return RewordingDoubt(f"of {lines[index]!r}: {reworded.reason}")
+        if reworded != actual[actual_index].strip():
+            return RewordingDoubt(f"{lines[index]!r} is now in another place, or a part of a line")
+        lines[index] = line_matching.escape_quantity(line_matching.escape_text(actual[actual_index]))
+        line_match = line_matching.match_lines(lines, actual, {}, line_matching.PATTERNS)
+        if line_match.is_match:
+            return lines
     return RewordingDoubt("the lines do not fit")
 
 
 def _find_closest_part(expected: str, row: str) -> str | None:
-    """The part of a line that is closest, never with fewer words than were expected; None when none is close."""
-    wanted, words = len(expected.split()), list(re.finditer(r"\S+", row))
-    best, found = MIN_SIMILARITY, None
-    for size in sorted({min(len(words), wanted + more) for more in range(3)}, reverse=True):
-        if not wanted or size < wanted:
+    """Return the part of a line that is most similar and has at least as many words, or None."""
+    word_count, words = len(expected.split()), list(re.finditer(r"\S+", row))
+    best_ratio, closest = MIN_SIMILARITY, None
+    for size in sorted({min(len(words), word_count + extra) for extra in range(3)}, reverse=True):
+        if not word_count or size < word_count:
             continue
         for start in range(len(words) - size + 1):
             part = row[words[start].start() : words[start + size - 1].end()]
             ratio = SequenceMatcher(None, expected, part, autojunk=False).ratio()
-            if ratio > best:
-                best, found = ratio, part
-    return found
+            if ratio > best_ratio:
+                best_ratio, closest = ratio, part
+    return closest
 
 
-def _find_meaning_change(expected: str, found: str, held: FixedWords) -> RewordingDoubt | None:
-    """Why the two do not say the same: another value, the contrary, or against what must stand."""
-    old, new = _WORD.findall(expected), _WORD.findall(found)
-    lost, won = _list_differences(old, new)
-    said = f"the test expects {expected!r}, and {found!r} is printed"
+def _find_meaning_change(expected: str, reworded: str, fixed_words: FixedWords) -> RewordingDoubt | None:
+    """Return the doubt when the meaning may differ: another value, the opposite, or a changed fixed word."""
+    old, new = _WORD.findall(expected), _WORD.findall(reworded)
+    removed, added = _list_differences(old, new)
+    comparison = f"the test expects {expected!r}, and {reworded!r} is printed"
     if [sign for sign in expected if sign in _MEANINGFUL_SIGNS] != [
-        sign for sign in found if sign in _MEANINGFUL_SIGNS
+        sign for sign in reworded if sign in _MEANINGFUL_SIGNS
     ]:
-        return RewordingDoubt(f"{said}: a sign in it may turn the meaning round")
-    for word in (*lost, *won):
+        return RewordingDoubt(f"{comparison}: a sign in it may turn the meaning round")
+    for word in (*removed, *added):
         if any(char.isdigit() or char in _VALUE_CHARACTERS for char in word):
-            return RewordingDoubt(f"{said}: {word!r} is a value, and either of the two may be wrong")
+            return RewordingDoubt(f"{comparison}: {word!r} is a value, and either of the two may be wrong")
         if word.lower() in _REVERSING_WORDS:
-            return RewordingDoubt(f"{said}: {word!r} may turn the meaning round")
-    stands = [word for word in lost if word.lower() in held.words and word not in won]
-    if stands:
+            return RewordingDoubt(f"{comparison}: {word!r} may turn the meaning round")
+    fixed = [word for word in removed if word.lower() in fixed_words.words and word not in added]
+    if fixed:
         return RewordingDoubt(
-            f"{said}: {stands[0]!r} stands in a command, the block or the docstring, so the test may be right"
+            f"{comparison}: {fixed[0]!r} stands in a command, the block or the docstring, so the test may be right"
         )
-    given = [word for word in won if lost and word.lower() in held.command_words]
-    if given:
-        return RewordingDoubt(f"{said}: {given[0]!r} is what a command was given")
-    still = [word for word in lost if word.lower() not in _FILLER_WORDS and held.is_in_sources(word)]
-    if still:
-        return RewordingDoubt(f"{said}: the program can still say {still[0]!r}")
-    strange = [word for word in won if word.lower() not in held.command_words and not held.is_in_sources(word)]
-    return RewordingDoubt(f"{said}: where {strange[0]!r} comes from is not in this project") if strange else None
+    from_command = [word for word in added if removed and word.lower() in fixed_words.command_words]
+    if from_command:
+        return RewordingDoubt(f"{comparison}: {from_command[0]!r} is what a command was given")
+    still_used = [word for word in removed if word.lower() not in _FILLER_WORDS and fixed_words.is_in_sources(word)]
+    if still_used:
+        return RewordingDoubt(f"{comparison}: the program can still say {still_used[0]!r}")
+    unknown = [
+        word for word in added if word.lower() not in fixed_words.command_words and not fixed_words.is_in_sources(word)
+    ]
+    return RewordingDoubt(f"{comparison}: where {unknown[0]!r} comes from is not in this project") if unknown else None
 
 
 def _list_differences(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    lost: list[str] = []
-    won: list[str] = []
+    removed: list[str] = []
+    added: list[str] = []
     for tag, a1, a2, b1, b2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
-            lost += old[a1:a2]
-            won += new[b1:b2]
-    return lost, won
+            removed += old[a1:a2]
+            added += new[b1:b2]
+    return removed, added
 
 
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
@@ -158,22 +163,24 @@ _SUGGESTION = re.compile(
 _COMMON_OPTIONS = ("--help", "-h", "--version", "--usage")
 
 
-def find_renamed_option(command: str, said: str) -> tuple[str, str] | None:
-    """An option of the command that the program does not know, and the one that it itself suggests; None when not just one."""
-    given = set(_OPTION.findall(command))
-    rows = [row for row in said.split("\n") if row.strip() and not row.lstrip().lower().startswith("usage:")]
+def find_renamed_option(command: str, output: str) -> tuple[str, str] | None:
+    """Return the command's unknown option and the one that the program suggests, or None if that is not clear."""
+    used = set(_OPTION.findall(command))
+    rows = [row for row in output.split("\n") if row.strip() and not row.lstrip().lower().startswith("usage:")]
     pairs: set[tuple[str, str]] = set()
-    for at, row in enumerate(rows):
-        old = [option for option in _OPTION.findall(row) if option in given]
+    for index, row in enumerate(rows):
+        old = [option for option in _OPTION.findall(row) if option in used]
         if not old:
             continue
-        told = " ".join(rows[at : at + 2])
-        news = {option for option in _OPTION.findall(told) if option not in given and option not in _COMMON_OPTIONS}
-        if _UNKNOWN_OPTION.search(row) and _SUGGESTION.search(told) and len(set(old)) == 1:
-            pairs |= {(old[0], new) for new in news}
+        context = " ".join(rows[index : index + 2])
+        suggestions = {
+            option for option in _OPTION.findall(context) if option not in used and option not in _COMMON_OPTIONS
+        }
+        if _UNKNOWN_OPTION.search(row) and _SUGGESTION.search(context) and len(set(old)) == 1:
+            pairs |= {(old[0], new) for new in suggestions}
     return pairs.pop() if len(pairs) == 1 else None
 
 
 def rename_option(text: str, old: str, new: str) -> str:
-    """The text with an option called otherwise."""
+    """Return the text with an option renamed."""
     return re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", new, text)

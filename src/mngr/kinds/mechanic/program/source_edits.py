@@ -1,4 +1,4 @@
-"""Python source whose places are known by its syntax tree, and edits at those places that leave all else as it is."""
+"""Finds places in Python source by its syntax tree, and edits them without changing the rest of the text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 from mngr.e2e.docstring_citations import list_cited_blocks
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-Splice = tuple[int, int, str]  # from and to, in bytes, and what comes there
+Splice = tuple[int, int, str]  # start and end in bytes, and the new text
 CITE_FUNCTION = "write_tutorial_block"
 
 
 class PythonSource:
-    """A file of Python; raises ValueError when it is none."""
+    """The parsed text of a Python file. Raises ValueError when the text is not valid Python."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -24,41 +24,41 @@ class PythonSource:
             self.tree = ast.parse(self.data)
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise ValueError(f"this is no Python: {error}") from None
-        self._starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.data))]
+        self._starts = [0, *(line_end.end() for line_end in re.finditer(rb"\r\n|\r|\n", self.data))]
 
     def get_span(self, node: ast.AST) -> tuple[int, int]:
-        """Where a piece of syntax begins and ends, in bytes."""
+        """Return the start and the end of a node, in bytes."""
         return (
             self._starts[node.lineno - 1] + node.col_offset,  # type: ignore[attr-defined]
             self._starts[node.end_lineno - 1] + node.end_col_offset,  # type: ignore[attr-defined]
         )
 
     def get_source(self, node: ast.AST) -> str:
-        """How it is written."""
+        """Return the source text of a node."""
         start, end = self.get_span(node)
         return self.data[start:end].decode()
 
     def find_indent(self, node: ast.stmt) -> str:
-        """The white space before a statement; None stands alone on its line when something else is there."""
+        """Return the text before a statement on its line. It is not blank when another statement precedes it."""
         return self.data[self._starts[node.lineno - 1] :][: node.col_offset].decode()
 
     def apply_splices(self, splices: list[Splice]) -> str:
-        """The text with pieces of it replaced."""
+        """Return the text with these edits."""
         data = self.data
         if b"\r\n" in data:
             splices = [(start, end, re.sub("\r?\n", "\r\n", new)) for start, end, new in splices]
-        for start, end, new in sorted(splices, key=lambda one: one[:2], reverse=True):
+        for start, end, new in sorted(splices, key=lambda splice: splice[:2], reverse=True):
             data = data[:start] + new.encode() + data[end:]
         return data.decode()
 
     def find_test(self, test: str) -> ast.FunctionDef | None:
-        """The test of a node id: `path::Class::name[parameters]`."""
+        """Return the function of a node id `path::Class::name[parameters]`, or None."""
         holder: ast.AST = self.tree
         for name in test.partition("[")[0].split("::")[1:]:
-            found = [node for node in _iter_definitions(holder) if node.name == name]  # type: ignore[attr-defined]
-            if not found:
+            matches = [node for node in _iter_definitions(holder) if node.name == name]  # type: ignore[attr-defined]
+            if not matches:
                 return None
-            holder = found[-1]  # the later one is what Python keeps
+            holder = matches[-1]  # Python keeps the last definition
         return holder if isinstance(holder, Function) else None  # type: ignore[return-value]
 
 
@@ -71,25 +71,25 @@ def _iter_definitions(holder: ast.AST) -> Iterator[ast.AST]:
 
 
 def get_called_name(call: ast.AST) -> str:
-    """The last part of the name of what is called; nothing when this is no call."""
+    """Return the last part of the called name, or "" when the node is not a call."""
     if not isinstance(call, ast.Call):
         return ""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def list_calls(node: ast.AST, name: str) -> list[ast.Call]:
-    """Calls of `….name(…)`, in the order of the source."""
-    found = [child for child in ast.walk(node) if isinstance(child, ast.Call) and get_called_name(child) == name]
-    return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+    """Return the calls of `….name(…)` in source order."""
+    calls = [child for child in ast.walk(node) if isinstance(child, ast.Call) and get_called_name(child) == name]
+    return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
 
 def find_string(node: ast.AST | None) -> str | None:
-    """The value of a plain string; None for everything else."""
+    """Return the value of a string constant, or None for any other node."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 class CitedBlock(NamedTuple):
-    """A block that a test cites: in a string of its own, or in its docstring."""
+    """A block that a test cites, in a separate string or in its docstring."""
 
     node: ast.Constant
     text: str
@@ -97,28 +97,30 @@ class CitedBlock(NamedTuple):
 
 
 def list_citations(node: ast.AST) -> list[CitedBlock]:
-    """Those of a test or of a whole file, in the order of the source."""
-    given = [call.args[0] for call in list_calls(node, CITE_FUNCTION) if len(call.args) == 1]
-    found = [
+    """Return the citations in a test or in a whole file, in source order."""
+    arguments = [call.args[0] for call in list_calls(node, CITE_FUNCTION) if len(call.args) == 1]
+    citations = [
         CitedBlock(arg, text, False)
-        for arg in given
+        for arg in arguments
         if isinstance(arg, ast.Constant) and (text := find_string(arg)) is not None
     ]
     for function in ast.walk(node):
         doc = find_docstring(function) if isinstance(function, Function) else None
-        found += [CitedBlock(doc, text, True) for text in list_cited_blocks(str(doc.value))] if doc is not None else []
-    return sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
+        citations += (
+            [CitedBlock(doc, text, True) for text in list_cited_blocks(str(doc.value))] if doc is not None else []
+        )
+    return sorted(citations, key=lambda citation: (citation.node.lineno, citation.node.col_offset))
 
 
 def find_docstring(function: ast.AST) -> ast.Constant | None:
-    """The string that a function begins with."""
+    """Return the docstring node of a function, or None."""
     body = getattr(function, "body", None)
     first = body[0].value if body and isinstance(body[0], ast.Expr) else None
     return first if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
 
 
 def iter_statements(function: ast.AST) -> Iterator[ast.stmt]:
-    """Every statement inside, whatever holds it, but not those of functions of its own."""
+    """Yield every statement inside a function, but not those of nested functions and classes."""
     for node in ast.iter_child_nodes(function):
         if isinstance(node, ast.stmt):
             yield node
@@ -127,9 +129,9 @@ def iter_statements(function: ast.AST) -> Iterator[ast.stmt]:
 
 
 def format_literal(text: str, old: str, indent: str) -> str:
-    """`text` as Python writes it in the place of the literal `old`; lines of several stand as far right as they did."""
-    found = re.match(r"([rRuU]?)(\"\"\"|'''|\"|')", old)
-    prefix, quote = (found[1], found[2]) if found else ("", '"')
+    """Return `text` as a literal in the style and the indentation of the literal `old`."""
+    match = re.match(r"([rRuU]?)(\"\"\"|'''|\"|')", old)
+    prefix, quote = (match[1], match[2]) if match else ("", '"')
     if "\n" not in text or len(quote) == 1:
         return quote_string(text, quote[0])
     raw = "r" in prefix.lower()
@@ -145,7 +147,7 @@ def format_literal(text: str, old: str, indent: str) -> str:
 
 
 def quote_string(text: str, quote: str = '"') -> str:
-    """A literal on one line, in double quotes where that needs no backslash more than it would otherwise."""
+    """Return a literal on one line, in double quotes where that needs no additional backslash."""
     plain = repr(text)
     if quote == '"' and plain.startswith("'") and '"' not in text:
         return f'"{plain[1:-1]}"'.replace("\\'", "'")
@@ -153,17 +155,17 @@ def quote_string(text: str, quote: str = '"') -> str:
 
 
 def replace_literal(source: str, old: str, new: str) -> str:
-    """A literal that says something else, written as it was where that is possible."""
+    """Return the literal with the new value, written as before where that is possible."""
     size = min(len(old), len(new))
-    start = next((at for at in range(size) if old[at] != new[at]), size)
-    end = next((at for at in range(size - start) if old[-1 - at] != new[-1 - at]), size - start)
-    was, now = old[start : len(old) - end], new[start : len(new) - end]
-    for more in range(start + 1):  # with as much before it as it takes to be found once
-        before = old[start - more : start]
-        if source.count(before + was) == 1:
-            made = source.replace(before + was, before + now)
-            if _evaluate_string(made) == new:
-                return made
+    start = next((index for index in range(size) if old[index] != new[index]), size)
+    end = next((index for index in range(size - start) if old[-1 - index] != new[-1 - index]), size - start)
+    old_part, new_part = old[start : len(old) - end], new[start : len(new) - end]
+    for length in range(start + 1):  # Extend the searched text to the left until it occurs only once.
+        before = old[start - length : start]
+        if source.count(before + old_part) == 1:
+            edited = source.replace(before + old_part, before + new_part)
+            if _evaluate_string(edited) == new:
+                return edited
     return quote_string(new)
 
 
@@ -175,10 +177,10 @@ def _evaluate_string(source: str) -> str | None:
 
 
 def merge_citations(old: str, new: str) -> str:
-    """The old text with the new one's citations: of a change to both, the part that is about the tutorial."""
-    module, after = PythonSource(old), PythonSource(new)
-    splices = {}  # a docstring may have several
-    for was, now in zip(list_citations(module.tree), list_citations(after.tree)):  # noqa: B905
-        if was.text != now.text:
-            splices[module.get_span(was.node)] = after.get_source(now.node)
+    """Return the old text with the citations of the new one: the part of a change that concerns the tutorial."""
+    module, new_module = PythonSource(old), PythonSource(new)
+    splices = {}  # keyed by span, because a docstring may hold several citations
+    for old_citation, new_citation in zip(list_citations(module.tree), list_citations(new_module.tree)):  # noqa: B905
+        if old_citation.text != new_citation.text:
+            splices[module.get_span(old_citation.node)] = new_module.get_source(new_citation.node)
     return module.apply_splices([(*span, text) for span, text in splices.items()])

@@ -1,4 +1,4 @@
-"""A tutorial as far as the mechanic needs it: whether a block is in it, which is the nearest, and a block told otherwise."""
+"""Finds and renames blocks in a tutorial, and rewrites the citations of blocks in tests."""
 
 from __future__ import annotations
 
@@ -10,37 +10,39 @@ from difflib import SequenceMatcher
 from mngr.kinds.mechanic.program import source_edits
 from mngr.kinds.mechanic.program.rewording import rename_option
 
-MIN_SIMILARITY = 0.6  # how much of a citation must be left in a block for it to be the one that was meant
-_MIN_LEAD = 0.05  # by how much it must be nearer than any other
+MIN_SIMILARITY = 0.6  # how similar a block must be to count as the cited one
+_MIN_LEAD = 0.05  # by how much it must be more similar than any other block
 
 
 def normalize_lines(text: str) -> list[str]:
-    """The lines without what does not matter."""
+    """Return the lines without surrounding white space."""
     return [row.strip() for row in text.strip().replace("\r\n", "\n").split("\n")]
 
 
 def has_block(script: str, block: str) -> bool:
-    """Whether the block stands there whole: its lines in a row, with nothing but empty lines around them."""
-    rows, wanted = ["", *normalize_lines(script), ""], ["", *normalize_lines(block), ""]
-    size = len(wanted)
-    return any(rows[at : at + size] == wanted for at in range(len(rows) - size + 1))
+    """True when the script contains all lines of the block in sequence, with an empty line before and after."""
+    rows, block_rows = ["", *normalize_lines(script), ""], ["", *normalize_lines(block), ""]
+    size = len(block_rows)
+    return any(rows[start : start + size] == block_rows for start in range(len(rows) - size + 1))
 
 
 def find_nearest_block(script: str, block: str) -> str | None:
-    """The paragraph that was meant by a citation that is not there; None when that is in doubt."""
-    wanted = "\n".join(normalize_lines(block))
+    """Return the paragraph that a citation most likely means, or None when that is not clear."""
+    cited = "\n".join(normalize_lines(block))
     scored = []
-    for part in re.split(r"\n[ \t]*\n", script.replace("\r\n", "\n")):
-        part = part.strip("\n")
-        has_command = any(row.strip() and not row.lstrip().startswith("#") for row in part.split("\n"))
-        if has_command and "<<" not in part:  # what may go over an empty line is for others
+    for paragraph in re.split(r"\n[ \t]*\n", script.replace("\r\n", "\n")):
+        paragraph = paragraph.strip("\n")
+        has_command = any(row.strip() and not row.lstrip().startswith("#") for row in paragraph.split("\n"))
+        if (
+            has_command and "<<" not in paragraph
+        ):  # a here-document may contain empty lines, so the split above is unreliable
             scored.append(
                 (
-                    SequenceMatcher(None, wanted, "\n".join(normalize_lines(part)), autojunk=False).ratio(),
-                    part,
+                    SequenceMatcher(None, cited, "\n".join(normalize_lines(paragraph)), autojunk=False).ratio(),
+                    paragraph,
                 )
             )
-    scored.sort(key=lambda one: -one[0])
+    scored.sort(key=lambda candidate: -candidate[0])
     if not scored or scored[0][0] < MIN_SIMILARITY:
         return None
     if len(scored) > 1 and scored[0][0] - scored[1][0] < _MIN_LEAD:
@@ -51,7 +53,7 @@ def find_nearest_block(script: str, block: str) -> str | None:
 def rewrite_citation(
     module: source_edits.PythonSource, citation: source_edits.CitedBlock, block: str
 ) -> source_edits.Splice:
-    """A citation with another block, laid out as it was."""
+    """Return an edit that replaces a citation by another block in the same layout."""
     source, old = module.get_source(citation.node), citation.text.strip("\n").rstrip()
     if not citation.in_docstring:
         return (*module.get_span(citation.node), source_edits.format_literal(dedent_block(block), source, " " * 4))
@@ -62,34 +64,34 @@ def rewrite_citation(
 
 
 def dedent_block(block: str) -> str:
-    """A block without the indentation it has in a test."""
+    """Return a block without the indentation that it has in a test."""
     return textwrap.dedent(block).strip("\n").rstrip()
 
 
 def list_commands(text: str) -> list[str]:
-    """The lines of a block that are no comments."""
+    """Return the lines of a block that are not comments."""
     return [row for row in normalize_lines(text) if row and not row.startswith("#")]
 
 
 def rename_in_block(script: str, block: str, old: str, new: str) -> str:
-    """The script with an option of one block called otherwise; the comments of the block stay."""
-    rows, wanted = script.split("\n"), normalize_lines(block)
-    for at in range(len(rows) - len(wanted) + 1):
-        if [row.strip() for row in rows[at : at + len(wanted)]] == wanted:
-            for number in range(at, at + len(wanted)):
+    """Return the script with an option renamed in one block; comments of the block stay unchanged."""
+    rows, block_rows = script.split("\n"), normalize_lines(block)
+    for start in range(len(rows) - len(block_rows) + 1):
+        if [row.strip() for row in rows[start : start + len(block_rows)]] == block_rows:
+            for number in range(start, start + len(block_rows)):
                 if not rows[number].lstrip().startswith("#"):
                     rows[number] = rename_option(rows[number], old, new)
             return "\n".join(rows)
     return script
 
 
-def list_test_files(work: str, test: str) -> list[str]:
-    """The files that may cite the same block: all tests beside and below the first folder of this one's path."""
+def list_test_files(work_dir: str, test: str) -> list[str]:
+    """Return the files that may cite the same block: all tests below the first directory of this test's path."""
     top = test.partition("::")[0].partition("/")[0]
-    found = []
-    for place, folders, names in os.walk(os.path.join(work, top)):
+    paths = []
+    for directory, folders, names in os.walk(os.path.join(work_dir, top)):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         for name in sorted(names):
             if name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py")):
-                found.append(os.path.relpath(os.path.join(place, name), work))
-    return found or [test.partition("::")[0]]
+                paths.append(os.path.relpath(os.path.join(directory, name), work_dir))
+    return paths or [test.partition("::")[0]]

@@ -1,4 +1,4 @@
-"""The files that a repair has in hand, and what it found that it cannot do."""
+"""Holds the files that a repair changes, and the escalations for what it cannot repair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_TITLE_LENGTH = 200  # characters
 
 @dataclass(frozen=True)
 class Escalation:
-    """What needs thought, with the evidence; a row of the result's escalations."""
+    """A problem that needs a person or a model, with the evidence. It is one row of the result's escalations."""
 
     kind: str
     title: str
@@ -28,16 +28,18 @@ class Escalation:
 
 
 class WorkspaceFiles:
-    """Files of the workspace by their path in it; what they said first is kept."""
+    """Reads and writes files of the work dir by relative path, and keeps their original texts."""
 
-    def __init__(self, work: str, test: str, tutorial: str | None, keep: Callable[[dict[str, str]], None]) -> None:
-        self.work = os.path.realpath(work)
+    def __init__(
+        self, work_dir: str, test: str, tutorial: str | None, save_originals: Callable[[dict[str, str]], None]
+    ) -> None:
+        self.work = os.path.realpath(work_dir)
         self.test = test
         self.path = test.partition("::")[0]
-        self.tutorial = tutorial if tutorial and os.path.isfile(os.path.join(work, tutorial)) else None
+        self.tutorial = tutorial if tutorial and os.path.isfile(os.path.join(work_dir, tutorial)) else None
         self.sources = ProjectSources(self.work, self.tutorial)
         self.first: dict[str, str] = {}
-        self._keep = keep  # is told what the files said before the first of them is changed
+        self._keep = save_originals  # gets the original texts before each file is first changed
 
     def read(self, path: str) -> str:
         with open(os.path.join(self.work, path), encoding="utf-8", newline="") as file:
@@ -50,30 +52,30 @@ class WorkspaceFiles:
         write_atomically(os.path.join(self.work, path), text)
 
     def read_all(self) -> dict[str, str]:
-        """What the files in hand say now."""
+        """Return the current texts of all files that were changed."""
         return {path: self.read(path) for path in self.first}
 
     def restore(self, texts: dict[str, str]) -> None:
-        """Have the files say what they said at some moment."""
+        """Write these texts back; files without a text get their original one."""
         for path in self.first:
             write_atomically(os.path.join(self.work, path), texts.get(path, self.first[path]))
 
     def parse_test_file(self) -> source_edits.PythonSource:
-        """The test's own file."""
+        """Return the parsed file of the test."""
         return source_edits.PythonSource(self.read(self.path))
 
     def is_test_file(self, path: str) -> bool:
         return os.path.realpath(path) == os.path.join(self.work, self.path)
 
     def find_relative_path(self, path: str) -> str | None:
-        """A path in the workspace; None for what is elsewhere or not the project's own."""
+        """Return the path relative to the work dir, or None when the file is not the project's own."""
         real = os.path.realpath(os.path.join(self.work, path))
-        inside = os.path.relpath(real, self.work)
-        return None if inside.startswith("..") or "site-packages" in inside else inside
+        relative = os.path.relpath(real, self.work)
+        return None if relative.startswith("..") or "site-packages" in relative else relative
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Write a file in one step, with the mode that it had."""
+    """Write a file in one step and keep its mode."""
     with open(f"{path}.new", "w", encoding="utf-8", newline="") as file:
         file.write(text)
     if os.path.exists(path):
