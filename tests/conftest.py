@@ -1,4 +1,4 @@
-"""What every test starts from: a fresh home, a fresh repository, the real program, real git and tmux."""
+"""The common fixtures: a fresh home, a fresh repository, the real program, real git and tmux."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def reset_signals() -> None:
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # it ends with the process that started it
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # a worker ends with the process that started it
     if is_worker or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
 
@@ -109,15 +109,15 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Who names a test by -k wants it."""
+    """Deselect long tests and those not drawn, unless the user names tests with -k."""
     if not IS_FULL_SCALE and not config.option.keyword:
-        out = [item for item in items if item.get_closest_marker("full") or not is_drawn(item)]
-        items[:] = [item for item in items if item not in out]
-        config.hook.pytest_deselected(items=out)
+        deselected = [item for item in items if item.get_closest_marker("full") or not is_drawn(item)]
+        items[:] = [item for item in items if item not in deselected]
+        config.hook.pytest_deselected(items=deselected)
 
 
 def is_drawn(item: pytest.Item) -> bool:
-    """Whether a test is one of those that the seed has chosen."""
+    """True when the seed selects this test, or the test is not sampled."""
     marker = item.get_closest_marker("sampled")
     if marker is None:
         return True
@@ -127,24 +127,24 @@ def is_drawn(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def _stay() -> Iterator[None]:
-    """The next test starts where this one did."""
+    """Check that the test did not change the current directory."""
     yield
     assert os.getcwd() == ROOT
 
 
 @pytest.fixture(scope="session")
 def example_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the example plugin in it, as pip leaves it; nothing is fetched."""
-    place = tmp_path_factory.mktemp("site")
+    """A directory with the example plugin as pip installs it. Nothing is downloaded."""
+    site_dir = tmp_path_factory.mktemp("site")
     source = Path(__file__).parents[1] / "examples" / "mngr-example"
     flags = ["-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([BIN_DIR / "python", "-m", "pip", "install", *flags, "--target", place, source], check=True)
-    return place
+    subprocess.run([BIN_DIR / "python", "-m", "pip", "install", *flags, "--target", site_dir, source], check=True)
+    return site_dir
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """An environment that knows nothing of the person who runs the tests."""
+    """An environment without anything of the person who runs the tests."""
     return new_env(tmp_path)
 
 
@@ -156,6 +156,6 @@ def repo(tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def mngr(tmp_path: Path, repo: Path, env: dict[str, str]) -> Iterator[MngrProgram]:
-    """The program, and afterwards no trace of what it started."""
+    """The program. Afterwards everything that it started is removed."""
     yield MngrProgram(repo, Path(env["MNGR_HOME"]), env)
     clean_up(tmp_path)

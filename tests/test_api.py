@@ -1,4 +1,4 @@
-"""`Fleet` as Python code uses it: every method for real, in two flows, from a directory that is not the process's own."""
+"""Tests every method of `Fleet` for real, from a directory that is not the current one of the process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOSTS = {"migrate", "pipe", "release_host", "list_ssh_entries", "ssh_config", "w
 
 
 class Noting(Fleet):
-    """A Fleet that knows which of its methods were called."""
+    """A Fleet that records which of its methods were called."""
 
     def __init__(self, home: Path, cwd: Path) -> None:
         super().__init__(str(home), cwd=str(cwd))
@@ -46,9 +46,9 @@ def fleet(mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch) -> Noting:
     return Noting(mngr.home, mngr.repo)
 
 
-def test_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: pytest.CaptureFixture[str]) -> None:
+def test_methods_for_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: pytest.CaptureFixture[str]) -> None:
     assert fleet.list().agents == [] and not mngr.home.exists()
-    one = fleet.create(
+    agent = fleet.create(
         "one",
         command=["sleep", "1000"],
         transfer="mirror",
@@ -56,33 +56,33 @@ def test_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: pytest.Captu
         labels={"k": "v"},
         windows={"w": "sleep 9"},
     )
-    assert (one.state, one.branch, one.labels) == ("RUNNING", "mngr/one", {"k": "v"})
-    made = fleet.create_many(CreateRequest(address="w", args=["sleep", "1000"], count=2))
-    assert [agent.name for agent in made if isinstance(agent, AgentView)] == ["w-1", "w-2"]
+    assert (agent.state, agent.branch, agent.labels) == ("RUNNING", "mngr/one", {"k": "v"})
+    created = fleet.create_many(CreateRequest(address="w", args=["sleep", "1000"], count=2))
+    assert [view.name for view in created if isinstance(view, AgentView)] == ["w-1", "w-2"]
     with pytest.raises(MngrError, match="already an agent called 'one'"):
         fleet.create("one", command=["true"])
-    assert sorted(agent.name for agent in fleet.list().agents) == ["one", "w-1", "w-2"]
+    assert sorted(view.name for view in fleet.list().agents) == ["one", "w-1", "w-2"]
     assert fleet.list_hosts()[0]["agents"] == 3
-    assert fleet.get(one.id).name == "one"
+    assert fleet.get(agent.id).name == "one"
     with pytest.raises(NotFound):
         fleet.get("nobody")
 
-    work = Path(one.work_dir)
-    done = commit_file(work, "done.txt", "done\n")
-    (work / "dirty.txt").write_text("x")
-    (seen, *_) = fleet.add_git_state(fleet.list().agents)
-    assert (seen.unpulled, seen.dirty) == (1, True)
+    work_dir = Path(agent.work_dir)
+    commit = commit_file(work_dir, "done.txt", "done\n")
+    (work_dir / "dirty.txt").write_text("x")
+    (listed, *_) = fleet.add_git_state(fleet.list().agents)
+    assert (listed.unpulled, listed.dirty) == (1, True)
     assert b"+done" in fleet.diff("one") and b"dirty" not in fleet.diff("one", committed=True, options=("--stat",))
     pulled = fleet.pull("one", merge=True)
-    assert (pulled.commit, pulled.commits, pulled.merged) == (done, 1, True)
+    assert (pulled.commit, pulled.commits, pulled.merged) == (commit, 1, True)
     assert fleet.pull_path("one", "dirty.txt", "here.txt") == str(mngr.repo / "here.txt")
-    assert fleet.push_path("here.txt", "one", "there/") == str(work / "there/here.txt")
+    assert fleet.push_path("here.txt", "one", "there/") == str(work_dir / "there/here.txt")
     (mngr.repo / "here.txt").unlink()
     commit_file(mngr.repo, "more.txt")
     assert fleet.push("one", stash=True).how == "fast_forward"
 
-    ran, missing = fleet.exec(["one", "nobody"], ["sh", "-c", "echo $A; exit 3"])
-    assert (ran.extra["exit_code"], ran.extra["stdout"], missing.ok) == (3, "b\n", False)
+    executed, missing = fleet.exec(["one", "nobody"], ["sh", "-c", "echo $A; exit 3"])
+    assert (executed.extra["exit_code"], executed.extra["stdout"], missing.ok) == (3, "b\n", False)
     assert fleet.exec_attached("one", ["sh", "-c", "echo here; exit 4"]) == 4 and capfd.readouterr().out == "here\n"
     assert (
         fleet.build_attach_argv("one")[0] == "tmux" and fleet.get_connect_variables("one")["MNGR_AGENT_NAME"] == "one"
@@ -97,16 +97,16 @@ def test_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: pytest.Captu
     assert fleet.init(dry_run=True) is not None
     path = fleet.set_setting("stop.grace", "1s", "project")
     assert path == fleet.get_settings_path("project") == str(mngr.repo / ".mngr/settings.toml")
-    fresh = Noting(mngr.home, mngr.repo)
-    assert fresh.get_setting("stop.grace").value == "1s"
-    assert any(setting.key == "stop.grace" for setting in fresh.list_settings())
+    new_fleet = Noting(mngr.home, mngr.repo)
+    assert new_fleet.get_setting("stop.grace").value == "1s"
+    assert any(setting.key == "stop.grace" for setting in new_fleet.list_settings())
     fleet.unset_setting("stop.grace", "project")
     assert "user" in fleet.list_settings_paths()
     assert isinstance(fleet.list_plugins(), list) and fleet.doctor()
-    assert fleet._called | fresh._called == WORK
+    assert fleet._called | new_fleet._called == WORK
 
 
-def test_conversation_and_the_graveyard(fleet: Noting, mngr: MngrProgram) -> None:
+def test_methods_for_conversations_and_the_trash(fleet: Noting, mngr: MngrProgram) -> None:
     fleet.create("p", "player", ['["wait", {"write": {"path": "x.txt", "content": "x"}}, {"reply": "written"}]'])
     assert fleet.wait(["p"], "WAITING", timeout=20)[0].ok
     assert fleet.get_next_waiting().name == "p"
@@ -118,36 +118,36 @@ def test_conversation_and_the_graveyard(fleet: Noting, mngr: MngrProgram) -> Non
     assert "written" in fleet.capture("p").text
     assert "created" in [row["type"] for row in fleet.events(["p"])]
     assert fleet.explain("p") is not None
-    assert [used.group for used in fleet.usage()] == ["p"]
+    assert [row.group for row in fleet.usage()] == ["p"]
     assert fleet.add_usage([fleet.get("p")])[0].usage is not None
 
     snapshot = fleet.create_snapshot("p", "kept")
-    assert [s.name for s in fleet.list_snapshots()] == ["kept"] == [snapshot.name]
+    assert [item.name for item in fleet.list_snapshots()] == ["kept"] == [snapshot.name]
     assert fleet.restore_snapshot("kept", "again", start=False).name == "again"
     assert fleet.clone("p", "twin", start=False).name == "twin"
     assert fleet.destroy_snapshots(["kept"])[0].ok and fleet.list_snapshots() == []
     assert [outcome.ok for outcome in fleet.destroy(["p", "again", "twin"], force=True)] == [True] * 3
-    assert sorted(grave.name for grave in fleet.list_trash()) == ["again", "p", "twin"]
+    assert sorted(trashed.name for trashed in fleet.list_trash()) == ["again", "p", "twin"]
     assert fleet.undestroy(["p"], new_name="back")[0].ok
-    back = fleet.get("back")
-    assert run_git(Path(back.work_dir), "status", "--porcelain") == "?? x.txt"
-    room = fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
+    restored = fleet.get("back")
+    assert run_git(Path(restored.work_dir), "status", "--porcelain") == "?? x.txt"
+    clean_room = fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
     run_git(mngr.repo, "commit", "-q", "--allow-empty", "-m", "later")
     fleet.send_commit("room", str(mngr.repo), run_git(mngr.repo, "rev-parse", "HEAD"))
-    assert run_git(Path(room.work_dir), "log", "-1", "--format=%s", "refs/mngr/given") == "later"
+    assert run_git(Path(clean_room.work_dir), "log", "-1", "--format=%s", "refs/mngr/given") == "later"
     assert [outcome.ok for outcome in fleet.discard_clean_rooms(["room", "back"])] == [True, False]
     assert all(outcome.ok for outcome in fleet.gc(dry_run=True))
     fleet.watch().close()
     assert fleet._called == METHODS - WORK - HOSTS | {"create", "create_many", "get"}
 
 
-def test_everything_is_documented_in_a_line() -> None:
+def test_every_method_has_a_docstring_of_one_line() -> None:
     for name in METHODS:
         method: Callable[..., object] = getattr(Fleet, name)
         assert method.__doc__ and "\n" not in method.__doc__, name
 
 
-def test_the_home_and_the_project_are_the_callers_choice(
+def test_the_caller_chooses_the_home_and_the_project(
     mngr: MngrProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MNGR_HOME", str(tmp_path / "from-env"))
@@ -156,16 +156,16 @@ def test_the_home_and_the_project_are_the_callers_choice(
     assert Fleet(cwd=str(mngr.repo)).context.cwd == str(mngr.repo)
 
 
-def test_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_for_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
-    one = fleet.create("one@h1", command=["sleep", "1000"])
+    agent = fleet.create("one@h1", command=["sleep", "1000"])
     moved = fleet.migrate("one", "@h2")
-    assert (moved.id, moved.host, moved.state) == (one.id, "h2", "RUNNING")
+    assert (moved.id, moved.host, moved.state) == (agent.id, "h2", "RUNNING")
     assert {row["host"]: row["agents"] for row in fleet.list_hosts()} == {"local": 0, "h1": 0, "h2": 1}
     assert "one.mngr" in [entry.alias for entry in fleet.list_ssh_entries()]
     assert "Host one.mngr" in fleet.ssh_config()
     assert "Host one.mngr" in Path(fleet.write_ssh_config()).read_text()
     with pytest.raises(NotFound, match="nobody"):
-        fleet.pipe("nobody")  # one that is there takes this process's streams: see tests/agents/interact/test_pipe.py
-    assert fleet.release_host("docker", "gone", ("run", "x")) == []  # whoever was faster
+        fleet.pipe("nobody")  # test_pipe.py tests an existing agent.
+    assert fleet.release_host("docker", "gone", ("run", "x")) == []  # The host is gone already.
     assert fleet._called == HOSTS | {"create", "create_many", "get", "list_hosts"}

@@ -1,4 +1,4 @@
-"""An agent's life as a state machine: whatever the order of commands, `list` tells the truth and nothing is lost."""
+"""Tests an agent's life as a state machine: after any sequence of commands, `list` is right and no work is lost."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NAMES = ("ann", "bob")
 
 
 class Life(RuleBasedStateMachine):
-    """Two names, every command that changes an agent's life, and a model of what must be so."""
+    """Two names, every command that changes an agent's life, and a model of the expected state."""
 
     def __init__(self) -> None:
         super().__init__()
         self.place = Path(tempfile.mkdtemp(prefix="mngr-life-"))
         self.state: dict[str, str] = {}  # name -> RUNNING | STOPPED
         self.work: dict[str, list[str]] = {}  # name -> the lines of its file
-        self.buried: dict[str, list[str]] = {}  # name -> the same, of the newest grave
+        self.buried: dict[str, list[str]] = {}  # name -> the same, of its newest entry in the trash
         self.serial = 0
 
     @initialize()
     def begin(self) -> None:
-        """A repository and one agent with uncommitted work."""
+        """Create a repository and one agent with uncommitted work."""
         repo = self.place / "repo"
         repo.mkdir()
         run_git(repo, "init", "-q", "-b", "main")
@@ -67,10 +67,10 @@ class Life(RuleBasedStateMachine):
     def change(self, name: str, committed: bool) -> None:
         self.serial += 1
         self.work[name].append(f"line {self.serial}")
-        where = Path(self.fleet.get(name).work_dir)
-        (where / "file").write_text("\n".join(self.work[name]) + "\n")
+        work_dir = Path(self.fleet.get(name).work_dir)
+        (work_dir / "file").write_text("\n".join(self.work[name]) + "\n")
         if committed:
-            run_git(where, "commit", "-q", "-a", "-m", f"work {self.serial}")
+            run_git(work_dir, "commit", "-q", "-a", "-m", f"work {self.serial}")
 
     @precondition(lambda self: bool(self.state))
     @rule(data=st.data())
@@ -102,7 +102,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def undestroy(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(set(self.buried) - set(self.state))))
-        newest = [grave for grave in self.fleet.list_trash() if grave.name == name][-1]
+        newest = [trashed for trashed in self.fleet.list_trash() if trashed.name == name][-1]
         (outcome,) = self.fleet.undestroy([newest.id])
         assert outcome.ok
         self.state[name], self.work[name] = "STOPPED", self.buried.pop(name)
@@ -113,15 +113,15 @@ class Life(RuleBasedStateMachine):
         assert all(outcome.ok for outcome in self.fleet.gc())
 
     @invariant()
-    def list_tells_the_truth(self) -> None:
+    def list_agrees_with_the_model(self) -> None:
         if not hasattr(self, "fleet"):
             return
-        seen = {agent.name: agent for agent in self.fleet.list().agents}
-        assert {name: agent.state for name, agent in seen.items()} == self.state
+        agents = {agent.name: agent for agent in self.fleet.list().agents}
+        assert {name: agent.state for name, agent in agents.items()} == self.state
         for name, lines in self.work.items():
-            assert (Path(seen[name].work_dir) / "file").read_text().split("\n")[:-1] == lines
-        trees = run_git(self.repo, "worktree", "list", "--porcelain").count("worktree ") - 1
-        assert trees == len(self.state) == len(os.listdir(self.place / "home" / "names") if self.state else [])
+            assert (Path(agents[name].work_dir) / "file").read_text().split("\n")[:-1] == lines
+        worktree_count = run_git(self.repo, "worktree", "list", "--porcelain").count("worktree ") - 1
+        assert worktree_count == len(self.state) == len(os.listdir(self.place / "home" / "names") if self.state else [])
 
 
 Life.TestCase.settings = settings(

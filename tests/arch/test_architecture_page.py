@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md leads a newcomer to the right file."""
+"""ARCHITECTURE.md names packages and files that exist."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PACKAGES = [
 ]
 
 
-def test_the_page_is_short() -> None:
+def test_the_architecture_page_is_short() -> None:
     assert PAGE.count("\n") <= 200
 
 
 def test_every_top_level_package_has_a_row_in_the_layers() -> None:
-    inside = [path for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"]
-    assert [path.name for path in inside if f"`{path.name}/`" not in PAGE] == []
+    packages = [path for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert [path.name for path in packages if f"`{path.name}/`" not in PAGE] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_package_says_what_it_holds_and_where_to_start(package: Path) -> None:
+def test_a_package_docstring_says_what_it_holds_and_where_to_start(package: Path) -> None:
     doc = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
     lines = [line for line in doc.splitlines() if line]
     assert len(lines) >= 2, f"{package} needs two lines: what is here, where to start"
@@ -35,9 +35,9 @@ def test_a_package_says_what_it_holds_and_where_to_start(package: Path) -> None:
 
 def test_every_file_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`([\w/-]+\.(?:py|sh|md|json|css))`", PAGE))
-    there = {path.name for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts}
+    existing = {path.name for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts}
     assert len(named) > 60
-    of_a_run = {"PR.md", "result.json", "run.json"}
-    assert sorted(name for name in named - of_a_run if name.rsplit("/", 1)[-1] not in there) == []
-    below = [name for name in named if name.count("/") > 1 and "NAME" not in name]
-    assert [name for name in below if not ((SOURCE / name).exists() or (ROOT / name).exists())] == []
+    run_files = {"PR.md", "result.json", "run.json"}
+    assert sorted(name for name in named - run_files if name.rsplit("/", 1)[-1] not in existing) == []
+    nested = [name for name in named if name.count("/") > 1 and "NAME" not in name]
+    assert [name for name in nested if not ((SOURCE / name).exists() or (ROOT / name).exists())] == []

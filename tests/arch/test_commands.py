@@ -23,32 +23,32 @@ from tests.support.paths import ROOT
 TESTS = sorted(ROOT.glob("tests/**/test_*.py"))
 
 
-def declared(name: str) -> CommandSpec:
+def get_command(name: str) -> CommandSpec:
     command: CommandSpec = importlib.import_module(get_module_name(name)).COMMAND
     return command
 
 
 def command_lines(line: str) -> list[list[str]]:
-    """The words after every `mngr` in a line of shell."""
+    """Return the words after every `mngr` in a line of shell."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
-    found: list[list[str]] = []
-    inside = False
+    calls: list[list[str]] = []
+    is_in_call = False
     for word in lexer:
         if set(word) <= set("();<>|&"):
-            inside = False
-        elif inside:
-            found[-1].append(word)
+            is_in_call = False
+        elif is_in_call:
+            calls[-1].append(word)
         elif word == "mngr":
-            found.append([])
-            inside = True
-    return found
+            calls.append([])
+            is_in_call = True
+    return calls
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_what_the_table_says(name: str) -> None:
-    command = declared(name)
+def test_a_command_matches_the_command_table(name: str) -> None:
+    command = get_command(name)
     section, summary, _ = COMMANDS[name]
     assert (command.name, command.summary) == (name, summary)
     assert section in HELP_SECTIONS
@@ -57,23 +57,23 @@ def test_a_command_is_what_the_table_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_examples_that_its_parser_takes(name: str) -> None:
-    command = declared(name)
+def test_the_examples_of_a_command_can_be_parsed(name: str) -> None:
+    command = get_command(name)
     assert any(f"mngr {name}" in line for line, _ in command.examples)
-    for line, what in command.examples:
-        assert what
+    for line, description in command.examples:
+        assert description
         for words in command_lines(line):
-            two = " ".join(words[:2])
-            called = two if two in COMMANDS else ALIASES.get(words[0], words[0])
+            first_two = " ".join(words[:2])
+            called = first_two if first_two in COMMANDS else ALIASES.get(words[0], words[0])
             try:
-                parse_words(declared(called), words[len(called.split()) :])
+                parse_words(get_command(called), words[len(called.split()) :])
             except UsageError as error:
                 pytest.fail(f"{line}: {error}")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_options_of_a_command_do_not_collide(name: str) -> None:
-    command = declared(name)
+def test_the_options_of_a_command_have_unique_flags_and_keys(name: str) -> None:
+    command = get_command(name)
     flags = [flag for option in (*command.options, *COMMON_OPTIONS) for flag in option.flags]
     assert len(flags) == len(set(flags))
     keys = [option.key for option in (*command.options, *COMMON_OPTIONS)] + [
@@ -86,19 +86,19 @@ def test_the_options_of_a_command_do_not_collide(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_tested(name: str) -> None:
-    found = [
+def test_a_command_has_a_test_file(name: str) -> None:
+    test_files = [
         path
         for path in TESTS
         if path.stem in (f"test_{name.split(maxsplit=1)[0]}", f"test_{re.sub('[ -]', '_', name)}")
     ]
-    assert found, f"no test file is called test_{name.split(maxsplit=1)[0]}.py"
+    assert test_files, f"no test file is called test_{name.split(maxsplit=1)[0]}.py"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_reads_every_option_it_declares(name: str) -> None:
-    """An option that parses and does nothing would be a lie."""
-    command = declared(name)
+    """An option that mngr parses and ignores would mislead the user."""
+    command = get_command(name)
     source = Path(str(importlib.import_module(get_module_name(name)).__file__)).read_text()
     shared = "".join(
         (ROOT / f"src/mngr/cli/{name}.py").read_text()
@@ -108,7 +108,7 @@ def test_a_command_reads_every_option_it_declares(name: str) -> None:
         assert f'"{option.key}"' in source + shared, option.flags
 
 
-def test_aliases_stand_for_commands() -> None:
+def test_aliases_name_existing_commands() -> None:
     assert set(ALIASES.values()) <= set(COMMANDS)
     assert not set(ALIASES) & set(COMMANDS)
 
@@ -123,8 +123,10 @@ def test_every_hook_and_setting_is_documented() -> None:
 def test_the_reference_and_the_man_pages_are_current(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts/reference.py", tmp_path], check=True)
     stale = []
-    for place in ("reference", "man"):
-        made = {path.name: path.read_text() for path in (tmp_path / place).iterdir()}
-        kept = {path.name: path.read_text() for path in (ROOT / "docs" / place).iterdir()}
-        stale += [f"docs/{place}/{name}" for name in {*made, *kept} if made.get(name) != kept.get(name)]
+    for folder in ("reference", "man"):
+        generated = {path.name: path.read_text() for path in (tmp_path / folder).iterdir()}
+        committed = {path.name: path.read_text() for path in (ROOT / "docs" / folder).iterdir()}
+        stale += [
+            f"docs/{folder}/{name}" for name in {*generated, *committed} if generated.get(name) != committed.get(name)
+        ]
     assert sorted(stale) == [], "run: make docs"

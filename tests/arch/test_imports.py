@@ -1,4 +1,4 @@
-"""What the commands that people wait for may import: start-up is most of what they cost."""
+"""Limits what the frequent commands import, because start-up dominates their time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mngr.cli.framework.command_table import COMMANDS, get_module_name
 from tests.conftest import MngrProgram
 from tests.support.paths import ROOT
 
-# What `list` needs: json (and with it re) to read records, select and threading to ask hosts.
+# `list` needs json (and with it re) to read records, and select and threading to ask hosts.
 ALLOWED = {
     "__future__", "_collections", "_functools", "_json", "_operator", "_sre", "_weakrefset", "collections", "copyreg", "enum", "errno", "fcntl",
     "functools", "importlib", "itertools", "json", "keyword", "mngr", "operator", "re", "reprlib", "select", "threading",
@@ -38,9 +38,9 @@ E2E = "from mngr.e2e import CommandTimeout, E2eSession, E2eResult, Tty, expect"
 def imported_modules(mngr: MngrProgram, *words: str) -> set[str]:
     """Return the modules that a command imports on top of those that python itself imports."""
     argv = [sys.executable, "-c", PROGRAM, *words]
-    ran = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=True)
-    code, names = json.loads(ran.stderr.splitlines()[-1])
-    assert code == 0, ran.stderr
+    completed = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=True)
+    code, names = json.loads(completed.stderr.splitlines()[-1])
+    assert code == 0, completed.stderr
     return set(names)
 
 
@@ -49,7 +49,7 @@ def imported(mngr: MngrProgram, *words: str) -> set[str]:
     return {name.split(".")[0] for name in imported_modules(mngr, *words)}
 
 
-def test_help_imports_nothing_but_itself(mngr: MngrProgram) -> None:
+def test_help_imports_only_mngr(mngr: MngrProgram) -> None:
     assert imported(mngr, "--help") == {"__future__", "mngr"}
 
 
@@ -60,9 +60,9 @@ def test_list_imports_only_what_it_needs(mngr: MngrProgram) -> None:
     assert imported(mngr, "list", "--format", "json") <= ALLOWED
 
 
-def test_no_command_that_people_wait_for_imports_what_is_dear(mngr: MngrProgram) -> None:
+def test_frequent_commands_import_no_slow_modules(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat")
-    found = {
+    slow_imports = {
         words[0]: imported(mngr, *words) & DEAR
         for words in (
             ["create", "bar", "--", "sleep", "1000"],
@@ -71,10 +71,10 @@ def test_no_command_that_people_wait_for_imports_what_is_dear(mngr: MngrProgram)
             ["label", "foo", "a=b"],
         )
     }
-    assert found == {"create": set(), "message": set(), "stop": set(), "label": set()}
+    assert slow_imports == {"create": set(), "message": set(), "stop": set(), "label": set()}
 
 
-def test_with_no_plugin_no_command_imports_a_third_party_package(mngr: MngrProgram) -> None:
+def test_commands_import_no_third_party_package_without_plugins(mngr: MngrProgram) -> None:
     for words in (
         ["list"],
         ["doctor"],
@@ -82,8 +82,8 @@ def test_with_no_plugin_no_command_imports_a_third_party_package(mngr: MngrProgr
         ["help", "states"],
         ["completion", "bash"],
     ):
-        strange = imported(mngr, *words) - set(sys.stdlib_module_names) - {"mngr"}
-        assert strange == set(), words
+        third_party = imported(mngr, *words) - set(sys.stdlib_module_names) - {"mngr"}
+        assert third_party == set(), words
 
 
 # Every command may load these: completion imports each command, `list` and `create` each kind and provider.
@@ -101,11 +101,11 @@ def uses_start_up_tricks(path: Path) -> bool:
     if "\nTYPE_CHECKING = False\n" in text:
         return True
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
-    inside = [node for function in functions for node in ast.walk(function)]
-    return any(isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mngr") for node in inside)
+    inner_nodes = [node for function in functions for node in ast.walk(function)]
+    return any(isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mngr") for node in inner_nodes)
 
 
-def test_start_up_tricks_are_used_only_where_they_pay(mngr: MngrProgram) -> None:
+def test_start_up_tricks_are_used_only_on_the_path_of_frequent_commands(mngr: MngrProgram) -> None:
     loaded: set[str] = set()
     for words in (
         ["create", "foo", "--", "cat"],
@@ -118,9 +118,9 @@ def test_start_up_tricks_are_used_only_where_they_pay(mngr: MngrProgram) -> None
         ["start", "foo"],
     ):
         loaded |= imported_modules(mngr, *words)
-    every = f"import importlib, json, sys; [importlib.import_module(name) for name in {sorted(map(get_module_name, COMMANDS))}]; print(json.dumps(list(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", every], capture_output=True, text=True, check=True)
-    loaded |= set(json.loads(ran.stdout))  # completion imports the command that it completes
+    program = f"import importlib, json, sys; [importlib.import_module(name) for name in {sorted(map(get_module_name, COMMANDS))}]; print(json.dumps(list(sys.modules)))"
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded |= set(json.loads(completed.stdout))  # completion imports the command that it completes
     root = ROOT / "src/mngr"
     elsewhere = [
         path.relative_to(root)
@@ -135,23 +135,23 @@ def test_start_up_tricks_are_used_only_where_they_pay(mngr: MngrProgram) -> None
 
 
 def cpu_seconds(program: str) -> float:
-    """What Python takes of the processor for this, at best of several times: others may be at work."""
+    """Return the CPU seconds of a Python program, the best of five runs because the machine may be busy."""
 
-    def once() -> float:
+    def measure_once() -> float:
         with subprocess.Popen([sys.executable, "-c", program]) as process:
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0
         return usage.ru_utime + usage.ru_stime
 
-    return min(once() for _ in range(5))
+    return min(measure_once() for _ in range(5))
 
 
-def test_the_test_framework_starts_quickly_and_alone() -> None:
-    cpu_seconds(E2E)  # from now on it is compiled
-    bare = cpu_seconds("")
-    assert cpu_seconds(E2E) - bare < max(0.1, 6 * bare)  # both slow down when others are at work
-    ask = f"import sys; {E2E}; print(*(name for name in sys.modules if name.partition('.')[0] == 'mngr'))"
-    said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
-    assert "mngr.e2e.session" in said
-    assert [name for name in said.split() if name != "mngr" and not name.startswith("mngr.e2e")] == []
+def test_the_e2e_package_starts_quickly_and_imports_nothing_else_of_mngr() -> None:
+    cpu_seconds(E2E)  # The first run compiles it.
+    empty_seconds = cpu_seconds("")
+    assert cpu_seconds(E2E) - empty_seconds < max(0.1, 6 * empty_seconds)  # Both slow down on a busy machine.
+    program = f"import sys; {E2E}; print(*(name for name in sys.modules if name.partition('.')[0] == 'mngr'))"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "mngr.e2e.session" in output
+    assert [name for name in output.split() if name != "mngr" and not name.startswith("mngr.e2e")] == []

@@ -1,4 +1,4 @@
-"""What must be true of the files of this repository."""
+"""Rules for all files of this repository."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TEXTS = [path for path in FILES if path.suffix not in (".png", ".ico", ".cast")]
 SHELL = [path for path in TEXTS if path.suffix == ".sh"]
 
 
-def test_git_tells_what_the_files_are() -> None:
+def test_git_lists_the_files_of_the_repository() -> None:
     assert ROOT / "pyproject.toml" in FILES, LISTED.stderr
 
 
-def test_a_reader_can_hold_a_file_in_the_head() -> None:
+def test_no_source_file_is_longer_than_450_lines() -> None:
     sizes = {path: path.read_text().count("\n") for path in (ROOT / "src").rglob("*.py")}
     assert {str(path): size for path, size in sizes.items() if size > 450} == {}
 
 
 def test_no_file_names_a_package_index() -> None:
-    # The names are put together here so that this file does not hold them.
+    # The names are concatenated, so that this file does not contain them.
     marks = [
         "index" + "-url",
         "find" + "-links",
@@ -44,35 +44,35 @@ def test_no_file_names_a_package_index() -> None:
     assert [str(path.relative_to(ROOT)) for path in TEXTS if pattern.search(path.read_text())] == []
 
 
-def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
+def test_no_file_contains_a_path_of_the_development_machine() -> None:
     pattern = re.compile(rf"(?<![\w.~]){re.escape(str(ROOT))}(?![\w-])|(?<![\w.~])/ro" + r"ot/|\.pye" + "nv")
     assert [str(path.relative_to(ROOT)) for path in TEXTS if pattern.search(path.read_text())] == []
 
 
 @pytest.mark.parametrize("path", SHELL, ids=lambda path: str(path.relative_to(ROOT)))
-def test_shell_files_are_shell(path: Path) -> None:
-    first = path.read_text().split("\n", 1)[0]
-    shells = ["bash"] if "bash" in first else ["sh", "dash"]
+def test_shell_files_have_no_syntax_errors(path: Path) -> None:
+    first_line = path.read_text().split("\n", 1)[0]
+    shells = ["bash"] if "bash" in first_line else ["sh", "dash"]
     for shell in shells:
-        done = subprocess.run([shell, "-n", path], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
+        completed = subprocess.run([shell, "-n", path], capture_output=True, text=True, check=False)
+        assert (completed.returncode, completed.stderr) == (0, "")
 
 
-def test_what_runs_on_a_host_is_plain_posix_sh() -> None:
-    strange = re.compile(
+def test_shell_files_in_src_are_plain_posix_sh() -> None:
+    not_posix = re.compile(
         r"\[\[|\bfunction \w|\$'|(?:^|[;&|({])\s*source |<<<|<\(|\blocal \w|\bdeclare \b|&>|\bseq |\breadlink -f|\bsed -i\b|\bgrep -P"
     )
-    found = [
+    violations = [
         f"{path.name}:{number}: {line.strip()}"
         for path in SHELL
         if path.is_relative_to(ROOT / "src") and "sample" not in path.parts
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if strange.search(line.partition("#")[0] if line.lstrip().startswith("#") else line)
+        if not_posix.search(line.partition("#")[0] if line.lstrip().startswith("#") else line)
     ]
-    assert found == []
+    assert violations == []
 
 
-def test_the_pinned_packages_have_hashes_and_name_no_place() -> None:
+def test_pinned_packages_have_hashes_and_no_urls() -> None:
     text = (ROOT / "requirements.txt").read_text()
     packages = re.findall(r"^[A-Za-z0-9._-]+==.*$", text, re.MULTILINE)
     assert len(packages) > 10
@@ -83,5 +83,5 @@ def test_the_pinned_packages_have_hashes_and_name_no_place() -> None:
 
 def test_no_test_is_skipped() -> None:
     pattern = re.compile("pytest" + r"\.(mark\.)?(skip|xfail)|importor" + "skip")
-    own = [path for path in (ROOT / "tests").rglob("*.py") if "corpus" not in path.parts]
-    assert [str(path) for path in own if pattern.search(path.read_text())] == []
+    test_files = [path for path in (ROOT / "tests").rglob("*.py") if "corpus" not in path.parts]
+    assert [str(path) for path in test_files if pattern.search(path.read_text())] == []

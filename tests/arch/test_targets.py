@@ -1,4 +1,4 @@
-"""Every test belongs to a target of the Makefile, and `make test` needs light programs only."""
+"""Every test belongs to a Makefile target, and `make test` needs only light programs."""
 
 from __future__ import annotations
 
@@ -19,55 +19,57 @@ LIGHT = " and ".join(f"not {name}" for name in targets.MARKERS)
 LIGHT_FIXTURES = {"three_hosts", "ten_hosts", "farm", "big_farm"}
 
 
-def run_pytest(place: Path, text: str, *words: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    """Run these tests with the hooks and fixtures of this repository, after some lines of sh."""
-    (place / "test_inner.py").write_text(text)
+def run_pytest(directory: Path, text: str, *words: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run these tests with the hooks and fixtures of this repository, after the shell lines `before`."""
+    (directory / "test_inner.py").write_text(text)
     argv = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *words]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(
-        ["sh", "-c", f'{before}\nexec "$@"', "sh", *argv, "test_inner.py"], cwd=place, env={**env, "PYTHONPATH": str(ROOT)},
+        ["sh", "-c", f'{before}\nexec "$@"', "sh", *argv, "test_inner.py"], cwd=directory, env={**env, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
-def collect(place: Path, names: list[str], expression: str) -> set[str]:
-    """The fixtures whose test an expression of markers selects, when each has one."""
+def collect(directory: Path, names: list[str], expression: str) -> set[str]:
+    """Return the fixtures whose tests a marker expression selects. Each fixture has one test."""
     text = "".join(f"def test_{name}({name}): ...\n" for name in names)
-    ran = run_pytest(place, text, "--collect-only", "-q", "--strict-markers", "-m", expression)
-    assert ran.returncode in (0, 5), ran.stdout + ran.stderr
-    return set(re.findall(r"^test_inner\.py::test_(\w+)$", ran.stdout, re.MULTILINE))
+    completed = run_pytest(directory, text, "--collect-only", "-q", "--strict-markers", "-m", expression)
+    assert completed.returncode in (0, 5), completed.stdout + completed.stderr
+    return set(re.findall(r"^test_inner\.py::test_(\w+)$", completed.stdout, re.MULTILINE))
 
 
 def test_a_test_that_uses_a_heavy_fixture_gets_its_marker(tmp_path: Path) -> None:
     names = [*targets.FIXTURES, "tmp_path"]
     assert collect(tmp_path, names, LIGHT) == {"tmp_path"}
     for marker in targets.MARKERS:
-        wanted = {name for name, given in targets.FIXTURES.items() if given == marker}
-        assert wanted and collect(tmp_path, names, marker) == wanted
+        expected = {name for name, fixture_marker in targets.FIXTURES.items() if fixture_marker == marker}
+        assert expected and collect(tmp_path, names, marker) == expected
 
 
 def test_a_test_that_asks_for_a_heavy_fixture_while_it_runs_needs_the_marker(tmp_path: Path) -> None:
     text = "def test_it(request): request.getfixturevalue('docker_engine')\n"
-    ran = run_pytest(tmp_path, text)
-    assert ran.returncode == 1
-    assert "test_inner.py::test_it uses dockerd: mark it with pytest.mark.hosts" in ran.stdout
+    completed = run_pytest(tmp_path, text)
+    assert completed.returncode == 1
+    assert "test_inner.py::test_it uses dockerd: mark it with pytest.mark.hosts" in completed.stdout
 
 
 def test_every_fixture_of_hosts_is_light_or_heavy() -> None:
-    found = {name for name, value in vars(fixtures).items() if type(value).__name__ == "FixtureFunctionDefinition"}
-    assert len(found) > len(LIGHT_FIXTURES)
-    assert found - LIGHT_FIXTURES - set(targets.FIXTURES) == set()
+    fixture_names = {
+        name for name, value in vars(fixtures).items() if type(value).__name__ == "FixtureFunctionDefinition"
+    }
+    assert len(fixture_names) > len(LIGHT_FIXTURES)
+    assert fixture_names - LIGHT_FIXTURES - set(targets.FIXTURES) == set()
     assert not LIGHT_FIXTURES & set(targets.FIXTURES)
 
 
-def test_each_marker_has_its_target() -> None:
+def test_each_marker_has_its_own_make_target() -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    asked = {}
+    expressions = {}
     for target in ("test", *(f"test-{name}" for name in targets.MARKERS)):
         argv = ["make", "-n", "-C", str(ROOT), target]
-        shown = subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
-        asked[target] = re.findall(r'-m pytest .*?-m "(.*?)"', shown)
-    assert asked == {
+        output = subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
+        expressions[target] = re.findall(r'-m pytest .*?-m "(.*?)"', output)
+    assert expressions == {
         "test": [LIGHT],
         "test-hosts": ["hosts and not agents"],
         "test-agents": ["agents"],
@@ -85,13 +87,13 @@ def test_a_child_ignores_nothing():
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
-def test_signals_that_the_caller_ignores_reach_what_tests_start(tmp_path: Path, workers: str) -> None:
-    """As in a shell's background job and under nohup."""
-    ran = run_pytest(tmp_path, IGNORED, "-n", workers, before="trap '' HUP INT QUIT")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+def test_programs_started_by_tests_do_not_inherit_ignored_signals(tmp_path: Path, workers: str) -> None:
+    """Signals are ignored in a shell's background job and under nohup."""
+    completed = run_pytest(tmp_path, IGNORED, "-n", workers, before="trap '' HUP INT QUIT")
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
-def test_a_test_that_plays_the_documents_gets_its_marker() -> None:
+def test_tests_of_the_documents_get_their_marker() -> None:
     assert all((ROOT / folder).is_dir() for folder in targets.FOLDERS)
     assert targets.find_folder_marker("tests/docs/tutorial/test_list.py::test_x") == "web"
     assert targets.find_folder_marker("tests/agents/inspect/test_list.py::test_x") is None
@@ -101,7 +103,7 @@ def test_a_test_that_plays_the_documents_gets_its_marker() -> None:
     "package",
     [path.name for path in sorted((ROOT / "src/mngr").iterdir()) if (path / "__init__.py").exists()],
 )
-def test_every_package_has_tests_that_need_light_programs_only(package: str) -> None:
+def test_every_package_has_tests_that_need_only_light_programs(package: str) -> None:
     marked = re.compile(rf"^pytestmark = pytest\.mark\.({'|'.join(targets.MARKERS)})$", re.MULTILINE)
     files = [path for path in (ROOT / "tests" / package).rglob("test_*.py") if not marked.search(path.read_text())]
     assert files != []

@@ -1,4 +1,4 @@
-"""Times and lengths of time."""
+"""Timestamps and durations."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from mngr.base.errors import UsageError
 
 
 @given(st.floats(min_value=0, max_value=4e9))
-def test_a_stamp_reads_back_to_the_millisecond(at: float) -> None:
-    text = clock.format_timestamp(at)
+def test_a_timestamp_round_trips_to_the_millisecond(timestamp: float) -> None:
+    text = clock.format_timestamp(timestamp)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", text)
-    assert 0 <= at - clock.parse_timestamp(text) < 0.0011
+    assert 0 <= timestamp - clock.parse_timestamp(text) < 0.0011
 
 
 @given(st.floats(min_value=0, max_value=4e9), st.floats(min_value=0, max_value=4e9))
-def test_stamps_sort_like_their_times(a: float, b: float) -> None:
+def test_timestamps_sort_in_time_order(a: float, b: float) -> None:
     early, late = sorted((a, b))
     assert clock.format_timestamp(early) <= clock.format_timestamp(late)
 
 
-def test_a_known_time() -> None:
+def test_known_times_are_formatted_and_parsed() -> None:
     assert clock.format_timestamp(1763242200.25) == "2025-11-15T21:30:00.250Z"
     assert clock.parse_timestamp("2025-11-15T21:30:00Z") == 1763242200.0
     assert clock.parse_timestamp("2024-02-29T00:00:00Z") == 1709164800.0
 
 
 @pytest.mark.parametrize("text", ["", "now", "2025-11-15", "2025-11-15 21:30:00", "2025-11-15T21:30:xx"])
-def test_what_is_no_stamp_is_refused(text: str) -> None:
+def test_an_invalid_timestamp_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"time|literal|float"):
         clock.parse_timestamp(text)
 
@@ -50,12 +50,12 @@ def test_what_is_no_stamp_is_refused(text: str) -> None:
         (" 5s ", 5),
     ],
 )
-def test_lengths_as_people_write_them(text: str, seconds: float) -> None:
+def test_durations_are_parsed_in_all_their_forms(text: str, seconds: float) -> None:
     assert clock.parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "-5", "5x", "1h 30m", "five", "1e3", "٣s", "5s5"])
-def test_what_is_no_length_is_refused(text: str) -> None:
+def test_an_invalid_duration_raises_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="is not a length of time"):
         clock.parse_duration(text)
 
@@ -64,15 +64,15 @@ def test_what_is_no_length_is_refused(text: str) -> None:
     ("seconds", "text"),
     [(0, "0s"), (-3, "0s"), (59.9, "59s"), (60, "1m"), (3599, "59m"), (7200, "2h"), (200000, "2d")],
 )
-def test_an_age_has_one_unit(seconds: float, text: str) -> None:
+def test_an_age_is_shown_in_one_unit(seconds: float, text: str) -> None:
     assert clock.format_age(seconds) == text
 
 
 @given(st.integers(min_value=0, max_value=10**8))
-def test_a_length_reads_back(seconds: int) -> None:
+def test_a_duration_round_trips(seconds: int) -> None:
     assert clock.parse_duration(clock.format_duration(seconds)) == seconds
 
 
-def test_lengths_are_short() -> None:
-    shown = [clock.format_duration(n) for n in (0, 1.5, 90, 3600, 5400, 172800, 90061)]
-    assert shown == ["0s", "1.5s", "1m30s", "1h", "1h30m", "2d", "1d1h1m1s"]
+def test_durations_are_formatted_without_zero_units() -> None:
+    formatted = [clock.format_duration(seconds) for seconds in (0, 1.5, 90, 3600, 5400, 172800, 90061)]
+    assert formatted == ["0s", "1.5s", "1m30s", "1h", "1h30m", "2d", "1d1h1m1s"]

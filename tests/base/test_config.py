@@ -1,4 +1,4 @@
-"""Settings: later layers replace, `+=` extends, every value knows where it came from."""
+"""Settings: later layers replace values, `+=` extends them, and every value knows its source."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ VALUES = st.one_of(st.text(max_size=5), st.lists(st.text(max_size=3), max_size=3
 LAYERS = st.lists(st.dictionaries(KEYS, VALUES, max_size=3), max_size=5)
 
 
-def layered(*datas: dict[str, Any]) -> Settings:
-    return Settings([SettingsLayer(source=f"layer {n}", data=data) for n, data in enumerate(datas)])
+def merge_layers(*datas: dict[str, Any]) -> Settings:
+    return Settings([SettingsLayer(source=f"layer {number}", data=data) for number, data in enumerate(datas)])
 
 
 @given(LAYERS)
-def test_the_last_layer_that_has_a_key_decides_and_is_named(datas: list[dict[str, Any]]) -> None:
-    settings = layered(*datas)
+def test_the_last_layer_with_a_key_sets_its_value_and_source(datas: list[dict[str, Any]]) -> None:
+    settings = merge_layers(*datas)
     expected: dict[str, tuple[Any, str]] = {}
     for number, data in enumerate(datas):
         for key, value in data.items():
@@ -33,30 +33,28 @@ def test_the_last_layer_that_has_a_key_decides_and_is_named(datas: list[dict[str
 
 
 @given(LAYERS, st.dictionaries(KEYS, VALUES, max_size=3))
-def test_an_empty_layer_changes_nothing_and_the_same_layer_twice_is_once(
-    datas: list[dict[str, Any]], last: dict[str, Any]
-) -> None:
-    assert layered(*datas, {}).values == layered(*datas).values
-    assert layered(*datas, last, last).values == layered(*datas, last).values
+def test_empty_and_repeated_layers_change_nothing(datas: list[dict[str, Any]], last: dict[str, Any]) -> None:
+    assert merge_layers(*datas, {}).values == merge_layers(*datas).values
+    assert merge_layers(*datas, last, last).values == merge_layers(*datas, last).values
 
 
 @given(st.lists(st.lists(st.text(max_size=3), max_size=3), max_size=5))
-def test_plus_equals_extends_in_the_order_of_the_layers(lists: list[list[str]]) -> None:
-    settings = layered(*({"project": {"carry+=": items}} for items in lists))
+def test_plus_equals_extends_lists_in_layer_order(lists: list[list[str]]) -> None:
+    settings = merge_layers(*({"project": {"carry+=": items}} for items in lists))
     assert settings.get("project.carry", []) == [item for items in lists for item in items]
 
 
-def test_plus_equals_starts_again_where_a_later_layer_replaces() -> None:
-    settings = layered({"a": {"b+=": [1]}}, {"a": {"b": [2]}}, {"a": {"b+=": [3]}})
+def test_plus_equals_after_a_replacement_extends_the_new_value() -> None:
+    settings = merge_layers({"a": {"b+=": [1]}}, {"a": {"b": [2]}}, {"a": {"b+=": [3]}})
     assert (settings.get("a.b"), settings.get_source("a.b")) == ([2, 3], "layer 2")
 
 
-def test_table_gives_what_is_under_a_prefix_and_nothing_that_only_begins_like_it() -> None:
-    settings = layered({"commands": {"list": {"sort": "name", "ids": True}, "listing": {"x": 1}}})
+def test_get_table_ignores_keys_that_only_share_the_prefix_text() -> None:
+    settings = merge_layers({"commands": {"list": {"sort": "name", "ids": True}, "listing": {"x": 1}}})
     assert settings.get_table("commands.list") == {"sort": "name", "ids": True}
 
 
-def test_every_layer_is_read_in_order(tmp_path: Path) -> None:
+def test_all_layers_are_read_in_order_of_precedence(tmp_path: Path) -> None:
     user = tmp_path / "settings.toml"
     user.write_text(
         '[project]\nsetup = "user"\nprogram = "user"\npytest = "user"\n[tutorial]\nfile = "user"\ntests = "user"\n'
@@ -83,7 +81,7 @@ def test_every_layer_is_read_in_order(tmp_path: Path) -> None:
     assert [settings.get(f"tutorial.{name}") for name in ("file", "tests")] == ["env", "given"]
 
 
-def test_every_given_assignment_counts() -> None:
+def test_all_assignments_on_the_command_line_apply_in_order() -> None:
     settings = config.load_settings(
         "/nowhere", None, ["project.carry=a", "project.carry+=b", "project.carry+=['c', 'd']"], {}
     )
@@ -106,18 +104,18 @@ def test_every_given_assignment_counts() -> None:
         ("commands.create.from=1\nx = 2", ("commands.create.from", "1\nx = 2")),
     ],
 )
-def test_assignments_take_the_kind_that_the_setting_wants(text: str, pair: tuple[str, Any]) -> None:
+def test_an_assigned_value_gets_the_type_of_its_setting(text: str, pair: tuple[str, Any]) -> None:
     assert config.parse_assignment(text) == pair
 
 
 @given(st.text())
-def test_any_text_can_be_the_value_of_a_text_setting(text: str) -> None:
+def test_a_text_setting_accepts_any_text(text: str) -> None:
     _, value = config.parse_assignment(f"project.setup={text}")
     assert isinstance(value, str)
 
 
 @pytest.mark.parametrize("text", ["project.setup", "=x", "+=x", ""])
-def test_what_is_no_assignment_is_wrong_usage(text: str) -> None:
+def test_an_invalid_assignment_raises_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match=r"is not KEY=VALUE"):
         config.parse_assignment(text)
 
@@ -130,7 +128,7 @@ def test_what_is_no_assignment_is_wrong_usage(text: str) -> None:
         ("zzz", "known keys: project.setup"),
     ],
 )
-def test_an_unknown_key_names_the_nearest_one(key: str, hint: str) -> None:
+def test_an_unknown_key_error_suggests_the_closest_key(key: str, hint: str) -> None:
     with pytest.raises(MngrError) as caught:
         config.load_settings("/nowhere", None, [f"{key}=1"], {})
     assert repr(key) in caught.value.message
@@ -140,12 +138,12 @@ def test_an_unknown_key_names_the_nearest_one(key: str, hint: str) -> None:
 @pytest.mark.parametrize(
     "key", ["project", "project.", "project.setup.more", "commands.create", "commands..x", ".setup"]
 )
-def test_a_key_must_go_all_the_way(key: str) -> None:
+def test_incomplete_and_overlong_keys_are_unknown(key: str) -> None:
     assert config.find_setting_type(key) is None
 
 
 @pytest.mark.parametrize("key", ["commands.create.count", "commands.snapshot.create.format", "templates.t.env"])
-def test_names_of_the_users_own_fit_where_the_schema_has_a_star(key: str) -> None:
+def test_a_star_in_the_schema_accepts_any_name(key: str) -> None:
     assert config.find_setting_type(key) is object
 
 
@@ -159,7 +157,7 @@ def test_names_of_the_users_own_fit_where_the_schema_has_a_star(key: str) -> Non
         ("[project]\n'setup+=' = ['x']\n", "project.setup must be a text"),
     ],
 )
-def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_settings_file_is_reported_with_its_path_and_problem(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "settings.toml"
     path.write_text(text)
     with pytest.raises(MngrError) as caught:
@@ -169,13 +167,13 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, said:
     assert caught.value.hint
 
 
-def test_a_file_that_is_no_text_is_an_error_of_the_user(tmp_path: Path) -> None:
+def test_a_settings_file_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(MngrError, match="cannot read"):
         config.read_settings_file(str(path))
 
 
-def test_a_wrong_variable_is_named() -> None:
+def test_an_unknown_setting_in_the_environment_is_reported_with_its_variable() -> None:
     with pytest.raises(MngrError, match=r"MNGR__PROJECT__SETPU: there is no setting"):
         config.load_settings("/nowhere", None, [], {"MNGR__PROJECT__SETPU": "x"})

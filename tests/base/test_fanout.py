@@ -1,4 +1,4 @@
-"""The bounded parallel map."""
+"""The parallel map with a bounded number of threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mngr.base.fanout import map_parallel
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 8))
-def test_every_item_has_its_answer_in_its_place(items: list[int], at_once: int) -> None:
+def test_results_and_errors_are_in_the_order_of_the_items(items: list[int], at_once: int) -> None:
     def work(item: int) -> int:
         if item % 3 == 0:
             raise ValueError(item)
@@ -25,7 +25,7 @@ def test_every_item_has_its_answer_in_its_place(items: list[int], at_once: int) 
             assert answer == item * 2
 
 
-def test_that_many_run_at_once_and_no_more() -> None:
+def test_at_most_at_once_threads_run() -> None:
     gate = threading.Barrier(4, timeout=10)
     workers: set[threading.Thread] = set()
 

@@ -16,7 +16,7 @@ HOLD = (
 )
 
 
-def holder(path: Path) -> subprocess.Popen[str]:
+def start_lock_holder(path: Path) -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", HOLD, str(path)]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -24,8 +24,8 @@ def holder(path: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_who_waits_too_long_is_told(tmp_path: Path) -> None:
-    with holder(tmp_path / "lock") as process:
+def test_waiting_too_long_for_a_lock_raises_timed_out(tmp_path: Path) -> None:
+    with start_lock_holder(tmp_path / "lock") as process:
         with (
             pytest.raises(TimedOut, match=r"was locked by another process for 0\.05s"),
             Lock(str(tmp_path / "lock"), 0.05),
@@ -34,27 +34,27 @@ def test_who_waits_too_long_is_told(tmp_path: Path) -> None:
         process.communicate("")
 
 
-def test_a_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> None:
-    with holder(tmp_path / "lock") as process:
+def test_killing_the_holder_releases_the_lock(tmp_path: Path) -> None:
+    with start_lock_holder(tmp_path / "lock") as process:
         process.kill()
         process.wait()
         with Lock(str(tmp_path / "lock"), 5):
             pass
 
 
-def test_a_lock_is_free_after_an_error(tmp_path: Path) -> None:
+def test_an_exception_releases_the_lock(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="x"), Lock(str(tmp_path / "lock")):
         raise ValueError("x")
     with Lock(str(tmp_path / "lock"), 0):
         pass
 
 
-def test_a_lock_that_cannot_be_made_is_an_error_of_the_user(tmp_path: Path) -> None:
+def test_a_lock_file_that_cannot_be_created_raises_mngr_error(tmp_path: Path) -> None:
     with pytest.raises(MngrError, match="cannot lock"), Lock(str(tmp_path / "no" / "lock")):
         pass
 
 
-def test_counting_under_a_lock_loses_nothing(tmp_path: Path) -> None:
+def test_concurrent_increments_under_a_lock_are_all_counted(tmp_path: Path) -> None:
     counter = tmp_path / "count"
     counter.write_text("0")
     code = (

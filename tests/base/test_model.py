@@ -1,4 +1,4 @@
-"""Frozen data."""
+"""Frozen data classes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_fields_and_defaults_are_inherited_in_order() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"y": 1}, {"x": 1, "z": 2}, {"y": 1, "z": 2}])
-def test_missing_and_unknown_fields_are_refused(values: dict[str, Any]) -> None:
+def test_missing_and_unknown_fields_raise_type_error(values: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="Point: missing or unknown fields"):
         Point(**values)
 
 
-def test_nothing_can_be_changed_but_a_copy_can_differ() -> None:
+def test_a_struct_is_frozen_and_replace_returns_a_changed_copy() -> None:
     point = Point(x=1)
     with pytest.raises(AttributeError, match="Point is frozen"):
         point.x = 2  # type: ignore[misc]
@@ -40,7 +40,7 @@ def test_nothing_can_be_changed_but_a_copy_can_differ() -> None:
         point.replace(z=1)
 
 
-def test_equality_is_of_type_and_values() -> None:
+def test_structs_are_equal_when_type_and_values_are_equal() -> None:
     assert Point(x=1) == Point(x=1, y=0)
     assert hash(Point(x=1)) == hash(Point(x=1, y=0))
     assert Point(x=1) != Point(x=2)
@@ -48,7 +48,7 @@ def test_equality_is_of_type_and_values() -> None:
     assert len({Point(x=1), Point(x=1), Point(x=2)}) == 2
 
 
-def test_a_default_is_not_shared_by_a_change_of_one() -> None:
+def test_replacing_a_field_does_not_change_its_default() -> None:
     record = AgentRecord(
         id="a-000000000000", name="a", kind="command", phase="ready", project="p", source=None, work_dir="/w",
         transfer="none", created_at="",
@@ -57,6 +57,6 @@ def test_a_default_is_not_shared_by_a_change_of_one() -> None:
     assert record.labels == {}
 
 
-def test_an_outcome_puts_what_is_extra_beside_the_rest() -> None:
+def test_an_outcome_adds_its_extra_fields_to_the_result() -> None:
     outcome = Outcome(id="a-1", name="foo", extra={"proof": "sent"}, notes=("said to the person only",))
     assert outcome.to_dict() == {"id": "a-1", "name": "foo", "ok": True, "error": None, "proof": "sent"}

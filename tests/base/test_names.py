@@ -24,7 +24,7 @@ ADDRESSES = st.builds(
 
 
 @given(ADDRESSES)
-def test_an_address_reads_back_as_it_was_written(address: Address) -> None:
+def test_an_address_round_trips(address: Address) -> None:
     assert names.parse_address(str(address)) == address
 
 
@@ -35,7 +35,7 @@ def test_a_host_alone_is_an_address(host: str, provider: str | None) -> None:
 
 
 @given(st.text())
-def test_any_text_is_an_address_or_wrong_usage(text: str) -> None:
+def test_any_text_parses_or_raises_usage_error_with_a_hint(text: str) -> None:
     try:
         address = names.parse_address(text)
     except UsageError as error:
@@ -45,12 +45,12 @@ def test_any_text_is_an_address_or_wrong_usage(text: str) -> None:
 
 
 @given(st.text())
-def test_a_name_is_what_the_pattern_says(text: str) -> None:
+def test_valid_names_are_those_that_match_the_pattern(text: str) -> None:
     assert names.is_agent_name(text) == bool(re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", text))
 
 
 @given(NAMES)
-def test_every_name_is_accepted(name: str) -> None:
+def test_every_name_that_matches_the_pattern_is_accepted(name: str) -> None:
     assert names.is_agent_name(name)
 
 
@@ -69,35 +69,35 @@ def test_every_name_is_accepted(name: str) -> None:
         ("foo:", Address(name="foo", path="")),
     ],
 )
-def test_the_forms_of_an_address(text: str, address: Address) -> None:
+def test_all_forms_of_an_address_are_parsed(text: str, address: Address) -> None:
     assert names.parse_address(text) == address
 
 
 @pytest.mark.parametrize(
     "text", ["", "@", "foo@", "Foo", "-foo", "foo bar", "foo@.nowhere", "foo@-x", "fö", "foo@b/x", ":x"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_raises_usage_error(text: str) -> None:
     with pytest.raises(UsageError):
         names.parse_address(text)
 
 
-def test_a_provider_of_a_plugin_is_known_when_it_is_named() -> None:
+def test_a_provider_of_a_plugin_is_recognized_in_an_address() -> None:
     assert names.parse_address("foo@x.mine", ("mine",)) == Address(name="foo", host="x", provider="mine")
     assert names.parse_address("foo@x.mine") == Address(name="foo", host="x.mine")
 
 
-def test_a_bad_name_comes_with_a_good_one() -> None:
+def test_the_error_for_an_invalid_name_suggests_a_valid_one() -> None:
     with pytest.raises(UsageError) as caught:
         names.check_name("My Agent!")
     assert "'my-agent'" in (caught.value.hint or "")
 
 
-def test_a_name_that_looks_like_an_id_is_refused() -> None:
+def test_a_name_that_looks_like_an_id_is_rejected() -> None:
     with pytest.raises(UsageError, match="looks like an agent's id"):
         names.check_name(names.generate_id())
 
 
-def test_what_we_make_up_is_valid() -> None:
+def test_generated_ids_and_names_are_valid() -> None:
     assert all(names.is_agent_id(names.generate_id()) for _ in range(100))
     assert all(names.is_agent_name(names.generate_name()) for _ in range(100))
     assert len({names.generate_id() for _ in range(100)}) == 100
@@ -112,7 +112,9 @@ def test_what_we_make_up_is_valid() -> None:
         ("allow=10.0.0.1:22,[::1]:80,[fe80::1]", [("10.0.0.1", 22), ("::1", 80), ("fe80::1", None)]),
     ],
 )
-def test_a_network_is_on_off_or_some_places(text: str, places: list[tuple[str, int | None]]) -> None:
+def test_the_network_option_is_parsed_into_mode_and_destinations(
+    text: str, places: list[tuple[str, int | None]]
+) -> None:
     assert names.parse_network(text) == (text.partition("=")[0], places)
 
 
@@ -122,6 +124,6 @@ def test_a_network_is_on_off_or_some_places(text: str, places: list[tuple[str, i
         ","
     ),
 )
-def test_what_is_no_network_is_said_so(text: str) -> None:
+def test_an_invalid_network_option_raises_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="--network"):
         names.parse_network(text)

@@ -1,4 +1,4 @@
-"""`make bench`: what the commands cost as a multiple of what the same work costs with bare tools."""
+"""`make bench`: measures the commands as a multiple of the same work with bare tools."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.bench.world import BIN, World
 
 
 class Shown(Protocol):
-    """Something that was measured."""
+    """A measurement that can be shown."""
 
     def show(self) -> str:
-        """One line."""
+        """Return one line."""
         ...
 
 
-# What a person would type to keep the state of one worktree and take it away.
+# The commands a person would type to save the state of a worktree and remove it.
 SAVE = """\
 status=$(git -C $wt status --porcelain=v2 --untracked-files=all --ignored=matching)
 dir=$(git -C $wt rev-parse --git-dir)
@@ -44,7 +44,7 @@ git -C $repo branch -q -D bare/$name
 
 
 def start_up(world: World) -> list[Case]:
-    """What every command costs before it does anything."""
+    """Measure what every command costs before it does anything."""
     plugin = world.plugin()
     cases = [
         Case("mngr --help", times=5).alternate(world.python, lambda: world.mngr("--help"), 40),
@@ -56,7 +56,7 @@ def start_up(world: World) -> list[Case]:
 
 
 def one(world: World, repo: Path, rounds: int) -> list[Case]:
-    """One agent made, asked, told, stopped and destroyed."""
+    """Measure creating, running in, messaging, stopping and destroying one agent."""
     big = "5000" in repo.name
     size = repo.name.removeprefix("repo-") + " files"
     create = Case(f"create, {size}", times=2) if big else Case(f"create, {size}", more=0.060)
@@ -80,8 +80,8 @@ def one(world: World, repo: Path, rounds: int) -> list[Case]:
         subjects.append(world.mngr("message", name, "-m", "hello"))
         floors.append(world.time(*world.tmux("kill-session", "-t", name)))
         subjects.append(world.mngr("stop", name))
-        for place in (wt, world.home / "work" / name):
-            (place / "new.txt").write_text("not committed\n")
+        for work_dir in (wt, world.home / "work" / name):
+            (work_dir / "new.txt").write_text("not committed\n")
         script = f"wt={wt} name={name} repo={repo} bare={world.bare}\n{SAVE}"
         floors.append(world.time("sh", "-ec", script))
         subjects.append(world.mngr("destroy", name))
@@ -92,7 +92,7 @@ def one(world: World, repo: Path, rounds: int) -> list[Case]:
 
 
 def hundred(world: World, repo: Path, rounds: int, count: int = 100) -> list[Case]:
-    """The same for a hundred at once, against a loop of the bare commands."""
+    """Measure the same for a hundred agents at once, against a loop of bare commands."""
     size = repo.name.removeprefix("repo-") + " files"
     grace = 2.0
     create = Case(f"create --count {count}, {size}", times=1.3)
@@ -124,7 +124,7 @@ def hundred(world: World, repo: Path, rounds: int, count: int = 100) -> list[Cas
 
 
 def growth(world: World, repo: Path) -> str:
-    """What `list` costs with 100 to 1,000 agents."""
+    """Measure `list` with 100 to 1,000 agents."""
     world.mngr("create", "model", "--transfer", "none", "--", "sleep", "0.1", cwd=repo)
     world.mngr("wait", "model", "--timeout", "20s")
     times = []
@@ -132,10 +132,8 @@ def growth(world: World, repo: Path) -> str:
         world.add_agents("model", 100, hundreds * 100)
         times.append(min(world.mngr("list") for _ in range(7)) * 1000)
     world.sh(f"rm -rf {world.home}/agents/a-00000000* {world.home}/names/copy-*")
-    each = (times[-1] - times[0]) / 9
-    return (
-        f"list with 100, 200, … 1,000 agents: {' '.join(f'{t:.0f}' for t in times)} ms; {each:.1f} ms per further 100"
-    )
+    per_hundred = (times[-1] - times[0]) / 9
+    return f"list with 100, 200, … 1,000 agents: {' '.join(f'{t:.0f}' for t in times)} ms; {per_hundred:.1f} ms per further 100"
 
 
 def _local(world: World) -> Iterator[Shown]:
@@ -147,9 +145,9 @@ def _local(world: World) -> Iterator[Shown]:
 
 
 def _small(world: World) -> Path:
-    """The small repository, made once."""
-    found = world.root / "repo-200"
-    return found if found.exists() else world.repo(200, 2000)
+    """Return the small repository, and create it once."""
+    repo = world.root / "repo-200"
+    return repo if repo.exists() else world.repo(200, 2000)
 
 
 def _growth(world: World) -> Iterator[str]:
@@ -173,7 +171,7 @@ PARTS: dict[str, Callable[[World], Iterable[Shown | str]]] = {
 
 
 def main() -> None:
-    """Measure everything, or the parts that are named, and print it."""
+    """Measure everything, or the named parts, and print the results."""
     parts = sys.argv[1:] or list(PARTS)
     if unknown := [part for part in parts if part not in PARTS]:
         raise SystemExit(f"there is no part {unknown[0]!r}: {', '.join(PARTS)}")

@@ -1,4 +1,4 @@
-"""Claude Code: what making one adds to the program's own start, and how soon others see that its turn ended."""
+"""Measures Claude Code: the cost of `create` beyond the program's own start, and how soon the end of a turn is seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.bench.world import BIN, World
 from tests.support.paths import ROOT
 
 PLACE = ROOT / ".agents"
-# By hand: the same program with the same configuration, and the same first message as soon as it can be typed.
+# The same by hand: the same program and configuration, and the first message as soon as it can be typed.
 BARE = """
 export MNGR_AGENT_DIR=$dir CLAUDE_CONFIG_DIR=$dir/claude
 tmux -f /dev/null -S $dir/s new-session -d -s $name -x 200 -y 50 -c $repo claude --permission-mode manual
@@ -26,7 +26,7 @@ until grep -q '"type":"message"' $dir/events.jsonl 2>/dev/null; do sleep 0.01; d
 
 
 def agents(world: World, repo: Path) -> list[Case | Delay]:
-    """Everything about Claude Code."""
+    """Measure everything about Claude Code."""
     with ModelServer([]) as model:
         path = f"{PLACE}/claude/node_modules/.bin:{world.env['PATH']}"
         env = {"PATH": path, "ANTHROPIC_BASE_URL": model.url("bench"), "ANTHROPIC_AUTH_TOKEN": "x"}
@@ -34,7 +34,7 @@ def agents(world: World, repo: Path) -> list[Case | Delay]:
 
 
 def _create(world: World, repo: Path, env: dict[str, str], rounds: int = 5) -> Case:
-    """`create foo claude -m hi`."""
+    """Measure `create foo claude -m hi`."""
     case = Case("create claude -m, to its first message", times=1, more=0.300)
     for number in range(rounds + 1):
         name = f"c{number}"
@@ -49,21 +49,21 @@ def _create(world: World, repo: Path, env: dict[str, str], rounds: int = 5) -> C
 
 
 def _turns(world: World, repo: Path, env: dict[str, str], rounds: int = 10) -> list[Delay]:
-    """From the moment that the agent's own event names: until `wait` is over, until `list` has shown it."""
+    """Measure from the agent's own event until `wait` ends and until `list` shows the new state."""
     world.mngr("create", "t", "claude", "--no-connect", "-m", "hi", cwd=repo, env=env)
     world.mngr("wait", "t", "--timeout", "20s")
     (record,) = (world.home / "agents").glob("*/agent.json")
-    found: list[Delay] = []
-    for delay, what in ((1.0, "turn of a second"), (0.0, "turn of no time")):
-        waits, lists = Delay(f"wait, after a {what}", 0.200), Delay(f"list, after a {what}", 1.0)
+    delays: list[Delay] = []
+    for delay, description in ((1.0, "turn of a second"), (0.0, "turn of no time")):
+        waits, lists = Delay(f"wait, after a {description}", 0.200), Delay(f"list, after a {description}", 1.0)
         script = json.dumps([{"text": "fine", "delay": delay}])
         for number in range(rounds):
             for see, case in ((_waited, waits), (_listed, lists)):
                 world.mngr("message", "t", "-m", f"<fake>{script}</fake> {number}")
                 case.delays.append(see(world, record.parent) - _ended(record.parent))
-        found += [waits, lists]
+        delays += [waits, lists]
     world.mngr("destroy", "--force", "t")
-    return found
+    return delays
 
 
 def _ended(directory: Path) -> float:
@@ -77,24 +77,24 @@ def _waited(world: World, directory: Path) -> float:
 
 
 def _listed(world: World, directory: Path) -> float:
-    """When a `list` was over that showed it; the first begins as the program says so."""
+    """Return when a `list` ended that showed the new state. The first `list` starts when the program reports it."""
     while '"WAITING"' not in (directory / "status").read_text():
         time.sleep(0.001)
     state = ""
     while state != "WAITING":
-        done = subprocess.run(
+        completed = subprocess.run(
             [BIN / "mngr", "list", "--format", "json"], env=world.env, capture_output=True, check=True
         )
-        (state,) = (agent["state"] for agent in json.loads(done.stdout)["agents"])
+        (state,) = (agent["state"] for agent in json.loads(completed.stdout)["agents"])
     return time.time()
 
 
-def _bare(world: World, made: Path, name: str, work: Path, env: dict[str, str]) -> float:
+def _bare(world: World, agent_dir: Path, name: str, work: Path, env: dict[str, str]) -> float:
     directory = world.root / name
     (directory / "claude").mkdir(parents=True)
     for file in ("hook.sh", "claude/settings.json", "claude/.claude.json"):
-        shutil.copy(made / file, directory / file)
-    words = {"dir": str(directory), "name": name, "repo": str(work)}
-    took = world.time("sh", "-c", BARE, env={**env, **words})
+        shutil.copy(agent_dir / file, directory / file)
+    variables = {"dir": str(directory), "name": name, "repo": str(work)}
+    elapsed = world.time("sh", "-c", BARE, env={**env, **variables})
     subprocess.run(["tmux", "-S", str(directory / "s"), "kill-server"], check=False, capture_output=True)
-    return took
+    return elapsed

@@ -1,4 +1,4 @@
-"""A run of many tasks on a cluster: that all of it settles, and what a node costs that is lost in the middle."""
+"""Measures a run of many tasks on a cluster: all tasks settle, and what the loss of a node costs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.hosts.ray import Cluster
 from tests.support.hosts.slurm import Slurm
 
 TEST = "def test_one():\n    assert 1 + 1 == 2\n"
-THINKS = 2.0  # seconds that an agent takes before it does something, so that there is something to lose
-RESTARTS = ("its host is gone", "lost")  # why an agent is made to go on that was at work
-AGENTS, SHARE = 20, 5  # agents at a time, and on one host
+THINKS = 2.0  # seconds before an agent does something, so that the loss of a node costs something
+RESTARTS = ("its host is gone", "lost")  # reasons for which mngr restarts an agent
+AGENTS, SHARE = 20, 5  # agents at the same time, and agents per host
 
 
 @dataclass
 class Engine:
-    """A cluster that is there: how mngr finds it, which node each host is on, and how to lose one."""
+    """A running cluster: how mngr finds it, the node of each host, and how to kill a node."""
 
     name: str
     env: dict[str, str]
@@ -37,46 +37,46 @@ class Engine:
 
 @dataclass
 class Settled:
-    """A promise: all tasks settle; a lost node costs at most what its own unfinished tasks took until they were settled."""
+    """A promise: all tasks settle, and a lost node costs at most the time of its own unfinished tasks."""
 
     name: str
     tasks: int
     settled: int
-    wrong: list[str]  # how those ended that did not end well
+    wrong: list[str]  # the outcomes of tasks that failed
     seconds: float
-    before: float | None = None  # seconds of the same run without a loss
-    unfinished: int = 0  # tasks of that node when it was lost
-    took: float = 0.0  # seconds from then until the last of them was settled
-    others: int = 0  # tasks of other nodes that were begun again
+    before: float | None = None  # seconds of the same run without the loss of a node
+    unfinished: int = 0  # unfinished tasks of the node when it was lost
+    took: float = 0.0  # seconds from the loss until the last of these settled
+    others: int = 0  # tasks of other nodes that were restarted
 
     def show(self) -> str:
-        """One line."""
-        said, wanted = f"{self.seconds:.1f} s, {self.settled} of {self.tasks} settled", "all settle"
-        good = self.settled == self.tasks and not self.wrong
+        """Return one line."""
+        text, promise = f"{self.seconds:.1f} s, {self.settled} of {self.tasks} settled", "all settle"
+        is_kept = self.settled == self.tasks and not self.wrong
         if self.wrong:
-            said += f" ({len(self.wrong)} not well: {self.wrong[0]})"
+            text += f" ({len(self.wrong)} not well: {self.wrong[0]})"
         if self.before is not None:
-            more = self.seconds - self.before
-            said += f"; {more:+.1f} s, {self.unfinished} tasks took {self.took:.1f} s from the loss on, {self.others} others again"
-            wanted += f", at most {self.took:.1f} s more"
-            good = good and more <= self.took and self.others == 0
-        return f"{self.name:44} {said}   {wanted} {'PASS' if good else 'OVER'}"
+            extra = self.seconds - self.before
+            text += f"; {extra:+.1f} s, {self.unfinished} tasks took {self.took:.1f} s from the loss on, {self.others} others again"
+            promise += f", at most {self.took:.1f} s more"
+            is_kept = is_kept and extra <= self.took and self.others == 0
+        return f"{self.name:44} {text}   {promise} {'PASS' if is_kept else 'OVER'}"
 
 
 def clusters(world: World, tasks: int = 100) -> Iterator[Settled]:
-    """Ray and Slurm, each a head and nodes of its own on this machine."""
+    """Measure Ray and Slurm, each with a private head and nodes on this machine."""
     with Cluster() as ray:
         env = ray_settings(ray)
         yield from _runs(world, tasks, Engine("ray", env, lambda: _on_ray(ray), ray.kill))
     with Slurm() as slurm:
-        env = {**slurm_settings(slurm), "MNGR__PROVIDERS__SLURM__CPUS": "8"}  # two hosts on a node
+        env = {**slurm_settings(slurm), "MNGR__PROVIDERS__SLURM__CPUS": "8"}  # two hosts per node
         yield from _runs(world, tasks, Engine("slurm", env, lambda: _on_slurm(slurm), slurm.crash_node))
 
 
 def _runs(world: World, tasks: int, engine: Engine) -> Iterator[Settled]:
-    calm = _run(world, tasks, engine, None)
-    yield calm
-    yield _run(world, tasks, engine, calm.seconds)
+    undisturbed = _run(world, tasks, engine, None)
+    yield undisturbed
+    yield _run(world, tasks, engine, undisturbed.seconds)
 
 
 def _on_ray(ray: Cluster) -> dict[str, str]:
@@ -84,17 +84,17 @@ def _on_ray(ray: Cluster) -> dict[str, str]:
 
 
 def _on_slurm(slurm: Slurm) -> dict[str, str]:
-    """By the comments of jobs, which name the hosts of an array in their order."""
-    found = {}
+    """Return the node of each host, from the job comments, which name the hosts of an array in order."""
+    nodes = {}
     for row in slurm.run("squeue", "-h", "-r", "-t", "R", "-o", "%N|%K|%k").splitlines():
-        node, element, said = row.split("|", 2)
-        host = said.split(" ")[2].split(",")[int(element) if element.isdecimal() else 0]
-        found[host.rpartition("-")[0]] = node
-    return found
+        node, element, comment = row.split("|", 2)
+        host = comment.split(" ")[2].split(",")[int(element) if element.isdecimal() else 0]
+        nodes[host.rpartition("-")[0]] = node
+    return nodes
 
 
 def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Settled:
-    """One run; with `before`, the time of the same undisturbed, a node is lost in the middle of it."""
+    """Run once. With `before`, the time of the same undisturbed run, kill a node in the middle."""
     name = f"{engine.name}-{'calm' if before is None else 'loss'}"
     root = world.root / name
     (root / "tests").mkdir(parents=True)
@@ -106,7 +106,7 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
         **world.env, **engine.env, "MNGR_HOME": str(world.root / f"home-{name}"),
         "MNGR__PROJECT__PYTEST": f"{BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr",
     }  # fmt: skip
-    steps = [{"sleep": THINKS}, STEPS[0], *STEPS[2:]]  # the test is run by us, twice
+    steps = [{"sleep": THINKS}, STEPS[0], *STEPS[2:]]  # mngr itself runs the test twice
     words = [
         "tmr",
         "run",
@@ -137,57 +137,59 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
     process = subprocess.Popen(
         [BIN / "mngr", *words], cwd=root, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    lost = None if before is None else _lose(process, journal, tasks, engine)
-    said = process.communicate()[1].decode()
-    spent = time.perf_counter() - start
+    loss = None if before is None else _lose(process, journal, tasks, engine)
+    stderr = process.communicate()[1].decode()
+    elapsed = time.perf_counter() - start
     rows = _rows(journal)
-    done = [row for row in rows if row["type"] == "settled"]
-    assert rows, said
-    found = Settled(
-        f"tmr run, {tasks} tasks on {engine.name}" + ("" if lost is None else ", a node lost"),
-        tasks, len({row["slug"] for row in done}),
-        [f"{row['outcome']}, {row.get('reason')}" for row in done if row["outcome"] != "improved"], spent, before,
+    settled_rows = [row for row in rows if row["type"] == "settled"]
+    assert rows, stderr
+    result = Settled(
+        f"tmr run, {tasks} tasks on {engine.name}" + ("" if loss is None else ", a node lost"),
+        tasks, len({row["slug"] for row in settled_rows}),
+        [f"{row['outcome']}, {row.get('reason')}" for row in settled_rows if row["outcome"] != "improved"], elapsed, before,
     )  # fmt: skip
-    if lost is not None:
-        at, hosts = lost
-        unfinished = _own(rows, at, hosts)
-        ends = {row["slug"]: clock.parse_timestamp(row["at"]) for row in done}
-        found.unfinished = len(unfinished)
-        found.took = max((ends.get(slug, at) - at for slug in unfinished), default=0.0)
-        again = {row["slug"] for row in rows if row["type"] == "launch" and row["attempt"] > 1}
-        again |= {row["slug"] for row in rows if row["type"] == "remind" and row["why"] in RESTARTS}
-        found.others = len(again - unfinished)
-    return found
+    if loss is not None:
+        lost_at, hosts = loss
+        unfinished = _own(rows, lost_at, hosts)
+        ends = {row["slug"]: clock.parse_timestamp(row["at"]) for row in settled_rows}
+        result.unfinished = len(unfinished)
+        result.took = max((ends.get(slug, lost_at) - lost_at for slug in unfinished), default=0.0)
+        restarted = {row["slug"] for row in rows if row["type"] == "launch" and row["attempt"] > 1}
+        restarted |= {row["slug"] for row in rows if row["type"] == "remind" and row["why"] in RESTARTS}
+        result.others = len(restarted - unfinished)
+    return result
 
 
-def _own(rows: list[dict[str, Any]], at: float, hosts: set[str]) -> set[str]:
-    """The tasks of hosts that were lost: on them and not yet home, or sent there while nobody knew."""
-    first = {row["slug"]: row for row in reversed(rows) if row["type"] == "launch"}
-    before = [row for row in rows if clock.parse_timestamp(row["at"]) <= at]
-    there = {row["slug"] for row in rows if row["type"] == "launched" and row["host"] in hosts}
-    there &= {row["slug"] for row in before if row["type"] == "launch"}
+def _own(rows: list[dict[str, Any]], lost_at: float, hosts: set[str]) -> set[str]:
+    """Return the tasks of lost hosts: unfinished there, or sent there before the loss was noticed."""
+    first_launches = {row["slug"]: row for row in reversed(rows) if row["type"] == "launch"}
+    before = [row for row in rows if clock.parse_timestamp(row["at"]) <= lost_at]
+    on_lost_hosts = {row["slug"] for row in rows if row["type"] == "launched" and row["host"] in hosts}
+    on_lost_hosts &= {row["slug"] for row in before if row["type"] == "launch"}
     failed = {row["slug"] for row in rows if row["type"] == "launch_failed"}
-    return (there - _home(before)) | {slug for slug in failed if first[slug].get("host") in hosts}
+    return (on_lost_hosts - _home(before)) | {slug for slug in failed if first_launches[slug].get("host") in hosts}
 
 
 def _lose(process: subprocess.Popen[bytes], journal: str, tasks: int, engine: Engine) -> tuple[float, set[str]]:
-    """Lose the node with the most at work on it once half of the tasks were begun; when that was, and its hosts."""
+    """Kill the busiest node once half of the tasks have started. Return when, and its hosts."""
     while process.poll() is None:
         rows = _rows(journal)
         if sum(row["type"] == "prompted" for row in rows) >= tasks // 2:
-            places, home = engine.places(), _home(rows)
-            busy = [places.get(row["host"]) for row in rows if row["type"] == "launched" and row["slug"] not in home]
+            places, collected = engine.places(), _home(rows)
+            busy = [
+                places.get(row["host"]) for row in rows if row["type"] == "launched" and row["slug"] not in collected
+            ]
             if nodes := [node for node in busy if node is not None]:
                 node = max(nodes, key=nodes.count)
-                at = time.time()
+                lost_at = time.time()
                 engine.kill(node)
-                return at, {host for host, found in places.items() if found == node}
+                return lost_at, {host for host, host_node in places.items() if host_node == node}
         time.sleep(0.1)
     raise SystemExit(f"the run on {engine.name} ended before a node could be lost")
 
 
 def _home(rows: list[dict[str, Any]]) -> set[str]:
-    """The tasks whose work is brought home."""
+    """Return the tasks whose work is collected."""
     return {row["slug"] for row in rows if row["type"] == "settled" or (row["type"] == "pulled" and row["final"])}
 
 

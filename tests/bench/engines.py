@@ -1,4 +1,4 @@
-"""A hundred hosts of an engine: made with an agent each, listed, and worked on by a run."""
+"""Measures a hundred hosts of an engine: create them with an agent each, list them, and run tasks on them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.bench.measure import Case
 from tests.bench.world import BIN, World
 from tests.support.hosts.modal.server import Modal, python
 
-AT_ONCE = 32  # as many hosts as `create` makes and `list` asks at a time
-BOOTS = 1.0  # seconds that a sandbox takes to boot where that is not nothing
+AT_ONCE = 32  # the number of hosts that `create` and `list` handle at the same time
+BOOTS = 1.0  # seconds that a sandbox takes to boot, unless it boots at once
 HELLO = "hello"
 
 
 class Alone:
-    """Modal's library without us, loaded once: see modal_alone.py."""
+    """Modal's library without mngr, loaded once; see modal_alone.py."""
 
     def __init__(self, env: dict[str, str]) -> None:
         script = Path(__file__).with_name("modal_alone.py")
@@ -32,20 +32,20 @@ class Alone:
         )  # fmt: skip
 
     def ask(self, verb: str, *words: object) -> float:
-        """The seconds that it took."""
+        """Run a request, and return the seconds it took."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps([verb, *words]) + "\n")
         self._process.stdin.flush()
         return float(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.kill()
         self._process.communicate()
 
 
 class Workspace:
-    """A home of ours that uses a control plane on this machine."""
+    """An mngr home that uses a control plane on this machine."""
 
     def __init__(self, world: World, modal: Modal) -> None:
         self._world, self._modal = world, modal
@@ -61,80 +61,80 @@ class Workspace:
         return self._world.mngr(*words, cwd=cwd, env=self.env)
 
     def hosts(self) -> list[str]:
-        """Their names, as we know them."""
+        """Return the names of the hosts, as mngr knows them."""
         return [path.stem for path in Path(self.env["MNGR_HOME"], "hosts/modal").glob("*.json")]
 
     def slow(self, boots: float) -> None:
-        """A sandbox takes so many seconds to boot from now on."""
+        """Let a sandbox take `boots` seconds to boot from now on."""
         self._modal.fail(boot_delay=boots)
 
     def sandboxes(self) -> list[str]:
-        """Their ids, as the control plane says."""
+        """Return the ids of the sandboxes, as the control plane knows them."""
         return list(self._modal.left()["sandboxes"])
 
     def check(self, count: int) -> None:
-        """So many agents run, each in a sandbox of its own, and each has had its message."""
-        done = subprocess.run(
+        """Check that `count` agents run, each in its own sandbox, and that each has received its message."""
+        completed = subprocess.run(
             [BIN / "mngr", "list", "--format", "json"], env={**self._world.env, **self.env}, capture_output=True, check=True
         )  # fmt: skip
-        agents = json.loads(done.stdout)["agents"]
+        agents = json.loads(completed.stdout)["agents"]
         assert len({agent["host"] for agent in agents}) == count == len(agents)
         assert {agent["state"] for agent in agents} == {"WAITING"}
 
     def start(self) -> float:
-        """What mngr costs before it does anything."""
+        """Return what mngr costs before it does anything."""
         return min(self.mngr("config", "get", "providers.modal.linger") for _ in range(20))
 
 
 def modal(world: World, repo: Path, count: int = 100) -> Iterator[Case]:
-    """Sandboxes of the control plane of ours, against the library alone."""
+    """Measure sandboxes of the fake control plane, against the library alone."""
     files = repo.name.removeprefix("repo-") + " files"
-    for transfer, boots, what in (
+    for transfer, boots, description in (
         ("none", BOOTS, f"{BOOTS:g} s to boot"),
         ("mirror", BOOTS, f"{BOOTS:g} s to boot, {files}"),
         ("none", 0, "at once"),
     ):
         with Modal(under="/dev/shm") as plane:
-            place, alone = Workspace(world, plane), Alone(plane.env)
+            workspace, alone = Workspace(world, plane), Alone(plane.env)
             try:
-                yield from _made(place, alone, repo, count, transfer, boots, what)
+                yield from _made(workspace, alone, repo, count, transfer, boots, description)
                 if not boots:
-                    yield from _listed(place, alone, count)
+                    yield from _listed(workspace, alone, count)
             finally:
                 alone.close()
 
 
 def _made(
-    place: Workspace, alone: Alone, repo: Path, count: int, transfer: str, boots: float, what: str
+    workspace: Workspace, alone: Alone, repo: Path, count: int, transfer: str, boots: float, description: str
 ) -> Iterator[Case]:
-    """`create`, until every first message is proven, where a sandbox takes so many seconds to boot.
+    """Measure `create` until every first message is proven, with sandboxes that take `boots` seconds to boot.
 
-    Where it takes none, nearly all that is measured is the agent: then also against the same by hand.
+    If they boot at once, nearly all of the time is the agent's, so the same is also measured by hand.
     """
-    place.mngr("create", "first@.modal", "--", "true", cwd=repo)  # loads the library and builds the image
-    place.mngr("destroy", "--force", *(f"@{host}.modal" for host in place.hosts()))
+    workspace.mngr("create", "first@.modal", "--", "true", cwd=repo)  # load the library and build the image
+    workspace.mngr("destroy", "--force", *(f"@{host}.modal" for host in workspace.hosts()))
     alone.ask("create", 1)
     alone.ask("end")
-    place.slow(boots)
+    workspace.slow(boots)
     floor = alone.ask("create", count)
     alone.ask("end")
     words = ("create", "w@.modal", "player", "--count", str(count), "--agents-per-host", "1", "-m", HELLO)
-    took = place.mngr(*words, "--transfer", transfer, cwd=repo)
-    place.check(count)
-    case = Case(f"create on {count} sandboxes, {what}", times=2.5)
-    case.add(floor, took)
+    elapsed = workspace.mngr(*words, "--transfer", transfer, cwd=repo)
+    workspace.check(count)
+    case = Case(f"create on {count} sandboxes, {description}", times=2.5)
+    case.add(floor, elapsed)
     yield case
     if not boots:
-        sandboxes = place.sandboxes()
-        case = Case(f"create on {count} sandboxes, {what}, by hand", times=2.5)
-        case.add(alone.ask("create", count, *_by_hand()), took)
+        sandboxes = workspace.sandboxes()
+        case = Case(f"create on {count} sandboxes, {description}, by hand", times=2.5)
+        case.add(alone.ask("create", count, *_by_hand()), elapsed)
         alone.ask("end")
         yield case
-        assert place.sandboxes() == sandboxes
+        assert workspace.sandboxes() == sandboxes
 
 
 def _by_hand() -> list[str]:
-    """One command that starts the same agent in tmux and types the same message, with nothing of ours around it."""
+    """Return a command that starts the same agent in tmux and types the same message, without mngr."""
     scenario = json.dumps(parse_scenario("[]"))
     return [
         "sh",
@@ -159,12 +159,15 @@ until grep -qF -e "$4" events.jsonl; do sleep 0.05; done
 """
 
 
-def _listed(place: Workspace, alone: Alone, count: int) -> Iterator[Case]:
-    """`list`, against one bare command in each sandbox: one that does nothing, and one that asks tmux what it has."""
-    sandboxes = place.sandboxes()
+def _listed(workspace: Workspace, alone: Alone, count: int) -> Iterator[Case]:
+    """Measure `list`, against one bare command in each sandbox: `true`, and a tmux command."""
+    sandboxes = workspace.sandboxes()
     assert len(sandboxes) == count
-    start = place.start()
-    look = ("sh", "-c", "tmux -S /tmp/mngr-0/* list-panes -a")
-    for what, words in ((f"list, {count} sandboxes, {count} agents", ()), ("list, against bare tmux", look)):
+    start = workspace.start()
+    tmux_command = ("sh", "-c", "tmux -S /tmp/mngr-0/* list-panes -a")
+    for description, words in (
+        (f"list, {count} sandboxes, {count} agents", ()),
+        ("list, against bare tmux", tmux_command),
+    ):
         floor = partial(alone.ask, "exec", sandboxes, *words)
-        yield Case(what, times=1.5, more=start).alternate(floor, partial(place.mngr, "list"), 10)
+        yield Case(description, times=1.5, more=start).alternate(floor, partial(workspace.mngr, "list"), 10)

@@ -1,4 +1,4 @@
-"""What commands cost on other hosts, against bare `ssh` over shared connections of its own."""
+"""Measures commands on other hosts, against bare `ssh` over its own shared connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.hosts.sshd import Farm
 
 
 class Away:
-    """Ten ssh hosts and a home of ours that knows them, beside bare connections to the same ten."""
+    """Ten ssh hosts with an mngr home that knows them, and bare connections to the same hosts."""
 
     def __init__(self, world: World, farm: Farm) -> None:
         self.world = world
@@ -27,46 +27,46 @@ class Away:
             subprocess.run([*self.ssh(), "-M", "-N", "-f", name], stderr=subprocess.DEVNULL, check=True)
 
     def ssh(self) -> list[str]:
-        """Bare ssh over its own shared connection; options and the host follow."""
+        """Return a bare ssh command over its own shared connection. Options and the host follow."""
         return ["ssh", "-F", str(self.farm.config), "-o", f"ControlPath={self._places}/%n"]
 
     def mngr(self, *words: str, cwd: Path | None = None) -> float:
         return self.world.mngr(*words, cwd=cwd, env=self.env)
 
     def start(self) -> float:
-        """What mngr costs before it does anything, with these settings read."""
+        """Return what mngr costs before it does anything, with these settings."""
         return min(self.mngr("config", "get", "providers.ssh.config") for _ in range(20))
 
     def close(self) -> None:
         for name in self.farm.names:
             subprocess.run([*self.ssh(), "-O", "exit", name], capture_output=True, check=False)
-        for left in self._places.iterdir():
-            left.unlink()
+        for control_path in self._places.iterdir():
+            control_path.unlink()
         self._places.rmdir()
 
 
 def many_hosts(away: Away, repo: Path) -> list[Case]:
-    """`list` over ten hosts with ten agents each, and `exec` on one of them."""
+    """Measure `list` over ten hosts with ten agents each, and `exec` on one of them."""
     for name in away.farm.names:
         away.mngr("create", f"{name}@{name}", "--count", "10", "--", "sleep", "1000", cwd=repo)
     start = away.start()
-    look = 'tmux -S "$(readlink ~/.mngr/tmux.socket)" list-panes -a; cat ~/.mngr/agents/*/agent.json'
+    script = 'tmux -S "$(readlink ~/.mngr/tmux.socket)" list-panes -a; cat ~/.mngr/agents/*/agent.json'
     ssh = " ".join(away.ssh())
-    loop = f"for h in {' '.join(away.farm.names)}; do {ssh} $h '{look}' & done; wait"
+    loop = f"for h in {' '.join(away.farm.names)}; do {ssh} $h '{script}' & done; wait"
     listed = Case("list, 10 ssh hosts, 100 agents", times=1.5, more=start)
     listed.alternate(lambda: away.world.time("sh", "-c", loop), lambda: away.mngr("list"), 20)
     first = away.farm.names[0]
-    ran = Case("exec over ssh", times=1.3, more=start)
-    ran.alternate(
+    executed = Case("exec over ssh", times=1.3, more=start)
+    executed.alternate(
         lambda: away.world.time(*away.ssh(), first, "/bin/true"),
         lambda: away.mngr("exec", f"{first}-1", "--", "true"),
         40,
     )
-    return [listed, ran]
+    return [listed, executed]
 
 
 def hosts(world: World, repo: Path) -> list[Case]:
-    """Everything about other hosts."""
+    """Measure everything about other hosts."""
     from tests.bench.moving import moving
 
     with Farm(10) as farm:

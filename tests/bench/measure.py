@@ -1,4 +1,4 @@
-"""Times of floor and subject, taken in turns, and how they compare."""
+"""Compares the times of a floor and a subject, which are measured in turns."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-def seconds(act: Callable[[], object]) -> float:
-    """How long it takes."""
+def seconds(action: Callable[[], object]) -> float:
+    """Return how long an action takes."""
     start = time.perf_counter()
-    act()
+    action()
     return time.perf_counter() - start
 
 
@@ -30,7 +30,7 @@ class Case:
         self.subjects.append(subject)
 
     def alternate(self, floor: Callable[[], float], subject: Callable[[], float], rounds: int) -> Case:
-        """Take both in turns, after one round that does not count."""
+        """Measure both in turns, after one round that does not count."""
         for number in range(rounds + 1):
             pair = floor(), subject()
             if number:
@@ -42,34 +42,34 @@ class Case:
         return min(self.floors) * (self.times or 1.0) + self.more
 
     def show(self) -> str:
-        """One line; what counts is the fastest of each, for noise only ever adds."""
+        """Return one line. The fastest time of each counts, because noise only adds time."""
         floor, subject = min(self.floors), min(self.subjects)
-        middle = statistics.median(self.subjects) / statistics.median(self.floors)
-        wanted = [
+        median_ratio = statistics.median(self.subjects) / statistics.median(self.floors)
+        limits = [
             f"{self.times:g} x" if self.times else "",
             f"{self.more * 1000:g} ms more" if self.more else "",
         ]
         verdict = "PASS" if subject <= self.limit else "OVER"
         return (
-            f"{self.name:44} {floor * 1000:9.1f} {subject * 1000:9.1f} {subject / floor:7.2f} {middle:7.2f}"
-            f" {(subject - floor) * 1000:9.1f}   {' + '.join(w for w in wanted if w):18} {verdict}"
+            f"{self.name:44} {floor * 1000:9.1f} {subject * 1000:9.1f} {subject / floor:7.2f} {median_ratio:7.2f}"
+            f" {(subject - floor) * 1000:9.1f}   {' + '.join(w for w in limits if w):18} {verdict}"
         )
 
 
 @dataclass
 class Delay:
-    """A promise: what happened is seen within `limit` seconds, every time."""
+    """A promise: an event is seen within `limit` seconds, every time."""
 
     name: str
     limit: float
     delays: list[float] = field(default_factory=list)
 
     def show(self) -> str:
-        """One line; here the slowest counts, for somebody waits."""
-        middle, most = statistics.median(self.delays) * 1000, max(self.delays) * 1000
-        verdict = "PASS" if most <= self.limit * 1000 else "OVER"
-        said = f"median {middle:.0f} ms, at most {most:.0f} ms of {len(self.delays)}"
-        return f"{self.name:44} {said:47}   {f'{self.limit * 1000:g} ms':18} {verdict}"
+        """Return one line. The slowest time counts, because a person waits for it."""
+        median, slowest = statistics.median(self.delays) * 1000, max(self.delays) * 1000
+        verdict = "PASS" if slowest <= self.limit * 1000 else "OVER"
+        text = f"median {median:.0f} ms, at most {slowest:.0f} ms of {len(self.delays)}"
+        return f"{self.name:44} {text:47}   {f'{self.limit * 1000:g} ms':18} {verdict}"
 
 
 HEAD = f"{'':44} {'floor ms':>9} {'mngr ms':>9} {'ratio':>7} {'median':>7} {'more ms':>9}   limit"

@@ -1,4 +1,4 @@
-"""What it costs to bring work home from another host, against git, `cat` and the same shared connection."""
+"""Measures moving work from another host, against git, `cat` and the same shared connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMITS, BYTES = 1000, 100_000_000
 
 
 def moving(away: Away, repo: Path, rounds: int = 5) -> list[Case]:
-    """A thousand commits and a large file, from an agent on a host and back to it."""
+    """Measure a thousand commits and a large file, from an agent on a host and back to it."""
     host = away.farm.names[0]
     away.mngr("create", f"mover@{host}", "--", "sleep", "1000", cwd=repo)
     work = away.farm.home(host) / ".mngr" / "work" / "mover"
@@ -25,7 +25,7 @@ def moving(away: Away, repo: Path, rounds: int = 5) -> list[Case]:
 
 
 def _commit_much(work: Path) -> None:
-    """Each commit adds a file of its own."""
+    """Create many commits, each with its own new file."""
     size = BYTES // COMMITS
     with subprocess.Popen(
         ["git", "-C", str(work), "fast-import", "--quiet"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -43,7 +43,7 @@ def _commit_much(work: Path) -> None:
 
 
 def _pull(away: Away, repo: Path, work: Path, rounds: int) -> Case:
-    """Into a fresh clone each time."""
+    """Measure a pull into a fresh clone each time."""
     root, host = away.world.root, away.farm.names[0]
     case = Case(f"pull of {COMMITS} commits, {BYTES // 1_000_000} MB, ssh", times=1.5)
     for number in range(rounds + 1):
@@ -67,18 +67,18 @@ def _pull(away: Away, repo: Path, work: Path, rounds: int) -> Case:
 
 
 def _files(away: Away, host: str, work: Path, start: float, rounds: int) -> list[Case]:
-    """One file by name, there and back."""
-    ssh, here = " ".join([*away.ssh(), host]), away.world.root / "large.bin"
+    """Measure one file, pulled and pushed by name."""
+    ssh, local_path = " ".join([*away.ssh(), host]), away.world.root / "large.bin"
     pulled = Case(f"pull of a file, {BYTES // 1_000_000} MB, ssh", times=1.5, more=start + 0.1)
     pulled.alternate(
-        lambda: away.world.time("sh", "-c", f"{ssh} cat {work}/large.bin >{here}"),
-        lambda: away.mngr("pull", "mover:large.bin", str(here)),
+        lambda: away.world.time("sh", "-c", f"{ssh} cat {work}/large.bin >{local_path}"),
+        lambda: away.mngr("pull", "mover:large.bin", str(local_path)),
         rounds,
     )
     pushed = Case(f"push of a file, {BYTES // 1_000_000} MB, ssh", times=1.5, more=start + 0.1)
     pushed.alternate(
-        lambda: away.world.time("sh", "-c", f"{ssh} 'cat >{work}/bare.bin' <{here}"),
-        lambda: away.mngr("push", str(here), "mover:back.bin"),
+        lambda: away.world.time("sh", "-c", f"{ssh} 'cat >{work}/bare.bin' <{local_path}"),
+        lambda: away.mngr("push", str(local_path), "mover:back.bin"),
         rounds,
     )
     return [pulled, pushed]

@@ -1,4 +1,4 @@
-"""A run on many tests: how much longer it takes than the tests themselves, and what watching costs."""
+"""Measures a run on many tests: how much longer it takes than the tests, and what watching idle agents costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_burn():
     while time.process_time() < end:
         pass
 """
-# Runs a test and notes what all its processes have cost, from the first to the last moment, where that can be written.
+# Runs a test and appends the CPU time of all its processes to the log, if the log is writable.
 METER = """#!/bin/bash
 TIMEFORMAT='%U %S'
 [ -w {log} ] || exec "$@"
@@ -35,13 +35,13 @@ STEPS = [
 
 
 def runs(world: World) -> list[Case]:
-    """The same tests with a slot for each task, with ten slots, and more tasks with twenty."""
+    """Measure the same tests with a slot for each task, with ten slots, and more tasks with twenty slots."""
     cases = [_run(world, 100, 100), _run(world, 100, 10), _run(world, 300, 20)]
     return cases
 
 
 def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
-    """Wall time against the processor time of all test processes, shared by all cores."""
+    """Compare the wall time with the CPU time of all test processes, divided by the cores."""
     root, log = world.root / f"run-{tasks}-{slots}", world.root / f"cpu-{tasks}-{slots}"
     (root / "tests").mkdir(parents=True)
     (root / ".gitignore").write_text("__pycache__/\n")
@@ -68,18 +68,20 @@ def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
         "-q",
     ]
     env = {"MNGR__PROJECT__PYTEST": f"./meter {BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"}
-    spent = world.mngr(*words, "--max-agents", str(slots), "--format", "json", cwd=root, env=env)
-    noted = [float(number) for line in log.read_text().splitlines() for number in line.split()]
-    ours = _ours(root)
-    assert len(noted) == 2 * tasks and len(ours) >= 2 * tasks, f"{len(noted)} and {len(ours)} of {tasks} tests"
-    cpu = sum(noted) + sum(ours)
+    elapsed = world.mngr(*words, "--max-agents", str(slots), "--format", "json", cwd=root, env=env)
+    agent_cpu = [float(number) for line in log.read_text().splitlines() for number in line.split()]
+    own_cpu = _ours(root)
+    assert len(agent_cpu) == 2 * tasks and len(own_cpu) >= 2 * tasks, (
+        f"{len(agent_cpu)} and {len(own_cpu)} of {tasks} tests"
+    )
+    cpu = sum(agent_cpu) + sum(own_cpu)
     case = Case(f"tmr run, {tasks} tests of {seconds:g} s, {slots} slots", times=1.25)
-    case.add(cpu / (os.cpu_count() or 1), spent)
+    case.add(cpu / (os.cpu_count() or 1), elapsed)
     return case
 
 
 def idle(world: World, agents: int = 100, seconds: float = 30.0) -> float:
-    """The share of one core that the orchestrator uses while so many agents do nothing."""
+    """Return the share of one core that the scheduler uses while `agents` agents do nothing."""
     root = world.root / "idle"
     root.mkdir()
     world.sh(f"cd {root} && git init -q -b main . && git commit -q --allow-empty -m x")
@@ -98,21 +100,24 @@ def idle(world: World, agents: int = 100, seconds: float = 30.0) -> float:
 
 
 def _cpu(pid: int) -> float:
-    """Seconds of a process and of all that it has waited for."""
+    """Return the CPU seconds of a process and of its reaped children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def _ours(root: Path) -> list[float]:
-    """What each run of ours has cost: untouched, and for receipts; with the walls around it, some hundredths of a second."""
+    """Return the CPU time of each test that mngr ran itself, for the baseline and for receipts.
+
+    It includes the sandbox, some hundredths of a second.
+    """
     (journal,) = root.glob(".mngr/runs/*/journal.jsonl")
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
-    before = [row["run"]["cpu"] for row in rows if row["type"] == "ran"]
-    return before + [run["cpu"] for row in rows if row["type"] == "checked" for run in row["check"]["results"]]
+    baseline = [row["run"]["cpu"] for row in rows if row["type"] == "ran"]
+    return baseline + [run["cpu"] for row in rows if row["type"] == "checked" for run in row["check"]["results"]]
 
 
 def receipts(world: World, tests: int = 100, seconds: float = 0.5) -> Case:
-    """Receipts of a branch that has changed so many tests, against the same runs of pytest and nothing else."""
+    """Measure receipts for a branch that changed many tests, against the same pytest runs alone."""
     root = world.root / "receipts"
     (root / "tests").mkdir(parents=True)
     paths = [root / "tests" / f"test_{number}.py" for number in range(tests)]
@@ -126,7 +131,7 @@ def receipts(world: World, tests: int = 100, seconds: float = 0.5) -> Case:
     times = "".join(f"tests/{path.name}\n" * 3 for path in paths)
     bare = world.time("xargs", "-P", str(os.cpu_count()), "-n", "1", *pytest.split(), cwd=root, stdin=times)
     words = ["tmr", "verify", "more", "--runs", "3", "--fresh", "-q", "--format", "json"]
-    spent = world.mngr(*words, cwd=root, env={"MNGR__PROJECT__PYTEST": pytest})
+    elapsed = world.mngr(*words, cwd=root, env={"MNGR__PROJECT__PYTEST": pytest})
     case = Case(f"{tests} receipts of 3 runs, tests of {seconds:g} s", times=1.3)
-    case.add(bare, spent)
+    case.add(bare, elapsed)
     return case

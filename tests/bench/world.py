@@ -1,4 +1,4 @@
-"""A place to measure in: repositories, a home of its own, a bare tmux server, all in memory where there is room."""
+"""A directory for measurements: repositories, an mngr home and a bare tmux server, in memory if possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLE = ROOT / "examples"
 
 
 class World:
-    """Everything lies under one directory, and is gone afterwards."""
+    """Keeps everything in one directory, and removes it afterwards."""
 
     def __init__(self) -> None:
         memory = Path("/dev/shm")
@@ -40,7 +40,7 @@ class World:
         }
 
     def close(self) -> None:
-        """Take everything away."""
+        """Remove everything."""
         link = self.home / "tmux.socket"
         for socket in (self.socket, os.readlink(link) if link.is_symlink() else None):
             if socket:
@@ -49,7 +49,7 @@ class World:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def repo(self, files: int, size: int) -> Path:
-        """A repository with one packed commit of that many files."""
+        """Create a repository with one packed commit of `files` files."""
         root = self.root / f"repo-{files}"
         for number in range(files):
             path = root / f"d{number % 50}" / f"f{number}.txt"
@@ -59,34 +59,34 @@ class World:
         return root
 
     def run(self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "") -> None:
-        """Run it; it must succeed."""
-        done = subprocess.run(
+        """Run a command, which must succeed."""
+        completed = subprocess.run(
             argv, cwd=cwd or self.root, env={**self.env, **(env or {})}, input=stdin, text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
         )  # fmt: skip
-        if done.returncode:
-            raise SystemExit(f"{' '.join(argv)[:200]}\nexit {done.returncode}: {done.stderr[-2000:]}")
+        if completed.returncode:
+            raise SystemExit(f"{' '.join(argv)[:200]}\nexit {completed.returncode}: {completed.stderr[-2000:]}")
 
     def sh(self, script: str) -> None:
         self.run("sh", "-ec", script)
 
     def time(self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "") -> float:
-        """How long a command takes."""
+        """Run a command and return how long it takes."""
         return seconds(lambda: self.run(*argv, cwd=cwd, env=env, stdin=stdin))
 
     def python(self, env: dict[str, str] | None = None) -> float:
-        """The floor of everything that is written in Python."""
+        """Measure an empty Python program, the floor of everything written in Python."""
         return self.time(str(BIN / "python"), "-c", "pass", env=env)
 
     def mngr(self, *words: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "") -> float:
         return self.time(str(BIN / "mngr"), *words, cwd=cwd, env=env, stdin=stdin)
 
     def tmux(self, *words: str) -> list[str]:
-        """A call of the bare server."""
+        """Return a command for the bare tmux server."""
         return ["tmux", "-f", "/dev/null", "-S", self.socket, *words]
 
     def plugin(self) -> dict[str, str]:
-        """The variables under which the example plugin is installed."""
+        """Return the variables with which the example plugin is installed."""
         source = next(EXAMPLE.glob("**/src"))
         name = next(path.name for path in source.iterdir() if (path / "__init__.py").exists())
         info = self.root / "site" / SITE
@@ -95,15 +95,15 @@ class World:
         return {"PYTHONPATH": f"{source}:{self.root / 'site'}"}
 
     def add_agents(self, model: str, count: int, start: int) -> None:
-        """Agents that are done, as copies of one that is."""
+        """Add agents that are done, as copies of a finished one."""
         agent_id = os.readlink(self.home / "names" / model)
         record = json.loads((self.home / "agents" / agent_id / "agent.json").read_text())
         for number in range(start, start + count):
-            fresh = f"a-{number:012x}"
-            place = self.home / "agents" / fresh
-            place.mkdir()
-            copied = {**record, "id": fresh, "name": f"copy-{number}"}
-            (place / "agent.json").write_text(json.dumps(copied, separators=(",", ":")) + "\n")
+            new_id = f"a-{number:012x}"
+            agent_dir = self.home / "agents" / new_id
+            agent_dir.mkdir()
+            copied = {**record, "id": new_id, "name": f"copy-{number}"}
+            (agent_dir / "agent.json").write_text(json.dumps(copied, separators=(",", ":")) + "\n")
             for name in ("exit", "proc"):
-                shutil.copy(self.home / "agents" / agent_id / name, place / name)
-            os.symlink(fresh, self.home / "names" / f"copy-{number}")
+                shutil.copy(self.home / "agents" / agent_id / name, agent_dir / name)
+            os.symlink(new_id, self.home / "names" / f"copy-{number}")

@@ -282,7 +282,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def run_with_size_limit(mngr: MngrProgram, home: Path, *words: str, size: int = 100_000) -> ProgramResult:
     """Run mngr with a limit on file sizes, which acts like a full disk where none can be mounted."""
     argv = ["prlimit", f"--fsize={size}", str(BIN_DIR / "mngr"), "--home", str(home), *words]
-    process = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
+    env = {**mngr.env, "PYTHONDONTWRITEBYTECODE": "1"}  # Python 3.11 would leave half a compiled module
+    process = subprocess.run(argv, cwd=mngr.repo, env=env, capture_output=True, text=True, check=False)
     return ProgramResult(tuple(argv), process.returncode, process.stdout, process.stderr)
 
 

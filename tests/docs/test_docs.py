@@ -1,12 +1,12 @@
-"""The documents are true: their examples run, their links lead somewhere, and nothing is left out.
+"""The documents are correct: their examples run, their links exist, and nothing is missing.
 
-A fenced block whose first line carries a word after the language is run, block by block down the page, in a fresh
-repository at `~/shop` with a home of its own:
+The test runs every fenced block whose first line has a word after the language, from top to bottom, in a fresh
+repository at `~/shop` with its own home:
 
-    sh run        by sh -eu; it must end with 0
-    python run    by the Python that has mngr; it must end with 0
-    console run   after each `$ ` line its output; lines may be left out, and ids, hashes and ages differ
-    python plugin is installed as a plugin for the blocks that follow
+    sh run        run by sh -eu; the exit code must be 0
+    python run    run by the Python that has mngr; the exit code must be 0
+    console run   each `$ ` line is followed by its output; lines may be omitted, and ids, hashes and ages may differ
+    python plugin installed as a plugin for the blocks that follow
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ VARIES = re.compile(r"\b[0-9a-f]{7,64}\b|\b\d+(\.\d+)?(ms|s|m)\b|\d{4}-\d\d-\d\d
 
 @dataclass
 class Reader:
-    """Somebody who types what a page says."""
+    """A user who types the examples of a page."""
 
     user: Path
     shop: Path
     env: dict[str, str]
     plugins: list[str] = field(default_factory=list)
 
-    def follow(self, language: str, how: str, text: str) -> None:
-        if how == "plugin":
+    def follow(self, language: str, mode: str, text: str) -> None:
+        """Run one block of a page."""
+        if mode == "plugin":
             self._install(text)
         elif language == "console":
             self._converse(text)
@@ -61,21 +62,21 @@ class Reader:
             script.write_text(text)
             self._run([BIN_DIR / "python", script] if language == "python" else ["sh", "-eu", script])
 
-    def _run(self, argv: list[str | Path], *, must: bool = True) -> str:
-        done = subprocess.run(
+    def _run(self, argv: list[str | Path], *, must_succeed: bool = True) -> str:
+        completed = subprocess.run(
             argv, cwd=self.shop, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
         )  # fmt: skip
-        assert not must or done.returncode == 0, f"exit {done.returncode}\n{argv}\n{done.stdout}"
-        return done.stdout
+        assert not must_succeed or completed.returncode == 0, f"exit {completed.returncode}\n{argv}\n{completed.stdout}"
+        return completed.stdout
 
     def _converse(self, text: str) -> None:
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-            command, _, shown = part.partition("\n")
-            said = self._run(["sh", "-c", command], must=False)
-            left = iter(_plain(said))
-            for line in _plain(shown.replace("/home/ann", str(self.user))):
-                assert line in left, f"$ {command}\nsaid:\n{said}\nand not, or not in this order:\n{line}"
+            command, _, expected = part.partition("\n")
+            output = self._run(["sh", "-c", command], must_succeed=False)
+            remaining = iter(_plain(output))
+            for line in _plain(expected.replace("/home/ann", str(self.user))):
+                assert line in remaining, f"$ {command}\nsaid:\n{output}\nand not, or not in this order:\n{line}"
 
     def _install(self, text: str) -> None:
         name = f"page{len(self.plugins)}"
@@ -88,7 +89,7 @@ class Reader:
 
 
 def _plain(text: str) -> list[str]:
-    """Lines without what differs from run to run, and without regard for the width of columns."""
+    """Return the lines without parts that vary from run to run, and with single spaces."""
     return [" ".join(VARIES.sub("#", line).split()) for line in text.splitlines() if line.strip()]
 
 
@@ -107,21 +108,21 @@ def _id(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=_id)
-def test_what_a_page_says_can_be_typed(page: Path, reader: Reader) -> None:
-    for language, how, text in BLOCK.findall(page.read_text()):
-        reader.follow(language, how, text)
+def test_the_examples_of_a_page_run(page: Path, reader: Reader) -> None:
+    for language, mode, text in BLOCK.findall(page.read_text()):
+        reader.follow(language, mode, text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_id)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_of_a_page_exist(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text())
-    gone = [link for link in links if "://" not in link and not (page.parent / link).exists()]
-    assert gone == []
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_id)
-def test_commands_in_passing_are_commands(page: Path) -> None:
-    """`mngr …` within a sentence is parsed as the program would."""
+def test_commands_in_sentences_can_be_parsed(page: Path) -> None:
+    """`mngr …` in a sentence is parsed as the program would parse it."""
     spans = re.findall(r"`mngr ([^`]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
     for words in [shlex.split(span) for span in spans if "…" not in span and span.split()[0].islower()]:
         name = next((n for n in (" ".join(words[:2]), ALIASES.get(words[0], words[0])) if n in COMMANDS), None)
@@ -135,24 +136,24 @@ def test_commands_in_passing_are_commands(page: Path) -> None:
         )
 
 
-def test_every_hook_is_in_the_guide() -> None:
+def test_every_hook_is_in_the_plugin_guide() -> None:
     guide = (ROOT / "docs" / "guide" / "plugins.md").read_text()
     hooks = [name for name in vars(hookspecs) if name.startswith("mngr_")]
     assert hooks
     assert [name for name in hooks if f"`{name}`" not in guide] == []
 
 
-def test_what_each_coding_agent_has_is_in_the_guide() -> None:
+def test_the_features_of_each_coding_agent_are_in_the_guide() -> None:
     guide = (ROOT / "docs" / "guide" / "agents.md").read_text()
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in guide.splitlines() if "|" in line]
-    head = rows.index(["kind", *FEATURES])
+    header = rows.index(["kind", *FEATURES])
     coders = loader.CODING_KINDS
     kinds = [importlib.import_module(loader.KIND_MODULES[name]).make_kind(name, dict) for name in coders]
-    has = [[kind.name, *("yes" if each in kind.features else "no" for each in FEATURES)] for kind in kinds]
-    assert rows[head + 2 : head + 2 + len(kinds)] == has
+    expected = [[kind.name, *("yes" if feature in kind.features else "no" for feature in FEATURES)] for kind in kinds]
+    assert rows[header + 2 : header + 2 + len(kinds)] == expected
 
 
-def test_every_setting_is_on_its_page() -> None:
+def test_every_setting_is_on_the_settings_page() -> None:
     page = (ROOT / "docs" / "concepts" / "settings.md").read_text()
     assert [
         key for key in config.SCHEMA if f"`{key.replace('*', 'NAME', 1)}`" not in page.replace("NAME.KEY", "NAME.*")
@@ -169,12 +170,12 @@ def test_every_file_of_an_agent_is_documented(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player", "--idle-timeout", "1h", "-S", "project.setup=true", "-m", "hello")
     mngr("label", "foo", "a=b")
     directory = mngr.get_agent_dir("foo")
-    seen = {path.name for path in directory.iterdir()}
+    names = {path.name for path in directory.iterdir()}
     mngr("stop", "foo")
     mngr("create", "bar", "--", "false")
     mngr("wait", "bar", "--state", "FAILED")
-    seen |= {path.name for path in (*directory.iterdir(), *mngr.get_agent_dir("bar").iterdir())}
-    assert seen >= {
+    names |= {path.name for path in (*directory.iterdir(), *mngr.get_agent_dir("bar").iterdir())}
+    assert names >= {
         "agent.json",
         "env",
         "exit",
@@ -185,10 +186,10 @@ def test_every_file_of_an_agent_is_documented(mngr: MngrProgram) -> None:
         "status",
         "transcript.jsonl",
     }
-    assert [name for name in sorted(seen) if f"`{name}`" not in page.replace("`outputs/`", "`outputs`")] == []
+    assert [name for name in sorted(names) if f"`{name}`" not in page.replace("`outputs/`", "`outputs`")] == []
 
 
-def test_a_page_that_is_wrong_is_found_out(reader: Reader) -> None:
+def test_a_wrong_example_fails(reader: Reader) -> None:
     reader.follow("console", "run", "$ echo one; echo two 5s\none\ntwo 7s\n$ mngr list --ids\n")
     for wrong in ("$ echo one\ntwo\n", "$ printf 'a\\nb\\n'\nb\na\n"):
         with pytest.raises(AssertionError, match="and not, or not in this order"):

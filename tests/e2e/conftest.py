@@ -1,4 +1,4 @@
-"""A session without pytest around it."""
+"""Provides a session without the pytest plugin."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from mngr.e2e import E2eSession
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[E2eSession]:
-    made = E2eSession(tmp_path / "artifacts")
-    yield made
-    made.close()
+    new_session = E2eSession(tmp_path / "artifacts")
+    yield new_session
+    new_session.close()

@@ -1,4 +1,4 @@
-"""What can be said about a result, and what is shown when it is not so."""
+"""Checks of `expect`, and the messages of failed expectations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from mngr.e2e import E2eSession, expect
 
 
-def test_what_holds_is_silent(session: E2eSession) -> None:
+def test_true_expectations_pass(session: E2eSession) -> None:
     result = session.run("echo hello; echo oops >&2; exit 2")
     expect(result).to_fail().to_fail(2).to_have_exit_code(2).to_contain("hello", "oops").not_to_contain("bye")
     expect(result.stdout).to_equal("hello").to_equal("hello\n").to_match(r"^h.*o$").not_to_match(r"^\d")
@@ -33,7 +33,7 @@ def test_what_holds_is_silent(session: E2eSession) -> None:
         (lambda r: expect(r.stdout).to_match_lines("hello\nyou"), "line 2 does not fit 'you'"),
     ],
 )
-def test_what_does_not_hold_shows_the_command_and_how_the_transcript_ends(
+def test_a_failed_expectation_shows_the_command_and_the_end_of_the_transcript(
     session: E2eSession, say: object, shown: str
 ) -> None:
     result = session.run("echo hello; exit 2")
@@ -46,12 +46,12 @@ def test_what_does_not_hold_shows_the_command_and_how_the_transcript_ends(
     assert text.endswith("The transcript ends with:\n$ echo hello; exit 2\n  hello\n? 2")
 
 
-def test_to_fail_wants_a_failure(session: E2eSession) -> None:
+def test_to_fail_rejects_a_successful_command(session: E2eSession) -> None:
     with pytest.raises(AssertionError, match="it succeeded, and should have failed"):
         expect(session.run("true")).to_fail()
 
 
-def test_a_directory_against_a_table(tmp_path: Path) -> None:
+def test_to_match_tree_compares_a_directory_with_a_table(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "below").mkdir()
     table: dict[str, str | bytes | None] = {"a.txt": "one\n", "below/": "", "gone.txt": None}
@@ -63,20 +63,20 @@ def test_a_directory_against_a_table(tmp_path: Path) -> None:
     assert "b.txt is missing" in text and "below/ is there" in text and "c/ is missing" in text
 
 
-def test_a_directory_against_another(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    for place in (one, two):
-        place.mkdir()
-        (place / "same").write_bytes(b"\xff")
-        (place / "link").symlink_to("same")
-    expect(one).to_match_tree(two)
-    (one / "more").write_text("")
-    (two / "less").mkdir()
-    (two / "same").write_bytes(b"\xfe\xfe")
-    (two / "link").unlink()
-    (two / "link").symlink_to("other")
+def test_to_match_tree_compares_two_directories(tmp_path: Path) -> None:
+    first, second = tmp_path / "one", tmp_path / "two"
+    for directory in (first, second):
+        directory.mkdir()
+        (directory / "same").write_bytes(b"\xff")
+        (directory / "link").symlink_to("same")
+    expect(first).to_match_tree(second)
+    (first / "more").write_text("")
+    (second / "less").mkdir()
+    (second / "same").write_bytes(b"\xfe\xfe")
+    (second / "link").unlink()
+    (second / "link").symlink_to("other")
     with pytest.raises(AssertionError) as caught:
-        expect(one).to_match_tree(two)
+        expect(first).to_match_tree(second)
     text = str(caught.value)
     assert "more is there, and should not be" in text and "less is missing" in text
     assert "same has other bytes (1, expected 2)" in text

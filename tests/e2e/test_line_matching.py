@@ -1,4 +1,4 @@
-"""Expected lines: wildcards, quantities, names, what varies."""
+"""Expected lines: wildcards, quantities, captured names, and patterns for text that varies."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ FITS = [
 
 
 @pytest.mark.parametrize(("expected", "actual", "fits"), FITS)
-def test_fits(expected: str, actual: str, fits: bool) -> None:
+def test_expected_lines_match_or_reject_the_output(expected: str, actual: str, fits: bool) -> None:
     outcome = line_matching.match_lines(expected.split("\n"), actual.split("\n"), {}, line_matching.PATTERNS)
     assert outcome.is_match is fits
 
 
-def test_what_was_captured_counts_from_then_on() -> None:
+def test_a_captured_name_must_have_the_same_value_later() -> None:
     outcome = line_matching.match_lines(["made <agent>"], ["made foo"], {}, {})
     assert outcome.names == {"agent": "foo"}
     assert line_matching.match_lines(["<agent> runs"], ["foo runs"], outcome.names, {}).is_match
     assert not line_matching.match_lines(["<agent> runs"], ["bar runs"], outcome.names, {}).is_match
 
 
-def test_it_says_where_it_went_wrong() -> None:
+def test_a_mismatch_reports_the_first_line_that_differs() -> None:
     outcome = line_matching.match_lines(["a", "b", "c"], ["a", "b", "x"], {}, {})
     assert (outcome.expected_at, outcome.actual_at) == (2, 2)
 
 
-def test_much_output_does_not_take_long() -> None:
+def test_matching_20000_lines_is_fast() -> None:
     actual = [f"line {n}" for n in range(20_000)]
     assert line_matching.match_lines(["...", "line 10000", "...", "line 19999"], actual, {}, {}).is_match
     assert not line_matching.match_lines(["...", "line 10000", "...", "line 9999"], actual, {}, {}).is_match
@@ -73,18 +73,18 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x1c\x1d
 
 
 @given(st.lists(TEXT.map(str.rstrip), max_size=6))
-def test_every_output_can_be_written_as_an_expectation(actual: list[str]) -> None:
-    made = expectation_updates.generalize_lines([], actual, {}, line_matching.PATTERNS)
-    assert line_matching.match_lines(made, actual, {}, line_matching.PATTERNS).is_match
+def test_any_output_can_be_turned_into_a_matching_expectation(actual: list[str]) -> None:
+    lines = expectation_updates.generalize_lines([], actual, {}, line_matching.PATTERNS)
+    assert line_matching.match_lines(lines, actual, {}, line_matching.PATTERNS).is_match
 
 
 @given(
     st.lists(st.sampled_from(["a", "b", "...", "c (*)", "<n>", "x..."]), max_size=6),
     st.lists(st.sampled_from(["a", "b", "c", "xy", "..."]), max_size=8),
 )
-def test_what_is_updated_fits(expected: list[str], actual: list[str]) -> None:
-    made = expectation_updates.generalize_lines(expected, actual, {}, line_matching.PATTERNS)
-    assert line_matching.match_lines(made, actual, {}, line_matching.PATTERNS).is_match
+def test_an_updated_expectation_matches_the_output(expected: list[str], actual: list[str]) -> None:
+    lines = expectation_updates.generalize_lines(expected, actual, {}, line_matching.PATTERNS)
+    assert line_matching.match_lines(lines, actual, {}, line_matching.PATTERNS).is_match
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_what_is_updated_fits(expected: list[str], actual: list[str]) -> None:
         ("x (*)\nend\nb", "x\nx\nx\nfin\nb", "x (*)\nfin\nb"),
     ],
 )
-def test_an_update_keeps_what_was_left_out(expected: str, actual: str, made: str) -> None:
-    found = expectation_updates.generalize_lines(expected.split("\n"), actual.split("\n"), {}, line_matching.PATTERNS)
-    assert found == made.split("\n")
+def test_an_update_keeps_the_wildcards_of_the_old_expectation(expected: str, actual: str, made: str) -> None:
+    lines = expectation_updates.generalize_lines(expected.split("\n"), actual.split("\n"), {}, line_matching.PATTERNS)
+    assert lines == made.split("\n")
 
 
 @given(st.lists(TEXT, max_size=5), st.lists(TEXT, max_size=8))
-def test_no_expectation_breaks_it(expected: list[str], actual: list[str]) -> None:
+def test_matching_arbitrary_lines_raises_nothing(expected: list[str], actual: list[str]) -> None:
     line_matching.match_lines(expected, actual, {}, line_matching.PATTERNS)

@@ -1,4 +1,4 @@
-"""The pytest plugin, in a pytest of its own as any project would run it."""
+"""The pytest plugin, run by its own pytest process in a small project."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_made(e2e):
 def run_pytest(project: Path, *words: str, code: int) -> str:
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    done = subprocess.run(
+    completed = subprocess.run(
         argv,
         cwd=project,
         env=env,
@@ -79,57 +79,58 @@ def run_pytest(project: Path, *words: str, code: int) -> str:
         timeout=60,
         check=False,
     )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    assert completed.returncode == code, completed.stdout + completed.stderr
+    return completed.stdout + completed.stderr
 
 
-def project(place: Path, text: str) -> Path:
-    (place / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
-    (place / "test_it.py").write_text(text)
-    return place
+def project(directory: Path, text: str) -> Path:
+    """Create a project with one test file."""
+    (directory / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (directory / "test_it.py").write_text(text)
+    return directory
 
 
-def artifacts(place: Path) -> dict[str, Path]:
-    """By the test's name; all of one run."""
-    (run,) = [path for path in (place / ".mngr" / "e2e").iterdir() if path.is_dir()]
-    return {str(meta(path)["test"]).rpartition("::")[2]: path for path in run.iterdir() if path.is_dir()}
+def artifacts(project_dir: Path) -> dict[str, Path]:
+    """Return the artifacts directory of each test of the only run, by test name."""
+    (run_dir,) = [path for path in (project_dir / ".mngr" / "e2e").iterdir() if path.is_dir()]
+    return {str(meta(path)["test"]).rpartition("::")[2]: path for path in run_dir.iterdir() if path.is_dir()}
 
 
 def meta(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((path / "meta.json").read_text())
-    return found
+    data: dict[str, Any] = json.loads((path / "meta.json").read_text())
+    return data
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")])
-def test_what_a_run_leaves(tmp_path: Path, words: tuple[str, ...]) -> None:
-    shown = run_pytest(project(tmp_path, TESTS), *words, code=1)
-    assert "it succeeded, and should have failed" in shown
-    assert "transcripts and recordings: .mngr/e2e/" in shown
-    found = artifacts(tmp_path)
-    assert set(found) == {"test_good", "test_bad"}
-    good, bad = meta(found["test_good"]), meta(found["test_bad"])
+def test_a_run_writes_transcripts_recordings_and_metadata(tmp_path: Path, words: tuple[str, ...]) -> None:
+    output = run_pytest(project(tmp_path, TESTS), *words, code=1)
+    assert "it succeeded, and should have failed" in output
+    assert "transcripts and recordings: .mngr/e2e/" in output
+    directories = artifacts(tmp_path)
+    assert set(directories) == {"test_good", "test_bad"}
+    good, bad = meta(directories["test_good"]), meta(directories["test_bad"])
     assert (good["status"], bad["status"]) == ("passed", "failed"), good["failure"]
     assert good["test"] == "test_it.py::test_good" and (good["file"], good["line"]) == ("test_it.py", 4)
     assert good["doc"].startswith("It says hello.\n")
     assert good["blocks"] == ["# say hello\necho hello", "# and bye\necho bye"]
     assert good["recordings"] == ["bye.cast"] and good["failure"] is None
     assert "should have failed" in bad["failure"]
-    assert "# say hello\n$ echo hello\n  hello\n? 0\n" in (found["test_good"] / "transcript.txt").read_text()
-    assert "0123456789" not in (found["test_bad"] / "transcript.txt").read_text()
+    assert "# say hello\n$ echo hello\n  hello\n? 0\n" in (directories["test_good"] / "transcript.txt").read_text()
+    assert "0123456789" not in (directories["test_bad"] / "transcript.txt").read_text()
     assert (tmp_path / ".mngr" / "e2e" / ".gitignore").read_text() == "*\n"
 
 
-def test_a_killed_pytest_leaves_what_it_saw(tmp_path: Path) -> None:
+def test_a_killed_pytest_leaves_its_transcript(tmp_path: Path) -> None:
     text = "def test_dies(e2e):\n    e2e.run('echo before')\n    e2e.run('kill -KILL $PPID; sleep 5')\n"
     run_pytest(project(tmp_path, text), code=-9)
-    found = artifacts(tmp_path)["test_dies"]
-    assert (found / "transcript.txt").read_text().startswith("$ echo before\n  before\n? 0\n$ kill")
-    assert meta(found)["status"] == "running"
+    directory = artifacts(tmp_path)["test_dies"]
+    assert (directory / "transcript.txt").read_text().startswith("$ echo before\n  before\n? 0\n$ kill")
+    assert meta(directory)["status"] == "running"
 
 
-def test_expectations_become_a_patch(tmp_path: Path) -> None:
-    shown = run_pytest(project(tmp_path, UPDATED), "--e2e-update", code=0)
-    name = shown.partition("git apply ")[2].split()[0]
+def test_update_writes_failed_expectations_as_a_patch(tmp_path: Path) -> None:
+    output = run_pytest(project(tmp_path, UPDATED), "--e2e-update", code=0)
+    name = output.partition("git apply ")[2].split()[0]
     assert (tmp_path / "test_it.py").read_text() == UPDATED
     subprocess.run(["git", "apply", name], cwd=tmp_path, check=True)
     after = (tmp_path / "test_it.py").read_text()
@@ -138,17 +139,17 @@ def test_expectations_become_a_patch(tmp_path: Path) -> None:
     run_pytest(tmp_path, code=0)
 
 
-def test_expectations_that_no_patch_can_mend_are_named(tmp_path: Path) -> None:
-    shown = run_pytest(project(tmp_path, BY_HAND), "--e2e-update", code=0)
-    assert [line.rpartition(" ")[2] for line in shown.splitlines() if "by hand" in line] == [
+def test_update_names_expectations_that_need_a_manual_edit(tmp_path: Path) -> None:
+    output = run_pytest(project(tmp_path, BY_HAND), "--e2e-update", code=0)
+    assert [line.rpartition(" ")[2] for line in output.splitlines() if "by hand" in line] == [
         "test_it.py:7",
         "test_it.py:10",
     ]
-    subprocess.run(["git", "apply", shown.partition("git apply ")[2].split()[0]], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", output.partition("git apply ")[2].split()[0]], cwd=tmp_path, check=True)
     assert "to_equal('a')" in (tmp_path / "test_it.py").read_text()
 
 
-def test_a_shell_where_a_test_failed(tmp_path: Path) -> None:
+def test_shell_on_fail_opens_a_shell_in_the_directory_of_the_failed_test(tmp_path: Path) -> None:
     text = "def test_bad(e2e):\n    e2e.run('echo evidence > file')\n    assert 0\n"
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--e2e-shell-on-fail"]
     env = {**os.environ, "TERM": "xterm"}
@@ -162,24 +163,24 @@ def test_a_shell_where_a_test_failed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")])
-def test_old_runs_go(tmp_path: Path, words: tuple[str, ...]) -> None:
-    place = project(tmp_path, "def test_it(e2e):\n    pass\n") / ".mngr" / "e2e"
+def test_only_the_latest_runs_are_kept(tmp_path: Path, words: tuple[str, ...]) -> None:
+    artifacts_dir = project(tmp_path, "def test_it(e2e):\n    pass\n") / ".mngr" / "e2e"
     for number in range(KEPT_RUNS + 5):
-        (place / f"20200101-0000{number:02}-abcd").mkdir(parents=True)
-    (place / "mine").mkdir()
+        (artifacts_dir / f"20200101-0000{number:02}-abcd").mkdir(parents=True)
+    (artifacts_dir / "mine").mkdir()
     run_pytest(tmp_path, *words, code=0)
-    runs = sorted(path.name for path in place.iterdir() if path.is_dir())
+    runs = sorted(path.name for path in artifacts_dir.iterdir() if path.is_dir())
     assert len(runs) == KEPT_RUNS + 1 and "mine" in runs and "20200101-000005-abcd" not in runs
 
 
-def test_it_costs_little(tmp_path: Path) -> None:
-    """A project whose tests do not use it pays for one small module."""
+def test_the_plugin_imports_one_small_module_until_it_is_used(tmp_path: Path) -> None:
+    """A project whose tests do not use the fixture loads only the plugin module."""
     text = "import sys\n\ndef test_it():\n    assert [m for m in sys.modules if m.startswith('mngr.')] == NAMES\n"
     project(tmp_path, text.replace("NAMES", "['mngr.e2e', 'mngr.e2e.plugin']"))
     run_pytest(tmp_path, code=0)
 
 
-def test_a_directory_for_each_test() -> None:
+def test_each_test_gets_a_short_unique_directory_name() -> None:
     names = [
         build_test_dir_name(node) for node in ("a/t.py::x[1/2]", "b/t.py::x[1/2]", f"t.py::{'y' * 300}", "t.py::é")
     ]
@@ -187,6 +188,6 @@ def test_a_directory_for_each_test() -> None:
     assert len(set(names)) == 4 and all(len(name) < 100 and name.isascii() and "/" not in name for name in names)
 
 
-def test_citations_in_docstrings() -> None:
+def test_cited_blocks_are_read_from_docstrings() -> None:
     doc = "What.\n\nTutorial block:\n    # a\n    b\n\nTutorial block:\n    c\n\nNote:\n    d"
     assert [block.strip() for block in list_cited_blocks(doc)] == ["# a\n    b", "c"]

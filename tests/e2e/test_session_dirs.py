@@ -1,4 +1,4 @@
-"""Places of sessions: those of the killed go with the next run, and no others."""
+"""The next run removes the session directories of killed runs, and no others."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def test_dies(e2e):
 """
 
 
-def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
+def test_the_next_run_removes_the_directory_of_a_killed_run(tmp_path: Path) -> None:
     run_pytest(project(tmp_path, _DIES.replace("TMP", str(tmp_path))), code=-signal.SIGKILL)
     root = Path((tmp_path / "place").read_text().strip()).parent
     server = Path("/proc", (tmp_path / "pid").read_text().strip())
     assert root.is_dir() and server.exists()
-    guest = subprocess.Popen(["sleep", "1000"], cwd=root)  # somebody who looks at what was left
+    guest = subprocess.Popen(["sleep", "1000"], cwd=root)  # a person who looks at the directory
     try:
         run_pytest(project(tmp_path, "def test_lives(e2e):\n    pass\n"), code=0)
         assert not root.exists()
@@ -33,28 +33,28 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
         guest.wait()
 
 
-def noted(place: Path, **changes: str) -> Path:
-    """The place, with something else in the note of its owner."""
-    words = dict(zip(("pid", "start", "boot", "space"), (place / "owner").read_text().split(), strict=True))
-    (place / "owner").write_text(" ".join({**words, **changes}.values()))
-    return place
+def change_owner(session_dir: Path, **changes: str) -> Path:
+    """Change fields in the owner file of a session directory."""
+    fields = dict(zip(("pid", "start", "boot", "space"), (session_dir / "owner").read_text().split(), strict=True))
+    (session_dir / "owner").write_text(" ".join({**fields, **changes}.values()))
+    return session_dir
 
 
-def test_only_places_whose_owner_is_gone_go(tmp_path: Path) -> None:
-    lives, elsewhere, unknown, target = (session_dirs.make_session_dir() for _ in range(4))
-    noted(elsewhere, start="1", space="pid:[1]")  # in another container
+def test_only_directories_without_a_living_owner_are_removed(tmp_path: Path) -> None:
+    alive, elsewhere, unknown, target = (session_dirs.make_session_dir() for _ in range(4))
+    change_owner(elsewhere, start="1", space="pid:[1]")  # in another container
     (unknown / "owner").unlink()
-    noted(target, start="1").rename(tmp_path / "target")
+    change_owner(target, start="1").rename(tmp_path / "target")
     link = Path(session_dirs.SESSIONS_DIR, f"{session_dirs.SESSION_PREFIX}{tmp_path.parent.name}-{tmp_path.name}")
     link.symlink_to(tmp_path / "target")
     other, older = (
-        noted(session_dirs.make_session_dir(), start="1"),
-        noted(session_dirs.make_session_dir(), boot="another"),
-    )  # its number is used again
+        change_owner(session_dirs.make_session_dir(), start="1"),
+        change_owner(session_dirs.make_session_dir(), boot="another"),
+    )  # the pid now belongs to another process
     try:
         assert {other, older} <= set(session_dirs.remove_abandoned_dirs()) and not other.exists() and not older.exists()
-        assert all(path.is_dir() for path in (lives, elsewhere, unknown, tmp_path / "target"))
+        assert all(path.is_dir() for path in (alive, elsewhere, unknown, tmp_path / "target"))
     finally:
         link.unlink()
-        for path in (lives, elsewhere, unknown):
+        for path in (alive, elsewhere, unknown):
             session_dirs.remove_session_dir(path)

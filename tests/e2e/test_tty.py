@@ -1,4 +1,4 @@
-"""Programs in a terminal: keys, the screen, its size, its end, its recording."""
+"""Programs in a terminal: keys, screen, size, end and recording."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from mngr.e2e import CommandTimeout, E2eSession, expect
 from tests.conftest import wait_for
 
 
-def events(path: Path) -> list[list[object]]:
+def read_events(path: Path) -> list[list[object]]:
     return [json.loads(row) for row in path.read_text().splitlines()[1:]]
 
 
-def test_a_program_that_asks(session: E2eSession) -> None:
+def test_a_program_can_ask_and_read_an_answer(session: E2eSession) -> None:
     with session.tty('printf "your name? "; read name; echo "hello $name"; exit 3', name="asks") as terminal:
         terminal.wait_for("your name?")
         terminal.type("Ada\r")
         expect(terminal.wait_for("hello")).to_match_lines("your name? Ada\nhello Ada")
         assert terminal.wait() == 3
-    shown = session.transcript.path.read_text()
-    assert shown.endswith("# [asks] typed 'Ada\\r'\n  your name? Ada\n  hello Ada\n? 3\n")
+    transcript = session.transcript.path.read_text()
+    assert transcript.endswith("# [asks] typed 'Ada\\r'\n  your name? Ada\n  hello Ada\n? 3\n")
     header = json.loads((session.artifacts / "asks.cast").read_text().splitlines()[0])
     assert (header["version"], header["width"], header["height"]) == (2, 80, 24)
-    rows = events(session.artifacts / "asks.cast")
+    rows = read_events(session.artifacts / "asks.cast")
     assert "".join(str(text) for _, kind, text in rows if kind == "o") == "your name? Ada\r\nhello Ada\r\n"
     assert [text for _, kind, text in rows if kind == "i"] == ["Ada\r"]
-    assert [at for at, _, _ in rows] == sorted(float(str(at)) for at, _, _ in rows)
+    assert [seconds for seconds, _, _ in rows] == sorted(float(str(seconds)) for seconds, _, _ in rows)
 
 
-def test_the_size_of_the_terminal(session: E2eSession) -> None:
+def test_the_terminal_has_a_size_and_can_be_resized(session: E2eSession) -> None:
     command = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done"
     with session.tty(command, rows=10, columns=40) as terminal:
         terminal.wait_for("10 40")
         terminal.resize(12, 50)
         terminal.wait_for("12 50")
-    assert ["r", "50x12"] in [event[1:] for event in events(session.artifacts / "terminal.cast")]
+    assert ["r", "50x12"] in [event[1:] for event in read_events(session.artifacts / "terminal.cast")]
 
 
-def test_keys_by_name_and_a_screen_that_is_drawn(session: E2eSession) -> None:
+def test_keys_are_pressed_by_name_and_the_screen_is_drawn(session: E2eSession) -> None:
     with session.tty(r"printf '\033[2J\033[3;5Hthere'; stty raw -echo; exec od -An -tx1 -w1 -v", rows=20) as terminal:
         assert terminal.wait_for("there").split("\n")[2] == "    there"
         terminal.press("Up", "C-c", "M-x", "Enter", "é")
@@ -49,7 +49,7 @@ def test_keys_by_name_and_a_screen_that_is_drawn(session: E2eSession) -> None:
             terminal.press("Nope")
 
 
-def test_what_is_not_shown(session: E2eSession) -> None:
+def test_waiting_for_missing_text_times_out_with_the_screen(session: E2eSession) -> None:
     with session.tty("echo hello; exec sleep 1000") as terminal:
         with pytest.raises(CommandTimeout) as caught:
             terminal.wait_for("bye", timeout=0.3)
@@ -60,7 +60,7 @@ def test_what_is_not_shown(session: E2eSession) -> None:
         terminal.wait_for("bye")
 
 
-def test_several_terminals_each_have_a_recording(session: E2eSession) -> None:
+def test_each_terminal_has_its_own_recording(session: E2eSession) -> None:
     first, second = session.tty("echo one; exec sleep 1000"), session.tty("echo two; exec sleep 1000")
     first.wait_for("one")
     second.wait_for("two")
@@ -70,7 +70,7 @@ def test_several_terminals_each_have_a_recording(session: E2eSession) -> None:
     ]
 
 
-def test_closing_ends_all_of_it(session: E2eSession) -> None:
+def test_closing_a_terminal_ends_all_its_processes(session: E2eSession) -> None:
     with session.tty("sh -c 'trap \"\" HUP; echo $$ > pid; sleep 1000'") as terminal:
         wait_for(lambda: (session.cwd / "pid").exists() and (session.cwd / "pid").read_text().strip())
         assert terminal.screen() == ""
@@ -82,5 +82,5 @@ def test_secrets_are_not_recorded(session: E2eSession) -> None:
     with session.tty("printf sk-proj-abcdef0; sleep 0.1; echo 123456789; echo done") as terminal:
         terminal.wait_for("sk-")
         terminal.wait()
-    shown = [row[2] for row in events(session.artifacts / "terminal.cast")]
-    assert "".join(map(str, shown)) == "[redacted: an API key]\r\ndone\r\n"
+    texts = [row[2] for row in read_events(session.artifacts / "terminal.cast")]
+    assert "".join(map(str, texts)) == "[redacted: an API key]\r\ndone\r\n"

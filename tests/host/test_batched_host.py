@@ -1,4 +1,4 @@
-"""Commands that travel together: in order, checked, and nothing after what failed."""
+"""A batched host runs commands in order, checks their results, and stops at the first failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mngr.host.remote_host import RemoteHost
 
 
 class Here:
-    """A wire to this machine that keeps what it was asked to run."""
+    """A transport to this machine that records the programs it runs."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
@@ -24,8 +24,8 @@ class Here:
         self.calls.append(["sh", "-c", program])
         return self.calls[-1]
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        return Unreachable(f"lost: {said}")
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        return Unreachable(f"lost: {stderr}")
 
     def close(self) -> None:
         pass
@@ -41,29 +41,29 @@ def host(wire: Here, tmp_path: Path) -> BatchedHost:
     return BatchedHost(RemoteHost("box", "here", wire, str(tmp_path), os.getuid()))
 
 
-def must(result: ProcessResult) -> None:
+def raise_on_failure(result: ProcessResult) -> None:
     if result.code:
         raise MngrError(f"exit {result.code}: {result.error_line}")
 
 
-def test_what_nobody_waits_for_goes_along_with_the_next(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
-    seen: list[ProcessResult] = []
-    odd = "'ü \\n$x\n\n"
-    run_deferred(host, ["sh", "-c", 'cat >"$1"; echo out; echo err >&2', "x", str(tmp_path / "a")], seen.append, stdin=odd.encode())  # fmt: skip
-    host.write(str(tmp_path / "b"), odd.encode())
+def test_deferred_commands_and_writes_run_with_the_next_command(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+    results: list[ProcessResult] = []
+    text = "'ü \\n$x\n\n"
+    run_deferred(host, ["sh", "-c", 'cat >"$1"; echo out; echo err >&2', "x", str(tmp_path / "a")], results.append, stdin=text.encode())  # fmt: skip
+    host.write(str(tmp_path / "b"), text.encode())
     host.write(str(tmp_path / "c"), b"", 0o755)
     assert not wire.calls
-    done = host.run(["sh", "-c", 'cat "$1"; exit 3', "x", str(tmp_path / "a")])
+    result = host.run(["sh", "-c", 'cat "$1"; exit 3', "x", str(tmp_path / "a")])
     assert len(wire.calls) == 1
-    assert (done.code, done.out.decode()) == (3, odd)
-    assert (seen[0].code, seen[0].out, seen[0].err) == (0, b"out\n", b"err\n")
-    assert (tmp_path / "b").read_text() == odd and (tmp_path / "c").read_bytes() == b""
+    assert (result.code, result.out.decode()) == (3, text)
+    assert (results[0].code, results[0].out, results[0].err) == (0, b"out\n", b"err\n")
+    assert (tmp_path / "b").read_text() == text and (tmp_path / "c").read_bytes() == b""
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in "bc"] == [0o600, 0o755]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
 
 
-def test_nothing_is_run_after_what_failed(host: BatchedHost, tmp_path: Path) -> None:
-    run_deferred(host, ["sh", "-c", "echo why >&2; exit 7"], must)
+def test_nothing_runs_after_a_failed_command(host: BatchedHost, tmp_path: Path) -> None:
+    run_deferred(host, ["sh", "-c", "echo why >&2; exit 7"], raise_on_failure)
     host.write(str(tmp_path / "a"), b"x")
     with pytest.raises(MngrError, match="exit 7: why"):
         host.flush()
@@ -73,19 +73,19 @@ def test_nothing_is_run_after_what_failed(host: BatchedHost, tmp_path: Path) -> 
         host.run(["true"])
 
 
-def test_a_connection_that_ends_is_no_result(host: BatchedHost) -> None:
-    run_deferred(host, ["true"], must)
+def test_a_lost_connection_raises_unreachable(host: BatchedHost) -> None:
+    run_deferred(host, ["true"], raise_on_failure)
     with pytest.raises(Unreachable):
-        host.run(["sh", "-c", "kill -9 $$", "x", "y"])  # it shares the shell that all of them run in
+        host.run(["sh", "-c", "kill -9 $$", "x", "y"])  # all commands share this shell
 
 
-def test_what_is_written_is_no_word_of_a_command(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+def test_written_data_does_not_appear_in_command_arguments(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
     host.write(str(tmp_path / "env"), b"KEY=hunter2")
     host.flush()
     assert not any("hunter2" in word for call in wire.calls for word in call)
 
 
-def test_a_new_directory_has_only_what_was_put_there(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+def test_reading_in_a_new_directory_finds_only_written_files(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
     host.new_dir = str(tmp_path)
     with pytest.raises(NotFound):
         host.read(str(tmp_path / "a"))
@@ -94,7 +94,7 @@ def test_a_new_directory_has_only_what_was_put_there(host: BatchedHost, wire: He
     assert host.read(str(tmp_path / "a")) == b"x"
 
 
-def test_what_cannot_be_a_word_goes_by_itself(host: BatchedHost, tmp_path: Path) -> None:
+def test_binary_and_large_files_are_written_separately(host: BatchedHost, tmp_path: Path) -> None:
     large = os.urandom(100_000)
     host.write(str(tmp_path / "a"), b"first")
     host.write(str(tmp_path / "b"), large)

@@ -1,4 +1,4 @@
-"""What a run has used while its agents are at work."""
+"""What a run has used while its agents are working."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.conftest import MngrProgram
 
 
 def state(agent: str, own: float = 0.0, all_of_them: float = 0.0) -> RunState:
-    """One task that works."""
-    one = TaskState(
+    """Return a run with one working task."""
+    task = TaskState(
         task=Task(slug="t", title="t"), state="working", agent=agent, own={"cost_usd": own}, usage={"cost_usd": all_of_them}
     )  # fmt: skip
-    return RunState(tasks={"t": one})
+    return RunState(tasks={"t": task})
 
 
 def spend(mngr: MngrProgram, agent: str, dollars: float) -> None:
@@ -28,41 +28,40 @@ def spend(mngr: MngrProgram, agent: str, dollars: float) -> None:
 
 
 @pytest.fixture
-def purse(mngr: MngrProgram) -> Budget:
+def budget(mngr: MngrProgram) -> Budget:
     mngr("create", "foo", "player")
     mngr("create", "bar", "player")
     return Budget(Fleet(str(mngr.home), cwd=str(mngr.repo)), RunLimits(budget=1.0))
 
 
-def test_what_was_brought_home_counts_once(mngr: MngrProgram, purse: Budget) -> None:
+def test_usage_of_collected_work_counts_once(mngr: MngrProgram, budget: Budget) -> None:
     spend(mngr, "foo", 0.5)
-    purse.count_usage({"t": "foo"})
-    assert purse.sum_spent(state("foo"))[0] == 0.5
-    assert purse.sum_spent(state("foo", own=0.5, all_of_them=0.5))[0] == 0.5
-    assert purse.sum_spent(state("foo", own=0.7, all_of_them=0.7))[0] == 0.7  # there is more at home than we counted
+    budget.count_usage({"t": "foo"})
+    assert budget.sum_spent(state("foo"))[0] == 0.5
+    assert budget.sum_spent(state("foo", own=0.5, all_of_them=0.5))[0] == 0.5
+    # The collected work used more than the last count saw.
+    assert budget.sum_spent(state("foo", own=0.7, all_of_them=0.7))[0] == 0.7
     spend(mngr, "foo", 0.5)
-    purse.count_usage({"t": "foo"})
-    assert purse.sum_spent(state("foo", own=0.7, all_of_them=0.7))[0] == 1.0
+    budget.count_usage({"t": "foo"})
+    assert budget.sum_spent(state("foo", own=0.7, all_of_them=0.7))[0] == 1.0
 
 
-def test_what_an_agent_used_is_not_counted_again_for_the_one_that_took_its_place(
-    mngr: MngrProgram, purse: Budget
-) -> None:
+def test_usage_of_a_replaced_agent_is_not_counted_again(mngr: MngrProgram, budget: Budget) -> None:
     spend(mngr, "foo", 0.5)
-    purse.count_usage({"t": "foo"})
-    assert purse.sum_spent(state("bar", all_of_them=0.5))[0] == 0.5
+    budget.count_usage({"t": "foo"})
+    assert budget.sum_spent(state("bar", all_of_them=0.5))[0] == 0.5
     spend(mngr, "bar", 0.25)
-    purse.count_usage({"t": "bar"})
-    assert purse.sum_spent(state("bar", all_of_them=0.5))[0] == 0.75
+    budget.count_usage({"t": "bar"})
+    assert budget.sum_spent(state("bar", all_of_them=0.5))[0] == 0.75
 
 
-def test_of_who_does_not_answer_the_last_is_known(mngr: MngrProgram, purse: Budget) -> None:
+def test_the_last_known_usage_counts_while_an_agent_does_not_answer(mngr: MngrProgram, budget: Budget) -> None:
     spend(mngr, "foo", 0.5)
-    purse.count_usage({"t": "foo"})
+    budget.count_usage({"t": "foo"})
     record = mngr.home / "agents" / mngr.get_agent("foo")["id"] / "agent.json"
     record.write_text("?")
-    assert purse.find_usage("foo") is None
-    purse.count_usage({"t": "foo"})
-    assert purse.sum_spent(state("foo"))[0] == 0.5
-    purse.count_usage({})
-    assert purse.sum_spent(state("foo"))[0] == 0.0
+    assert budget.find_usage("foo") is None
+    budget.count_usage({"t": "foo"})
+    assert budget.sum_spent(state("foo"))[0] == 0.5
+    budget.count_usage({})
+    assert budget.sum_spent(state("foo"))[0] == 0.0

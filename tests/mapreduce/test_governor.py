@@ -7,11 +7,11 @@ import pytest
 from mngr.mapreduce.governor import Governor, RunLimits, RunLoad, classify_error, is_timeout_error
 
 
-def load(now: float = 0.0, **more: Any) -> RunLoad:
-    return RunLoad(**{"now": now, "working": 0, "starting": 0, "settled": 1, **more})
+def load(now: float = 0.0, **fields: Any) -> RunLoad:
+    return RunLoad(**{"now": now, "working": 0, "starting": 0, "settled": 1, **fields})
 
 
-def test_slots_and_what_is_starting() -> None:
+def test_launches_are_limited_by_free_slots_and_by_starting_agents() -> None:
     governor = Governor(RunLimits(max_agents=10, max_starting=4))
     assert governor.decide_launches(load()).count == 4
     assert governor.decide_launches(load(working=8, starting=1)).count == 2
@@ -19,7 +19,7 @@ def test_slots_and_what_is_starting() -> None:
     assert governor.decide_launches(load(working=12)).count == 0
 
 
-def test_a_few_go_ahead_until_one_went_all_the_way() -> None:
+def test_only_canary_agents_run_until_the_first_one_finishes() -> None:
     governor = Governor(RunLimits(max_agents=10, max_starting=10, canary=3))
     assert governor.decide_launches(load(settled=0)).count == 3
     assert governor.decide_launches(load(settled=0, working=3)).count == 0
@@ -36,24 +36,25 @@ def test_a_few_go_ahead_until_one_went_all_the_way() -> None:
         (RunLimits(deadline=60.0), {"now": 60.0}),
     ],
 )
-def test_what_is_used_up_ends_the_launches_for_good(limits: RunLimits, more: dict[str, Any]) -> None:
+def test_an_exhausted_limit_ends_all_launches(limits: RunLimits, more: dict[str, Any]) -> None:
     assert Governor(limits).decide_launches(load()).count == 4
-    gate = Governor(limits).decide_launches(load(**more))
-    assert gate.count == 0 and gate.is_final and gate.reason
+    allowance = Governor(limits).decide_launches(load(**more))
+    assert allowance.count == 0 and allowance.is_final and allowance.reason
 
 
-def test_memory_and_disk_hold_launches_up_and_nothing_more() -> None:
+def test_low_memory_or_disk_only_pauses_launches() -> None:
     governor = Governor(RunLimits(free_memory=1000, free_disk=1000))
     for short in ({"memory": 999}, {"disk": 999}):
-        gate = governor.decide_launches(load(**short))
-        assert gate.count == 0 and not gate.is_final and "free" in (gate.reason or "")
+        allowance = governor.decide_launches(load(**short))
+        assert allowance.count == 0 and not allowance.is_final and "free" in (allowance.reason or "")
     assert governor.decide_launches(load(memory=1000, disk=1000)).count == 4
 
 
-def test_a_limit_halves_and_success_adds() -> None:
+def test_a_rate_limit_halves_parallel_agents_and_success_raises_them() -> None:
     governor = Governor(RunLimits(max_agents=16, max_starting=16))
     assert governor.record_rate_limit(100.0, 110.0) and governor.max_parallel == 8
-    assert not governor.record_rate_limit(101.0, 111.0) and governor.max_parallel == 8  # one limit, told by many
+    # Two reports within the hold time count as one limit.
+    assert not governor.record_rate_limit(101.0, 111.0) and governor.max_parallel == 8
     assert governor.decide_launches(load(105.0)).count == 0
     assert governor.decide_launches(load(112.0)).count == 8
     assert governor.record_rate_limit(130.0) and governor.max_parallel == 4
@@ -63,53 +64,53 @@ def test_a_limit_halves_and_success_adds() -> None:
     for _ in range(1000):
         governor.record_success()
     assert governor.max_parallel == 16
-    for at in range(0, 4000, 100):
-        governor.record_rate_limit(float(at))
+    for now in range(0, 4000, 100):
+        governor.record_rate_limit(float(now))
     assert governor.max_parallel == 1.0
 
 
-def test_those_that_fail_alike_open_the_circuit() -> None:
+def test_similar_failures_of_several_tasks_open_an_alarm() -> None:
     governor = Governor(RunLimits(alarm=3))
     assert governor.record_failure("launch", "setup failed with exit code 1: uv sync in /a/b1", "a") is None
     assert (
         governor.record_failure("launch", "setup failed with exit code 1: uv sync in /a/b1", "a") is None
-    )  # the same one again
+    )  # the same task again
     assert governor.record_failure("work", "another thing", "x") is None
     assert governor.record_failure("launch", "setup failed with exit code 2: uv sync in /a/b2", "b") is None
     alarm = governor.record_failure("launch", "setup failed with exit code 1: uv sync in /a/b3", "c")
     assert alarm is not None and alarm["cause"] == "dependency" and alarm["tasks"] == ["a", "b", "c"]
-    gate = governor.decide_launches(load())
-    assert gate.count == 0 and not gate.is_final and "3 failed alike at launch" in (gate.reason or "")
-    assert governor.record_failure("launch", "setup failed", "d") is None  # it is open
+    allowance = governor.decide_launches(load())
+    assert allowance.count == 0 and not allowance.is_final and "3 failed alike at launch" in (allowance.reason or "")
+    assert governor.record_failure("launch", "setup failed", "d") is None  # the alarm is already open
     governor.clear_alarm()
     assert governor.decide_launches(load()).count == 4
 
 
-def test_success_in_between_says_that_it_is_not_for_all() -> None:
+def test_a_success_resets_the_count_of_similar_failures() -> None:
     governor = Governor(RunLimits(alarm=2))
     assert governor.record_failure("work", "no result", "a") is None
     governor.record_success()
     assert governor.record_failure("work", "no result", "b") is None
 
 
-def test_a_probe_goes_alone_and_now_and_then() -> None:
+def test_probes_run_alone_with_growing_delays() -> None:
     governor = Governor(RunLimits(alarm=1, on_alarm="probe"))
     assert governor.record_failure("prompt", "429 Too Many Requests", "a", now=100.0)
     assert governor.decide_launches(load(104.0)).count == 0
     assert governor.decide_launches(load(106.0, working=1)).count == 0
     assert governor.decide_launches(load(106.0)).count == 1
-    assert governor.decide_launches(load(115.0)).count == 0  # later each time
+    assert governor.decide_launches(load(115.0)).count == 0  # each delay is longer
     assert governor.decide_launches(load(116.0)).count == 1
 
 
-def test_a_dead_login_is_everybodys_at_once_but_not_one_that_a_text_speaks_of() -> None:
+def test_a_dead_login_opens_an_alarm_at_once_but_the_word_login_does_not() -> None:
     governor = Governor(RunLimits(alarm=3))
     assert governor.record_failure("work", "the test of the login fails", "a") is None
     alarm = governor.record_failure("work", "the login is dead", "b", cause="login")
     assert alarm is not None and alarm["cause"] == "login"
 
 
-def test_whose_trouble_it_is_can_be_known_better_than_by_the_text() -> None:
+def test_a_given_cause_overrides_the_cause_in_the_text() -> None:
     governor = Governor(RunLimits(alarm=1))
     alarm = governor.record_failure("work", "timeout", "a", cause="host")
     assert alarm is not None and alarm["cause"] == "host"
@@ -132,5 +133,5 @@ def test_whose_trouble_it_is_can_be_known_better_than_by_the_text() -> None:
         ("AssertionError: nothing", "code"),
     ],
 )
-def test_whose_trouble_it_is(text: str, cause: str) -> None:
+def test_an_error_text_is_classified_by_its_cause(text: str, cause: str) -> None:
     assert classify_error(text) == cause

@@ -16,7 +16,7 @@ from mngr.mapreduce.run_state import Task, replay_rows
 from tests.conftest import BIN_DIR
 
 
-def test_rows_come_back_in_order_and_a_second_writer_goes_on(tmp_path: Path) -> None:
+def test_a_second_writer_appends_and_rows_are_read_in_order(tmp_path: Path) -> None:
     path = str(tmp_path / "journal.jsonl")
     with Journal(path) as journal:
         journal.write("one", number=1)
@@ -29,7 +29,7 @@ def test_rows_come_back_in_order_and_a_second_writer_goes_on(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
-def test_there_is_one_writer_and_it_is_named(tmp_path: Path) -> None:
+def test_a_second_writer_is_rejected_with_the_process_id_of_the_first(tmp_path: Path) -> None:
     path = str(tmp_path / "journal.jsonl")
     assert find_writer(path) is None
     with Journal(path):
@@ -42,7 +42,7 @@ def test_there_is_one_writer_and_it_is_named(tmp_path: Path) -> None:
     assert find_writer(path) is None
 
 
-def test_what_a_crash_left_of_a_row_was_never_true(tmp_path: Path) -> None:
+def test_an_incomplete_last_row_is_ignored_and_a_damaged_row_fails(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(str(path)) as journal:
         journal.write("one")
@@ -59,7 +59,7 @@ def test_what_a_crash_left_of_a_row_was_never_true(tmp_path: Path) -> None:
         read_journal(str(path))
 
 
-def test_a_full_disk_is_said_and_leaves_no_half_a_row(tmp_path: Path) -> None:
+def test_a_full_disk_fails_with_a_message_and_leaves_only_whole_rows(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     code = (
         "import resource, signal, sys\n"
@@ -70,8 +70,8 @@ def test_a_full_disk_is_said_and_leaves_no_half_a_row(tmp_path: Path) -> None:
         "    for number in range(1000):\n"
         "        journal.write('row', number=number)\n"
     )
-    done = subprocess.run([BIN_DIR / "python", "-c", code], capture_output=True, text=True, check=False)
-    assert "cannot write the journal" in done.stderr
+    process = subprocess.run([BIN_DIR / "python", "-c", code], capture_output=True, text=True, check=False)
+    assert "cannot write the journal" in process.stderr
     rows = read_journal(str(path))
     assert [row["number"] for row in rows] == list(range(len(rows))) and len(rows) > 10
     assert path.read_bytes().endswith(b"\n")
@@ -82,8 +82,8 @@ KINDS = ("launch", "launched", "prompted", "parked", "unparked", "remind", "remi
          "settled", "launch_failed", "again", "alarm", "alarm_over", "fact")  # fmt: skip
 
 
-def row_of(kind: str, slug: str) -> dict[str, object]:
-    more: dict[str, dict[str, object]] = {
+def make_row(kind: str, slug: str) -> dict[str, object]:
+    fields_by_kind: dict[str, dict[str, object]] = {
         "launch": {"agent": f"a-{slug}", "attempt": 1},
         "launched": {"id": "i", "host": "h"},
         "parked": {"reason": "quota"},
@@ -94,39 +94,39 @@ def row_of(kind: str, slug: str) -> dict[str, object]:
         "alarm": {"text": "x"},
         "alarm_over": {"text": "x"},
     }
-    return {"v": 1, "at": "2026-01-01T00:00:00.000Z", "type": kind, "slug": slug, **more.get(kind, {})}
+    return {"v": 1, "at": "2026-01-01T00:00:00.000Z", "type": kind, "slug": slug, **fields_by_kind.get(kind, {})}
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(["a", "b", "nobody"]))))
-def test_any_rows_can_be_folded_and_folding_in_two_parts_is_the_same(steps: list[tuple[str, str]]) -> None:
+def test_any_sequence_of_rows_can_be_replayed_with_the_same_result(steps: list[tuple[str, str]]) -> None:
     tasks = [{"v": 1, "at": "", "type": "task", "task": Task(slug=slug, title=slug).to_dict()} for slug in "ab"]
-    rows = tasks + [row_of(kind, slug) for kind, slug in steps]
+    rows = tasks + [make_row(kind, slug) for kind, slug in steps]
     state = replay_rows(json.loads(json.dumps(rows)))
     assert set(state.tasks) == {"a", "b"}
     assert repr(replay_rows(rows)) == repr(state)
     for slug in "ab":
-        own = [kind for kind, of in steps if of == slug]
-        if own and own[-1] == "settled":
+        kinds = [kind for kind, step_slug in steps if step_slug == slug]
+        if kinds and kinds[-1] == "settled":
             assert state.tasks[slug].state == "settled" and state.tasks[slug].outcome == "done"
 
 
-def test_what_was_spent_and_what_for() -> None:
-    def used(tokens: int, cost: float | None = 0.0) -> dict[str, object]:
+def test_usage_is_split_into_work_reminders_and_retries() -> None:
+    def make_usage(tokens: int, cost: float | None = 0.0) -> dict[str, object]:
         return {"input_tokens": tokens, "output_tokens": 0, "cost_usd": cost}
 
-    def pulled(tokens: int, *, final: bool, cost: float | None = 0.5) -> dict[str, object]:
-        return {**row_of("pulled", "a"), "final": final, "usage": used(tokens, cost), "before_edit": 7}
+    def make_pulled(tokens: int, *, final: bool, cost: float | None = 0.5) -> dict[str, object]:
+        return {**make_row("pulled", "a"), "final": final, "usage": make_usage(tokens, cost), "before_edit": 7}
 
     task = {"v": 1, "at": "", "type": "task", "task": Task(slug="a", title="a").to_dict()}
-    launch = row_of("launch", "a")
+    launch = make_row("launch", "a")
     state = replay_rows([
-        task, launch, pulled(100, final=False), row_of("remind", "a"), pulled(130, final=True, cost=0.75),
-        row_of("again", "a"), {**launch, "attempt": 2}, pulled(40, final=True, cost=0.25),
+        task, launch, make_pulled(100, final=False), make_row("remind", "a"), make_pulled(130, final=True, cost=0.75),
+        make_row("again", "a"), {**launch, "attempt": 2}, make_pulled(40, final=True, cost=0.25),
     ])  # fmt: skip
-    one = state.tasks["a"]
-    assert {kind: (row["input_tokens"], row["cost_usd"]) for kind, row in one.spend.items()} == {
+    task_state = state.tasks["a"]
+    assert {kind: (row["input_tokens"], row["cost_usd"]) for kind, row in task_state.spend.items()} == {
         "work": (100, 0.5), "reminders": (30, 0.25), "retries": (40, 0.25),
     }  # fmt: skip
-    assert (one.usage["input_tokens"], one.usage["cost_usd"], one.before_edit) == (170, 1.0, 7)
-    state = replay_rows([task, launch, pulled(10, final=True, cost=None)])
+    assert (task_state.usage["input_tokens"], task_state.usage["cost_usd"], task_state.before_edit) == (170, 1.0, 7)
+    state = replay_rows([task, launch, make_pulled(10, final=True, cost=None)])
     assert state.tasks["a"].usage["cost_usd"] is None

@@ -1,4 +1,4 @@
-"""The loop: who waits for whom."""
+"""The loop of a run: which task waits for which."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from mngr.mapreduce.scheduler import Scheduler
 from tests.conftest import MngrProgram
 
 
-def test_what_nobody_has_to_run_is_settled_while_another_is_checked(mngr: MngrProgram) -> None:
-    fleet, sign, over = (
+def test_a_task_without_a_check_run_settles_while_another_is_checked(mngr: MngrProgram) -> None:
+    fleet, go_file, second_settled = (
         Fleet(str(mngr.home), cwd=str(mngr.repo)),
         mngr.home.parent / "sign",
         threading.Event(),
     )
-    seen: list[bool] = []
+    waits: list[bool] = []
 
     class Slow(ItemRecipe):
-        """Looks at the first item until the second is settled."""
+        """Checks the first item until the second is settled."""
 
-        def can_check_without_run(self, one: TaskState) -> bool:
-            return one.task.title == "second"
+        def can_check_without_run(self, task: TaskState) -> bool:
+            return task.task.title == "second"
 
-        def check(self, one: TaskState) -> None:
-            if one.task.title == "first":
-                sign.touch()
-                seen.append(over.wait(15))
+        def check(self, task: TaskState) -> None:
+            if task.task.title == "first":
+                go_file.touch()
+                waits.append(second_settled.wait(15))
 
-    def hear(row: dict[str, Any]) -> None:
+    def on_row(row: dict[str, Any]) -> None:
         if row["type"] == "settled" and row["slug"].startswith("second"):
-            over.set()
+            second_settled.set()
 
-    place, base = create_run(fleet, str(mngr.repo), "r")
-    line = f"test $0 = first || until test -e {sign}; do sleep 0.05; done"
-    recipe = Slow(["first", "second"], None, ["sh", "-c", line, "{item}"], base, None)
-    with Journal(place.journal) as journal:
-        wish = AgentOptions(agent="command", transfer="mirror", prefix="map")
-        state = Scheduler(fleet, place, journal, recipe, wish, RunLimits(max_agents=2), hear, checks=1).run()
-    assert [one.outcome for one in state.tasks.values()] == ["done", "done"]
-    assert seen == [True]
+    run_dir, base = create_run(fleet, str(mngr.repo), "r")
+    script = f"test $0 = first || until test -e {go_file}; do sleep 0.05; done"
+    recipe = Slow(["first", "second"], None, ["sh", "-c", script, "{item}"], base, None)
+    with Journal(run_dir.journal) as journal:
+        options = AgentOptions(agent="command", transfer="mirror", prefix="map")
+        state = Scheduler(fleet, run_dir, journal, recipe, options, RunLimits(max_agents=2), on_row, checks=1).run()
+    assert [task.outcome for task in state.tasks.values()] == ["done", "done"]
+    assert waits == [True]

@@ -22,19 +22,22 @@ AGENT = AgentRecord(
 )  # fmt: skip
 
 
-def dist_info(place: Path, folder: str, text: str | bytes) -> Path:
-    """A package as pip would have installed it, as far as entry points go."""
-    (place / folder).mkdir(parents=True)
-    (place / folder / "entry_points.txt").write_bytes(text.encode() if isinstance(text, str) else text)
-    return place
+def make_dist_info(directory: Path, folder: str, text: str | bytes) -> Path:
+    """Create the metadata folder of an installed package with these entry points, and return its parent."""
+    (directory / folder).mkdir(parents=True)
+    (directory / folder / "entry_points.txt").write_bytes(text.encode() if isinstance(text, str) else text)
+    return directory
 
 
-def found(*places: Path) -> list[tuple[str, str, str]]:
-    return [(p.name, p.target, p.package) for p in list_plugins([str(place) for place in places])]
+def find_plugins(*directories: Path) -> list[tuple[str, str, str]]:
+    return [
+        (plugin.name, plugin.target, plugin.package)
+        for plugin in list_plugins([str(directory) for directory in directories])
+    ]
 
 
-def hooks_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> tuple[LoadedPlugins, list[str]]:
-    """The hooks of one plugin with this source, and where its failures are noted."""
+def load_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> tuple[LoadedPlugins, list[str]]:
+    """Return the plugins with one module of this source, and the list that receives its failures."""
     module = f"plugin_{abs(hash((str(tmp_path), source)))}"
     (tmp_path / f"{module}.py").write_text("from mngr.plugins.hooks import hookimpl\n" + source)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -44,34 +47,34 @@ def hooks_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> tu
     ), notes
 
 
-def test_an_entry_point_in_our_group_is_a_plugin(tmp_path: Path) -> None:
+def test_entry_points_in_the_group_mngr_are_plugins(tmp_path: Path) -> None:
     text = "[console_scripts]\nx = other:main\n\n[mngr]\nfirst = one\nsecond=two:PLUGIN\n\n[other]\nz = three\n"
-    assert found(dist_info(tmp_path, "my_plugin-1.2.dist-info", text)) == [
+    assert find_plugins(make_dist_info(tmp_path, "my_plugin-1.2.dist-info", text)) == [
         ("first", "one", "my_plugin 1.2"),
         ("second", "two:PLUGIN", "my_plugin 1.2"),
     ]
 
 
-def test_comments_extras_and_spaces_do_not_matter(tmp_path: Path) -> None:
+def test_comments_extras_and_spaces_in_entry_points_are_ignored(tmp_path: Path) -> None:
     text = "[mngr]\n# old = gone\n\n  first  =  one:a.b  [extra,more]  \nnonsense\n"
-    assert found(dist_info(tmp_path, "p-1.egg-info", text)) == [("first", "one:a.b", "p 1")]
+    assert find_plugins(make_dist_info(tmp_path, "p-1.egg-info", text)) == [("first", "one:a.b", "p 1")]
 
 
-def test_odd_folders_harm_nothing(tmp_path: Path) -> None:
+def test_broken_metadata_folders_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "empty-1.dist-info").mkdir()
     (tmp_path / "file-1.egg-info").write_text("[mngr]\nx = y\n")
     (tmp_path / "broken-1.dist-info").symlink_to(tmp_path / "nowhere")
-    dist_info(tmp_path, "directory-1.dist-info", "").joinpath("directory-1.dist-info", "entry_points.txt").unlink()
+    make_dist_info(tmp_path, "directory-1.dist-info", "").joinpath("directory-1.dist-info", "entry_points.txt").unlink()
     (tmp_path / "directory-1.dist-info" / "entry_points.txt").mkdir()
-    dist_info(tmp_path, "latin-1.dist-info", b"[mngr]\nfirst = one\n# gr\xfc\xdfe\n")
-    dist_info(tmp_path, "other-1.dist-info", "[mngr.more]\nx = y\n[mngrs]\nz = w\n")
-    assert found(tmp_path, tmp_path / "no-such-place") == [("first", "one", "latin 1")]
+    make_dist_info(tmp_path, "latin-1.dist-info", b"[mngr]\nfirst = one\n# gr\xfc\xdfe\n")
+    make_dist_info(tmp_path, "other-1.dist-info", "[mngr.more]\nx = y\n[mngrs]\nz = w\n")
+    assert find_plugins(tmp_path, tmp_path / "no-such-place") == [("first", "one", "latin 1")]
 
 
-def test_the_first_on_the_import_path_wins(tmp_path: Path) -> None:
-    new = dist_info(tmp_path / "new", "p-2.dist-info", "[mngr]\nx = new\n")
-    old = dist_info(tmp_path / "old", "p-1.dist-info", "[mngr]\nx = old\n")
-    assert found(new, old) == [("x", "new", "p 2")]
+def test_the_first_plugin_of_a_name_on_the_import_path_wins(tmp_path: Path) -> None:
+    new = make_dist_info(tmp_path / "new", "p-2.dist-info", "[mngr]\nx = new\n")
+    old = make_dist_info(tmp_path / "old", "p-1.dist-info", "[mngr]\nx = old\n")
+    assert find_plugins(new, old) == [("x", "new", "p 2")]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_the_first_on_the_import_path_wins(tmp_path: Path) -> None:
         ("mngr.base.errors:Missing", "has no attribute 'Missing'"),
     ],
 )
-def test_a_plugin_that_cannot_be_imported_is_named(tmp_path: Path, value: str, said: str) -> None:
+def test_a_plugin_that_cannot_be_imported_is_named_with_a_hint(tmp_path: Path, value: str, said: str) -> None:
     hooks = LoadedPlugins([Plugin(name="bad", target=value, package="bad_one 1.0")], Home(str(tmp_path)), print)
     with pytest.raises(MngrError) as caught:
         hooks.list_kinds()
@@ -98,17 +101,17 @@ def test_a_plugin_that_cannot_be_imported_is_named(tmp_path: Path, value: str, s
         ("raise SystemError('out of order')\n", "out of order"),
     ],
 )
-def test_a_plugin_that_does_not_fit_is_refused(
+def test_a_plugin_with_an_invalid_hook_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
 ) -> None:
-    hooks, _ = hooks_of(tmp_path, monkeypatch, source)
+    hooks, _ = load_plugin(tmp_path, monkeypatch, source)
     with pytest.raises(MngrError, match=r"the plugin 'mine' \(mine 1.0\) cannot be loaded") as caught:
         hooks.list_commands()
     assert said in caught.value.message
 
 
-def test_an_implementation_takes_only_the_arguments_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hooks, notes = hooks_of(
+def test_a_hook_implementation_may_omit_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks, notes = load_plugin(
         tmp_path, monkeypatch, "seen = []\n@hookimpl\ndef mngr_created(agent): seen.append(agent.name)\n"
     )
     hooks.notify("mngr_created", agent=AGENT)
@@ -116,20 +119,18 @@ def test_an_implementation_takes_only_the_arguments_it_needs(tmp_path: Path, mon
     assert notes == []
 
 
-def test_a_lifecycle_hook_that_fails_is_noted_and_undoes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hooks, notes = hooks_of(tmp_path, monkeypatch, "@hookimpl\ndef mngr_stopped(agent): raise ValueError('oh no')\n")
+def test_a_failing_lifecycle_hook_is_only_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks, notes = load_plugin(tmp_path, monkeypatch, "@hookimpl\ndef mngr_stopped(agent): raise ValueError('oh no')\n")
     hooks.notify("mngr_stopped", agent=AGENT)
     assert notes == ["a plugin failed in mngr_stopped: ValueError: oh no"]
 
 
-def test_a_step_that_a_plugin_refuses_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_the_step_hook_fails_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "from mngr.base.errors import MngrError\n@hookimpl\ndef mngr_step(step):\n"
     source += (
         "    if step == 'launch': raise MngrError('not today', 'come back tomorrow')\n    if step == 'odd': 1 / 0\n"
     )
-    hooks, _ = hooks_of(tmp_path, monkeypatch, source)
+    hooks, _ = load_plugin(tmp_path, monkeypatch, source)
     announce = hooks.make_step_announcer("create", AGENT)
     announce("reserve")
     with pytest.raises(MngrError, match="not today"):
@@ -138,7 +139,7 @@ def test_a_step_that_a_plugin_refuses_fails(tmp_path: Path, monkeypatch: pytest.
         announce("odd")
 
 
-def test_without_plugins_every_question_has_an_answer_and_no_settings_are_read(tmp_path: Path) -> None:
+def test_without_plugins_results_are_empty_and_settings_are_not_read(tmp_path: Path) -> None:
     def settings() -> Any:
         raise AssertionError("read for nobody")
 
@@ -149,9 +150,9 @@ def test_without_plugins_every_question_has_an_answer_and_no_settings_are_read(t
     hooks.make_step_announcer("create", AGENT)("reserve")
 
 
-def test_a_plugin_cannot_take_the_place_of_what_is_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_cannot_replace_a_built_in_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "class Fake: name = 'local'\n@hookimpl\ndef mngr_providers(home, settings): return [Fake()]\n"
-    hooks, _ = hooks_of(tmp_path, monkeypatch, source)
+    hooks, _ = load_plugin(tmp_path, monkeypatch, source)
     context = Context(str(tmp_path / "home"))
     context._hooks = hooks
     assert type(context.get_provider("local")).__name__ == "LocalProvider"
@@ -160,12 +161,12 @@ def test_a_plugin_cannot_take_the_place_of_what_is_built_in(tmp_path: Path, monk
 def test_without_plugins_pluggy_is_not_imported(mngr: MngrProgram) -> None:
     program = "import sys; from mngr.cli.main import main; main(['list']); print('pluggy' in sys.modules)"
     argv = [str(BIN_DIR / "python"), "-c", program]
-    done = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    result = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
 
 
-def test_a_plugin_out_of_order_is_an_error_with_the_next_step(mngr: MngrProgram, tmp_path: Path) -> None:
-    place = dist_info(tmp_path / "site", "bad_one-1.0.dist-info", "[mngr]\nbad = no_such_module_at_all\n")
-    ran = mngr("list", env={"PYTHONPATH": str(place)}, code=1)
-    assert "the plugin 'bad' (bad_one 1.0) cannot be loaded: No module named" in ran.err
-    assert "Hint: update or uninstall it: pip uninstall bad_one" in ran.err
+def test_a_broken_plugin_makes_a_command_fail_with_a_hint(mngr: MngrProgram, tmp_path: Path) -> None:
+    directory = make_dist_info(tmp_path / "site", "bad_one-1.0.dist-info", "[mngr]\nbad = no_such_module_at_all\n")
+    result = mngr("list", env={"PYTHONPATH": str(directory)}, code=1)
+    assert "the plugin 'bad' (bad_one 1.0) cannot be loaded: No module named" in result.err
+    assert "Hint: update or uninstall it: pip uninstall bad_one" in result.err

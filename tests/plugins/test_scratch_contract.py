@@ -1,4 +1,4 @@
-"""The example plugin's provider, by the checks that every provider must pass."""
+"""The example plugin's provider passes the checks for every provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""In `make test-hosts` containers go through those checks that they could fail alone; in `make test-all`, through all."""
+"""Selects the provider checks for containers: `make test-hosts` runs those that only containers can fail,
+`make test-all` runs all.
+"""
 
 from __future__ import annotations
 
@@ -6,53 +8,53 @@ import pytest
 
 from mngr.testkit.contract.program import IS_FULL_SCALE
 
-PODMAN = {"test_an_agent_runs_on_its_host_and_list_says_so"}  # it is the docker provider with another program
+PODMAN = {"test_created_agent_runs_on_its_host_and_is_listed"}  # Podman uses the docker provider with another program.
 DOCKER = PODMAN | {
-    "test_a_stopped_host_keeps_everything_and_goes_on",
+    "test_stopped_host_keeps_everything_and_starts_again",
     "test_attach_resize_type_and_detach",
-    "test_the_exit_code_is_the_commands_unless_it_could_not_be_started",
-    "test_a_host_that_is_taken_away_leaves_the_work_of_its_agents",
-    "test_a_message_is_proven_and_arrives_unchanged",
+    "test_exec_returns_the_exit_code_of_the_command",
+    "test_destroyed_host_keeps_the_work_of_its_agents",
+    "test_message_arrives_unchanged_and_confirmed",
     "test_an_idle_agent_is_stopped_and_a_busy_one_is_not",
     "test_an_interrupt_or_a_closed_pipe_ends_the_command",
-    "test_commits_come_under_the_agents_branch_name",
-    "test_destroyed_work_comes_back_whole",
-    "test_odd_files_and_a_large_one_go_there_and_back",
-    "test_streams_are_apart_bytes_stay_bytes_and_words_words",
+    "test_pull_creates_the_agents_branch",
+    "test_undestroy_restores_all_work",
+    "test_odd_and_large_files_survive_push_and_pull",
+    "test_exec_keeps_streams_bytes_and_arguments",
     "test_the_project_is_set_up_on_the_host",
-    "test_what_cannot_be_made_leaves_no_host",
+    "test_failed_create_leaves_no_host",
 }
 LOST = {
-    "test_a_host_that_is_away_is_neither_an_error_of_list_nor_an_agent_that_is_gone",
-    "test_create",
-    "test_message",
+    "test_list_shows_agents_of_an_unreachable_host",
+    "test_create_survives_connection_loss",
+    "test_message_arrives_at_most_once",
 }
-# Of the checks on this machine, `make test` has one of each topic.
+# On this machine, `make test` runs one check of each topic.
 LIGHT = PODMAN | {
-    "test_a_message_is_proven_and_arrives_unchanged",
+    "test_message_arrives_unchanged_and_confirmed",
     "test_an_interrupt_or_a_closed_pipe_ends_the_command",
     "test_attach_resize_type_and_detach",
-    "test_commits_come_under_the_agents_branch_name",
-    "test_destroyed_work_comes_back_whole",
+    "test_pull_creates_the_agents_branch",
+    "test_undestroy_restores_all_work",
 }
 KEPT = {"TestPodman": PODMAN, "TestDocker": DOCKER, "TestDockerLost": LOST}
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark all checks but the light ones on this machine."""
+    """Mark all checks on this machine, except for the light ones, as `hosts`."""
     is_local = getattr(getattr(item, "cls", None), "__name__", "") == "TestLocal"
     if is_local and item.name.partition("[")[0] not in LIGHT:
         item.add_marker("hosts")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the rest, by name."""
+    """Deselect the checks that are not listed by name."""
     if IS_FULL_SCALE or config.option.keyword:
         return
-    out = []
+    deselected = []
     for item in items:
-        kept = KEPT.get(getattr(getattr(item, "cls", None), "__name__", ""))
-        if kept is not None and item.name.partition("[")[0] not in kept:
-            out.append(item)
-    items[:] = [item for item in items if item not in out]
-    config.hook.pytest_deselected(items=out)
+        selected = KEPT.get(getattr(getattr(item, "cls", None), "__name__", ""))
+        if selected is not None and item.name.partition("[")[0] not in selected:
+            deselected.append(item)
+    items[:] = [item for item in items if item not in deselected]
+    config.hook.pytest_deselected(items=deselected)

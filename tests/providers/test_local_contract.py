@@ -1,4 +1,4 @@
-"""This machine, by the checks that every provider must pass."""
+"""This machine passes the checks for every provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mngr doctor` from outside, and how it judges."""
+"""Tests `mngr doctor` as a user runs it, and how it evaluates facts."""
 
 from __future__ import annotations
 
@@ -32,32 +32,33 @@ PROGRAMS = (
 )
 
 
-def checks(mngr: MngrProgram, *words: str, code: int = 0, **more: Any) -> dict[str, dict[str, Any]]:
-    return {check["name"]: check for check in mngr.run_json("doctor", *words, code=code, **more)["checks"]}
+def run_doctor(mngr: MngrProgram, *words: str, code: int = 0, **options: Any) -> dict[str, dict[str, Any]]:
+    """Return the checks of `mngr doctor` by name."""
+    return {check["name"]: check for check in mngr.run_json("doctor", *words, code=code, **options)["checks"]}
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A directory with the programs we need and no others, to be used as PATH."""
+    """A directory with only the programs that mngr needs, to be used as PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in PROGRAMS:
-        found = shutil.which(name)
-        assert found is not None, name
-        (folder / name).symlink_to(found)
-    installer(folder, "apt-get")
+        program = shutil.which(name)
+        assert program is not None, name
+        (folder / name).symlink_to(program)
+    write_installer(folder, "apt-get")
     return folder
 
 
-def installer(folder: Path, name: str) -> None:
+def write_installer(folder: Path, name: str) -> None:
     (folder / name).write_text("#!/bin/sh\nexit 1\n")
     (folder / name).chmod(0o755)
 
 
-def test_a_machine_with_everything_is_well(mngr: MngrProgram, path: Path) -> None:
-    found = checks(mngr, env={"PATH": str(path)})
-    assert {check["status"] for check in found.values()} == {"ok"}
-    assert set(found) >= {
+def test_a_complete_machine_passes_all_checks(mngr: MngrProgram, path: Path) -> None:
+    checks = run_doctor(mngr, env={"PATH": str(path)})
+    assert {check["status"] for check in checks.values()} == {"ok"}
+    assert set(checks) >= {
         "git",
         "tmux",
         "tar",
@@ -68,7 +69,7 @@ def test_a_machine_with_everything_is_well(mngr: MngrProgram, path: Path) -> Non
         "home",
         "settings",
     }
-    assert found["home"]["found"] == f"{mngr.home}, not used yet"
+    assert checks["home"]["found"] == f"{mngr.home}, not used yet"
     assert not mngr.home.exists()
     assert "tmux 3." in mngr("doctor").out
 
@@ -77,59 +78,59 @@ def test_a_machine_with_everything_is_well(mngr: MngrProgram, path: Path) -> Non
     ("program", "package"),
     [("git", "git"), ("tmux", "tmux"), ("tar", "tar"), ("awk", "mawk"), ("find", "findutils")],
 )
-def test_a_missing_program_is_named_with_how_to_get_it(
+def test_a_missing_program_is_reported_with_its_install_command(
     mngr: MngrProgram, path: Path, program: str, package: str
 ) -> None:
     (path / program).unlink()
-    ran = mngr("doctor", env={"PATH": str(path)}, code=1)
-    assert f"{program} is not installed\n" in ran.out
-    assert f"to mend {program}: apt-get install {package}\n" in ran.out
-    assert f"1 of 13 checks failed: {program}" in ran.err
-    assert f"Hint: apt-get install {package}" in ran.err
+    result = mngr("doctor", env={"PATH": str(path)}, code=1)
+    assert f"{program} is not installed\n" in result.out
+    assert f"to mend {program}: apt-get install {package}\n" in result.out
+    assert f"1 of 13 checks failed: {program}" in result.err
+    assert f"Hint: apt-get install {package}" in result.err
 
 
-def test_an_old_program_is_too_old(mngr: MngrProgram, path: Path) -> None:
+def test_a_program_that_is_too_old_is_reported(mngr: MngrProgram, path: Path) -> None:
     (path / "tmux").unlink()
     (path / "tmux").write_text("#!/bin/sh\necho tmux 3.1c\n")
     (path / "tmux").chmod(0o755)
-    found = checks(mngr, env={"PATH": str(path)}, code=1)["tmux"]
-    assert (found["status"], found["problem"]) == ("error", "tmux 3.1c is too old: 3.2 is needed")
-    old = {"program.python3": "/usr/bin/python3", "version.python3": "Python 3.8.10"}
-    (needed,) = check_programs(old, ("python3",))
-    assert (needed.status, needed.problem) == ("error", "Python 3.8.10 is too old: 3.9 is needed")
-    wished = {check.name: check.status for check in check_host(old, "/home")}
-    assert wished["python3"] == "warning"  # nothing but some kinds of agents needs it
+    tmux_check = run_doctor(mngr, env={"PATH": str(path)}, code=1)["tmux"]
+    assert (tmux_check["status"], tmux_check["problem"]) == ("error", "tmux 3.1c is too old: 3.2 is needed")
+    facts = {"program.python3": "/usr/bin/python3", "version.python3": "Python 3.8.10"}
+    (required,) = check_programs(facts, ("python3",))
+    assert (required.status, required.problem) == ("error", "Python 3.8.10 is too old: 3.9 is needed")
+    statuses = {check.name: check.status for check in check_host(facts, "/home")}
+    assert statuses["python3"] == "warning"  # Only some agent kinds need it.
 
 
-def test_a_kind_says_what_it_needs(mngr: MngrProgram, path: Path) -> None:
-    assert list(checks(mngr, "command", env={"PATH": str(path)})) == ["git", "tmux", "tar", "awk", "find"]
+def test_doctor_checks_the_programs_that_a_kind_needs(mngr: MngrProgram, path: Path) -> None:
+    assert list(run_doctor(mngr, "command", env={"PATH": str(path)})) == ["git", "tmux", "tar", "awk", "find"]
     (path / "python3").unlink()
-    found = checks(mngr, env={"PATH": str(path)})
-    assert [name for name, check in found.items() if check["status"] == "warning"] == ["python3"]
-    assert checks(mngr, "player", env={"PATH": str(path)}, code=1)["python3"]["status"] == "error"
+    checks = run_doctor(mngr, env={"PATH": str(path)})
+    assert [name for name, check in checks.items() if check["status"] == "warning"] == ["python3"]
+    assert run_doctor(mngr, "player", env={"PATH": str(path)}, code=1)["python3"]["status"] == "error"
 
 
-def test_a_host_is_looked_at_by_its_address(mngr: MngrProgram, path: Path) -> None:
-    found = checks(mngr, "@local", env={"PATH": str(path)})
-    assert "settings" not in found
-    assert found["clock"]["found"] == "in step with ours"
-    assert found["locks"]["found"] == "links that name their owner; there is no flock"
-    assert found["home"]["found"] == str(mngr.home)
+def test_doctor_checks_a_host_by_its_address(mngr: MngrProgram, path: Path) -> None:
+    checks = run_doctor(mngr, "@local", env={"PATH": str(path)})
+    assert "settings" not in checks
+    assert checks["clock"]["found"] == "in step with ours"
+    assert checks["locks"]["found"] == "links that name their owner; there is no flock"
+    assert checks["home"]["found"] == str(mngr.home)
     flock = shutil.which("flock")
     assert flock is not None
     (path / "flock").symlink_to(flock)
-    assert checks(mngr, "@local", env={"PATH": str(path)})["locks"]["found"] == str(path / "flock")
-    said = mngr("doctor", "nosuch", code=1).err
-    assert "there is no agent kind 'nosuch'" in said and "mngr doctor @nosuch" in said
+    assert run_doctor(mngr, "@local", env={"PATH": str(path)})["locks"]["found"] == str(path / "flock")
+    stderr = mngr("doctor", "nosuch", code=1).err
+    assert "there is no agent kind 'nosuch'" in stderr and "mngr doctor @nosuch" in stderr
     assert "names no host" in mngr("doctor", "@.local", code=2).err
 
 
-def test_a_host_of_a_plugin_has_a_home_of_its_own(mngr: MngrProgram, example_plugin: Path) -> None:
+def test_a_plugins_host_has_its_own_home(mngr: MngrProgram, example_plugin: Path) -> None:
     mngr.env["PYTHONPATH"] = str(example_plugin)
     mngr("create", "foo@box.scratch", "--", "true")
-    place = mngr.home / "scratch" / "box"
-    assert checks(mngr, "@box.scratch")["home"]["found"] == str(place)
-    assert checks(mngr, "@box")["tmux server"]["found"] == "answers, sessions: 1"
+    host_home = mngr.home / "scratch" / "box"
+    assert run_doctor(mngr, "@box.scratch")["home"]["found"] == str(host_home)
+    assert run_doctor(mngr, "@box")["tmux server"]["found"] == "answers, sessions: 1"
 
 
 @pytest.mark.parametrize(
@@ -142,14 +143,14 @@ def test_a_host_of_a_plugin_has_a_home_of_its_own(mngr: MngrProgram, example_plu
         (None, "install gawk with the system's package manager"),
     ],
 )
-def test_what_is_missing_is_to_be_got_by_what_is_there(
+def test_install_hints_use_the_installed_package_manager(
     mngr: MngrProgram, path: Path, name: str | None, advice: str
 ) -> None:
     (path / "awk").unlink()
     (path / "apt-get").unlink()
     if name:
-        installer(path, name)
-    assert checks(mngr, "@local", env={"PATH": str(path)}, code=1)["awk"]["hint"] == advice
+        write_installer(path, name)
+    assert run_doctor(mngr, "@local", env={"PATH": str(path)}, code=1)["awk"]["hint"] == advice
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_what_is_missing_is_to_be_got_by_what_is_there(
         ("soon", "it does not tell its time"),
     ],
 )
-def test_a_clock_that_is_out_of_step_is_told(told: str | None, problem: str | None) -> None:
+def test_a_clock_that_differs_is_reported(told: str | None, problem: str | None) -> None:
     check = check_clock({} if told is None else {"clock": told}, 1000.5, 1001.0)
     assert (check.problem is None) == (problem is None)
     assert (check.problem or "").startswith(problem or "")
@@ -181,44 +182,44 @@ def test_a_clock_that_is_out_of_step_is_told(told: str | None, problem: str | No
         ("[templates.t]\ncount = 'many'\n", "--count wants a whole number"),
     ],
 )
-def test_settings_that_cannot_be_used_are_found(mngr: MngrProgram, text: str, problem: str) -> None:
+def test_invalid_settings_are_reported(mngr: MngrProgram, text: str, problem: str) -> None:
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr/settings.toml").write_text(text)
-    found = checks(mngr, code=1)["settings"]
-    assert found["status"] == "error"
-    assert problem in found["problem"]
-    assert found["hint"]
+    check = run_doctor(mngr, code=1)["settings"]
+    assert check["status"] == "error"
+    assert problem in check["problem"]
+    assert check["hint"]
 
 
-def test_the_home_of_another_program_is_refused(mngr: MngrProgram) -> None:
+def test_a_home_that_belongs_to_another_program_is_an_error(mngr: MngrProgram) -> None:
     mngr.home.mkdir()
     (mngr.home / "thesis.tex").write_text("")
-    found = checks(mngr, code=1)["home"]
-    assert "is the home of another program" in found["problem"]
+    check = run_doctor(mngr, code=1)["home"]
+    assert "is the home of another program" in check["problem"]
     assert os.listdir(mngr.home) == ["thesis.tex"]
 
 
-def test_the_server_of_the_home_is_asked(mngr: MngrProgram) -> None:
+def test_doctor_asks_the_tmux_server_of_the_home(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    assert checks(mngr)["tmux server"]["found"] == "answers, sessions: 1"
+    assert run_doctor(mngr)["tmux server"]["found"] == "answers, sessions: 1"
 
 
-def test_a_server_that_died_under_its_agents_is_told(mngr: MngrProgram) -> None:
+def test_a_tmux_server_that_died_with_its_agents_is_reported(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr.run_tmux("kill-server")
-    found = checks(mngr)["tmux server"]
-    assert found["status"] == "warning"
-    assert "it does not answer" in found["problem"]
-    assert "mngr start" in found["hint"]
+    check = run_doctor(mngr)["tmux server"]
+    assert check["status"] == "warning"
+    assert "it does not answer" in check["problem"]
+    assert "mngr start" in check["hint"]
 
 
-def test_a_broken_plugin_does_not_stop_the_doctor(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_broken_plugin_does_not_stop_doctor(mngr: MngrProgram, tmp_path: Path) -> None:
     info = tmp_path / "site/broken-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "entry_points.txt").write_text("[mngr]\nbroken = no_such_module_at_all\n")
-    found = checks(mngr, env={"PYTHONPATH": str(tmp_path / "site")}, code=1)["plugin broken"]
-    assert "No module named 'no_such_module_at_all'" in found["problem"]
-    assert "pip uninstall broken" in found["hint"]
+    check = run_doctor(mngr, env={"PYTHONPATH": str(tmp_path / "site")}, code=1)["plugin broken"]
+    assert "No module named 'no_such_module_at_all'" in check["problem"]
+    assert "pip uninstall broken" in check["hint"]
 
 
 FACTS = {
@@ -245,10 +246,10 @@ FACTS = {
         ({"stranger": "/tmp/mngr-0"}, "tmux server", "error"),
     ],
 )
-def test_how_a_place_is_judged(change: dict[str, str | None], name: str, status: str) -> None:
+def test_check_host_evaluates_facts(change: dict[str, str | None], name: str, status: str) -> None:
     facts = {key: value for key, value in {**FACTS, **change}.items() if value is not None}
-    found = {check.name: check for check in check_host(facts, "/home")}
-    assert found[name].status == status
+    checks = {check.name: check for check in check_host(facts, "/home")}
+    assert checks[name].status == status
     assert [check.name for check in check_host(FACTS, "/home") if check.status != "ok"] == []
 
 
@@ -264,34 +265,34 @@ def test_how_a_place_is_judged(change: dict[str, str | None], name: str, status:
         ("tmux 2.9", "error"),
     ],
 )
-def test_versions_as_tmux_writes_them(said: str, status: str) -> None:
+def test_check_programs_parses_all_tmux_versions(said: str, status: str) -> None:
     assert check_programs({"program.tmux": "/t", "version.tmux": said}, ("tmux",))[0].status == status
 
 
-def test_on_a_mac_the_packages_have_their_names_of_brew() -> None:
-    found = check_programs({"system": "Darwin"}, ("tmux", "python3", "tar"))
-    assert [check.hint for check in found] == [
+def test_install_hints_on_macos_use_brew() -> None:
+    checks = check_programs({"system": "Darwin"}, ("tmux", "python3", "tar"))
+    assert [check.hint for check in checks] == [
         "brew install tmux",
         "brew install python",
         "brew install gnu-tar",
     ]
 
 
-def test_a_server_that_ended_with_its_last_agent_is_no_trouble(mngr: MngrProgram) -> None:
+def test_a_tmux_server_that_ended_with_its_last_agent_is_ok(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("stop", "foo")
-    found = checks(mngr)["tmux server"]
-    assert (found["status"], found["found"]) == ("ok", "not running; the first agent starts it")
+    check = run_doctor(mngr)["tmux server"]
+    assert (check["status"], check["found"]) == ("ok", "not running; the first agent starts it")
 
 
 @pytest.mark.hosts
-def test_what_makes_hosts_is_asked(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_doctor_checks_a_provider(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr.env.update(Boxes(tmp_path / "engine").env)
     assert "it answers" in mngr("doctor", "@.box").out
     mngr.env["MODAL_SERVER_URL"] = "http://127.0.0.1:1"
     mngr.env["MNGR__PROVIDERS__MODAL__PYTHON"] = str(python())
-    ran = mngr("doctor", "@.modal", code=1)
-    assert "Modal cannot be reached: 127.0.0.1:1" in ran.out + ran.err
-    ran = mngr("doctor", "@.modal", "-S", "providers.modal.cpus=lots", code=1)
-    assert "cpus cannot be 'lots'" in ran.out + ran.err
-    assert not (mngr.home / "agents").exists()  # it changes nothing
+    result = mngr("doctor", "@.modal", code=1)
+    assert "Modal cannot be reached: 127.0.0.1:1" in result.out + result.err
+    result = mngr("doctor", "@.modal", "-S", "providers.modal.cpus=lots", code=1)
+    assert "cpus cannot be 'lots'" in result.out + result.err
+    assert not (mngr.home / "agents").exists()  # Doctor changes nothing.

@@ -1,4 +1,4 @@
-"""`mngr init` from outside."""
+"""Tests `mngr init` as a user runs it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from tests.conftest import MngrProgram, run_git
 PYPROJECT = '[project]\nname = "app"\n[project.scripts]\nother = "a:b"\napp = "a:main"\n'
 
 
-def write(root: Path, files: dict[str, str]) -> None:
+def write_files(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
-def found(mngr: MngrProgram) -> dict[str, Any]:
-    return {f["key"]: f["value"] for f in mngr.run_json("init", "--dry-run")["findings"]}
+def detect(mngr: MngrProgram) -> dict[str, Any]:
+    """Return the settings that `mngr init` would write."""
+    return {finding["key"]: finding["value"] for finding in mngr.run_json("init", "--dry-run")["findings"]}
 
 
 @pytest.mark.parametrize(
@@ -96,23 +97,25 @@ def found(mngr: MngrProgram) -> dict[str, Any]:
         ({"pyproject.toml": "[tool"}, {}),
     ],
 )
-def test_what_it_finds(mngr: MngrProgram, files: dict[str, str], expected: dict[str, Any]) -> None:
-    write(mngr.repo, files)
-    assert found(mngr) == expected
+def test_init_detects_settings_from_project_files(
+    mngr: MngrProgram, files: dict[str, str], expected: dict[str, Any]
+) -> None:
+    write_files(mngr.repo, files)
+    assert detect(mngr) == expected
 
 
-def test_ignored_settings_are_carried_and_nothing_that_was_built(mngr: MngrProgram) -> None:
+def test_ignored_settings_files_are_carried_but_not_build_results(mngr: MngrProgram) -> None:
     (mngr.repo / ".gitignore").write_text(
         ".env\n.env.*\n!.env.example\nlocal.settings.json\n*.log\nnode_modules/\nbuild/\n"
     )
-    write(
+    write_files(
         mngr.repo,
         {
             ".env": "", ".env.test": "", ".env.example": "", "web/.env": "", "local.settings.json": "", "x.log": "",
             "node_modules/a/.env": "", "build/out": "", "settings.local.toml": "", "web/.env.[a]": "",
         },
     )  # fmt: skip
-    assert found(mngr)["project.carry"] == [
+    assert detect(mngr)["project.carry"] == [
         ".env",
         ".env.test",
         "local.settings.json",
@@ -121,49 +124,49 @@ def test_ignored_settings_are_carried_and_nothing_that_was_built(mngr: MngrProgr
     ]
 
 
-def test_it_writes_one_file_that_mngr_can_read_and_changes_nothing_else(mngr: MngrProgram) -> None:
-    write(mngr.repo, {"pyproject.toml": PYPROJECT, "uv.lock": ""})
+def test_init_writes_one_valid_settings_file_and_changes_nothing_else(mngr: MngrProgram) -> None:
+    write_files(mngr.repo, {"pyproject.toml": PYPROJECT, "uv.lock": ""})
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "more")
     (mngr.repo / "sub").mkdir()
-    ran = mngr("init", cwd=mngr.repo / "sub")
-    assert "uv sync" in ran.out
-    assert "uv.lock" in ran.out
+    result = mngr("init", cwd=mngr.repo / "sub")
+    assert "uv sync" in result.out
+    assert "uv.lock" in result.out
     path = mngr.repo / ".mngr/settings.toml"
-    assert f"wrote {path}" in ran.out
+    assert f"wrote {path}" in result.out
     assert run_git(mngr.repo, "status", "--porcelain", "--untracked-files=all") == "?? .mngr/settings.toml"
     assert tomllib.loads(path.read_text())["project"] == {"setup": "uv sync", "program": "app"}
     assert mngr("config", "get", "project.setup").out == "uv sync\n"
     assert not mngr.home.exists()
 
 
-def test_settings_that_are_there_are_kept_unless_forced(mngr: MngrProgram) -> None:
+def test_existing_settings_are_kept_unless_forced(mngr: MngrProgram) -> None:
     mngr("init")
     path = mngr.repo / ".mngr/settings.toml"
     path.write_text('[project]\nsetup = "mine"\n')
-    ran = mngr("init", code=1)
-    assert "is there already" in ran.err
-    assert "--force" in ran.err
+    result = mngr("init", code=1)
+    assert "is there already" in result.err
+    assert "--force" in result.err
     assert path.read_text() == '[project]\nsetup = "mine"\n'
     mngr("init", "--force")
     assert "mine" not in path.read_text()
 
 
 def test_a_dry_run_prints_the_file_and_writes_nothing(mngr: MngrProgram) -> None:
-    ran = mngr("init", "--dry-run")
-    assert tomllib.loads(ran.out) == {"project": {}, "tutorial": {}}
-    assert "found nothing" in ran.err
+    result = mngr("init", "--dry-run")
+    assert tomllib.loads(result.out) == {"project": {}, "tutorial": {}}
+    assert "found nothing" in result.err
     assert not (mngr.repo / ".mngr").exists()
 
 
-def test_a_project_without_git_is_looked_at_too(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_init_works_without_git(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
-    write(plain, {"go.mod": ""})
+    write_files(plain, {"go.mod": ""})
     mngr("init", cwd=plain)
     assert tomllib.loads((plain / ".mngr/settings.toml").read_text())["project"] == {"setup": "go mod download"}
 
 
-def test_a_place_that_cannot_be_written_is_an_error(mngr: MngrProgram) -> None:
+def test_init_reports_a_path_that_cannot_be_written(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr").write_text("a file in the way")
-    ran = mngr("init", code=1)
-    assert "cannot write" in ran.err
+    result = mngr("init", code=1)
+    assert "cannot write" in result.err

@@ -1,4 +1,4 @@
-"""`mngr plugin list` from outside."""
+"""Tests `mngr plugin list` as a user runs it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mngr_destroyed(agent):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A place on the import path with one plugin in it."""
+    """A directory on the import path with one plugin."""
     info = tmp_path / "site/parrots-1.2.dist-info"
     info.mkdir(parents=True)
     (info / "entry_points.txt").write_text("[console_scripts]\nx = y:z\n\n[mngr]\nparrots = parrot_plugin\n")
@@ -33,12 +33,12 @@ def site(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def test_without_plugins_it_says_so(mngr: MngrProgram) -> None:
+def test_plugin_list_without_plugins(mngr: MngrProgram) -> None:
     assert mngr("plugin", "list").out == "no plugins are installed\n"
     assert mngr.run_json("plugin", "list") == {"v": 1, "plugins": []}
 
 
-def test_a_plugin_is_shown_with_what_it_adds(mngr: MngrProgram, site: Path) -> None:
+def test_plugin_list_shows_what_a_plugin_adds(mngr: MngrProgram, site: Path) -> None:
     env = {"PYTHONPATH": str(site)}
     assert "parrots  parrots 1.2  kind parrot, hook mngr_destroyed" in mngr("plugin", "list", env=env).out
     [plugin] = mngr.run_json("plugin", "list", env=env)["plugins"]
@@ -46,11 +46,11 @@ def test_a_plugin_is_shown_with_what_it_adds(mngr: MngrProgram, site: Path) -> N
     assert plugin["hooks"] == ["mngr_destroyed", "mngr_kinds"]
 
 
-def test_a_broken_plugin_hides_no_other(mngr: MngrProgram, site: Path) -> None:
+def test_a_broken_plugin_does_not_hide_others(mngr: MngrProgram, site: Path) -> None:
     info = site / "broken-1.0.dist-info"
     info.mkdir()
     (info / "entry_points.txt").write_text("[mngr]\nbroken = no_such_module_at_all\n")
-    ran = mngr("plugin", "list", env={"PYTHONPATH": str(site)}, code=1)
-    assert "kind parrot" in ran.out
-    assert "the plugin 'broken' (broken 1.0) cannot be loaded" in ran.err
-    assert "pip uninstall broken" in ran.err
+    result = mngr("plugin", "list", env={"PYTHONPATH": str(site)}, code=1)
+    assert "kind parrot" in result.out
+    assert "the plugin 'broken' (broken 1.0) cannot be loaded" in result.err
+    assert "pip uninstall broken" in result.err

@@ -1,4 +1,4 @@
-"""A real Chromium, driven over its own pipe: pages are opened, asked, clicked and photographed."""
+"""Drives a real Chromium over its debugging pipe: open pages, evaluate JavaScript, take screenshots."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FLAGS = (
 
 
 class Navigated(Exception):
-    """The page that was asked is no longer the one that is shown."""
+    """The page changed while it was being asked."""
 
 
 class Browser:
-    """`with Browser() as browser:`; one page at a time."""
+    """Use it as `with Browser() as browser:`. It shows one page at a time."""
 
     def __init__(self) -> None:
         program = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -33,7 +33,7 @@ class Browser:
         self._profile = tempfile.mkdtemp(prefix="mngr-chromium-")
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
-        # It reads from 3 and writes to 4.
+        # Chromium reads from descriptor 3 and writes to 4.
         script = 'exec "$0" "$@" 3<&"$IN" 4>&"$OUT"'
         env = {**os.environ, "IN": str(to_read), "OUT": str(to_write), "HOME": self._profile}
         self._process = subprocess.Popen(
@@ -65,19 +65,19 @@ class Browser:
         shutil.rmtree(self._profile, ignore_errors=True)
 
     def open(self, url: str) -> None:
-        """Go there and wait until it is loaded."""
+        """Open a URL and wait until it is loaded."""
         self.events.clear()
         self._call("Page.navigate", url=url)
         self._until("Page.loadEventFired")
 
     def ask(self, expression: str) -> Any:
-        """What a JavaScript expression is in the page."""
-        found = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        """Return the value of a JavaScript expression in the page."""
+        reply = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     def wait(self, expression: str, timeout: float = 15.0) -> Any:
-        """The same, once it is something, also in the page that comes after this one."""
+        """Return the value of an expression once it is true, also on the page that follows this one."""
         deadline = time.monotonic() + timeout
         while not (value := self._ask_whatever_page(expression)):
             assert time.monotonic() < deadline, f"{expression} stayed {value!r}"
@@ -91,25 +91,25 @@ class Browser:
             return None
 
     def photograph(self, path: Path) -> None:
-        """The page as a picture."""
+        """Save a screenshot of the page."""
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
 
     @property
     def complaints(self) -> list[str]:
-        """Errors of the page since it was opened: exceptions, what was refused, what could not be fetched."""
-        found: list[str] = []
+        """The errors since the page was opened: exceptions, blocked content and failed requests."""
+        errors: list[str] = []
         for event in self.events:
             if event["method"] == "Runtime.exceptionThrown":
-                found.append(str(event["params"]["exceptionDetails"]))
+                errors.append(str(event["params"]["exceptionDetails"]))
             elif event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
-                found.append(str(event["params"]["entry"]["text"]))
+                errors.append(str(event["params"]["entry"]["text"]))
             elif event["method"] == "Network.loadingFailed":
-                found.append(str(event["params"]["errorText"]))
-        return found
+                errors.append(str(event["params"]["errorText"]))
+        return errors
 
     @property
     def fetched(self) -> list[str]:
-        """What the page asked for since it was opened."""
+        """The URLs that the page requested since it was opened."""
         return [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -124,8 +124,8 @@ class Browser:
                 if "navigated" in str(answer.get("error")):
                     raise Navigated(answer["error"])
                 assert "error" not in answer, answer["error"]
-                found: dict[str, Any] = answer["result"]
-                return found
+                result: dict[str, Any] = answer["result"]
+                return result
             if "method" in answer:
                 self.events.append(answer)
 
@@ -141,5 +141,5 @@ class Browser:
             assert data, "Chromium has ended"
             self._heard += data
         text, _, self._heard = self._heard.partition(b"\0")
-        found: dict[str, Any] = json.loads(text)
-        return found
+        message: dict[str, Any] = json.loads(text)
+        return message

@@ -1,4 +1,4 @@
-"""A GitHub of our own for the real `gh`: its GraphQL on a unix socket, as far as pull requests of one repository go."""
+"""A fake GitHub for the real `gh`: GraphQL on a unix socket, limited to pull requests of one repository."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPO = {
 
 
 class GitHub:
-    """What it knows, and what it was asked."""
+    """The pull requests of the fake GitHub, and the names of all requests."""
 
     def __init__(self, dir: Path) -> None:
         self.socket = dir / "github.sock"
@@ -37,20 +37,20 @@ class GitHub:
             "GH_NO_UPDATE_NOTIFIER": "1",
         }
 
-    def answer(self, query: str, words: dict[str, Any]) -> dict[str, Any]:
-        """What it says to a request; one that is not modelled is an error that names it."""
+    def answer(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request. A request that is not modelled gets an error with its name."""
         name = (re.search(r"\b(?:query|mutation)\s+(\w+)", query) or ["", query[:80]])[1]
         self.asked.append(name)
         if name in ("RepositoryInfo", "RepositoryNetwork"):
             return {"data": {"repository": REPO, "repo_000": REPO, "viewer": {"login": "me"}}}
         if name == "PullRequestForBranch":
-            nodes = [row for row in self.pulls if row["headRefName"] == words["headRefName"]]
+            nodes = [row for row in self.pulls if row["headRefName"] == variables["headRefName"]]
             return {"data": {"repository": {"pullRequests": {"nodes": nodes}, "defaultBranchRef": {"name": "main"}}}}
         if name == "PullRequestCreate":
-            return self._create(words["input"])
+            return self._create(variables["input"])
         if name == "PullRequestUpdate":
-            (pull,) = [row for row in self.pulls if row["id"] == words["input"]["pullRequestId"]]
-            pull |= {key: value for key, value in words["input"].items() if key in ("title", "body")}
+            (pull,) = [row for row in self.pulls if row["id"] == variables["input"]["pullRequestId"]]
+            pull |= {key: value for key, value in variables["input"].items() if key in ("title", "body")}
             return {"data": {"updatePullRequest": {"__typename": "UpdatePullRequestPayload"}}}
         if name == "PullRequestProjectItems":
             items = {"pageInfo": {"hasNextPage": False, "endCursor": ""}, "nodes": []}
@@ -72,7 +72,7 @@ class GitHub:
 
 @contextmanager
 def github(dir: Path) -> Iterator[GitHub]:
-    """One that is there."""
+    """Run a fake GitHub during the block."""
     hub = GitHub(dir)
 
     class Handler(BaseHTTPRequestHandler):
@@ -80,10 +80,10 @@ def github(dir: Path) -> Iterator[GitHub]:
             pass
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             is_known = self.headers["Authorization"] == f"token {TOKEN}"
-            said = hub.answer(asked["query"], asked["variables"]) if is_known else {"message": "Bad credentials"}
-            data = json.dumps(said).encode()
+            reply = hub.answer(request["query"], request["variables"]) if is_known else {"message": "Bad credentials"}
+            data = json.dumps(reply).encode()
             self.send_response(200 if is_known else 401)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))

@@ -1,4 +1,4 @@
-"""The program as somebody runs it: as whoever runs the tests, and, where that is root, as an ordinary user too."""
+"""Runs mngr as the user who runs the tests, and, if that is root, also as an ordinary user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.conftest import BIN_DIR, MngrProgram
 
 NOBODY = 65534
 PEOPLE = ["root", "nobody"] if os.getuid() == 0 else ["user"]
-# An ordinary user cannot reach root's Python, so it is bound to a place where he can.
+# An ordinary user cannot read root's Python, so it is mounted where the user can.
 _BECOME = """\
 for name in python site source; do mount --bind "$1" "$name"; shift; done
 cd "$1"
@@ -29,12 +29,12 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 
 
 class Person(MngrProgram):
-    """Runs mngr, and can have an agent try something."""
+    """Runs mngr as one user, and tries commands inside an agent."""
 
     uid = os.getuid()
 
     def argv(self, *words: str) -> list[str]:
-        """What to run so that this person runs mngr."""
+        """Return the command line that runs mngr as this user."""
         return [str(BIN_DIR / "mngr"), *words]
 
     def run_bytes(
@@ -46,23 +46,23 @@ class Person(MngrProgram):
         timeout: float = 60,
         **more: object,
     ) -> subprocess.CompletedProcess[bytes]:
-        given = {"input": data} if data is not None else {"stdin": subprocess.DEVNULL}
+        input_options = {"input": data} if data is not None else {"stdin": subprocess.DEVNULL}
         return subprocess.run(  # type: ignore[call-overload,no-any-return]
             self.argv(*words), cwd=cwd or self.repo, env={**self.env, **(env or {})}, capture_output=True,
-            timeout=timeout, check=False, **{**given, **more},
+            timeout=timeout, check=False, **{**input_options, **more},
         )  # fmt: skip
 
     def tries(self, agent: str, line: str) -> list[str]:
-        """The lines that a shell prints in the agent's place, complaints and all."""
+        """Return the lines that a shell in the agent's work dir prints, including stderr."""
         return self("exec", agent, "--", "sh", "-c", f"exec 2>&1\n{line}", code=None).out.splitlines()
 
     def tries_python(self, agent: str, program: str, *words: str) -> list[str]:
-        """The lines that a Python program prints in the agent's place."""
+        """Return the lines that a Python program in the agent's work dir prints."""
         return self("exec", agent, "--", "python3", "-c", program, *words).out.splitlines()
 
 
 class Nobody(Person):
-    """An ordinary user."""
+    """An ordinary user, while the tests run as root."""
 
     uid = NOBODY
 
@@ -76,21 +76,21 @@ class Nobody(Person):
 
 @contextmanager
 def person(name: str) -> Iterator[Person]:
-    """Somebody with a repository and a home, in a place that everybody may pass through."""
-    root = Path(tempfile.mkdtemp(prefix="mngr-", dir="/tmp"))  # a socket's path has 108 bytes
+    """A user with a repository and a home, in a directory that everyone may enter."""
+    root = Path(tempfile.mkdtemp(prefix="mngr-", dir="/tmp"))  # short: a socket path has at most 108 bytes
     root.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         env = new_env(root)
         repo = new_repo(root, env, patch)
-        someone: Person = Person(repo, root / "home", env)
+        user: Person = Person(repo, root / "home", env)
         if name == "nobody":
-            for place in ("python", "site", "source"):
-                (root / place).mkdir()
+            for mount in ("python", "site", "source"):
+                (root / mount).mkdir()
             env["PATH"] = f"{root}/python/bin:/usr/local/bin:/usr/bin:/bin"
             env["PYTHONPATH"] = f"{root}/source:{root}/site"
             subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(root)], check=True)
-            someone = Nobody(repo, root / "home", env)
+            user = Nobody(repo, root / "home", env)
         try:
-            yield someone
+            yield user
         finally:
             clean_up(root)

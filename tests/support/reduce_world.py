@@ -1,4 +1,4 @@
-"""A project and the folder of a settled run on it, with conflicts of every sort planted, and the truth about each task."""
+"""Builds a project and the folder of a settled run on it, with known conflicts and the truth about each task."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mngr.mapreduce.run_dir import RunDir, create_run_dir, make_slug
 from tests.support import reduce_shop as plants
 from tests.support.reduce_shop import Branch, Shop
 
-PLUGINS = "cacheprovider xdist xdist.looponfail hypothesispytest mngr-e2e".split()  # of no use here, and slow to load
+PLUGINS = "cacheprovider xdist xdist.looponfail hypothesispytest mngr-e2e".split()  # not needed here, and slow to load
 PYTEST = [sys.executable, "-m", "pytest", "-q", *(word for name in PLUGINS for word in ("-p", f"no:{name}"))]
 BEGAN = 1_790_000_000
 WHO = "Shop <shop@example.invalid>"
-# What stands in each round: 10 textual conflicts of 15 branches.
+# Each round plants 10 textual conflicts of 15 branches.
 ROUND = (
     plants.features,
     plants.alternatives,
@@ -35,24 +35,24 @@ EDGES = (1, 1, 2, 1, 3, 2)
 
 @dataclass
 class World:
-    """Where it is, and what is true of it."""
+    """The project, its run, and what is true about each task."""
 
-    root: Path  # of the project
+    root: Path  # the project's directory
     run: RunDir
     base: str
     shop: Shop
     tasks: dict[str, Branch]  # by slug
-    commits: dict[str, list[str]]  # of each task
-    trees: dict[str, str]  # of the last of these
-    red: set[str]  # tests that are red on the base
+    commits: dict[str, list[str]]  # the commits of each task
+    trees: dict[str, str]  # the tree of each task's last commit
+    red: set[str]  # tests that fail on the base
 
     @property
     def tests(self) -> int:
-        """How many there are on the base."""
+        """The number of tests on the base."""
         return len(self.shop.tests)
 
     def members(self, group: int) -> list[str]:
-        return [slug for slug, one in self.tasks.items() if one.group == group]
+        return [slug for slug, branch in self.tasks.items() if branch.group == group]
 
     def git(self, *words: str, cwd: str | Path | None = None) -> str:
         argv = ["git", "-C", str(cwd or self.root), *words]
@@ -62,28 +62,31 @@ class World:
 def make_world(
     root: Path, *, branches: int = 100, tests: int | None = None, seconds: float = 0.0, seed: int = 7, name: str = "r",
 ) -> World:  # fmt: skip
-    """A new one in a new directory, the same for the same numbers; of 100 branches 20 conflicts in the text, 10 in what is meant, 20 the same, 5 that break."""
+    """Create a world in a new directory. The same arguments give the same world.
+
+    Of 100 branches, 20 are textual conflicts, 10 semantic ones, 20 repeat the same fix and 5 break other tests.
+    """
     shop = _planted(branches, branches * 6 // 5 if tests is None else tests, seconds, seed)
     root.mkdir(parents=True)
     run = create_run_dir(str(root), name)
     subprocess.run(["git", "init", "-q", "--bare", "--template=", run.repo], check=True)
-    base, made = _imported(shop, run)
+    base, branch_commits = _imported(shop, run)
     subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
-    slugs = [make_slug(one.test) for one in shop.branches]
+    slugs = [make_slug(branch.test) for branch in shop.branches]
     world = World(
         root,
         run,
         base,
         shop,
         dict(zip(slugs, shop.branches, strict=True)),
-        dict(zip(slugs, made, strict=True)),
+        dict(zip(slugs, branch_commits, strict=True)),
         {},
         {test for test, red in shop.tests.items() if red},
     )
     world.git("fetch", "-q", run.repo, f"{run.ref_name('base')}:refs/mngr/none")
     world.git("update-ref", "-d", "refs/mngr/none")
     world.git("reset", "-q", "--hard", base)
-    trees = world.git("rev-parse", *(f"{commits[-1]}^{{tree}}" for commits in made), cwd=run.repo).split()
+    trees = world.git("rev-parse", *(f"{commits[-1]}^{{tree}}" for commits in branch_commits), cwd=run.repo).split()
     world.trees.update(zip(slugs, trees, strict=True))
     _write(world)
     return world
@@ -93,8 +96,8 @@ def _planted(branches: int, tests: int, seconds: float, seed: int) -> Shop:
     shop = Shop(seed, seconds)
     conflicts, number = round(branches * 0.2), 0
     while shop.edges < conflicts:
-        at = number % len(ROUND)
-        plant = ROUND[at] if EDGES[at] <= conflicts - shop.edges else plants.alternatives
+        index = number % len(ROUND)
+        plant = ROUND[index] if EDGES[index] <= conflicts - shop.edges else plants.alternatives
         plant(shop)
         number += 1
     for number in range(round(branches * 0.1)):
@@ -114,29 +117,29 @@ def _planted(branches: int, tests: int, seconds: float, seed: int) -> Shop:
 
 
 def _imported(shop: Shop, run: RunDir) -> tuple[str, list[list[str]]]:
-    """The base, and the commits of each branch, made by one call of git."""
+    """Create the base and the commits of each branch with one call of git, and return them."""
     rows = [("base", "", "The shop", shop.files)]
-    for one in shop.branches:
+    for branch in shop.branches:
         files = dict(shop.files)
-        for number, (message, edits) in enumerate(one.commits):
+        for number, (message, edits) in enumerate(branch.commits):
             touched = {path for path, _, _ in edits}
             for path, old, new in edits:
                 assert old in files[path], (path, old)
                 files[path] = files[path].replace(old, new, 1)
             rows.append(
                 (
-                    make_slug(one.test),
+                    make_slug(branch.test),
                     "" if number else "base",
                     message,
                     {path: files[path] for path in sorted(touched)},
                 )
             )
     script, marks = b"", dict[str, int]()
-    for mark, (slug, above, message, files) in enumerate(rows, 1):
-        parent = marks.get(above or slug)
+    for mark, (slug, parent_slug, message, files) in enumerate(rows, 1):
+        parent = marks.get(parent_slug or slug)
         marks[slug] = mark
-        at = f"{WHO} {BEGAN + mark} +0000"
-        script += f"commit {run.ref_name(slug)}\nmark :{mark}\nauthor {at}\ncommitter {at}\n".encode() + _data(
+        author = f"{WHO} {BEGAN + mark} +0000"
+        script += f"commit {run.ref_name(slug)}\nmark :{mark}\nauthor {author}\ncommitter {author}\n".encode() + _data(
             f"{message}\n"
         )
         script += f"from :{parent}\n".encode() if parent else b""
@@ -145,9 +148,9 @@ def _imported(shop: Shop, run: RunDir) -> tuple[str, list[list[str]]]:
     argv = ["git", "-C", run.repo, "fast-import", "--quiet"]
     names = iter(subprocess.run(argv, input=script, capture_output=True, check=True).stdout.decode().split())
     base = next(names)
-    made = [[next(names) for _ in one.commits] for one in shop.branches]
+    branch_commits = [[next(names) for _ in branch.commits] for branch in shop.branches]
     subprocess.run(["git", "-C", run.repo, "update-ref", "refs/heads/main", base], check=True)
-    return base, made
+    return base, branch_commits
 
 
 def _data(text: str) -> bytes:
@@ -155,7 +158,7 @@ def _data(text: str) -> bytes:
     return b"data %d\n" % len(data) + data + b"\n"
 
 
-# What a run leaves
+# The files of the run
 
 
 def _write(world: World) -> None:
@@ -172,15 +175,15 @@ def _write(world: World) -> None:
     Path(run.plan).write_text(json.dumps(plan, indent=2))
     Path(run.path, "clusters.json").write_text(json.dumps({"v": 1, "clusters": []}, indent=1))
     rows = _baseline(world)
-    for slug, one in world.tasks.items():
-        rows.append({"type": "task", "task": {"slug": slug, "title": one.test, "seconds": 0.5, "first": 2 * one.is_red, "data": {"kind": "test"}}})  # fmt: skip
+    for slug, branch in world.tasks.items():
+        rows.append({"type": "task", "task": {"slug": slug, "title": branch.test, "seconds": 0.5, "first": 2 * branch.is_red, "data": {"kind": "test"}}})  # fmt: skip
     for slug in world.tasks:
         rows += _worked(world, slug)
     rows.append({"type": "ended", "how": "settled", "why": None})
     with open(run.journal, "w", encoding="utf-8") as file:
         for number, row in enumerate(rows):
-            at = clock.format_timestamp(BEGAN + number / 10)
-            file.write(json.dumps({"v": 1, "at": at, **row}) + "\n")
+            timestamp = clock.format_timestamp(BEGAN + number / 10)
+            file.write(json.dumps({"v": 1, "at": timestamp, **row}) + "\n")
 
 
 def _baseline(world: World) -> list[dict[str, Any]]:
@@ -210,7 +213,7 @@ def _baseline(world: World) -> list[dict[str, Any]]:
 
 
 def _tests(path: str, text: str) -> list[dict[str, Any]]:
-    """The tests of a file as they are collected."""
+    """Return the tests of a file as pytest collects them."""
     return [
         {"id": f"{path}::{node.name}", "ids": [f"{path}::{node.name}"], "path": path, "line": node.lineno, "name": node.name,
          "doc": ast.get_docstring(node) or "", "markers": []}
@@ -220,44 +223,44 @@ def _tests(path: str, text: str) -> list[dict[str, Any]]:
 
 
 def _loaded(files: dict[str, str], path: str) -> set[str]:
-    """The files that come with one, by what it imports."""
+    """Return the files that a file loads, by its imports."""
     names = [
         node.module.replace(".", "/")
         for node in ast.walk(ast.parse(files[path]))
         if isinstance(node, ast.ImportFrom) and node.module
     ]
-    below = [f"{name}.py" for name in names] + [f"tests/{name}.py" for name in names]
-    more = (_loaded(files, name) for name in below if name in files)
-    return {path, "shop/__init__.py", "tests/conftest.py"}.union(*more)
+    candidates = [f"{name}.py" for name in names] + [f"tests/{name}.py" for name in names]
+    nested = (_loaded(files, name) for name in candidates if name in files)
+    return {path, "shop/__init__.py", "tests/conftest.py"}.union(*nested)
 
 
 def _worked(world: World, slug: str) -> list[dict[str, Any]]:
-    """What was noted of one task, and the files of it."""
-    one, commits = world.tasks[slug], world.commits[slug]
-    has_fix = any(_is_fix(path) for _, edits in one.commits for path, _, _ in edits)
+    """Return the journal rows of one task, and write its files."""
+    branch, commits = world.tasks[slug], world.commits[slug]
+    has_fix = any(_is_fix(path) for _, edits in branch.commits for path, _, _ in edits)
     outcome = "fixed" if has_fix else "improved"
     changes = [
         {"kind": message[1:].partition("]")[0], "summary": message.partition("] ")[2], "commits": [commit]}
-        for (message, _), commit in zip(one.commits, commits, strict=True)
+        for (message, _), commit in zip(branch.commits, commits, strict=True)
     ]
     claim = {
-        "v": 1, "task": one.test, "outcome": outcome, "before": "fail" if one.is_red else "pass", "after": "pass", "summary": "It is done.",
+        "v": 1, "task": branch.test, "outcome": outcome, "before": "fail" if branch.is_red else "pass", "after": "pass", "summary": "It is done.",
         "changes": changes, "escalations": [], "runs": [],
     }  # fmt: skip
     check = _receipt(world, slug, changes)
-    place = Path(world.run.task_path(slug))
-    (place / "outputs").mkdir(parents=True)
+    task_dir = Path(world.run.task_path(slug))
+    (task_dir / "outputs").mkdir(parents=True)
     for path, data in (("outputs/result.json", claim), ("result.json", claim), ("receipt.json", check)):
-        (place / path).write_text(json.dumps(data, indent=1))
-    (place / "prompt.md").write_text(f"Make {one.test} right.\n")
-    (place / "transcript.jsonl").write_text("")
-    used = {"group": f"tmr-{world.run.name}-{slug}", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": 0}  # fmt: skip
+        (task_dir / path).write_text(json.dumps(data, indent=1))
+    (task_dir / "prompt.md").write_text(f"Make {branch.test} right.\n")
+    (task_dir / "transcript.jsonl").write_text("")
+    usage = {"group": f"tmr-{world.run.name}-{slug}", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": 0}  # fmt: skip
     return [
         {"type": "launch", "slug": slug, "agent": f"tmr-{world.run.name}-{slug}", "attempt": 1, "base": world.base},
         {"type": "launched", "slug": slug, "id": f"a-{_hash(slug)[:12]}", "host": "local"},
         {"type": "prompted", "slug": slug, "proof": "transcript"},
         {"type": "pull", "slug": slug, "closed": None},
-        {"type": "pulled", "slug": slug, "commit": commits[-1], "commits": len(commits), "claim": claim, "usage": used,
+        {"type": "pulled", "slug": slug, "commit": commits[-1], "commits": len(commits), "claim": claim, "usage": usage,
          "before_edit": 0, "dirty": False, "final": True, "error": None},
         {"type": "check", "slug": slug},
         {"type": "checked", "slug": slug, "check": check},
@@ -266,31 +269,31 @@ def _worked(world: World, slug: str) -> list[dict[str, Any]]:
 
 
 def _receipt(world: World, slug: str, changes: list[dict[str, Any]]) -> dict[str, Any]:
-    one, commits = world.tasks[slug], world.commits[slug]
-    path, _, name = one.test.partition("::")
-    before = "fail" if one.is_red else "pass"
-    why = f"AssertionError: assert {one.test}"
+    branch, commits = world.tasks[slug], world.commits[slug]
+    path, _, name = branch.test.partition("::")
+    before = "fail" if branch.is_red else "pass"
+    reason = f"AssertionError: assert {branch.test}"
     proofs = [
-        {"fixes": [commit], "subject": message, "before": before, "before_why": why if one.is_red else "",
-         "without": "fail" if one.is_needed else "pass", "without_why": why if one.is_needed else "", "is_needed": one.is_needed,
-         "is_same_reason": True if one.is_red else None, "reason": ""}
-        for (message, edits), commit in zip(one.commits, commits, strict=True)
+        {"fixes": [commit], "subject": message, "before": before, "before_why": reason if branch.is_red else "",
+         "without": "fail" if branch.is_needed else "pass", "without_why": reason if branch.is_needed else "", "is_needed": branch.is_needed,
+         "is_same_reason": True if branch.is_red else None, "reason": ""}
+        for (message, edits), commit in zip(branch.commits, commits, strict=True)
         if any(_is_fix(path) for path, _, _ in edits)
     ]  # fmt: skip
     policy = [
         {"rule": "policy-conftest", "level": "note", "path": flagged, "line": 1, "what": "a file that other tests share", "old": "", "new": ""}
-        for flagged in one.flagged
+        for flagged in branch.flagged
     ]  # fmt: skip
     tree = world.trees[slug]
     return {
-        "v": 1, "test": one.test, "verdict": "confirmed", "reason": "it passed 1 of 1 times", "commit": commits[-1], "base": world.base,
-        "tree": tree, "level": "quick", "command": [*PYTEST, one.test], "k": 1,
+        "v": 1, "test": branch.test, "verdict": "confirmed", "reason": "it passed 1 of 1 times", "commit": commits[-1], "base": world.base,
+        "tree": tree, "level": "quick", "command": [*PYTEST, branch.test], "k": 1,
         "results": [{"outcome": "pass", "seconds": 0.5, "cpu": 0.4, "exit_code": 0}], "witnesses": [], "rate": None,
         "imported_from": {"shop": "shop/__init__.py"}, "policy": policy, "guard": [], "findings": [], "proofs": proofs, "mutation": None,
         "audit": None, "room": "on", "environment": {"python": "3.11", "pytest": "9", "platform": "linux", "packages": "0"},
-        "hashes": {"tree": tree, "command": _hash(one.test), "environment": _hash("")},
+        "hashes": {"tree": tree, "command": _hash(branch.test), "environment": _hash("")},
         "again": {
-            "test": {"id": one.test, "ids": [one.test], "path": path, "line": 1, "name": name, "doc": "", "markers": []}, "witnesses": [],
+            "test": {"id": branch.test, "ids": [branch.test], "path": path, "line": 1, "name": name, "doc": "", "markers": []}, "witnesses": [],
             "is_shared": False, "is_one_of_many": False, "kinds": changes, "pytest": PYTEST, "args": [], "timeout": 600.0, "program": None,
             "faults": 20,
         },
@@ -306,11 +309,13 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def run_tests(place: Path, *words: str) -> dict[str, bool]:
-    """Each test in a directory and whether it passed, by a pytest of our own; a file that cannot be read counts as one."""
+def run_tests(directory: Path, *words: str) -> dict[str, bool]:
+    """Run pytest in a directory and return which tests passed. An unreadable file counts as one test."""
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     argv = [*PYTEST, "-rA", "--tb=no", "--continue-on-collection-errors", *words]
-    done = subprocess.run(argv, cwd=place, env=env, capture_output=True, text=True, check=False)
-    rows = [line.split(" ") for line in done.stdout.splitlines() if line.startswith(("PASSED ", "FAILED ", "ERROR "))]
-    assert rows, done.stdout + done.stderr
+    completed = subprocess.run(argv, cwd=directory, env=env, capture_output=True, text=True, check=False)
+    rows = [
+        line.split(" ") for line in completed.stdout.splitlines() if line.startswith(("PASSED ", "FAILED ", "ERROR "))
+    ]
+    assert rows, completed.stdout + completed.stderr
     return {row[1]: row[0] == "PASSED" for row in rows}

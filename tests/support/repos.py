@@ -1,4 +1,4 @@
-"""What tests do with repositories: make commits, compare work trees, and lay traps."""
+"""Helpers for repositories in tests: make commits, compare work trees, set traps."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mngr.testkit.contract.program import commit_file, list_refs, read_tree, run
 __all__ = ["commit_file", "list_refs", "plant", "read_tree", "status"]
 
 
-def status(where: Path) -> list[str]:
-    """What git calls dirty."""
-    done = subprocess.run(
-        ["git", "-C", str(where), "status", "--porcelain=v1", "-z", "-uall", "--no-renames"],
+def status(directory: Path) -> list[str]:
+    """Return what git reports as changed."""
+    completed = subprocess.run(
+        ["git", "-C", str(directory), "status", "--porcelain=v1", "-z", "-uall", "--no-renames"],
         capture_output=True,
         check=True,
     )
-    return sorted(os.fsdecode(done.stdout).split("\0"))
+    return sorted(os.fsdecode(completed.stdout).split("\0"))
 
 
 def plant(work: Path, proof: Path) -> None:
-    """Set a repository to run things wherever git lets one."""
+    """Configure a repository so that every git operation that can run a program does so."""
     line = f"touch {proof}; cat"
     for key, value in {
         "core.fsmonitor": f"touch {proof}; false",
@@ -39,9 +39,9 @@ def plant(work: Path, proof: Path) -> None:
         "protocol.ext.allow": "always",
     }.items():
         run_git(work, "config", key, value)
-    for place in ("traps", "hooks"):
-        (work / ".git" / place).mkdir(exist_ok=True)
+    for hooks_dir in ("traps", "hooks"):
+        (work / ".git" / hooks_dir).mkdir(exist_ok=True)
         for name in "pre-receive update post-receive post-checkout post-merge reference-transaction pre-auto-gc post-index-change".split():
-            trap = work / ".git" / place / name
+            trap = work / ".git" / hooks_dir / name
             trap.write_text(f"#!/bin/sh\ntouch {proof}\n")
             trap.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The folder of a run as it is after the fact, of any size: a journal, commits, receipts, transcripts and recordings."""
+"""Builds the folder of a finished run of any size: journal, commits, receipts, transcripts and recordings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CAST = '{"version": 2, "width": 60, "height": 8}\n[0.1, "o", "$ shop list\\r\\n"
 
 
 class RunFolder:
-    """Builds one; times are made up, and the same for the same size."""
+    """Builds one run folder. The times are invented, and the same for the same size."""
 
     def __init__(self, root: Path, name: str, *, seed: int = 7) -> None:
         self.run = RunDir(str(root), name)
@@ -39,28 +39,28 @@ class RunFolder:
         Path(self.run.plan).write_text(json.dumps(plan))
 
     def _git(self, *words: str, stdin: str = "") -> str:
-        names = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "An agent"), ("EMAIL", "a@b"), ("DATE", "1790000000 +0000"))}  # fmt: skip
-        done = subprocess.run(
+        names = {f"GIT_{role}_{field}": value for role in ("AUTHOR", "COMMITTER") for field, value in (("NAME", "An agent"), ("EMAIL", "a@b"), ("DATE", "1790000000 +0000"))}  # fmt: skip
+        completed = subprocess.run(
             ["git", *words], input=stdin, env={"PATH": "/usr/bin:/bin", **names}, capture_output=True, text=True, check=True, errors="replace",
         )  # fmt: skip
-        return done.stdout.strip()
+        return completed.stdout.strip()
 
     def commit(self, parent: str | None, message: str, files: dict[str, str]) -> str:
-        """A commit with these files and no others."""
+        """Create a commit with exactly these files."""
         rows = []
         for path, text in sorted(files.items()):
             blob = self._git("-C", self.run.repo, "hash-object", "-w", "--stdin", stdin=text)
             rows.append(f"100644 blob {blob}\t{path}\n")
         tree = self._git("-C", self.run.repo, "mktree", stdin="".join(rows))
-        more = ["-p", parent] if parent else []
-        return self._git("-C", self.run.repo, "commit-tree", tree, *more, "-F", "-", stdin=message)
+        parent_options = ["-p", parent] if parent else []
+        return self._git("-C", self.run.repo, "commit-tree", tree, *parent_options, "-F", "-", stdin=message)
 
-    def row(self, at: float, kind: str, **data: Any) -> None:
-        """One of the journal."""
-        self._rows.append((at, {"v": 1, "at": clock.format_timestamp(BEGAN + at), "type": kind, **data}))
+    def row(self, seconds: float, kind: str, **data: Any) -> None:
+        """Add a row to the journal."""
+        self._rows.append((seconds, {"v": 1, "at": clock.format_timestamp(BEGAN + seconds), "type": kind, **data}))
 
     def fill(self, count: int) -> None:
-        """So many ordinary tasks, by twenty agents at a time."""
+        """Add `count` ordinary tasks, done by twenty agents at a time."""
         tests = [f"tests/test_{('cart', 'price', 'stock', 'order')[n % 4]}.py::test_{n:03d}" for n in range(count)]
         self.row(0, "collected", tests=[])
         self.row(
@@ -79,24 +79,24 @@ class RunFolder:
             "message": "'tea'",
         }
         self.row(90, "cluster", cluster={"id": "cb50d2fd1", "title": "KeyError in shop.py:2 price: 'tea'", "signature": signature, "tests": tests[:9], "shared": True})  # fmt: skip
-        free = [91.0 + n * 3 for n in range(20)]
+        free_times = [91.0 + n * 3 for n in range(20)]
         for test in tests:
-            at = min(free)
+            start = min(free_times)
             outcome = self._chance.choices(ENDS, WEIGHTS)[0]
-            free[free.index(at)] = self.task(test, at, *outcome) + 2
-        self.row(max(free), "ended", how="settled")
+            free_times[free_times.index(start)] = self.task(test, start, *outcome) + 2
+        self.row(max(free_times), "ended", how="settled")
 
     def task(
-        self, test: str, at: float, claimed: str | None, outcome: str, verdict: str | None, *,
+        self, test: str, start: float, claimed: str | None, outcome: str, verdict: str | None, *,
         claim: dict[str, Any] | None = None, check: dict[str, Any] | None = None, commit: str | None = None,
     ) -> float:  # fmt: skip
-        """One task from its launch to its end; when that was."""
-        slug, rough = make_slug(test), self._chance.uniform(20, 160)
+        """Add one task from its launch to its end, and return the time of its end."""
+        slug, duration = make_slug(test), self._chance.uniform(20, 160)
         self.row(90.5, "task", task={"slug": slug, "title": test, "data": {"kind": "test"}})
-        self.row(at, "launch", slug=slug, agent=f"tmr-{self.run.name}-{slug}", attempt=1, base=self.base)
-        self.row(at + 3, "launched", slug=slug, id="a-1", host="local")
-        self.row(at + 6, "prompted", slug=slug, proof="transcript")
-        end = at + 6 + rough
+        self.row(start, "launch", slug=slug, agent=f"tmr-{self.run.name}-{slug}", attempt=1, base=self.base)
+        self.row(start + 3, "launched", slug=slug, id="a-1", host="local")
+        self.row(start + 6, "prompted", slug=slug, proof="transcript")
+        end = start + 6 + duration
         if self._chance.random() < 0.12:
             self.row(end, "parked", slug=slug, reason="rate_limit", until=None)
             end += self._chance.uniform(30, 120)
@@ -107,31 +107,31 @@ class RunFolder:
             self.row(end + 3, "reminded", slug=slug)
             end += 25
         self.row(end, "pull", slug=slug)
-        used = {
-            "input_tokens": int(rough * 900),
-            "output_tokens": int(rough * 90),
-            "cost_usd": round(rough * 0.004, 4),
+        usage = {
+            "input_tokens": int(duration * 900),
+            "output_tokens": int(duration * 90),
+            "cost_usd": round(duration * 0.004, 4),
         }
-        said = claim if claim is not None else self._claim(claimed, test)
+        final_claim = claim if claim is not None else self._claim(claimed, test)
         self.row(
             end + 2,
             "pulled",
             slug=slug,
             commit=commit or self.base,
             commits=1,
-            claim=said,
-            usage=used,
-            before_edit=int(rough * 200),
+            claim=final_claim,
+            usage=usage,
+            before_edit=int(duration * 200),
             final=True,
         )
         self.row(end + 2, "check", slug=slug)
         end += 2 + self._chance.uniform(5, 25)
-        seen = check if check is not None else self._check(test, verdict)
-        if seen is not None:
-            self.row(end, "checked", slug=slug, check=seen)
+        receipt = check if check is not None else self._check(test, verdict)
+        if receipt is not None:
+            self.row(end, "checked", slug=slug, check=receipt)
         reason = (
-            seen["reason"]
-            if seen is not None and verdict != "confirmed"
+            receipt["reason"]
+            if receipt is not None and verdict != "confirmed"
             else "it left no result"
             if claimed is None
             else None
@@ -143,7 +143,7 @@ class RunFolder:
         if claimed is None:
             return {}
         kinds = {"fixed": ["FIX_IMPL", "FIX_TEST"], "improved": ["IMPROVE_TEST"]}.get(claimed, [])
-        asks = [
+        escalations = [
             {
                 "kind": "BLOCKER",
                 "title": "the price of tea is nowhere promised",
@@ -153,7 +153,7 @@ class RunFolder:
         return {
             "outcome": claimed, "before": "fail", "after": "pass", "summary": f"What {test.rpartition('::')[2]} promises is checked again.",
             "changes": [{"kind": kind, "summary": "as small as it can be", "commits": []} for kind in kinds[: 1 + self._chance.randrange(2)]],
-            "escalations": asks if claimed == "blocked" else [],
+            "escalations": escalations if claimed == "blocked" else [],
         }  # fmt: skip
 
     def _check(self, test: str, verdict: str | None) -> dict[str, Any] | None:
@@ -167,7 +167,7 @@ class RunFolder:
         guard = [{"rule": "weaker", "level": "refuse", "path": "tests/test_cart.py", "line": 12, "what": "a check asks for less", "old": "assert total == 3.20", "new": "assert total"}]  # fmt: skip
         return {
             "v": 1, "test": test, "verdict": verdict, "reason": reasons[verdict], "commit": self.base, "command": ["pytest", test], "k": 3,
-            "results": [{"outcome": one, "seconds": 0.8, "exit_code": 0, "why": "" if one == "pass" else "AssertionError"} for one in outcomes],
+            "results": [{"outcome": outcome, "seconds": 0.8, "exit_code": 0, "why": "" if outcome == "pass" else "AssertionError"} for outcome in outcomes],
             "guard": guard if verdict == "refuted" else [], "room": "bwrap: no network", "environment": {"python": "3.11.2"},
         }  # fmt: skip
 
@@ -180,30 +180,32 @@ class RunFolder:
         casts: tuple[str, ...] = (CAST,),
         status: str = "passed",
     ) -> None:
-        """What a test of mngr.e2e left: `receipt` below its task, or `baseline`."""
+        """Write what a test of mngr.e2e leaves, under `receipt` of its task or under `baseline`."""
         slug = make_slug(test)
-        above = Path(
+        parent = Path(
             self.run.task_path(slug, "receipt") if where == "receipt" else f"{self.run.path}/baseline/{slug}/1"
         )
-        place = above / f"{slug}-1"
-        place.mkdir(parents=True)
-        (place / "meta.json").write_text(json.dumps({"test": test, "status": status}))
-        (place / "transcript.txt").write_text(transcript)
+        directory = parent / f"{slug}-1"
+        directory.mkdir(parents=True)
+        (directory / "meta.json").write_text(json.dumps({"test": test, "status": status}))
+        (directory / "transcript.txt").write_text(transcript)
         for n, cast in enumerate(casts):
-            (place / f"t{n}.cast").write_text(cast)
+            (directory / f"t{n}.cast").write_text(cast)
 
     def files(self, test: str, **texts: str) -> None:
-        """Files of a task, by name; `_` stands for the dot."""
-        place = Path(self.run.task_path(make_slug(test)))
-        place.mkdir(parents=True, exist_ok=True)
+        """Write files of a task by name. A `_` in a name stands for a dot."""
+        task_dir = Path(self.run.task_path(make_slug(test)))
+        task_dir.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            (place / name.replace("_", ".")).write_text(text, errors="surrogatepass")
+            (task_dir / name.replace("_", ".")).write_text(text, errors="surrogatepass")
 
     def report(self) -> str:
-        """Written as `tmr report` does it; its first page."""
+        """Write the report as `tmr report` does, and return the path of its first page."""
         return write_report(LocalHost(Home(f"{self.run.root}/home")), self.run)
 
     def write(self, *, until: float | None = None) -> None:
-        """The journal, or the part of it that was written after so many seconds."""
-        rows = [row for at, row in sorted(self._rows, key=lambda pair: pair[0]) if until is None or at <= until]
+        """Write the journal, or only the rows of the first `until` seconds."""
+        rows = [
+            row for seconds, row in sorted(self._rows, key=lambda pair: pair[0]) if until is None or seconds <= until
+        ]
         Path(self.run.journal).write_text("".join(json.dumps(row) + "\n" for row in rows))

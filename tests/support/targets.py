@@ -43,5 +43,5 @@ def find_folder_marker(test_id: str) -> str | None:
 
 
 def find_markers(fixtures: Iterable[str]) -> list[str]:
-    """The markers of a test that uses these fixtures."""
+    """Return the markers of a test that uses these fixtures."""
     return sorted({FIXTURES[name] for name in fixtures if name in FIXTURES})

@@ -1,4 +1,4 @@
-"""Repositories set to run things wherever git lets one: what runs leaves a file with the name of its trap."""
+"""Repositories that run programs wherever git allows it. Each program leaves a file with the name of its trap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HOOKS = (
     "post-rewrite post-update pre-applypatch pre-auto-gc pre-commit pre-merge-commit prepare-commit-msg pre-push pre-rebase pre-receive "
     "proc-receive push-to-checkout reference-transaction sendemail-validate update"
 ).split()
-# What a setting is worth when it is a command that gets a file, makes one, or is only asked.
+# The value of each setting that makes git run a command.
 COMMANDS = {
     "core.fsmonitor": "touch {proof}/fsmonitor; false",
     "core.sshCommand": "touch {proof}/ssh; false",
@@ -57,24 +57,24 @@ PROGRAMS = ("askpass", "proxy", "gpg", "gpg-ssh")
 
 
 def lay(work: Path, proof: Path) -> None:
-    """Lay every trap there is in a repository; what they leave is in the directory `proof`."""
+    """Set every trap in a repository. A trap that runs leaves a file in the directory `proof`."""
     (proof / "bin").mkdir(parents=True)
     (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n*.two filter=two\n")
     for name in PROGRAMS:
         _program(proof / "bin" / name, proof / name)
-    more = work / ".git" / "more"
-    for place in (".git/hooks", ".git/traps"):
-        (work / place).mkdir(exist_ok=True)
+    config_file = work / ".git" / "more"
+    for hooks_dir in (".git/hooks", ".git/traps"):
+        (work / hooks_dir).mkdir(exist_ok=True)
         for hook in HOOKS:
-            _program(work / place / hook, proof / hook)
+            _program(work / hooks_dir / hook, proof / hook)
     run_git(work, "config", "core.hooksPath", ".git/traps")
-    run_git(work, "config", "include.path", str(more))
+    run_git(work, "config", "include.path", str(config_file))
     for key, value in COMMANDS.items():
-        run_git(work, "config", "--file", str(more), key, value.format(proof=proof))
+        run_git(work, "config", "--file", str(config_file), key, value.format(proof=proof))
 
 
 def sprung(proof: Path) -> list[str]:
-    """The traps that something walked into."""
+    """Return the names of the traps that ran."""
     return sorted(path.name for path in proof.iterdir() if path.name != "bin")
 
 

@@ -1,4 +1,4 @@
-"""A run's folder with a hundred branches in it, made quickly, and the tasks that claim them."""
+"""A run's folder with many branches in its repository, created quickly, and the tasks that claim them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mngr.tmr.changes.excluded import ExcludedTask
 from mngr.tmr.integrate.compose import ComposedBranch, compose_branch
 
 Commit = tuple[str, dict[str, Any]]  # message, files
-Files = dict[str, Any]  # text, None for a file that goes, or (mode, text or object)
+Files = dict[str, Any]  # path -> text, None for a deleted file, or (mode, text or object)
 
 
 def function(number: int, body: str = "return 0") -> str:
@@ -27,7 +27,7 @@ def function(number: int, body: str = "return 0") -> str:
 
 
 def app(**bodies: str) -> str:
-    """A module of forty functions, of which some are other than on the base."""
+    """Return a module of forty functions, some of which differ from the base."""
     return "".join(function(number, bodies.get(f"f{number}", "return 0")) for number in range(40))
 
 
@@ -41,7 +41,7 @@ BASE: Files = {
 
 
 class Field:
-    """A run's folder with a repository into which branches are put, and the tasks that claim them."""
+    """A run's folder with a repository for branches, and the tasks that claim them."""
 
     def __init__(self, root: Path) -> None:
         self.run = RunDir(str(root), "r")
@@ -54,32 +54,32 @@ class Field:
         self.git("update-ref", self.run.ref_name("base"), self.base)
 
     def git(self, *words: str, stdin: bytes = b"") -> str:
-        done = subprocess.run(["git", "-C", self.repo, *words], input=stdin, capture_output=True, check=True)
-        return done.stdout.decode().removesuffix("\n")
+        process = subprocess.run(["git", "-C", self.repo, *words], input=stdin, capture_output=True, check=True)
+        return process.stdout.decode().removesuffix("\n")
 
     def commits(self, parent: str, *rows: Commit, author: str = "Ann <ann@x>") -> list[str]:
-        """Commits one on the other."""
+        """Create a chain of commits and return their ids."""
         return self.many([(parent, rows, author)])[0]
 
     def many(self, chains: list[tuple[str, tuple[Commit, ...], str]]) -> list[list[str]]:
-        """Several such chains at once."""
+        """Create several chains of commits at once."""
         script = b""
         mark = 0
         for parent, rows, author in chains:
             for number, (message, files) in enumerate(rows, 1):
-                above = f":{mark}" if number > 1 else parent
+                parent_ref = f":{mark}" if number > 1 else parent
                 mark += 1
                 text = message.encode()
                 script += f"commit refs/x\nmark :{mark}\nauthor {author} {1000 + number} +0000\n".encode()
                 script += f"committer {author} {2000 + number} +0000\ndata {len(text)}\n".encode() + text + b"\n"
-                script += f"from {above}\n".encode() if above else b""
-                script += b"".join(self.file(path, what) for path, what in files.items())
+                script += f"from {parent_ref}\n".encode() if parent_ref else b""
+                script += b"".join(self.file(path, content) for path, content in files.items())
                 script += b"\nget-mark :%d\n" % mark
-        made = iter(self.git("fast-import", "--quiet", "--force", stdin=script).split("\n"))
-        return [[next(made) for _ in rows] for _, rows, _ in chains]
+        commit_ids = iter(self.git("fast-import", "--quiet", "--force", stdin=script).split("\n"))
+        return [[next(commit_ids) for _ in rows] for _, rows, _ in chains]
 
-    def file(self, path: str, what: Any) -> bytes:
-        mode, data = what if isinstance(what, tuple) else ("100644", what)
+    def file(self, path: str, content: Any) -> bytes:
+        mode, data = content if isinstance(content, tuple) else ("100644", content)
         if data is None:
             return f'D "{path}"\n'.encode()
         if mode == "160000" or data.startswith("object "):
@@ -91,19 +91,19 @@ class Field:
         self, slug: str, *rows: Commit, base: str = "", verdict: str = "confirmed", author: str = "Ann <ann@x>",
         task: dict[str, Any] | None = None, claim: dict[str, Any] | None = None, **check: Any,
     ) -> list[str]:  # fmt: skip
-        """A task whose agent made these commits, and the receipt for the last."""
-        made = self.commits(base or self.base, *rows, author=author)
-        self.settle(slug, made, base, verdict, task, claim, **check)
-        return made
+        """Add a task whose agent made these commits, with a receipt for the last. Return the commits."""
+        commits = self.commits(base or self.base, *rows, author=author)
+        self.settle(slug, commits, base, verdict, task, claim, **check)
+        return commits
 
     def claims(self, rows: dict[str, tuple[Commit, ...]]) -> None:
-        """Many of them, by as many authors."""
-        chains = [(self.base, some, f"{slug} <{slug}@x>") for slug, some in rows.items()]
-        for slug, made in zip(rows, self.many(chains), strict=True):
-            self.settle(slug, made)
+        """Add many tasks, each with its own author."""
+        chains = [(self.base, chain, f"{slug} <{slug}@x>") for slug, chain in rows.items()]
+        for slug, commits in zip(rows, self.many(chains), strict=True):
+            self.settle(slug, commits)
 
     def settle(
-        self, slug: str, made: list[str], base: str = "", verdict: str = "confirmed", task: dict[str, Any] | None = None,
+        self, slug: str, commits: list[str], base: str = "", verdict: str = "confirmed", task: dict[str, Any] | None = None,
         claim: dict[str, Any] | None = None, **check: Any,
     ) -> None:  # fmt: skip
         receipt = {
@@ -113,21 +113,21 @@ class Field:
         outcome = "fixed" if verdict == "confirmed" else verdict
         self.state.tasks[slug] = TaskState(
             task=Task(slug=slug, title=f"tests/test_app.py::{slug}", data=task or {}), state="settled", agent=f"tmr-r-{slug}",
-            base=base or self.base, commit=made[-1], check=receipt, outcome=outcome, reason=receipt["reason"], claim=claim or {},
+            base=base or self.base, commit=commits[-1], check=receipt, outcome=outcome, reason=receipt["reason"], claim=claim or {},
         )  # fmt: skip
 
     def write(self, going: str = "") -> None:
-        """The run's plan and journal, as `tmr run` leaves them; `going` is a task that is not done yet."""
+        """Write the run's plan and journal as `tmr run` does. `going` is a task that is still running."""
         plan = {"v": 1, "kind": "tmr", "base": self.base, "pytest": ["pytest"]}
         Path(self.run.plan).write_text(json.dumps(plan))
         rows: list[dict[str, Any]] = []
-        for slug, one in self.state.tasks.items():
+        for slug, task in self.state.tasks.items():
             rows += [
-                {"type": "task", "task": one.task.to_dict()},
-                {"type": "launch", "slug": slug, "agent": one.agent, "attempt": 1, "base": one.base},
-                {"type": "pulled", "slug": slug, "commit": one.commit, "claim": one.claim, "final": True},
-                {"type": "checked", "slug": slug, "check": one.check},
-                {"type": "settled", "slug": slug, "outcome": one.outcome, "reason": one.reason},
+                {"type": "task", "task": task.task.to_dict()},
+                {"type": "launch", "slug": slug, "agent": task.agent, "attempt": 1, "base": task.base},
+                {"type": "pulled", "slug": slug, "commit": task.commit, "claim": task.claim, "final": True},
+                {"type": "checked", "slug": slug, "check": task.check},
+                {"type": "settled", "slug": slug, "outcome": task.outcome, "reason": task.reason},
             ]
         if going:
             rows += [

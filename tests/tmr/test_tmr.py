@@ -1,4 +1,4 @@
-"""`mngr tmr`: one agent for each test or cause, by scripted agents; what they claim counts when we have seen it."""
+"""`mngr tmr`: scripted agents work on one test or root cause each, and a claim counts after mngr verified it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIX: dict[str, Any] = {"edit": {"path": "calc.py", "old": "a - b", "new": "a + b
 
 
 def result(**fields: object) -> dict[str, object]:
-    """A step: the result that an agent leaves."""
+    """Return a step that writes the agent's result."""
     return {"result": fields}
 
 
@@ -44,7 +44,7 @@ FIXED = [
 
 @pytest.fixture
 def project(mngr: MngrProgram) -> MngrProgram:
-    """A package of one function and some tests of it."""
+    """Return a package with one function, ready for tests."""
     mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider"
     (mngr.repo / "conftest.py").write_text("")
     (mngr.repo / "calc.py").write_text(ADD.format(sign="+"))
@@ -52,7 +52,7 @@ def project(mngr: MngrProgram) -> MngrProgram:
 
 
 def add_tests(project: MngrProgram, **sums: tuple[int, int, int]) -> None:
-    """Commit tests, a file each."""
+    """Commit tests, each in its own file."""
     (project.repo / "tests").mkdir(exist_ok=True)
     for name, (a, b, total) in sums.items():
         path = project.repo / "tests" / f"test_{name}.py"
@@ -62,10 +62,10 @@ def add_tests(project: MngrProgram, **sums: tuple[int, int, int]) -> None:
 
 
 def order(name: str, cases: dict[str, list[object]]) -> list[str]:
-    """The words for a run by scripted agents: the steps of each task, by a pattern of its name."""
+    """Return the command for a run with scripted agents. `cases` maps a pattern of task names to steps."""
     steps = {
         "steps": [result(outcome="unchanged")],
-        "cases": [{"task": task, "steps": do} for task, do in cases.items()],
+        "cases": [{"task": task, "steps": case_steps} for task, case_steps in cases.items()],
     }
     return [
         "tmr",
@@ -92,19 +92,19 @@ def play(
     name: str = "r",
     timeout: float = 60,
 ) -> dict[str, Any]:
-    """Such a run, to its end."""
-    done = project(*order(name, cases), "--format", "json", *words, code=code, timeout=timeout)
-    found: dict[str, Any] = done.parse_json()
-    return found
+    """Run scripted agents to the end and return the report."""
+    process = project(*order(name, cases), "--format", "json", *words, code=code, timeout=timeout)
+    report: dict[str, Any] = process.parse_json()
+    return report
 
 
 def rows(project: MngrProgram, *types: str, name: str = "r") -> list[dict[str, Any]]:
-    found = read_journal(RunDir(str(project.repo), name).journal)
-    return [row for row in found if row["type"] in types]
+    all_rows = read_journal(RunDir(str(project.repo), name).journal)
+    return [row for row in all_rows if row["type"] in types]
 
 
 @pytest.mark.agents
-def test_many_tests_broken_by_one_line_are_one_task(project: MngrProgram) -> None:
+def test_tests_broken_by_one_line_become_one_root_cause_task(project: MngrProgram) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
     count = 12 if IS_FULL_SCALE else 4
     add_tests(project, **{f"n{n}": (n, 1, n + 1) for n in range(count)})
@@ -113,55 +113,56 @@ def test_many_tests_broken_by_one_line_are_one_task(project: MngrProgram) -> Non
         {"commit": "[FIX_IMPL] b"},
         result(outcome="fixed", before="fail", after="pass"),
     ]
-    found = play(project, {"cause-*": [*fixed]}, "--max-agents", "4", timeout=180)
-    causes = [task for task in found["tasks"] if task["cluster"]]
-    assert [(task["outcome"], task["verdict"]) for task in causes] == [("fixed", "confirmed")]
-    assert len(found["clusters"]) == 1 and len(found["clusters"][0]["tests"]) == count
+    report = play(project, {"cause-*": [*fixed]}, "--max-agents", "4", timeout=180)
+    cause_tasks = [task for task in report["tasks"] if task["cluster"]]
+    assert [(task["outcome"], task["verdict"]) for task in cause_tasks] == [("fixed", "confirmed")]
+    assert len(report["clusters"]) == 1 and len(report["clusters"][0]["tests"]) == count
     (base,) = rows(project, "base")
     launched = {row["slug"]: row["base"] for row in rows(project, "launch")}
     later = [slug for slug in launched if not slug.startswith("cause-")]
     assert len(later) == count - 1 and {launched[slug] for slug in later} == {base["commit"]}
-    assert {task["outcome"] for task in found["tasks"] if not task["cluster"]} == {"unchanged"}
+    assert {task["outcome"] for task in report["tasks"] if not task["cluster"]} == {"unchanged"}
 
 
 @pytest.mark.agents
-def test_a_cause_that_nobody_repairs_is_told_once(project: MngrProgram) -> None:
+def test_an_unrepaired_root_cause_is_reported_once_and_can_be_retried(project: MngrProgram) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
     add_tests(project, one=(1, 1, 2), two=(2, 2, 4), three=(3, 3, 6))
-    found = play(project, {"cause-*": [result(outcome="blocked", after="fail")]}, "--tries", "2", code=4)
-    assert [task["outcome"] for task in found["tasks"]] == ["blocked", "blocked"]
-    assert len(found["held"]) == 1 and len(found["held"][0]["tests"]) == 3
-    mend = {"edit": {"path": "calc.py", "old": "a + c", "new": "a + b"}}
-    steps = json.dumps([mend, *FIXED[1:]])
-    words = ["tmr", "retry", found["tasks"][0]["slug"], "--agent", "player", "--agent-arg", steps]
-    again = project(*words, "--format", "json", timeout=60, code=4).parse_json()
-    assert [task["outcome"] for task in again["tasks"]][:2] == ["fixed", "blocked"]
-    assert again["held"] == [], "somebody did, after all"
+    report = play(project, {"cause-*": [result(outcome="blocked", after="fail")]}, "--tries", "2", code=4)
+    assert [task["outcome"] for task in report["tasks"]] == ["blocked", "blocked"]
+    assert len(report["held"]) == 1 and len(report["held"][0]["tests"]) == 3
+    repair = {"edit": {"path": "calc.py", "old": "a + c", "new": "a + b"}}
+    steps = json.dumps([repair, *FIXED[1:]])
+    command = ["tmr", "retry", report["tasks"][0]["slug"], "--agent", "player", "--agent-arg", steps]
+    retried = project(*command, "--format", "json", timeout=60, code=4).parse_json()
+    assert [task["outcome"] for task in retried["tasks"]][:2] == ["fixed", "blocked"]
+    assert retried["held"] == [], "somebody did, after all"
 
 
 @pytest.mark.agents
-def test_what_is_claimed_counts_when_we_have_seen_it(project: MngrProgram) -> None:
+def test_claims_are_verified_and_confirmed_tests_are_skipped_next_time(project: MngrProgram) -> None:
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5), liar=(3, 3, 7), lazy=(4, 4, 9))
-    mend = [
+    repair = [
         {"edit": {"path": "tests/test_wrong.py", "old": "== 5", "new": "== 4"}},
         {"commit": "[FIX_TEST] The sum"},
         result(outcome="fixed", before="fail", after="pass"),
     ]
-    lie = [
+    false_claim = [
         {"write": {"path": "note.txt", "content": "it passes\n"}},
         {"commit": "[FIX_TEST] Nothing of use"},
         result(outcome="fixed", before="fail", after="pass"),
     ]
     cases: dict[str, list[object]] = {
-        "*test_wrong": mend,
-        "*test_liar": lie,
+        "*test_wrong": repair,
+        "*test_liar": false_claim,
         "*test_lazy": [result(outcome="unchanged", before="pass", after="pass")],
     }
-    found = play(project, cases, code=4)
-    seen = {
-        task["task"].rpartition("::")[2]: (task["claimed"], task["verdict"], task["outcome"]) for task in found["tasks"]
+    report = play(project, cases, code=4)
+    results = {
+        task["task"].rpartition("::")[2]: (task["claimed"], task["verdict"], task["outcome"])
+        for task in report["tasks"]
     }
-    assert seen == {
+    assert results == {
         "test_right": ("unchanged", "confirmed", "unchanged"),
         "test_wrong": ("fixed", "confirmed", "fixed"),
         "test_liar": ("fixed", "refuted", "refuted"),
@@ -173,25 +174,27 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: MngrProgram) -> No
     assert (
         run_git(project.repo, "status", "--porcelain") == "" and len(run_git(project.repo, "branch").split("\n")) == 1
     )
-    no = Rejection(change="c0", title="Less", paths=["tests/test_lazy.py"], tests=[], reason="keep it", run="r", at="")
-    RejectionFile(str(project.repo)).add([no])
-    again = play(project, {}, name="s", code=4)
-    skipped = {row["test"]: row["why"] for row in again["skipped"]}
+    rejection = Rejection(
+        change="c0", title="Less", paths=["tests/test_lazy.py"], tests=[], reason="keep it", run="r", at=""
+    )
+    RejectionFile(str(project.repo)).add([rejection])
+    second_report = play(project, {}, name="s", code=4)
+    skipped = {row["test"]: row["why"] for row in second_report["skipped"]}
     assert skipped == {"tests/test_right.py::test_right": "nothing has changed since run r confirmed it"}
-    told = Path(
+    prompt = Path(
         RunDir(str(project.repo), "s").task_path(make_slug("tests/test_lazy.py::test_lazy")), "prompt.md"
     ).read_text()
-    assert "An earlier run, r, ended here as refuted: nothing was changed" in told
-    assert "People said no" in told and "- Less (tests/test_lazy.py): keep it\n" in told
+    assert "An earlier run, r, ended here as refuted: nothing was changed" in prompt
+    assert "People said no" in prompt and "- Less (tests/test_lazy.py): keep it\n" in prompt
     assert "nothing of the run s is blocked" in project("tmr", "retry", "--blocked", code=1).err
     assert "one or the other" in project("tmr", "retry", "--blocked", "tests/test_wrong.py", code=2).err
 
 
 @pytest.mark.agents
-def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: MngrProgram) -> None:
+def test_a_run_killed_many_times_ends_like_an_undisturbed_run(project: MngrProgram) -> None:
     count, kills, seed = (40, 50, os.urandom(4).hex()) if IS_FULL_SCALE else (5, 3, "0")
     print(f"seed {seed}")
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     sums = {f"n{n}": (n, 1, n + (1 if n % 2 else 2)) for n in range(count)}
     add_tests(project, **sums)
     cases: dict[str, list[object]] = {
@@ -202,40 +205,40 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: MngrProg
         ]
         for n in range(0, count, 2)
     }
-    words = ("--max-agents", "8", "--canary", "0")
-    undisturbed = play(project, cases, *words, name="u", timeout=900)
+    options = ("--max-agents", "8", "--canary", "0")
+    undisturbed = play(project, cases, *options, name="u", timeout=900)
     project("tmr", "memory", "forget")
     run = RunDir(str(project.repo), "r")
-    start = [*order("r", cases), *words]
+    command = [*order("r", cases), *options]
     for number in range(kills):
         process = subprocess.Popen(
-            [BIN_DIR / "mngr", *start], cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [BIN_DIR / "mngr", *command], cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )  # fmt: skip
         lines = len(read_journal(run.journal))
         if number == 0:
-            wait_for(lambda: find_writer(run.journal) is not None)  # before, another could take it up
-        more = lines + chance.randrange(count * 12 // kills * 2)
-        wait_for(functools.partial(is_so_far, process, run.journal, more), timeout=300)
+            wait_for(lambda: find_writer(run.journal) is not None)  # until then, another process could resume the run
+        row_count = lines + rng.randrange(count * 12 // kills * 2)
+        wait_for(functools.partial(has_journal_rows, process, run.journal, row_count), timeout=300)
         if process.poll() is None and number == 0:
             assert "goes on in process" in project("tmr", "resume", "r", code=1).err
         process.kill()
         process.wait()
-        start = ["tmr", "resume", "r"]
-    found = project.run_json("tmr", "resume", "r", timeout=900)
-    assert facts(project, "r", found) == facts(project, "u", undisturbed)
-    assert len(found["tasks"]) == count
+        command = ["tmr", "resume", "r"]
+    report = project.run_json("tmr", "resume", "r", timeout=900)
+    assert collect_facts(project, "r", report) == collect_facts(project, "u", undisturbed)
+    assert len(report["tasks"]) == count
     names = [agent["name"] for agent in project.list_agents() if agent["labels"].get("run") == "r"]
     assert len(names) == count and not [name for name in names if "-room-" in name]
     settled = [row["slug"] for row in rows(project, "settled")]
     assert len(settled) == len(set(settled)) == count
 
 
-def is_so_far(process: subprocess.Popen[bytes], journal: str, lines: int) -> bool:
+def has_journal_rows(process: subprocess.Popen[bytes], journal: str, lines: int) -> bool:
     return process.poll() is not None or len(read_journal(journal)) >= lines
 
 
-def facts(project: MngrProgram, name: str, found: dict[str, Any]) -> set[tuple[str, str, str, str]]:
-    """Every task with its outcome, what we saw, and the tree it led to."""
+def collect_facts(project: MngrProgram, name: str, report: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    """Return each task with its outcome, verdict and resulting tree."""
     run = RunDir(str(project.repo), name)
     return {
         (
@@ -244,12 +247,12 @@ def facts(project: MngrProgram, name: str, found: dict[str, Any]) -> set[tuple[s
             task["verdict"],
             run_git(Path(run.repo), "rev-parse", f"{run.ref_name(task['slug'])}^{{tree}}"),
         )
-        for task in found["tasks"]
+        for task in report["tasks"]
     }
 
 
 @pytest.mark.agents
-def test_the_emergency_stop_and_on_another_day(project: MngrProgram) -> None:
+def test_tmr_stop_ends_the_process_and_all_agents(project: MngrProgram) -> None:
     add_tests(project, one=(1, 1, 2), two=(2, 2, 4))
     process = subprocess.Popen(
         [BIN_DIR / "mngr", "tmr", "run", "--name", "r", "--agent", "player", "--agent-arg", '["hang"]', "--runs", "1"],
@@ -267,55 +270,57 @@ def test_the_emergency_stop_and_on_another_day(project: MngrProgram) -> None:
 
 
 @pytest.mark.agents
-def test_a_look_ahead_leaves_no_trace(project: MngrProgram) -> None:
+def test_dry_run_estimates_and_leaves_no_trace(project: MngrProgram) -> None:
     part = project.repo / "part"
     part.mkdir()
     (part / "test_part.py").write_text("def test_part():\n    pass\n")
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
     assert project.run_json("tmr", "run", "--dry-run", "--runs", "1", cwd=part)["tests"] == 1, "those below"
-    found = project.run_json("tmr", "run", "--dry-run", "--runs", "1", "tests")
-    assert (found["tests"], found["failing"], found["agents"], found["cost_usd"]) == (
+    estimate = project.run_json("tmr", "run", "--dry-run", "--runs", "1", "tests")
+    assert (estimate["tests"], estimate["failing"], estimate["agents"], estimate["cost_usd"]) == (
         2,
         1,
         [2, 2],
         [0.0, 0.0],
     )
-    assert found["brief_tokens"] > found["shared_tokens"] > 500 and found["seconds"][0] < found["seconds"][1]
-    told = project("tmr", "run", "--dry-run", "--runs", "1", "tests", "--agent", "claude").out
-    assert "2 agents" in told and "cost unknown" in told
+    assert (
+        estimate["brief_tokens"] > estimate["shared_tokens"] > 500 and estimate["seconds"][0] < estimate["seconds"][1]
+    )
+    output = project("tmr", "run", "--dry-run", "--runs", "1", "tests", "--agent", "claude").out
+    assert "2 agents" in output and "cost unknown" in output
     assert project.list_agents() == [] and project.run_json("tmr", "list")["runs"] == []
     assert run_git(project.repo, "for-each-ref", "refs/mngr") == ""
 
 
 @pytest.mark.agents
-def test_a_run_of_its_own_tells_when_it_is_over(project: MngrProgram, tmp_path: Path) -> None:
+def test_a_detached_run_notifies_when_it_ends(project: MngrProgram, tmp_path: Path) -> None:
     add_tests(project, right=(1, 1, 2))
-    told = tmp_path / "told"
-    line = f'echo "$MNGR_EVENT: $MNGR_TEXT" >>"{told}"'
-    made = project.run_json("tmr", "run", "--detach", "--name", "r", "--runs", "1", "--notify", line)
-    assert made["agent"] == "tmr-r"
+    log = tmp_path / "told"
+    notify_command = f'echo "$MNGR_EVENT: $MNGR_TEXT" >>"{log}"'
+    detached = project.run_json("tmr", "run", "--detach", "--name", "r", "--runs", "1", "--notify", notify_command)
+    assert detached["agent"] == "tmr-r"
     assert "unchanged" in project("tmr", "attach").err
-    wait_for(lambda: told.exists() and told.read_text() == "ended: settled\n")
+    wait_for(lambda: log.exists() and log.read_text() == "ended: settled\n")
     wait_for(lambda: project.get_agent("tmr-r")["state"] == "DONE")
     assert project.run_json("tmr", "status")["counts"] == {"unchanged": 1}
 
 
 @pytest.mark.agents
-def test_settings_are_defaults_and_options_go_before_them(project: MngrProgram) -> None:
+def test_settings_are_defaults_of_the_run_options(project: MngrProgram) -> None:
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
     (project.repo / ".mngr").mkdir()
     (project.repo / ".mngr" / "settings.toml").write_text('[tmr]\nonly = "failing"\nruns = 1\nmax_agents = 1\n')
     run_git(project.repo, "add", "-A")
     run_git(project.repo, "commit", "-qm", "settings")
     steps = json.dumps([result(outcome="blocked", after="fail")])
-    found = project.run_json("tmr", "run", "--agent", "player", "--agent-arg", steps, code=4)
-    assert [task["task"] for task in found["tasks"]] == ["tests/test_wrong.py::test_wrong"]
-    plan = json.loads(Path(RunDir(str(project.repo), found["run"]).plan).read_text())
+    report = project.run_json("tmr", "run", "--agent", "player", "--agent-arg", steps, code=4)
+    assert [task["task"] for task in report["tasks"]] == ["tests/test_wrong.py::test_wrong"]
+    plan = json.loads(Path(RunDir(str(project.repo), report["run"]).plan).read_text())
     assert plan["limits"]["max_agents"] == 1 and plan["k"] == 1
     assert "mngr tmr run has no option 'maximum'" in project("-S", "tmr.maximum=1", "tmr", "run", code=2).err
 
 
-def test_bad_wishes_are_refused_before_anything_is_made(project: MngrProgram) -> None:
+def test_invalid_options_are_rejected_before_a_run_is_created(project: MngrProgram) -> None:
     add_tests(project, one=(1, 1, 2))
     assert "--runs must be at least 1" in project("tmr", "run", "--runs", "0", code=2).err
     assert "No closing quotation" in project("tmr", "run", "--pytest", "'x", code=2).err
@@ -329,13 +334,13 @@ def test_bad_wishes_are_refused_before_anything_is_made(project: MngrProgram) ->
 
 
 @pytest.mark.agents
-def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: MngrProgram, tmp_path: Path) -> None:
+def test_a_run_uses_the_head_of_its_worktree_and_needs_a_commit(project: MngrProgram, tmp_path: Path) -> None:
     add_tests(project, right=(1, 1, 2))
     run_git(project.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
-    there = MngrProgram(tmp_path / "other", project.home, project.env)
-    add_tests(there, wrong=(2, 2, 5))
-    found = there.run_json("tmr", "run", "--name", "r", "--dry-run", "--runs", "1")
-    assert (found["tests"], found["failing"]) == (2, 1)  # the commit of the worktree, which no branch has
+    worktree = MngrProgram(tmp_path / "other", project.home, project.env)
+    add_tests(worktree, wrong=(2, 2, 5))
+    estimate = worktree.run_json("tmr", "run", "--name", "r", "--dry-run", "--runs", "1")
+    assert (estimate["tests"], estimate["failing"]) == (2, 1)  # the worktree's commit, which is on no branch
     for command in (("tmr", "run"), ("map", "x", "--", "true")):
         (tmp_path / "empty").mkdir(exist_ok=True)
         run_git(tmp_path / "empty", "init", "-q")
@@ -344,25 +349,25 @@ def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: MngrPr
 
 
 @pytest.mark.agents
-def test_receipts_are_made_on_other_hosts_which_are_given_back(project: MngrProgram, example_plugin: Path) -> None:
+def test_receipts_are_made_on_other_hosts_that_are_released(project: MngrProgram, example_plugin: Path) -> None:
     project.env["PYTHONPATH"] = str(example_plugin)
     add_tests(project, wrong=(2, 2, 5), other=(3, 3, 7))
-    mend = [
+    repair = [
         {"run": "sed -i -e 's/== 5/== 4/' -e 's/== 7/== 6/' tests/*.py"},
         {"commit": "[FIX_TEST] The sum"},
         result(outcome="fixed", before="fail", after="pass"),
     ]
-    found = play(project, {"*": mend}, "--verify-on", ".scratch", "--max-agents", "2")
-    assert {task["verdict"] for task in found["tasks"]} == {"confirmed"}
+    report = play(project, {"*": repair}, "--verify-on", ".scratch", "--max-agents", "2")
+    assert {task["verdict"] for task in report["tasks"]} == {"confirmed"}
     assert project.run_json("tmr", "integrate", "r")["verdict"] == "green"
     assert {agent["host"] for agent in project.list_agents()} == {"local"}
     assert {host["provider"] for host in project.run_json("list", "--hosts")["hosts"]} == {"local"}
-    for then in (["tmr", "integrate", "r"], ["tmr", "clean", "r"]):
-        shutil.rmtree(project.repo / ".mngr/cache/suite")  # so that it is run again
+    for command in (["tmr", "integrate", "r"], ["tmr", "clean", "r"]):
+        shutil.rmtree(project.repo / ".mngr/cache/suite")  # forces a new run of the suite
         process = subprocess.Popen([BIN_DIR / "mngr", "tmr", "integrate", "r"], cwd=project.repo, env=project.env)
         wait_for(lambda: "scratch" in {agent["provider"] for agent in project.list_agents()}, 60)
         process.kill()
         process.wait()
-        project(*then, timeout=60)
-        left = {host["provider"] for host in project.run_json("list", "--hosts")["hosts"]}
-        assert left == {"local"}, "who was killed has left none"
+        project(*command, timeout=60)
+        providers = {host["provider"] for host in project.run_json("list", "--hosts")["hosts"]}
+        assert providers == {"local"}, "who was killed has left none"

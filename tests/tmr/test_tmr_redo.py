@@ -1,4 +1,4 @@
-"""`mngr tmr redo`: the agent that made a change makes it otherwise, and the branch is made again."""
+"""`mngr tmr redo`: the author of a change revises it, and the branch is built again."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ TURNED: list[Any] = [
 SPENT = {"spend": {"input_tokens": 7, "output_tokens": 1, "cost_usd": 0.5}}
 
 
-def task_of(project: MngrProgram, slug: str) -> TaskState:
+def read_task(project: MngrProgram, slug: str) -> TaskState:
     return replay_rows(read_journal(RunDir(str(project.repo), "r").journal)).tasks[slug]
 
 
-def branch(project: MngrProgram) -> str:
+def read_integrated_file(project: MngrProgram) -> str:
     return run_git(project.repo, "show", "mngr/r/integrated:calc.py")
 
 
-def test_its_agent_is_told_and_what_it_makes_of_it_takes_the_place_of_the_change(
+def test_redo_replaces_the_change_and_a_failed_redo_keeps_it(
     project: MngrProgram,
 ) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a - b\n")
@@ -44,29 +44,32 @@ def test_its_agent_is_told_and_what_it_makes_of_it_takes_the_place_of_the_change
     (change,) = project.run_json("tmr", "changes", "r")["changes"]
     assert "needs -m" in project("tmr", "redo", change["id"], code=2).err
     assert "is no change" in project("tmr", "redo", "ffffff0", "-m", "x", code=1).err
-    done = project("tmr", "redo", change["id"][:4], "-m", "the other way round", "--format", "json", timeout=60)
-    assert done.parse_json()["verdict"] == "green" and f"is for {agent} again" in done.err
-    assert "b + a" in branch(project)
+    redo = project("tmr", "redo", change["id"][:4], "-m", "the other way round", "--format", "json", timeout=60)
+    assert redo.parse_json()["verdict"] == "green" and f"is for {agent} again" in redo.err
+    assert "b + a" in read_integrated_file(project)
     assert run_git(project.repo, "rev-parse", "HEAD") == head and not run_git(project.repo, "status", "--porcelain")
-    one = task_of(project, slug)
-    assert (one.agent, one.outcome, one.claim["summary"]) == (agent, "fixed", "as you like it")
-    assert one.check is not None and (one.check["verdict"], one.check["commit"]) == ("confirmed", one.commit)
-    assert one.reminders == 1, "the result of before is no answer"
-    assert {kind: used["cost_usd"] for kind, used in one.spend.items()} == {"work": 0.5, "redo": 0.5}
+    revised = read_task(project, slug)
+    assert (revised.agent, revised.outcome, revised.claim["summary"]) == (agent, "fixed", "as you like it")
+    assert revised.check is not None and (revised.check["verdict"], revised.check["commit"]) == (
+        "confirmed",
+        revised.commit,
+    )
+    assert revised.reminders == 1, "the result of before is no answer"
+    assert {kind: usage["cost_usd"] for kind, usage in revised.spend.items()} == {"work": 0.5, "redo": 0.5}
     rows = project.run_json("transcript", agent)["transcript"]
-    said = [row["text"] for row in rows if row["role"] == "user"]
-    assert len(said) == 3 and "the other way round" in said[1], "in the same conversation"
+    messages = [row["text"] for row in rows if row["role"] == "user"]
+    assert len(messages) == 3 and "the other way round" in messages[1], "in the same conversation"
 
-    words = [str(BIN_DIR / "mngr"), "tmr", "redo", slug, "-m", "once more"]
-    process = subprocess.Popen(words, cwd=project.repo, env=project.env)
+    command = [str(BIN_DIR / "mngr"), "tmr", "redo", slug, "-m", "once more"]
+    process = subprocess.Popen(command, cwd=project.repo, env=project.env)
     journal = RunDir(str(project.repo), "r").journal
     wait_for(lambda: sum(row["type"] == "again" for row in read_journal(journal)) == 2)
     process.kill()
     process.wait()
     failed = project("tmr", "resume", "r", code=4, timeout=60)
-    assert "all stays as it was" in failed.err and "b + a" in branch(project)
-    again = task_of(project, slug)
-    assert (again.commit, again.check, again.outcome) == (one.commit, one.check, "fixed")
+    assert "all stays as it was" in failed.err and "b + a" in read_integrated_file(project)
+    restored = read_task(project, slug)
+    assert (restored.commit, restored.check, restored.outcome) == (revised.commit, revised.check, "fixed")
     project("destroy", agent, "--force")
-    gone = project("tmr", "redo", slug, "-m", "once more", code=1).err
-    assert "is not there any more" in gone and "tmr retry" in gone
+    stderr = project("tmr", "redo", slug, "-m", "once more", code=1).err
+    assert "is not there any more" in stderr and "tmr retry" in stderr

@@ -1,4 +1,4 @@
-"""A small project of the tests' own, in a home of its own, with rooms that run its tests for real."""
+"""A small project in its own home, with clean rooms that really run its tests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mngr.tmr.prepare.collect import CollectedTests, collect_tests
 
 RUN = "20260102-030405-abcd"
 PYTEST = ["python", "-m", "pytest"]
-BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins of whoever runs these tests only cost time
+BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # other pytest plugins of the environment only cost time
 
 
 class World:
-    """The project, its rooms, and one room that a module shares."""
+    """The project, its clean rooms, and one clean room that a test module shares."""
 
     def __init__(self, root: Path, repo: Path, files: dict[str, str], walls: CleanRoomSandbox | None) -> None:
         self.root, self.repo = root, repo
@@ -33,7 +33,7 @@ class World:
         self.room: CleanRoom
 
     def write(self, files: dict[str, str]) -> str:
-        """Write files and commit them; the commit."""
+        """Write files, commit them and return the commit."""
         for name, text in files.items():
             path = self.repo / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,21 +41,21 @@ class World:
         return commit_file(self.repo, "notes.txt", "\n".join(sorted(files)))
 
     def test(self, name: str) -> TestFunction:
-        """A collected test by its name."""
+        """Return a collected test by its name."""
         return next(test for test in self.collected.tests if test.name == name)
 
     def run(self, name: str, timeout: float = 30.0) -> TestRun:
-        """One run of a test in the shared room."""
+        """Run a test once in the shared clean room."""
         return run_test(self.room, PYTEST, self.test(name), timeout=timeout)
 
     def graves(self) -> list[str]:
-        """What the graveyard holds."""
-        return [grave.name for grave in self.fleet.list_trash()]
+        """Return the names of the agents in the trash."""
+        return [trashed.name for trashed in self.fleet.list_trash()]
 
 
 @contextmanager
 def new_world(root: Path, files: dict[str, str], walls: CleanRoomSandbox | None = None) -> Iterator[World]:
-    """A world with a collected room; afterwards no trace of it."""
+    """Create a world with a collected clean room, and remove everything afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         repo = new_repo(root, new_env(root), patch)
         world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files}, walls)

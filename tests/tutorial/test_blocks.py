@@ -1,4 +1,4 @@
-"""Blocks of any shell script: what belongs together stays together, and nothing gets lost."""
+"""Splitting shell scripts into blocks keeps commands whole and loses no line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mngr.base.errors import MngrError, NotFound
 from mngr.tutorial.blocks import Block, EmptyHeading, compute_block_id, parse_script, read_script, split_lines
 
 
-def texts(script: str) -> list[str]:
+def list_block_texts(script: str) -> list[str]:
     return [block.text for block in parse_script(script).blocks]
 
 
-def only(script: str) -> Block:
+def get_only_block(script: str) -> Block:
     (block,) = parse_script(script).blocks
     return block
 
@@ -43,8 +43,8 @@ def only(script: str) -> Block:
         "x=$(case $y in\na) one ;;\n\n(b) two ;;\nesac)\nls",
     ],
 )
-def test_an_empty_line_inside_does_not_end_a_block(script: str) -> None:
-    assert texts(script + "\n\nnext\n") == [script, "next"]
+def test_an_empty_line_inside_a_quote_or_here_document_does_not_end_a_block(script: str) -> None:
+    assert list_block_texts(script + "\n\nnext\n") == [script, "next"]
     assert parse_script(script).problems == []
 
 
@@ -67,8 +67,8 @@ def test_an_empty_line_inside_does_not_end_a_block(script: str) -> None:
         "echo `# it's`\n\ntwo",
     ],
 )
-def test_an_empty_line_elsewhere_ends_it(script: str) -> None:
-    assert texts(script)[-1] == script.split("\n\n")[1]
+def test_an_empty_line_elsewhere_ends_a_block(script: str) -> None:
+    assert list_block_texts(script)[-1] == script.split("\n\n")[1]
     assert parse_script(script).problems == []
 
 
@@ -94,7 +94,7 @@ def test_an_empty_line_elsewhere_ends_it(script: str) -> None:
         ("set -e\necho", ["set -e", "echo"]),
     ],
 )  # fmt: skip
-def test_commands_are_whole(script: str, commands: list[str]) -> None:
+def test_a_command_of_several_lines_stays_whole(script: str, commands: list[str]) -> None:
     assert parse_script(script).blocks[-1].commands == commands
 
 
@@ -109,21 +109,21 @@ def test_commands_are_whole(script: str, commands: list[str]) -> None:
         "\ufeff#!/bin/sh\r\nset -eu\r\n",
     ],
 )
-def test_what_only_sets_the_shell_up_needs_no_test(script: str) -> None:
-    assert only(script).commands == []
+def test_a_block_that_only_sets_shell_options_has_no_commands(script: str) -> None:
+    assert get_only_block(script).commands == []
 
 
-def test_a_block_has_a_name_a_place_and_a_section() -> None:
-    found = parse_script(
+def test_a_block_has_a_slug_a_line_and_a_section() -> None:
+    blocks = parse_script(
         "#!/bin/sh\n\n# Part one\n\n#   See what's there!\nls -l\n\n\n\tgit status \\\n  --short"
     ).blocks
-    assert [(b.slug, b.line, b.section) for b in found] == [
+    assert [(b.slug, b.line, b.section) for b in blocks] == [
         ("bin-sh", 1, None),
         ("see-whats-there", 5, "Part one"),
         ("git-status", 9, "Part one"),
     ]
-    assert only("# " + "word " * 30 + "\nls").slug == "word-word-word-word-word-word-word-word-word"
-    assert only("«»").slug == "block"
+    assert get_only_block("# " + "word " * 30 + "\nls").slug == "word-word-word-word-word-word-word-word-word"
+    assert get_only_block("«»").slug == "block"
 
 
 @pytest.mark.parametrize(
@@ -145,18 +145,18 @@ def test_a_block_has_a_name_a_place_and_a_section() -> None:
     ],
 )
 def test_a_banner_begins_a_section(banner: str) -> None:
-    found = parse_script(f"first\n\n{banner}\n\n# Some words on it.\n\n# do\nsecond\n")
-    sections = [block.section for block in found.blocks]
+    script = parse_script(f"first\n\n{banner}\n\n# Some words on it.\n\n# do\nsecond\n")
+    sections = [block.section for block in script.blocks]
     assert sections == ([None, "Part 1"] if banner[1] != "\n" else [None, "Some words on it."])
-    assert [blank.title for blank in found.empty_headings] == ([] if banner[1] != "\n" else ["Part 1"])
+    assert [blank.title for blank in script.empty_headings] == ([] if banner[1] != "\n" else ["Part 1"])
 
 
-def test_a_banner_may_stand_right_above_its_first_block() -> None:
-    found = parse_script("# --- One ---\nls\n\n## two\nls -l\n\n# ### no\nls -a\n").blocks
-    assert [block.section for block in found] == ["One", "One", "One"]
+def test_a_banner_may_be_part_of_its_first_block() -> None:
+    blocks = parse_script("# --- One ---\nls\n\n## two\nls -l\n\n# ### no\nls -a\n").blocks
+    assert [block.section for block in blocks] == ["One", "One", "One"]
 
 
-def test_a_heading_with_no_block_is_a_blank_to_fill() -> None:
+def test_a_heading_without_a_block_is_an_empty_heading() -> None:
     script = parse_script(
         "#!/bin/sh\n\n### List\n\n# by label\n\n# by state\nlist\n\n# by host\n\n### Stop\n\n### Start\n\n# what\n#   it does\n"
     )
@@ -179,17 +179,17 @@ def test_a_heading_with_no_block_is_a_blank_to_fill() -> None:
         ("one\n\nx=$(ls\n\ntwo\n", 3, "the $( is never closed"),
     ],
 )
-def test_what_is_never_closed_is_named_and_the_rest_goes_on(script: str, line: int, said: str) -> None:
-    found = parse_script(script, "t.sh")
-    assert [str(problem) for problem in found.problems] == [f"t.sh:{line}: {said}"]
-    assert len(found.blocks) == 3
-    assert (found.blocks[0].text, found.blocks[2].text.split()[0]) == ("one", "two")
+def test_an_unclosed_quote_is_reported_and_later_blocks_are_read(script: str, line: int, said: str) -> None:
+    parsed = parse_script(script, "t.sh")
+    assert [str(problem) for problem in parsed.problems] == [f"t.sh:{line}: {said}"]
+    assert len(parsed.blocks) == 3
+    assert (parsed.blocks[0].text, parsed.blocks[2].text.split()[0]) == ("one", "two")
 
 
-def test_thousands_of_troubles_take_no_time() -> None:
-    found = parse_script("it's\n\ncat <<X$\n\n" * 2000)
-    assert len(found.problems) == 20
-    assert len(found.blocks) >= 3000
+def test_thousands_of_unclosed_quotes_are_read_quickly() -> None:
+    script = parse_script("it's\n\ncat <<X$\n\n" * 2000)
+    assert len(script.problems) == 20
+    assert len(script.blocks) >= 3000
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_thousands_of_troubles_take_no_time() -> None:
         (b"import os\n\nprint(os.getcwd())\n", "t.sh:1: this is Python"),
     ],
 )
-def test_what_is_no_shell_script_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+def test_a_file_that_is_not_a_shell_script_is_rejected(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "t.sh"
     path.write_bytes(data)
     with pytest.raises(MngrError, match=r"not a shell script|no shell script") as caught:
@@ -209,7 +209,7 @@ def test_what_is_no_shell_script_is_refused(tmp_path: Path, data: bytes, said: s
     assert caught.value.message.startswith(said)
 
 
-def test_a_script_that_looks_strange_is_read(tmp_path: Path) -> None:
+def test_an_unusual_script_is_read_and_a_missing_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "t.sh"
     path.write_bytes(b"import -window root x.png\n\necho \xff")
     script = read_script(str(path), "t.sh")
@@ -233,18 +233,18 @@ def test_no_line_is_lost(text: str) -> None:
     script = parse_script(text)
     parts: list[Block | EmptyHeading] = [*script.blocks, *script.empty_headings]
     lines = split_lines(text)
-    held: set[int] = set()
+    covered: set[int] = set()
     for part in parts:
         size = part.text.count("\n") + 1
         assert lines[part.line - 1 : part.line - 1 + size] == part.text.split("\n")
-        held |= set(range(part.line, part.line + size))
-    # What is left are headings that have a block under them: comments all.
-    left = [line for number, line in enumerate(lines, 1) if line.strip() and number not in held]
-    assert all(line.lstrip().startswith("#") for line in left)
+        covered |= set(range(part.line, part.line + size))
+    # The other lines are headings with a block under them, so all are comments.
+    uncovered = [line for number, line in enumerate(lines, 1) if line.strip() and number not in covered]
+    assert all(line.lstrip().startswith("#") for line in uncovered)
 
 
 @given(SCRIPTS, st.text(" \t", max_size=3))
-def test_an_id_does_not_depend_on_indentation_and_line_ends(text: str, indent: str) -> None:
+def test_a_block_id_does_not_depend_on_indentation_and_line_ends(text: str, indent: str) -> None:
     for block in parse_script(text.replace("\r", "")).blocks:
         lines = block.text.split("\n")
         assert compute_block_id("\r\n".join(indent + line + indent for line in ["", *lines, ""])) == block.id
@@ -252,6 +252,6 @@ def test_an_id_does_not_depend_on_indentation_and_line_ends(text: str, indent: s
 
 
 @given(st.lists(st.sampled_from(["ls -l", "# why\nls", "cat <<E\n\n'\nE", "echo 'a\n\nb'", "x=$(\n\nls)"]), min_size=1))
-def test_blocks_are_what_was_put_together(blocks: list[str]) -> None:
-    assert texts("\n\n".join(blocks)) == blocks
-    assert texts("\r\n \t\r\n".join(block.replace("\n", "\r\n") for block in blocks)) == blocks
+def test_joined_blocks_are_split_again(blocks: list[str]) -> None:
+    assert list_block_texts("\n\n".join(blocks)) == blocks
+    assert list_block_texts("\r\n \t\r\n".join(block.replace("\n", "\r\n") for block in blocks)) == blocks

@@ -1,4 +1,4 @@
-"""Citations in every way that a test can be written."""
+"""Citations are read from tests in any form."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mngr.tutorial.blocks import compute_block_id
 from mngr.tutorial.citations import Citations, parse_tests, read_tests
 
 
-def found(source: str) -> Citations:
+def parse_source(source: str) -> Citations:
     return parse_tests(dedent(source).encode(), "test_x.py")
 
 
-def cited(source: str) -> list[tuple[str, int, str]]:
-    read = found(source)
-    assert read.problems == []
-    return [(one.test.removeprefix("test_x.py::"), one.line, one.text) for one in read.citations]
+def list_citations(source: str) -> list[tuple[str, int, str]]:
+    result = parse_source(source)
+    assert result.problems == []
+    return [(citation.test.removeprefix("test_x.py::"), citation.line, citation.text) for citation in result.citations]
 
 
-def test_a_test_may_stand_anywhere() -> None:
+def test_tests_are_found_in_classes_conditions_and_async_functions() -> None:
     source = """
     import pytest
 
@@ -55,7 +55,7 @@ def test_a_test_may_stand_anywhere() -> None:
     except ImportError:
         def test_caught(e2e): e2e.write_tutorial_block("caught")
     """
-    assert [(test, text) for test, _, text in cited(source)] == [
+    assert [(test, text) for test, _, text in list_citations(source)] == [
         ("test_plain", "plain"),
         ("test_decorated", "decorated"),
         ("test_async", "async"),
@@ -66,7 +66,7 @@ def test_a_test_may_stand_anywhere() -> None:
     ]
 
 
-def test_a_string_may_be_written_in_any_way() -> None:
+def test_a_cited_string_may_have_any_quotes() -> None:
     source = """
     def test_it(e2e):
         e2e.write_tutorial_block(\'\'\'
@@ -82,7 +82,7 @@ def test_a_string_may_be_written_in_any_way() -> None:
         printf '\\n'
         '''))
     """
-    assert cited(source) == [
+    assert list_citations(source) == [
         ("test_it", 3, "# one\n  ls"),
         ("test_it", 7, "# two\nls"),
         ("test_it", 9, "# three\nls"),
@@ -90,9 +90,9 @@ def test_a_string_may_be_written_in_any_way() -> None:
     ]
 
 
-def test_a_block_that_looks_right_is_right() -> None:
-    """Python joins the lines of a plain string at a backslash; a reader sees the block as it is in the script."""
-    read = found('''
+def test_a_citation_matches_as_it_looks_in_the_source() -> None:
+    """Python joins lines at a backslash, but a reader sees the block as it is in the script."""
+    result = parse_source('''
     def test_it(e2e):
         """Tutorial block:
             printf 'a\\n' \\
@@ -103,11 +103,11 @@ def test_a_block_that_looks_right_is_right() -> None:
               b
         """)
     ''')
-    wanted = compute_block_id("printf 'a\\n' \\\n  b")
-    assert [wanted in one.block_ids for one in read.citations] == [True, True]
+    block_id = compute_block_id("printf 'a\\n' \\\n  b")
+    assert [block_id in citation.block_ids for citation in result.citations] == [True, True]
 
 
-def test_docstrings_have_sections() -> None:
+def test_citations_are_read_from_docstring_sections() -> None:
     source = '''
     def test_it(e2e):
         """What it does.
@@ -141,7 +141,7 @@ def test_docstrings_have_sections() -> None:
             \\n
               E"""
     '''
-    assert cited(source) == [
+    assert list_citations(source) == [
         ("test_it", 7, "# one\n\nName: deeper than a label\nls"),
         ("test_it", 14, "# two"),
         ("test_it", 17, "# three: a comment\nName: x\nls"),
@@ -150,7 +150,7 @@ def test_docstrings_have_sections() -> None:
     ]
 
 
-def test_words_after_a_section_do_not_belong_to_it() -> None:
+def test_text_after_a_docstring_section_does_not_belong_to_it() -> None:
     source = '''
     def test_it(e2e):
         """Tutorial block:
@@ -161,13 +161,15 @@ def test_words_after_a_section_do_not_belong_to_it() -> None:
         This is how it is done.
         """
     '''
-    assert cited(source) == [("test_it", 4, "# one\n\nls")]
-    ragged = found(source.replace("\n\n        This is how it is done.", "\n\n      -l").replace("    ls", "  ls"))
+    assert list_citations(source) == [("test_it", 4, "# one\n\nls")]
+    ragged = parse_source(
+        source.replace("\n\n        This is how it is done.", "\n\n      -l").replace("    ls", "  ls")
+    )
     assert compute_block_id("# one\n\nls\n\n-l") in ragged.citations[0].block_ids
 
 
-def test_observed_tests_are_known_by_their_mark() -> None:
-    read = found("""
+def test_observed_tests_are_recognized_by_their_mark() -> None:
+    result = parse_source("""
     import pytest
     class TestA:
         pytestmark = [pytest.mark.slow, pytest.mark.observed]
@@ -181,9 +183,9 @@ def test_observed_tests_are_known_by_their_mark() -> None:
     @pytest.mark.other
     def test_d(e2e): e2e.write_tutorial_block("d")
     """)
-    assert [one.observed for one in read.citations] == [True, True, True, False]
-    whole = found('pytestmark = pytest.mark.observed\ndef test_a(e2e): e2e.write_tutorial_block("a")\n')
-    assert [one.observed for one in whole.citations] == [True]
+    assert [citation.observed for citation in result.citations] == [True, True, True, False]
+    whole = parse_source('pytestmark = pytest.mark.observed\ndef test_a(e2e): e2e.write_tutorial_block("a")\n')
+    assert [citation.observed for citation in whole.citations] == [True]
 
 
 @pytest.mark.parametrize(
@@ -198,18 +200,20 @@ def test_observed_tests_are_known_by_their_mark() -> None:
         ("'''Tutorial block:'''", "is empty"),
     ],
 )
-def test_what_cannot_be_read_is_named_and_the_rest_goes_on(call: str, said: str) -> None:
-    read = found(f"def test_it(e2e):\n    {call}\n    e2e.write_tutorial_block('next')\n".replace("\n    ", "\n    "))
-    assert [(one.line, said in one.message) for one in read.problems] == [(2, True)]
-    assert [one.text for one in read.citations] == ["next"]
+def test_an_unreadable_citation_is_reported_and_the_next_is_read(call: str, said: str) -> None:
+    result = parse_source(
+        f"def test_it(e2e):\n    {call}\n    e2e.write_tutorial_block('next')\n".replace("\n    ", "\n    ")
+    )
+    assert [(item.line, said in item.message) for item in result.problems] == [(2, True)]
+    assert [item.text for item in result.citations] == ["next"]
 
 
-def test_a_citation_outside_of_tests_does_not_count() -> None:
-    read = found("def helper(e2e):\n    e2e.write_tutorial_block('a')\ne2e.write_tutorial_block('b')\n")
-    assert (read.citations, read.problems) == ([], [])
+def test_a_citation_outside_of_a_test_does_not_count() -> None:
+    result = parse_source("def helper(e2e):\n    e2e.write_tutorial_block('a')\ne2e.write_tutorial_block('b')\n")
+    assert (result.citations, result.problems) == ([], [])
 
 
-def test_files_that_cannot_be_read_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported_and_the_others_are_read(tmp_path: Path) -> None:
     files = {
         "test_good.py": b"def test_a(e2e): e2e.write_tutorial_block('a')",
         "sub/b_test.py": b"def test_b(e2e): e2e.write_tutorial_block('b')",
@@ -227,13 +231,13 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_goes_on(tmp_path: Path
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
     (tmp_path / "test_gone.py").symlink_to("nowhere")
-    read = read_tests(str(tmp_path), lambda path: str(Path(path).relative_to(tmp_path)))
-    assert [one.test for one in read.citations] == [
+    result = read_tests(str(tmp_path), lambda path: str(Path(path).relative_to(tmp_path)))
+    assert [item.test for item in result.citations] == [
         "test_good.py::test_a",
         "test_told.py::test_d",
         "sub/b_test.py::test_b",
     ]
-    assert [(one.path, one.line) for one in read.problems] == [
+    assert [(item.path, item.line) for item in result.problems] == [
         ("test_binary.py", 1),
         ("test_broken.py", 2),
         ("test_coding.py", 1),
@@ -246,14 +250,14 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_goes_on(tmp_path: Path
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_no_file_breaks_it(data: bytes) -> None:
+def test_parsing_arbitrary_bytes_raises_nothing(data: bytes) -> None:
     parse_tests(data, "test_x.py")
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=60))
 def test_any_text_can_be_cited(text: str) -> None:
-    read = parse_tests(f"def test_a(e2e): e2e.write_tutorial_block({text!r})".encode(), "test_x.py")
+    result = parse_tests(f"def test_a(e2e): e2e.write_tutorial_block({text!r})".encode(), "test_x.py")
     if text.strip():
-        assert compute_block_id(text) in read.citations[0].block_ids
+        assert compute_block_id(text) in result.citations[0].block_ids
     else:
-        assert len(read.problems) == 1
+        assert len(result.problems) == 1

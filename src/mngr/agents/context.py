@@ -94,6 +94,7 @@ class Context:
         return self._providers[name]
 
     def _make_provider(self, name: str) -> Provider:
+        """Create a provider: built-in, from the settings, or from a plugin. Raise NotFound for an unknown one."""
         if name == "local":
             return LocalProvider(self.home)
         options = self.settings.get_table(f"providers.{name}")
@@ -215,6 +216,7 @@ class Context:
         return self.get_kind(record.kind)
 
     def _make_kind(self, name: str, parent: str) -> AgentKind:
+        """Create a built-in kind, or a configured one from its parent's module."""
         import importlib
 
         module = importlib.import_module(KIND_MODULES[parent])

@@ -135,9 +135,8 @@ def _rewrite_source(source: str, rows: list[dict[str, Any]]) -> tuple[str, list[
         text = row["new"]
         new = repr(text) if row["exact"] else _format_literal(text, row["old"], source, node.lineno)
         span = (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset)
-        if (
-            edits.setdefault(span, new.encode()) != new.encode()
-        ):  # The same literal was compared with two different outputs.
+        # The same literal was compared with two different outputs.
+        if edits.setdefault(span, new.encode()) != new.encode():
             missed_lines[row["line"]] = None
     data = source.encode()
     for (start, end), piece in sorted(edits.items(), reverse=True):
@@ -156,7 +155,7 @@ def _find_literal(tree: ast.Module, text: str, line: int) -> ast.Constant | None
         if isinstance(argument, ast.Constant) and argument.value == text
     ]
     if arguments:
-        return min(arguments, key=lambda found: abs(found.lineno - line))
+        return min(arguments, key=lambda argument: abs(argument.lineno - line))
     literals = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == text]
     return literals[0] if len(literals) == 1 else None
 

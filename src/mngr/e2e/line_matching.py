@@ -41,7 +41,7 @@ class ExpectedLine:
 
 @dataclass(frozen=True)
 class LineMatch:
-    """True with the captured names when all lines match, otherwise the first lines that do not."""
+    """The result of a comparison: the captured names when all lines match, or the first lines that do not."""
 
     is_match: bool
     names: dict[str, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def split_output(text: str) -> list[str]:
 
 def escape_text(text: str) -> str:
     """Escape a part of a line, so that it matches only itself."""
-    return _SPECIAL_TEXT.sub(lambda found: "\\" + found[0], text)
+    return _SPECIAL_TEXT.sub(lambda match: "\\" + match[0], text)
 
 
 def escape_quantity(row: str) -> str:

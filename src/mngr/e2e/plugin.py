@@ -199,7 +199,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             (run_dir / "update.patch").write_text(text, encoding="utf-8")
             patch_path = os.path.relpath(run_dir / "update.patch", config.rootpath)
             terminalreporter.write_line(f"e2e: expectations that changed: git apply {patch_path}")
-        for where in by_hand:
-            terminalreporter.write_line(f"e2e: change it by hand, there is no one text for it: {where}")
+        for location in by_hand:
+            terminalreporter.write_line(f"e2e: change it by hand, there is no one text for it: {location}")
     if any(stats for name, stats in terminalreporter.stats.items() if name in ("failed", "error")):
         terminalreporter.write_line(f"e2e: transcripts and recordings: {os.path.relpath(run_dir, config.rootpath)}")

@@ -15,10 +15,11 @@ MAX_KEPT_BYTES = 4_000_000  # bytes kept in memory of each stream's beginning, a
 ORDERED_BYTES = 100_000  # bytes of a stream after which speed matters more than the order
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", 1031)  # Python defines it since 3.10.
 QUIET_SECONDS = 0.05  # seconds without output after which an unfinished line is shown
+# Seconds after the command's end: children may be silent for LINGER and may write for LONGEST.
 LINGER, LONGEST = (
     0.3,
     2.0,
-)  # seconds after the command's end: children may be silent for LINGER and may write for LONGEST
+)
 
 
 class BoundedStream:

@@ -125,7 +125,7 @@ class E2eSession:
         self.save_status("running")
 
     def cd(self, path: str | Path) -> None:
-        """Change the directory of later commands; [CWD] stands for it."""
+        """Change the directory of later commands, and the meaning of [CWD]."""
         self.transcript.write_line("$ ", f"cd {path}")
         directory = self._resolve_cwd(path).resolve()
         assert directory.is_dir(), f"cd: there is no directory {directory}"
@@ -268,7 +268,7 @@ class E2eSession:
         self.env.pop("MNGR_E2E_CAST", None)
         session_dirs.remove_session_dir(self.root)
         for path in self.artifacts.glob("*.cast"):
-            if not path.stat().st_size:  # nobody connected
+            if not path.stat().st_size:  # No command connected to the agent.
                 path.unlink()
             elif path.stem not in own_casts:  # asciinema does not redact secrets
                 redact_file(path, self._redact)

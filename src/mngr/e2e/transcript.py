@@ -11,10 +11,11 @@ from pathlib import Path
 from mngr.e2e.redact import Redactor
 
 STREAM_MARKS = {"out": "  ", "err": "! "}
+# Characters of a command's output that are written, from its beginning and its end.
 HEAD, TAIL = (
     1_000_000,
     64_000,
-)  # characters of a command's output that are written, from its beginning and its end
+)
 _VISIBLE_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) not in "\t\n"}
 
 

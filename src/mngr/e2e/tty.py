@@ -107,9 +107,8 @@ class Tty:
         time_limit = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + time_limit
         while True:
-            has_ended = (
-                not self._reader.is_alive()
-            )  # Checked before reading the screen, so that the last output counts.
+            # Checked before reading the screen, so that the last output counts.
+            has_ended = not self._reader.is_alive()
             screen = self.screen()
             if pattern in screen or _is_match(pattern, screen):
                 return screen

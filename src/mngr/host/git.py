@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 GIT = ("git",)
+# Needed with the arguments of `build_remote_args`, which may name a command.
 ALLOW_EXT_PROTOCOL = (
     "-c",
     "protocol.ext.allow=always",
-)  # needed with the arguments of `build_remote_args`, which may name a command
+)
 
 
 # Messages of git when the connection is lost, and messages that only follow another failure. Neither gives the reason.
@@ -40,7 +41,7 @@ class Repo(Struct):
     """A repository with its current commit and branch."""
 
     root: str
-    common_dir: str  # shared by all its worktrees
+    common_dir: str  # shared by all worktrees
     head: str | None  # None before the first commit
     branch: str | None  # None when detached
 

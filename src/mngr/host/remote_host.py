@@ -23,9 +23,9 @@ else:
 MAX_CALL_SECONDS = 900.0  # the time limit of a call whose caller sets none
 MAX_READ_BYTES = 64 * 1024 * 1024  # the largest file that `read` accepts
 _MAX_PID_DIGITS = 10
-_MAX_LINE_BYTES = 4096  # of the answer of lock.sh
+_MAX_LINE_BYTES = 4096  # the longest answer of lock.sh
 _CONNECT_SECONDS = 30.0  # the time that a round trip to the host may take
-_MAX_HELD_BYTES = 1024 * 1024  # of the messages before a command begins
+_MAX_HELD_BYTES = 1024 * 1024  # the most text that is held back before a command begins
 
 # mngr parses messages of git and tar, so they must be in English. git must not prompt for a password.
 _ENVIRONMENT = (

@@ -169,7 +169,7 @@ def reserve_agent(home: Home, host: Host, record: AgentRecord, *, mark: str = ""
     argv = ["sh", "-c", _RESERVE_AGENT, "reserve", host.home.root, record.name, record.id, mark, text]
 
     def check(result: ProcessResult) -> None:
-        """Raise the error that the exit code of the script stands for."""
+        """Raise the error that belongs to the exit code of the script."""
         if result.code == 5:
             raise AgentExists(record.id)
         if result.code == 9:

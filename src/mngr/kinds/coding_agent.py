@@ -123,9 +123,9 @@ class CodingAgentKind:
             copy_to_agent(host, record, path, os.path.join(target_dir, name))
 
     def get_user_variables(self) -> dict[str, str]:
-        """Return the variables that the agent gets without being named: the user's own and those in `[agents.NAME]`."""
-        own = {name: os.environ[name] for name in self.user_variables if os.environ.get(name)}
-        return {**own, **{k[4:]: str(v) for k, v in self.options.items() if k.startswith("env.")}}
+        """Return the variables that every agent of this kind gets: the user's own and those in `[agents.NAME]`."""
+        inherited = {name: os.environ[name] for name in self.user_variables if os.environ.get(name)}
+        return {**inherited, **{k[4:]: str(v) for k, v in self.options.items() if k.startswith("env.")}}
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         """Return the environment variables that the program needs."""
@@ -157,7 +157,8 @@ class CodingAgentKind:
             if host.is_local and not record.sandbox:
                 host.run(["ln", "-sf", path, os.path.join(host.home.agent_dir(record.id), name)])
                 continue
-            copy_login(host, record, path, name, self.renewal_key)  # Renewing a copy would log out everyone else.
+            # The copy cannot renew the login, because a renewal there would log out everyone else.
+            copy_login(host, record, path, name, self.renewal_key)
 
     def refresh_login(self, host: Host, record: AgentRecord) -> None:
         """Replace a copied login by the user's current one; a login made on the host itself stays."""
@@ -172,7 +173,7 @@ class CodingAgentKind:
         return [
             self.resolve_executable(host),
             *mode_arguments,
-            *(str(word) for word in configured_arguments),
+            *(str(argument) for argument in configured_arguments),
             *record.command,
         ]
 
@@ -195,8 +196,8 @@ class CodingAgentKind:
         """Return the program's own status as text with its time, or None when it has written none."""
         if evidence.program_status is None:
             return None
-        status, why = evidence.program_status.get("status"), evidence.program_status.get("waitingFor")
-        text = f"the program's own file says {status}" + (f" ({why})" if why else "")
+        status, waiting_for = evidence.program_status.get("status"), evidence.program_status.get("waitingFor")
+        text = f"the program's own file says {status}" + (f" ({waiting_for})" if waiting_for else "")
         return text, format_milliseconds(evidence.program_status.get("statusUpdatedAt"))
 
     def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:

@@ -30,7 +30,7 @@ from mngr.mapreduce.run_state import TOKEN_FIELDS, Task, TaskState
 # Seconds until the agent must accept its prompt: a program starts slowly beside a hundred others.
 _READY_TIMEOUT = 300.0
 _ENDED_STATES = ("DONE", "FAILED", "STOPPED")
-# the process that created or destroyed the agent died
+# State reasons of an agent whose creating or destroying process died.
 _INTERRUPTED_REASONS = ("create_interrupted", "destroy_interrupted")
 
 

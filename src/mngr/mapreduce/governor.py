@@ -69,7 +69,7 @@ class Governor:
 
     def __init__(self, limits: RunLimits) -> None:
         self.limits = limits
-        # agents that the models allow at the same time, as far as is known
+        # The number of parallel agents that the models allow, as far as is known.
         self.max_parallel = float(limits.max_agents)
         self.alarm_reason: str | None = None  # why no agents are launched; None without an alarm
         self._held_until = 0.0
@@ -77,7 +77,7 @@ class Governor:
         self._similar_failures: dict[tuple[str, str, str], list[str]] = {}
         self._probed_at = 0.0
         self._probe_delay = _FIRST_PROBE_DELAY
-        # hosts that the provider creates at the same time, as far as is known
+        # The number of hosts that the provider creates in parallel, as far as is known.
         self._max_starting = float(limits.max_starting)
         self._refusal_reason: str | None = None
         self._refused_until = 0.0

@@ -13,7 +13,10 @@ from mngr.base.errors import MngrError
 
 
 class Journal:
-    """The one writer of a journal: `with Journal(path) as journal:`. Raises MngrError when another process writes it."""
+    """The one writer of a journal: `with Journal(path) as journal:`.
+
+    Entering the block raises MngrError when another process writes the journal.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -55,7 +55,7 @@ class Recipe(Protocol):
         ...
 
     def check(self, task: TaskState) -> dict[str, Any] | None:
-        """Verify the claim; return None when there is nothing to verify. Raise MngrError when that is impossible now."""
+        """Verify the claim; return None when there is nothing to verify. Raise MngrError when that is not possible."""
         ...
 
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:

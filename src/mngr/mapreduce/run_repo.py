@@ -1,4 +1,4 @@
-"""The run's own repository. The agents' commits are fetched into it, and every later step reads only this repository."""
+"""The run's own repository. mngr fetches the agents' commits into it, and every later step reads only from it."""
 
 from __future__ import annotations
 

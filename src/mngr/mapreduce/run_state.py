@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-# queued: not launched yet. launching: its agent is being created or prompted. working. parked: its model reached a
-# limit. talking: its agent is
-# being reminded. pulling: its work is being collected. checking: its claim is being verified. settled.
+# The states of a task. queued: not launched yet. launching: its agent is being created or prompted. working.
+# parked: its model reached a limit. talking: its agent is being reminded. pulling: its work is being collected.
+# checking: its claim is being verified. settled.
 ACTIVE_STATES = ("launching", "working", "talking", "pulling")  # the states in which a task has an agent that may run
 # Keys of a task's data that hold for one attempt only.
 _SINGLE_ATTEMPT_KEYS = ("who", "branch", "spend", "tell", "answered")
@@ -27,9 +27,8 @@ class Task(Struct):
     title: str
     seconds: float = 0.0  # expected duration
     first: int = 0  # priority: higher values are launched first
-    # The recipe's own data. The scheduler reads: `agent` and `args` (instead of the run's), `who` (send the prompt to
-    # this
-    # existing agent), `branch` (where that agent commits, from the task's base), `spend` (how to book its usage).
+    # The recipe's own data. The scheduler reads `agent` and `args` (instead of the run's), `who` (an existing agent
+    # that gets the prompt), `branch` (where that agent commits, from the task's base) and `spend` (how to book usage).
     data: dict[str, Any] = {}
 
 

@@ -30,7 +30,7 @@ from mngr.mapreduce.worker_threads import WorkerThreads
 
 MAX_LAUNCHES = 3  # launches of one task; three times as many when the host or the model caused the failures
 MAX_PULLS = 6  # attempts to pull; ten times as many, about an hour, while the host does not answer
-# seconds between two looks at the agents, at least; seconds of one turn of the loop
+# Seconds between two looks at the agents, at least, and seconds of one turn of the loop.
 _MIN_WATCH_INTERVAL, _LOOP_INTERVAL = 0.25, 1.0
 _MAX_HOST_STOPS = 10  # restarts of a task whose host stopped by itself, for example at a time limit
 _PARKED_STOP_DELAY = 300.0  # seconds after which a parked agent is stopped, so that its host can be released
@@ -277,7 +277,7 @@ class Scheduler:
                 self._report_failure("work", "the login is dead", task.task.slug, "login")
         elif view.state == "STOPPED" and view.state_reason == "rescue":  # another process found the host gone
             self._messenger.restart_on_new_host(task, self._recipe.build_prompt(task))
-        # destroying an agent stops it first, so wait a moment
+        # Destroying an agent stops it first, so wait until it is clear which of the two it was.
         elif view.state == "STOPPED" and view.id not in self._stopped_agents:
             self._stopped_agents.add(view.id)
             self._not_before[task.task.slug] = time.monotonic() + 2.0

@@ -30,7 +30,7 @@ class JobQueue:
         self._extra_threads = 0  # additional threads that run now
 
     def put(self, job: QueuedJob) -> bool:
-        """Add a job. Return True if the caller must start an additional thread for it, which calls `take(more=True)`."""
+        """Add a job. Return True if the caller must start an additional thread, which calls `take(more=True)`."""
         with self._changed:
             self._waiting.append(job)
             self._changed.notify()

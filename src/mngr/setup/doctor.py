@@ -162,6 +162,7 @@ def check_host(facts: dict[str, str], home: str) -> list[DoctorCheck]:
 
 
 def _check_optional_program(facts: dict[str, str], name: str, problem: str) -> DoctorCheck:
+    """Check a program that only some features need: a problem is a warning."""
     if f"program.{name}" in facts:
         check = _check_program(facts, name)
         return check if check.status == OK else check.replace(status=WARNING)
@@ -169,6 +170,7 @@ def _check_optional_program(facts: dict[str, str], name: str, problem: str) -> D
 
 
 def _check_free_space(name: str, free: str | None, minimum: int, format_amount: Callable[[int], str]) -> DoctorCheck:
+    """Check that enough is free. Less than a twentieth of the minimum is an error."""
     if free is None:
         return DoctorCheck(name=name, found="not told by this file system")
     if int(free) < minimum:

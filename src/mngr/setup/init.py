@@ -151,6 +151,7 @@ def _detect_other_setup(file_names: set[str]) -> tuple[str, str, list[str]] | No
 
 
 def _find_make_target(root: str, file_names: set[str]) -> str | None:
+    """Return the Makefile's target that sets up the project, or None."""
     if "Makefile" not in file_names:
         return None
     targets = set(re.findall(r"^([A-Za-z0-9_.-]+)\s*:(?!=)", _read_text(root, "Makefile"), re.MULTILINE))
@@ -196,6 +197,7 @@ def _detect_program(root: str, pyproject: dict[str, Any]) -> list[DetectedSettin
 
 
 def _detect_tests(root: str, file_names: set[str], pyproject: dict[str, Any]) -> list[DetectedSetting]:
+    """Return the settings for pytest and for the tutorial."""
     settings: list[DetectedSetting] = []
     reason = _find_pytest_reason(root, file_names, pyproject)
     if reason:

@@ -47,7 +47,7 @@ def execute_run(
     with Journal(run.journal) as journal:
         clean_rooms = CleanRoomPool(fleet, run.name, run.repo, walls=choose_sandbox(fleet, plan))
         verify_rooms = open_clean_rooms(fleet, run, plan) if plan.verify_on else clean_rooms
-        # not those of an integration, which may be running at the same time
+        # The clean rooms of an integration stay, because it may be running at the same time.
         verify_rooms.remove_leftovers("room", "judge")
         prepared = prepare_run(local, run, plan, clean_rooms, journal, on_row)
         _write_json(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.root_causes})
@@ -80,12 +80,12 @@ def choose_sandbox(fleet: Fleet, plan: RunPlan) -> CleanRoomSandbox | None:
 
 
 def open_clean_rooms(
-    fleet: Fleet, run: RunDir, plan: RunPlan, called: str = "judge", at_once: int | None = None
+    fleet: Fleet, run: RunDir, plan: RunPlan, name_prefix: str = "judge", max_rooms: int | None = None
 ) -> CleanRoomPool:
     """Return the pool of clean rooms in which claims are verified."""
     sandbox = choose_sandbox(fleet, plan)
     return CleanRoomPool(
-        fleet, run.name, run.repo, walls=sandbox, on=plan.verify_on, name_prefix=called, at_once=at_once
+        fleet, run.name, run.repo, walls=sandbox, on=plan.verify_on, name_prefix=name_prefix, at_once=max_rooms
     )
 
 

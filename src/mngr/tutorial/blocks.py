@@ -19,9 +19,8 @@ _BARE_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}[ \t]*#*|#{{3,}}")  # `# ----`, `
 _TITLED_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}.*\w|#{{3,}}[ \t]*[^#\s]")  # `# --- x ---`, `### x`
 _SET_COMMAND = re.compile(r"(set|shopt)([ \t]+[^;&|<>()`]*)?")
 _SHELL_SHEBANG = re.compile(r"^#!.*\b(sh|bash|dash|zsh|ksh|mksh|ash|busybox|bats)\b")
-_NON_BASH_SHEBANG = re.compile(
-    r"#!.*\b(zsh|ksh|mksh|busybox|bats)\b"
-)  # bash cannot parse everything that these shells can
+# Bash cannot parse everything that these shells can.
+_NON_BASH_SHEBANG = re.compile(r"#!.*\b(zsh|ksh|mksh|busybox|bats)\b")
 _PYTHON_LINE = re.compile(r"^(import [\w.]+|from [\w.]+ import |(async )?def \w+\(|class \w+)", re.MULTILINE)
 
 

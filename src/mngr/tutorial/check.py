@@ -163,9 +163,8 @@ def _match_lost_citations(
                 )
             )
             continue
-        similar.sort(
-            key=lambda item: item[0] + (_MIN_LEAD if item[1] else 0), reverse=True
-        )  # Prefer a block that no test cites yet.
+        # Prefer a block that no test cites yet.
+        similar.sort(key=lambda item: item[0] + (_MIN_LEAD if item[1] else 0), reverse=True)
         block = similar[0][2]
         reason = _explain_no_rewrite(citation, similar, by_block, intended)
         intended.add((citation.test, block.id))
@@ -264,11 +263,11 @@ class _SimilarityMeasure:
 
     def __init__(self, citation: Citation) -> None:
         self._mine = [_ComparedText(text) for text in dict.fromkeys((citation.text, citation.source_text))]
-        self._matchers = [difflib.SequenceMatcher(None, "", own.text, autojunk=False) for own in self._mine]
+        self._matchers = [difflib.SequenceMatcher(None, "", cited.text, autojunk=False) for cited in self._mine]
 
     def count_shared_words(self, compared: _ComparedText) -> float:
         """Return the share of words in common, as a quick first estimate."""
-        return max(len(own.bag & compared.bag) / len(own.bag | compared.bag) for own in self._mine)
+        return max(len(cited.bag & compared.bag) / len(cited.bag | compared.bag) for cited in self._mine)
 
     def __call__(self, compared: _ComparedText) -> float:
         """Return the similarity from 0 to 1.
@@ -276,12 +275,12 @@ class _SimilarityMeasure:
         The same commands under another comment count as similar, and so does the same comment over other commands.
         """
         best = 0.0
-        for own, matcher in zip(self._mine, self._matchers, strict=True):
+        for cited, matcher in zip(self._mine, self._matchers, strict=True):
             matcher.set_seq1(compared.text)
             if matcher.real_quick_ratio() >= MIN_SIMILARITY and matcher.quick_ratio() >= MIN_SIMILARITY:
                 best = max(best, matcher.ratio())
-            if own.words and own.words == compared.words:
+            if cited.words and cited.words == compared.words:
                 best = max(best, 0.95)
-            if own.comments and own.comments == compared.comments:
+            if cited.comments and cited.comments == compared.comments:
                 best = max(best, 0.9)
         return best

@@ -1,4 +1,4 @@
-"""Whether agents may use the login of the user's: asked once at a terminal, remembered, and never changed."""
+"""Tests whether agents may use the user's login: mngr asks once at a terminal and saves the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOGIN = {"claudeAiOauth": {"accessToken": "a", "refreshToken": "r", "expiresAt":
 
 @pytest.fixture
 def logged_in(mngr: MngrProgram, tmp_path: Path) -> MngrProgram:
-    """With a program `claude` that only runs, and a login for it."""
+    """mngr with a program `claude` that only sleeps, and a login for it."""
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n[ $# -ne 1 ] || { echo 2.1.325; exit; }\nexec sleep 1000\n")
@@ -27,45 +27,46 @@ def logged_in(mngr: MngrProgram, tmp_path: Path) -> MngrProgram:
     return mngr
 
 
-def at_terminal(mngr: MngrProgram, *words: str) -> PtyTerminal:
+def create_at_terminal(mngr: MngrProgram, *words: str) -> PtyTerminal:
+    """Run `mngr create` in a terminal."""
     argv = [str(BIN_DIR / "mngr"), "create", *words, "--no-connect"]
     return PtyTerminal(argv, mngr.repo, {**mngr.env, "TERM": "xterm-256color"})
 
 
-def login_of(mngr: MngrProgram, name: str) -> Path:
+def get_login_path(mngr: MngrProgram, name: str) -> Path:
     return mngr.home / "agents" / str(mngr.get_agent(name)["id"]) / "claude" / ".credentials.json"
 
 
 @pytest.mark.parametrize(("answer", "remembered"), [("\r", "shared"), ("yes\r", "shared"), ("n\r", "none")])
-def test_it_is_asked_once(logged_in: MngrProgram, answer: str, remembered: str) -> None:
-    with at_terminal(logged_in, "foo", "claude") as terminal:
+def test_the_user_is_asked_about_the_login_once(logged_in: MngrProgram, answer: str, remembered: str) -> None:
+    with create_at_terminal(logged_in, "foo", "claude") as terminal:
         terminal.wait_for_text("May agents use that login? [Y/n]")
         terminal.type(answer)
         assert terminal.wait_for_exit() == 0
     assert logged_in("config", "get", "agents.claude.login").out.strip() == remembered
-    with at_terminal(logged_in, "bar", "claude") as terminal:
+    with create_at_terminal(logged_in, "bar", "claude") as terminal:
         assert terminal.wait_for_exit() == 0
         assert "May agents" not in terminal.shown
     for name in ("foo", "bar"):
-        login = login_of(logged_in, name)
+        login = get_login_path(logged_in, name)
         assert login.is_symlink() == (remembered == "shared") == login.exists()
 
 
-def test_who_is_not_at_a_terminal_is_not_asked(logged_in: MngrProgram) -> None:
+def test_without_a_terminal_the_user_is_not_asked(logged_in: MngrProgram) -> None:
     logged_in("create", "foo", "claude")
-    login = login_of(logged_in, "foo")
+    login = get_login_path(logged_in, "foo")
     assert json.loads(login.read_text()) == LOGIN and login.is_symlink()
     assert "is not set" in logged_in("config", "get", "agents.claude.login", code=1).err
 
 
-def test_who_has_no_login_is_not_asked(logged_in: MngrProgram) -> None:
+def test_a_user_without_a_login_is_not_asked(logged_in: MngrProgram) -> None:
     Path(logged_in.env["CLAUDE_CONFIG_DIR"], ".credentials.json").unlink()
-    with at_terminal(logged_in, "foo", "claude") as terminal:
+    with create_at_terminal(logged_in, "foo", "claude") as terminal:
         assert terminal.wait_for_exit() == 0
         assert "May agents" not in terminal.shown
     assert logged_in.get_agent("foo")["kind"] == "claude"
 
 
-def test_what_it_can_be(logged_in: MngrProgram) -> None:
-    ran = logged_in("create", "foo", "claude", env={"MNGR__AGENTS__CLAUDE__LOGIN": "mine"}, code=2)
-    assert "agents.claude.login is 'mine'" in ran.err and "shared, none" in ran.err
+def test_an_invalid_login_setting_lists_the_valid_values(logged_in: MngrProgram) -> None:
+    result = logged_in("create", "foo", "claude", env={"MNGR__AGENTS__CLAUDE__LOGIN": "mine"}, code=2)
+    assert "agents.claude.login is 'mine'" in result.err and "shared, none" in result.err

@@ -1,17 +1,17 @@
-"""`mngr capture` from outside."""
+"""Tests `mngr capture` as a user runs it."""
 
 from __future__ import annotations
 
 from tests.conftest import MngrProgram, wait_for
 
 
-def test_the_screen_is_text(mngr: MngrProgram) -> None:
+def test_capture_prints_the_screen_as_text(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "printf 'one\\n\\033[31mred ✓\\033[0m\\n'; exec sleep 1000")
     wait_for(lambda: "red" in mngr("capture", "foo").out)
     assert mngr("capture", "foo").out == "one\nred ✓\n"
 
 
-def test_colours_are_kept_on_request_and_nothing_else_is(mngr: MngrProgram) -> None:
+def test_ansi_option_keeps_only_colours(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "printf '\\033[31mred\\033[0m \\033]0;title\\007plain\\n'; exec sleep 1000")
     wait_for(lambda: "plain" in mngr("capture", "foo").out)
     out = mngr("capture", "foo", "--ansi").out
@@ -20,35 +20,35 @@ def test_colours_are_kept_on_request_and_nothing_else_is(mngr: MngrProgram) -> N
     assert out.count("\x1b[") == out.count("\x1b")
 
 
-def test_history_is_what_scrolled_away(mngr: MngrProgram) -> None:
+def test_history_option_adds_lines_of_scrollback(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "seq 1 120; exec sleep 1000")
     wait_for(lambda: "120" in mngr("capture", "foo").out.split())
-    shown = mngr("capture", "foo").out.split()
-    assert "1" not in shown and len(shown) < 60
-    assert mngr("capture", "foo", "--history", "5").out.split()[5:] == shown
+    lines = mngr("capture", "foo").out.split()
+    assert "1" not in lines and len(lines) < 60
+    assert mngr("capture", "foo", "--history", "5").out.split()[5:] == lines
     assert mngr("capture", "foo", "--history", "all").out.split() == [str(n) for n in range(1, 121)]
 
 
-def test_an_agent_that_ended_still_shows_its_last_screen(mngr: MngrProgram) -> None:
+def test_capture_of_an_ended_agent_shows_its_last_screen(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "echo last words; exit 3")
     wait_for(lambda: mngr.get_agent("foo")["state"] == "FAILED")
     assert mngr("capture", "foo").out.startswith("last words\n")
 
 
-def test_a_stopped_agent_shows_its_screen_as_it_was_and_says_so(mngr: MngrProgram) -> None:
+def test_capture_of_a_stopped_agent_shows_the_saved_screen_with_a_note(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "printf '\\033[32mgreen\\033[0m\\n'; exec sleep 1000")
     wait_for(lambda: "green" in mngr("capture", "foo").out)
     mngr("stop", "foo")
-    ran = mngr("capture", "foo")
-    assert ran.out == "green\n"
-    assert ran.err == "foo is stopped; this is its screen as it was then\n"
+    result = mngr("capture", "foo")
+    assert result.out == "green\n"
+    assert result.err == "foo is stopped; this is its screen as it was then\n"
     assert "\x1b[32mgreen" in mngr("capture", "foo", "--ansi").out
     assert "gone" in mngr("capture", "foo", "--history", "all").err
-    found = mngr.run_json("capture", "foo")
-    assert (found["v"], found["name"], found["live"], found["text"]) == (1, "foo", False, "green\n")
+    captured = mngr.run_json("capture", "foo")
+    assert (captured["v"], captured["name"], captured["live"], captured["text"]) == (1, "foo", False, "green\n")
 
 
-def test_errors(mngr: MngrProgram) -> None:
+def test_capture_errors_for_name_history_and_missing_screen(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     assert "there is no agent 'fo'" in mngr("capture", "fo", code=1).err
     assert "--history" in mngr("capture", "foo", "--history", "-3", code=2).err

@@ -1,4 +1,4 @@
-"""`mngr diff`: everything an agent did since its base, and its own index left alone."""
+"""Tests `mngr diff`: it shows all work of an agent since its base, and leaves the agent's index unchanged."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ RUN = ("--", "sleep", "1000")
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_committed_uncommitted_and_new_files_are_shown(mngr: MngrProgram, mode: str) -> None:
+def test_diff_shows_committed_uncommitted_and_new_files(mngr: MngrProgram, mode: str) -> None:
     mngr("create", "foo", "--transfer", mode, *RUN)
-    work = mngr.get_work_dir("foo")
+    work_dir = mngr.get_work_dir("foo")
     assert mngr("diff", "foo").out == ""
-    commit_file(work, "committed.txt")
-    (work / "README.md").write_text("changed\n")
-    (work / "new.txt").write_text("new\n")
-    (work / "src/app.py").unlink()
-    (work / "noise.log").write_text("ignored")
-    before = status(work)
+    commit_file(work_dir, "committed.txt")
+    (work_dir / "README.md").write_text("changed\n")
+    (work_dir / "new.txt").write_text("new\n")
+    (work_dir / "src/app.py").unlink()
+    (work_dir / "noise.log").write_text("ignored")
+    before = status(work_dir)
     assert mngr("diff", "foo", "--name-only").out.split() == [
         "README.md",
         "committed.txt",
         "new.txt",
         "src/app.py",
     ]
-    assert status(work) == before
+    assert status(work_dir) == before
     assert "4 files changed" in mngr("diff", "foo", "--stat").out
     assert mngr("diff", "foo", "--committed", "--name-only").out == "committed.txt\n"
     text = mngr("diff", "foo").out
@@ -38,12 +38,12 @@ def test_committed_uncommitted_and_new_files_are_shown(mngr: MngrProgram, mode: 
     assert mngr.run_json("diff", "foo")["results"][0]["diff"] == text
 
 
-def test_what_is_printed_can_be_applied(mngr: MngrProgram) -> None:
+def test_the_output_of_diff_can_be_applied(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
-    work = mngr.get_work_dir("foo")
-    (work / "é.txt").write_text("ü\n")
-    (work / "latin.txt").write_bytes(b"caf\xe9 \x1b[31m\n")
-    commit_file(work)
+    work_dir = mngr.get_work_dir("foo")
+    (work_dir / "é.txt").write_text("ü\n")
+    (work_dir / "latin.txt").write_bytes(b"caf\xe9 \x1b[31m\n")
+    commit_file(work_dir)
     argv = [os.path.join(mngr.env["PATH"].split(":")[0], "mngr"), "diff", "foo"]
     raw = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, check=True).stdout
     subprocess.run(["git", "-C", str(mngr.repo), "apply"], input=raw, check=True)
@@ -51,7 +51,7 @@ def test_what_is_printed_can_be_applied(mngr: MngrProgram) -> None:
     assert (mngr.repo / "é.txt").read_text() == "ü\n"
 
 
-def test_what_has_no_base_or_no_work_dir_is_said(mngr: MngrProgram) -> None:
+def test_diff_without_a_base_or_a_work_dir_fails(mngr: MngrProgram) -> None:
     mngr("create", "copied", "--transfer", "copy", *RUN)
     assert "has no base" in mngr("diff", "copied", code=1).err
     mngr("create", "foo", *RUN)

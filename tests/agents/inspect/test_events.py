@@ -1,4 +1,4 @@
-"""`mngr events` from outside."""
+"""Tests `mngr events` as a user runs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mngr.testkit.contract.program import BackgroundProgram
 from tests.conftest import MngrProgram, wait_for
 
 
-def types(mngr: MngrProgram, *words: str) -> list[str]:
+def list_types(mngr: MngrProgram, *words: str) -> list[str]:
     return [row["type"] for row in mngr.run_json("events", *words)["events"]]
 
 
@@ -25,7 +25,7 @@ def test_the_events_of_one_agent(mngr: MngrProgram) -> None:
     assert [row["type"] for row in rows if row["source"] == "mngr"] == ["created"]
 
 
-def test_all_agents_in_the_order_things_happened(mngr: MngrProgram) -> None:
+def test_events_of_all_agents_are_in_order(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("create", "bar", "--", "true")
     wait_for(lambda: mngr.get_agent("bar")["state"] == "DONE")
@@ -37,7 +37,7 @@ def test_all_agents_in_the_order_things_happened(mngr: MngrProgram) -> None:
     assert any("bar" in line and "exited" in line and "code=0" in line for line in lines)
 
 
-def test_a_clock_that_knows_only_seconds_turns_nothing_round(mngr: MngrProgram) -> None:
+def test_timestamps_in_whole_seconds_do_not_change_the_order(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     file = mngr.home / "agents" / mngr.get_agent("foo")["id"] / "events.jsonl"
     row = json.loads(file.read_text().splitlines()[0])
@@ -47,21 +47,21 @@ def test_a_clock_that_knows_only_seconds_turns_nothing_round(mngr: MngrProgram) 
     assert [r["type"] for r in mngr.run_json("events", "foo")["events"]][-1] == "late"
 
 
-def test_by_type_and_by_time(mngr: MngrProgram) -> None:
+def test_events_filtered_by_type_and_time(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")
-    assert types(mngr, "foo", "--type", "message", "--type", "created") == ["created", "message"]
-    at = next(row["at"] for row in mngr.run_json("events", "foo")["events"] if row["type"] == "message")
-    assert types(mngr, "foo", "--since", at)[0] == "message"
-    assert types(mngr, "--since", "1h") == types(mngr)
-    assert types(mngr, "--since", "2100-01-01") == []
-    assert types(mngr, "--since", at[:10]) == types(mngr)
-    for wrong in ("2026-99-01", "2026-02-30", "2026-11-15T25:00", "2026-11", "tues-day"):
-        assert "not a time" in mngr("events", "--since", wrong, code=2).err
+    assert list_types(mngr, "foo", "--type", "message", "--type", "created") == ["created", "message"]
+    timestamp = next(row["at"] for row in mngr.run_json("events", "foo")["events"] if row["type"] == "message")
+    assert list_types(mngr, "foo", "--since", timestamp)[0] == "message"
+    assert list_types(mngr, "--since", "1h") == list_types(mngr)
+    assert list_types(mngr, "--since", "2100-01-01") == []
+    assert list_types(mngr, "--since", timestamp[:10]) == list_types(mngr)
+    for invalid in ("2026-99-01", "2026-02-30", "2026-11-15T25:00", "2026-11", "tues-day"):
+        assert "not a time" in mngr("events", "--since", invalid, code=2).err
     assert "not a length" in mngr("events", "--since", "yesterday", code=2).err
 
 
-def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: MngrProgram) -> None:
+def test_invalid_events_are_skipped_and_agents_cannot_forge_others(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("create", "bar", "--", "sleep", "1000")
     other = mngr.get_agent("bar")["id"]
@@ -78,10 +78,10 @@ def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: MngrPr
     (row,) = (r for r in mngr.run_json("events", "foo")["events"] if r["type"] != "created")
     assert (row["name"], row["source"], row["data"]) == ("foo", "3", {})
     assert "\x1b" not in mngr("events").out
-    assert types(mngr, "bar") == ["created"]
+    assert list_types(mngr, "bar") == ["created"]
 
 
-def test_all_agents_can_be_followed_new_ones_too(mngr: MngrProgram) -> None:
+def test_follow_includes_agents_created_later(mngr: MngrProgram) -> None:
     with BackgroundProgram(
         mngr, "events", "--follow", "--type", "created", "--type", "message", "--format", "{name} {type}"
     ) as process:
@@ -93,7 +93,7 @@ def test_all_agents_can_be_followed_new_ones_too(mngr: MngrProgram) -> None:
         assert process.read_line() == "bar created"
 
 
-def test_what_is_past_comes_in_order_before_what_comes(mngr: MngrProgram) -> None:
+def test_follow_starts_with_past_events_in_order(mngr: MngrProgram) -> None:
     for name in ("foo", "bar"):
         mngr("create", name, "player")
     for name in ("foo", "bar", "foo"):
@@ -102,7 +102,7 @@ def test_what_is_past_comes_in_order_before_what_comes(mngr: MngrProgram) -> Non
         assert [process.read_line() for _ in range(3)] == ["foo", "bar", "foo"]
 
 
-def test_following_one_agent_ends_with_it(mngr: MngrProgram) -> None:
+def test_follow_of_one_agent_ends_when_it_is_destroyed(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     with BackgroundProgram(mngr, "events", "foo", "--follow", "--format", "jsonl") as process:
         assert json.loads(process.read_line())["type"] == "created"
@@ -110,7 +110,7 @@ def test_following_one_agent_ends_with_it(mngr: MngrProgram) -> None:
         assert process.wait_for_end().code == 0
 
 
-def test_errors_and_an_empty_home(mngr: MngrProgram) -> None:
+def test_events_errors_and_events_of_an_empty_home(mngr: MngrProgram) -> None:
     assert mngr.run_json("events") == {"v": 1, "events": []}
     assert "there is no agent 'foo'" in mngr("events", "foo", code=1).err
     mngr("create", "foo", "--", "sleep", "1000")

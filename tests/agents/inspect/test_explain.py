@@ -1,4 +1,4 @@
-"""`mngr explain` from outside."""
+"""Tests `mngr explain` as a user runs it."""
 
 from __future__ import annotations
 
@@ -10,81 +10,90 @@ from tests.conftest import MngrProgram, wait_for
 CHAIN = ["record", "stop marker", "exit record", "status", "process"]
 
 
-def decided(found: dict[str, Any]) -> dict[str, Any]:
-    """The one witness whose word is the state."""
-    (one,) = (said for said in found["evidence"] if said["decided"])
-    return dict(one)
+def get_deciding_row(explanation: dict[str, Any]) -> dict[str, Any]:
+    """Return the one piece of evidence that decided the state."""
+    (row,) = (candidate for candidate in explanation["evidence"] if candidate["decided"])
+    return dict(row)
 
 
-def test_an_agent_that_waits_says_so_itself(mngr: MngrProgram) -> None:
+def test_a_waiting_agent_is_explained_by_its_status(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player", "--", '[{"ask": "well?"}]')
     mngr("message", "foo", "-m", "go", "--wait")
-    found = mngr.run_json("explain", "foo")
-    assert (found["name"], found["state"], found["state_reason"], found["state_source"]) == (
+    explanation = mngr.run_json("explain", "foo")
+    assert (explanation["name"], explanation["state"], explanation["state_reason"], explanation["state_source"]) == (
         "foo",
         "WAITING",
         "question",
         "hook",
     )
-    assert [said["witness"] for said in found["evidence"]] == CHAIN
-    one = decided(found)
-    assert one["witness"] == "status" and one["said"] == "the program last said WAITING (question)"
-    assert one["at"] == found["state_since"] and 0 <= one["age"] < 60
-    assert found["change"] == "a message: mngr message foo -m TEXT"
+    assert [evidence_row["witness"] for evidence_row in explanation["evidence"]] == CHAIN
+    row = get_deciding_row(explanation)
+    assert row["witness"] == "status" and row["said"] == "the program last said WAITING (question)"
+    assert row["at"] == explanation["state_since"] and 0 <= row["age"] < 60
+    assert explanation["change"] == "a message: mngr message foo -m TEXT"
     out = mngr("explain", "foo").out
     assert out.startswith("foo is WAITING (question) for ")
     assert [line.split()[1] for line in out.splitlines() if line.startswith("→")] == ["status"]
 
 
-def test_a_command_is_known_by_its_process_and_then_by_its_exit(mngr: MngrProgram) -> None:
+def test_a_command_is_explained_by_its_process_and_then_by_its_exit(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "read line; exit 4")
-    found = mngr.run_json("explain", "foo")
-    assert (found["state"], decided(found)["witness"]) == ("RUNNING", "process")
-    assert str(mngr.get_agent("foo")["pid"]) in decided(found)["said"]
+    explanation = mngr.run_json("explain", "foo")
+    assert (explanation["state"], get_deciding_row(explanation)["witness"]) == ("RUNNING", "process")
+    assert str(mngr.get_agent("foo")["pid"]) in get_deciding_row(explanation)["said"]
     mngr("message", "foo", "-m", "end")
     wait_for(lambda: mngr.get_agent("foo")["state"] == "FAILED")
-    found = mngr.run_json("explain", "foo")
-    assert decided(found)["witness"] == "exit record" and "exit code 4" in decided(found)["said"]
-    assert "mngr start foo" in found["change"]
+    explanation = mngr.run_json("explain", "foo")
+    assert (
+        get_deciding_row(explanation)["witness"] == "exit record"
+        and "exit code 4" in get_deciding_row(explanation)["said"]
+    )
+    assert "mngr start foo" in explanation["change"]
 
 
-def test_a_stopped_agent_is_known_by_its_marker_though_it_also_ended(mngr: MngrProgram) -> None:
+def test_a_stopped_agent_is_explained_by_its_stop_marker(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")
     mngr("stop", "foo")
-    found = mngr.run_json("explain", "foo")
-    assert (found["state"], decided(found)["witness"]) == ("STOPPED", "stop marker")
-    said = {row["witness"]: row["said"] for row in found["evidence"]}
-    assert "but it is gone" in said["status"] and "none" in said["process"]
+    explanation = mngr.run_json("explain", "foo")
+    assert (explanation["state"], get_deciding_row(explanation)["witness"]) == ("STOPPED", "stop marker")
+    descriptions = {row["witness"]: row["said"] for row in explanation["evidence"]}
+    assert "but it is gone" in descriptions["status"] and "none" in descriptions["process"]
 
 
-def test_a_lost_agent_is_known_by_what_is_missing(mngr: MngrProgram) -> None:
+def test_a_lost_agent_is_explained_by_its_missing_process(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr.run_tmux("kill-server")
     (mngr.get_agent_dir("foo") / "exit").unlink(missing_ok=True)
-    found = mngr.run_json("explain", "foo")
-    assert (found["state"], found["state_reason"], decided(found)["witness"]) == ("FAILED", "lost", "process")
+    explanation = mngr.run_json("explain", "foo")
+    assert (explanation["state"], explanation["state_reason"], get_deciding_row(explanation)["witness"]) == (
+        "FAILED",
+        "lost",
+        "process",
+    )
 
 
-def test_a_damaged_record_is_explained_too(mngr: MngrProgram) -> None:
+def test_a_damaged_record_is_explained(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     agent_id = mngr.get_agent("foo")["id"]
     (mngr.get_agent_dir("foo") / "agent.json").write_text("{")
-    found = mngr.run_json("explain", agent_id)
-    assert (found["state"], found["name"]) == ("UNKNOWN", agent_id)
-    assert decided(found)["said"].startswith("damaged: ")
-    assert f"mngr destroy --force {agent_id}" in found["change"]
+    explanation = mngr.run_json("explain", agent_id)
+    assert (explanation["state"], explanation["name"]) == ("UNKNOWN", agent_id)
+    assert get_deciding_row(explanation)["said"].startswith("damaged: ")
+    assert f"mngr destroy --force {agent_id}" in explanation["change"]
 
 
-def test_a_kind_that_is_not_installed_any_more(mngr: MngrProgram) -> None:
+def test_a_kind_that_is_no_longer_installed_is_explained(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     path = mngr.get_agent_dir("foo") / "agent.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "gone"}) + "\n")
-    found = mngr.run_json("explain", "foo")
-    assert found["state"] == "UNKNOWN" and "there is no agent kind 'gone'" in decided(found)["said"]
+    explanation = mngr.run_json("explain", "foo")
+    assert (
+        explanation["state"] == "UNKNOWN" and "there is no agent kind 'gone'" in get_deciding_row(explanation)["said"]
+    )
 
 
-def test_what_an_agent_says_is_shown_harmless(mngr: MngrProgram) -> None:
+def test_control_characters_in_a_status_are_not_printed(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     (mngr.get_agent_dir("foo") / "status").write_text(
         json.dumps({"state": "WAITING", "reason": "\x1b[2Jx", "at": "\x1b"}) + "\n"

@@ -1,4 +1,4 @@
-"""`--filter`: what it means, and that nonsense is pointed at."""
+"""Tests `--filter`: its meaning, and the errors for invalid filters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGENT: dict[str, Any] = {
 }
 
 
-def holds(text: str) -> bool:
+def matches(text: str) -> bool:
     return compile_filter(text, AgentView._fields)(AGENT)
 
 
@@ -42,9 +42,9 @@ def holds(text: str) -> bool:
         "pid == 90 and dirty == true and state == RUNNING", "pid == 1 or pid == 2 or pid == 90",
     ],
 )  # fmt: skip
-def test_what_holds(text: str) -> None:
-    assert holds(text)
-    assert not holds(f"not ({text})")
+def test_filters_that_match(text: str) -> None:
+    assert matches(text)
+    assert not matches(f"not ({text})")
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_what_holds(text: str) -> None:
         ("name ~ '['", "not a pattern"), ("state == 'x", "cannot read"), ("zzz.y == 1", "fields: id, name"), ("not", "expected a field"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_understood(text: str, said: str) -> None:
+def test_invalid_filters_are_explained(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        holds(text)
+        matches(text)
     assert said in f"{caught.value.message} {caught.value.hint}"
     assert caught.value.hint
 
@@ -72,7 +72,7 @@ _LEAF = st.sampled_from(["pid == 90", "pid == 1", "state == RUNNING", "state == 
         lambda inner: st.tuples(st.sampled_from(["and", "or"]), inner, inner) | st.tuples(st.just("not"), inner),
     )
 )
-def test_it_agrees_with_python(expression: Any) -> None:
+def test_combined_filters_agree_with_python(expression: Any) -> None:
     def write(node: Any) -> tuple[str, bool]:
         if isinstance(node, str):
             return node, node in ("pid == 90", "state == RUNNING")
@@ -83,7 +83,7 @@ def test_it_agrees_with_python(expression: Any) -> None:
         return f"({left}) {node[0]} ({right})", a and b if node[0] == "and" else a or b
 
     text, expected = write(expression)
-    assert holds(text) is expected
+    assert matches(text) is expected
 
 
 @given(st.text())

@@ -1,4 +1,4 @@
-"""`mngr list`: who there is, in which state, by whose word; and that one bad record harms nothing else."""
+"""Tests `mngr list`: the agents, their states and the sources of these; a damaged record affects no other agent."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.support.repos import commit_file
 RUN = ("--", "sleep", "1000")
 
 
-def test_a_home_that_does_not_exist_is_not_made(mngr: MngrProgram) -> None:
+def test_list_does_not_create_a_missing_home(mngr: MngrProgram) -> None:
     assert mngr.run_json("list") == {"v": 1, "agents": [], "errors": []}
-    ran = mngr("list")
-    assert (ran.out, ran.err) == ("", "no agents; make one: mngr create NAME -- COMMAND\n")
+    result = mngr("list")
+    assert (result.out, result.err) == ("", "no agents; make one: mngr create NAME -- COMMAND\n")
     mngr("list", "--hosts")
     assert not mngr.home.exists() and not Path(mngr.env["HOME"], ".mngr").exists()
 
 
-def test_the_fields_of_an_agent(mngr: MngrProgram) -> None:
+def test_list_shows_all_fields_of_an_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--label", "team=red", *RUN)
     agent = mngr.get_agent("foo")
     assert (
@@ -61,7 +61,7 @@ def test_exit_codes_become_states(mngr: MngrProgram) -> None:
     assert all(a["state_since"] for a in mngr.list_agents())
 
 
-def test_a_process_gone_without_a_trace_is_lost_and_start_resumes_it(mngr: MngrProgram) -> None:
+def test_an_agent_whose_wrapper_was_killed_is_lost_and_can_start_again(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     wrapper = int(mngr.run_tmux("list-panes", "-a", "-F", "#{pane_pid}"))
     child = mngr.get_agent("foo")["pid"]
@@ -73,7 +73,7 @@ def test_a_process_gone_without_a_trace_is_lost_and_start_resumes_it(mngr: MngrP
     wait_for(lambda: not Path(f"/proc/{child}").exists())
 
 
-def test_a_dead_tmux_server_leaves_its_agents_lost(mngr: MngrProgram) -> None:
+def test_agents_are_lost_when_the_tmux_server_is_killed(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "done", "--", "true")
     wait_for(lambda: mngr.get_agent("done")["state"] == "DONE")
@@ -97,11 +97,11 @@ def three(mngr: MngrProgram) -> MngrProgram:
     return mngr
 
 
-def names(mngr: MngrProgram, *words: str) -> list[str]:
+def list_names(mngr: MngrProgram, *words: str) -> list[str]:
     return mngr("list", "--format", "{name}", *words).out.split()
 
 
-def test_agents_are_chosen_sorted_and_shown(three: MngrProgram) -> None:
+def test_list_filters_and_sorts_agents(three: MngrProgram) -> None:
     for words, expected in (
         ((), "alpha beta gamma"),
         (("--state", "running"), "alpha gamma"),
@@ -122,10 +122,10 @@ def test_agents_are_chosen_sorted_and_shown(three: MngrProgram) -> None:
         (("--sort", "labels.n"), "gamma beta alpha"),
         (("--sort", "state"), "beta alpha gamma"),
     ):
-        assert names(three, *words) == expected.split(), words
+        assert list_names(three, *words) == expected.split(), words
 
 
-def test_output_in_every_form(three: MngrProgram) -> None:
+def test_list_in_every_output_format(three: MngrProgram) -> None:
     rows = [json.loads(line) for line in three("list", "--format", "jsonl").out.splitlines()]
     assert [(row["v"], row["name"]) for row in rows] == [(1, "alpha"), (1, "beta"), (1, "gamma")]
     assert three.run_json("list", "--fields", "name,labels.team,pid", "--state", "DONE")["agents"] == [
@@ -167,90 +167,90 @@ def test_output_in_every_form(three: MngrProgram) -> None:
         (("--hosts", "--state", "DONE"), "--state has no meaning"),
     ],
 )
-def test_wrong_questions(mngr: MngrProgram, words: tuple[str, ...], said: str) -> None:
-    ran = mngr("list", *words, code=2)
-    assert said in ran.err and "Hint:" in ran.err and not mngr.home.exists()
+def test_list_rejects_invalid_options_with_a_hint(mngr: MngrProgram, words: tuple[str, ...], said: str) -> None:
+    result = mngr("list", *words, code=2)
+    assert said in result.err and "Hint:" in result.err and not mngr.home.exists()
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_git_tells_what_is_dirty_and_not_pulled(mngr: MngrProgram, mode: str) -> None:
+def test_git_option_shows_dirty_and_unpulled_work(mngr: MngrProgram, mode: str) -> None:
     mngr("create", "foo", "--transfer", mode, *RUN)
     mngr("create", "plain", "--transfer", "copy", *RUN)
 
-    def seen(*words: str) -> list[tuple[Any, Any]]:
+    def list_git_state(*words: str) -> list[tuple[Any, Any]]:
         return [(a["unpulled"], a["dirty"]) for a in mngr.run_json("list", *words)["agents"]]
 
-    assert seen("--git") == [(0, False), (None, None)]
-    work = mngr.get_work_dir("foo")
-    commit_file(work, "one.txt")
-    (work / "two.txt").write_text("2")
-    assert seen("--git") == seen("--fields", "unpulled,dirty") == [(1, True), (None, None)]
-    assert seen() == [(None, None), (None, None)]
-    assert names(mngr, "--filter", "unpulled > 0") == ["foo"] == names(mngr, "--filter", "dirty == true")
+    assert list_git_state("--git") == [(0, False), (None, None)]
+    work_dir = mngr.get_work_dir("foo")
+    commit_file(work_dir, "one.txt")
+    (work_dir / "two.txt").write_text("2")
+    assert list_git_state("--git") == list_git_state("--fields", "unpulled,dirty") == [(1, True), (None, None)]
+    assert list_git_state() == [(None, None), (None, None)]
+    assert list_names(mngr, "--filter", "unpulled > 0") == ["foo"] == list_names(mngr, "--filter", "dirty == true")
     assert mngr("list", "--format", "{unpulled}", "--label", "x").out == ""
     assert mngr("list", "--format", "{name}:{unpulled}").out == "foo:1\nplain:\n"
     mngr("pull", "foo", "--merge")
-    assert seen("--git") == [(0, True), (None, None)]
-    index = Path(run_git(work, "rev-parse", "--path-format=absolute", "--git-path", "index"))
+    assert list_git_state("--git") == [(0, True), (None, None)]
+    index = Path(run_git(work_dir, "rev-parse", "--path-format=absolute", "--git-path", "index"))
     before = index.stat().st_mtime_ns
-    os.utime(work / "README.md")
+    os.utime(work_dir / "README.md")
     mngr("list", "--git")
-    assert index.stat().st_mtime_ns == before  # the agent may hold the lock
+    assert index.stat().st_mtime_ns == before  # The agent may hold the lock of the index.
 
 
 # ---- damage
 
 
-def truncated(path: Path) -> None:
+def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
 
 
-def change(**fields: Any) -> Any:
+def change_fields(**fields: Any) -> Any:
     def act(path: Path) -> None:
         path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
     return act
 
 
-def fifo(path: Path) -> None:
+def replace_by_fifo(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
 
 
-def directory(path: Path) -> None:
+def replace_by_directory(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
 DAMAGE = {
-    "truncated": truncated,
+    "truncated": truncate,
     "empty": lambda path: path.write_bytes(b""),
     "missing": lambda path: path.unlink(),
     "binary": lambda path: path.write_bytes(b"\0\xff\n\0" * 50),
     "nested": lambda path: path.write_text("[" * 100000),
     "another shape": lambda path: path.write_text("[1]"),
-    "another's": change(id="a-000000000000"),
-    "newer": change(v=2),
-    "no name": change(name=7),
-    "no time": change(created_at="yesterday"),
-    "a time of another type": change(created_at=7),
-    "a kind that is a list": change(kind=["command"]),
-    "labels of another type": change(labels={"a": {"b": "c"}}),
-    "an owner of another type": change(phase="creating", owner="me"),
-    "limits of another type": change(idle_timeout="long"),
+    "another's": change_fields(id="a-000000000000"),
+    "newer": change_fields(v=2),
+    "no name": change_fields(name=7),
+    "no time": change_fields(created_at="yesterday"),
+    "a time of another type": change_fields(created_at=7),
+    "a kind that is a list": change_fields(kind=["command"]),
+    "labels of another type": change_fields(labels={"a": {"b": "c"}}),
+    "an owner of another type": change_fields(phase="creating", owner="me"),
+    "limits of another type": change_fields(idle_timeout="long"),
     "missing field": lambda path: path.write_text('{"v": 1}'),
-    "pipe": fifo,
-    "directory": directory,
+    "pipe": replace_by_fifo,
+    "directory": replace_by_directory,
     "link to nothing ending": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
 }
 
 
-def test_a_damaged_record_is_an_unknown_row_and_harms_nothing_else(mngr: MngrProgram) -> None:
+def test_a_damaged_record_is_an_unknown_row_and_affects_no_other_agent(mngr: MngrProgram) -> None:
     mngr("create", "good", *RUN)
     mngr("create", "w", "--count", "4", *RUN)
     ids = [mngr.get_agent(f"w-{n}")["id"] for n in (1, 2, 3, 4)]
     good = mngr.get_agent("good")
-    whole = {agent_id: (mngr.home / "agents" / agent_id / "agent.json").read_text() for agent_id in ids}
+    original_records = {agent_id: (mngr.home / "agents" / agent_id / "agent.json").read_text() for agent_id in ids}
     kinds = iter(DAMAGE.items())
     for chunk in iter(lambda: [kind for _, kind in zip(ids, kinds, strict=False)], []):
         for agent_id, (_, damage) in zip(ids, chunk, strict=False):
@@ -258,12 +258,12 @@ def test_a_damaged_record_is_an_unknown_row_and_harms_nothing_else(mngr: MngrPro
             if path.is_dir():
                 path.rmdir()
             path.unlink(missing_ok=True)
-            path.write_text(whole[agent_id])
+            path.write_text(original_records[agent_id])
             damage(path)
         rows = {a["id"]: a for a in mngr.list_agents()}
-        for agent_id, (what, _) in zip(ids, chunk, strict=False):
-            assert rows[agent_id]["state"] == "UNKNOWN", what
-            assert rows[agent_id]["state_reason"].startswith("damaged record: "), what
+        for agent_id, (description, _) in zip(ids, chunk, strict=False):
+            assert rows[agent_id]["state"] == "UNKNOWN", description
+            assert rows[agent_id]["state_reason"].startswith("damaged record: "), description
         assert rows[good["id"]]["state"] == "RUNNING"
         assert "UNKNOWN (damaged record" in mngr("list").out
         assert mngr("list", "--sort", "created_at", "--git").out.count("\n") == 6
@@ -272,25 +272,25 @@ def test_a_damaged_record_is_an_unknown_row_and_harms_nothing_else(mngr: MngrPro
     assert "is damaged" in mngr("rename", ids[0], "x", code=1).err
 
 
-def test_what_an_agent_writes_about_itself_cannot_break_the_list(mngr: MngrProgram) -> None:
+def test_files_that_an_agent_writes_cannot_break_the_list(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "good", *RUN)
-    where = mngr.get_agent_dir("foo")
+    agent_dir = mngr.get_agent_dir("foo")
     for name, text in (
         ("proc", "²"), ("proc", "9" * 5000), ("proc", "\0"), ("status", '{"state":"WAITING","reason":7,"at":"2026-99-99T99:99:99.999Z"}'),
         ("status", '{"state":"WAITING","reason":"\\u001b[31mred\\n\\u0007","at":1e300}'), ("status", '{"state":["x"]}'), ("status", "[" * 100000),
         ("exit", '{"code":"x","at":"y"}'), ("exit", '{"code":0,"at":-1e400}'), ("stopped", '{"at":"z","reason":{"a":1}}'),
         ("stopped", "\0\0\npane x agent y %1 1 0 0 0"),
     ):  # fmt: skip
-        (where / name).write_text(text)
+        (agent_dir / name).write_text(text)
         assert mngr.get_agent("good")["state"] == "RUNNING"
         out = mngr("list", "--fields", "name,state,state_since,activity_at,pid,exit_code").out
         assert out.count("\n") == 3 and "\x1b" not in out and "\x07" not in out, (name, text)
         if name != "proc":
-            (where / name).unlink()
+            (agent_dir / name).unlink()
     for name in ("status", "exit", "stopped", "proc"):
-        (where / name).unlink(missing_ok=True)
-        os.mkfifo(where / name)
+        (agent_dir / name).unlink(missing_ok=True)
+        os.mkfifo(agent_dir / name)
     assert mngr.get_agent("good")["state"] == "RUNNING"
 
 
@@ -312,34 +312,34 @@ def watching(mngr: MngrProgram) -> Iterator[subprocess.Popen[str]]:
 def test_watch_shows_every_change_until_interrupted(mngr: MngrProgram, watching: subprocess.Popen[str]) -> None:
     assert watching.stdout is not None
 
-    def row() -> dict[str, Any]:
+    def read_row() -> dict[str, Any]:
         assert watching.stdout is not None
         return dict(json.loads(watching.stdout.readline()))
 
-    assert row() == {"v": 1, "name": "first", "state": "RUNNING"}
+    assert read_row() == {"v": 1, "name": "first", "state": "RUNNING"}
     mngr("create", "second", *RUN)
-    while (seen := row())["name"] == "first" or seen["state"] == "STARTING":
+    while (shown := read_row())["name"] == "first" or shown["state"] == "STARTING":
         pass
-    assert seen == {"v": 1, "name": "second", "state": "RUNNING"}
+    assert shown == {"v": 1, "name": "second", "state": "RUNNING"}
     mngr("stop", "second")
-    while (seen := row()) != {"v": 1, "name": "second", "state": "STOPPED"}:
+    while (shown := read_row()) != {"v": 1, "name": "second", "state": "STOPPED"}:
         pass
     mngr("destroy", "second")
-    while (seen := row()) != {"v": 1, "name": "second", "state": "GONE"}:
+    while (shown := read_row()) != {"v": 1, "name": "second", "state": "GONE"}:
         pass
     watching.send_signal(signal.SIGINT)
     assert watching.wait(10) == 130
     assert watching.stderr is not None and "Traceback" not in watching.stderr.read()
 
 
-def test_ids_keep_to_the_format_asked_for(mngr: MngrProgram) -> None:
+def test_ids_follow_the_output_format(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     agent_id = mngr.get_agent("foo")["id"]
     assert mngr.run_json("list", "--ids")["agents"] == [{"id": agent_id}]
     assert mngr("list", "--ids").out == agent_id + "\n"
 
 
-def test_a_template_without_a_field_is_refused(mngr: MngrProgram) -> None:
+def test_an_unclosed_format_template_is_rejected(mngr: MngrProgram) -> None:
     assert "--format cannot be '{name'" in mngr("list", "--format", "{name", code=2).err
 
 
@@ -349,11 +349,11 @@ def test_no_state_is_older_than_its_agent(mngr: MngrProgram) -> None:
     assert agent["state_since"] >= agent["created_at"]
 
 
-def test_what_python_made_of_sources_is_nobodys_uncommitted_work(mngr: MngrProgram) -> None:
+def test_python_cache_files_are_not_uncommitted_work(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "mirror", *RUN)
-    made = mngr.get_work_dir("foo") / "tests dir/__pycache__"
-    made.mkdir(parents=True)
-    (made / "test_x.cpython-311.pyc").touch()
+    cache_dir = mngr.get_work_dir("foo") / "tests dir/__pycache__"
+    cache_dir.mkdir(parents=True)
+    (cache_dir / "test_x.cpython-311.pyc").touch()
     assert mngr.run_json("list", "--git")["agents"][0]["dirty"] is False
-    (made.parent / "notes.txt").touch()
+    (cache_dir.parent / "notes.txt").touch()
     assert mngr.run_json("list", "--git")["agents"][0]["dirty"] is True

@@ -1,4 +1,4 @@
-"""Hosts that answer what no host should: it is heard as nonsense, and harms no other host."""
+"""Tests hosts that give invalid answers: mngr rejects the answer, and other hosts are not affected."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ RUN = ("--", "sleep", "1000")
 
 @pytest.fixture
 def boxes(tmp_path: Path, mngr: MngrProgram) -> Iterator[Boxes]:
-    """Hosts that are directories; `foo` is on the host h1, `good` is here."""
-    made = Boxes(tmp_path / "engine")
-    mngr.env.update(made.env)
+    """Hosts that are directories. `foo` is on the host h1, and `good` is on this machine."""
+    engine = Boxes(tmp_path / "engine")
+    mngr.env.update(engine.env)
     mngr("create", "foo@h1.box", *RUN)
     mngr("create", "good", *RUN)
-    yield made
-    kill_tmux_servers(made.boxes)
+    yield engine
+    kill_tmux_servers(engine.boxes)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "\u00b2"])
-def test_a_number_that_is_none_breaks_no_list(mngr: MngrProgram, boxes: Boxes, number: str) -> None:
+def test_list_survives_invalid_numbers_from_a_host(mngr: MngrProgram, boxes: Boxes, number: str) -> None:
     agent = mngr.get_agent("foo")["id"]
     row = f"pane {agent} agent s %1 1 0 {number} 0 0 title"
     boxes.lie("h1", f"tmux() {{ command tmux \"$@\"; echo '{row}'; }}")
@@ -45,27 +45,27 @@ def test_a_number_that_is_none_breaks_no_list(mngr: MngrProgram, boxes: Boxes, n
     assert sorted(a["name"] for a in mngr.list_agents()) == ["foo", "good"]
 
 
-def test_no_directory_can_be_taken_for_what_tmux_says(mngr: MngrProgram, boxes: Boxes) -> None:
-    """As an agent there can make one."""
-    agents = boxes.boxes / "h1/home/.mngr/agents"
-    here = mngr.home / "agents"
-    for place in (agents, here):
-        (one,) = place.glob("a-*")
-        (place / f"a-x\npane {one.name} agent s %1 1 0 99999999999999999999 0 0 t").mkdir()
+def test_a_directory_name_cannot_imitate_tmux_output(mngr: MngrProgram, boxes: Boxes) -> None:
+    """An agent on the host can create such a directory."""
+    box_agents = boxes.boxes / "h1/home/.mngr/agents"
+    local_agents = mngr.home / "agents"
+    for agents_dir in (box_agents, local_agents):
+        (agent_dir,) = agents_dir.glob("a-*")
+        (agents_dir / f"a-x\npane {agent_dir.name} agent s %1 1 0 99999999999999999999 0 0 t").mkdir()
     assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"foo": "RUNNING", "good": "RUNNING"}
 
 
-def test_an_exit_code_that_is_none_is_no_answer(mngr: MngrProgram, boxes: Boxes) -> None:
+def test_a_host_with_an_invalid_exit_code_counts_as_unreachable(mngr: MngrProgram, boxes: Boxes) -> None:
     lie = "command printf '%s:abc;' \"${1%%:*}\""
     boxes.lie("h1", f'printf() {{ case $1 in mngr-*) {lie} ;; *) command printf "$@" ;; esac; }}')
-    shown = mngr.run_json("list")
-    assert {a["name"]: a["state"] for a in shown["agents"]} == {"foo": "UNKNOWN", "good": "RUNNING"}
-    assert [error["host"] for error in shown["errors"]] == ["h1"]
+    listing = mngr.run_json("list")
+    assert {a["name"]: a["state"] for a in listing["agents"]} == {"foo": "UNKNOWN", "good": "RUNNING"}
+    assert [error["host"] for error in listing["errors"]] == ["h1"]
     assert "h1 (box) did not answer: " in mngr("list", "--hosts").err
 
 
 class Teller:
-    """A wire to a host that says this on both streams, with our mark in place of an @, and nothing else."""
+    """A transport to a host that writes this text on both streams, with mngr's marker in place of each @."""
 
     tell = """m=$({ printf %s "$0"; cat; } | grep -ao 'mngr-[0-9a-f]*:' | tail -n 1)
     printf %s "$1" | sed "s/@/$m/g" | tee /dev/stderr"""
@@ -76,7 +76,7 @@ class Teller:
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         return ["sh", "-c", self.tell, program, self._text]
 
-    def make_lost_error(self, said: str) -> Unreachable:
+    def make_lost_error(self, stderr: str) -> Unreachable:
         return Unreachable("lost")
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Teller:
 
 
 @pytest.mark.parametrize("code", ["abc", "\u00b2", "-1", "1000", "1_0", "", "9" * 5000])
-def test_what_is_no_exit_code_is_a_connection_that_was_lost(code: str) -> None:
+def test_an_invalid_exit_code_is_a_lost_connection(code: str) -> None:
     step = (["true"], b"")
     with pytest.raises(Unreachable, match="lost"):
         remote_host.run(Teller(f"@{code};"), ["true"])
@@ -95,29 +95,29 @@ def test_what_is_no_exit_code_is_a_connection_that_was_lost(code: str) -> None:
     assert [done.code for done in remote_host.run_until_failure(Teller("@0;@0;@0;"), [step, step])] == [0, 0]
 
 
-def test_a_process_without_a_number_never_began(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_process_without_a_valid_pid_is_a_lost_connection(capfd: pytest.CaptureFixture[str]) -> None:
     for text in ("@abc;", "@" + "9" * 5000 + ";", "@" + "9" * 5000):
         with pytest.raises(Unreachable, match="lost"):
             RemoteHost("box", "x", Teller(text), "/nowhere", 0).run_attached(["true"])
 
 
-def test_of_what_a_host_says_before_a_command_begins_little_is_held(
+def test_output_before_a_command_starts_uses_limited_memory(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    said = remote_host._StderrFilter(b"mngr-x:")
+    stderr_filter = remote_host._StderrFilter(b"mngr-x:")
     for _ in range(100):
-        said.feed(b"mngr-" * 10_000)
-    assert len(said.get_held()) < 2_000_000 and capfd.readouterr().err.startswith("mngr-mngr-")
+        stderr_filter.feed(b"mngr-" * 10_000)
+    assert len(stderr_filter.get_held()) < 2_000_000 and capfd.readouterr().err.startswith("mngr-mngr-")
 
 
 class Flood(Teller):
-    """A wire to a host that never stops writing, in one line."""
+    """A transport to a host that writes one line without end."""
 
     tell = "exec cat /dev/zero"
 
 
 @pytest.mark.parametrize("says", ["", "lock"])
-def test_a_lock_that_is_never_told_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+def test_waiting_for_a_remote_lock_times_out(monkeypatch: pytest.MonkeyPatch, says: str) -> None:
     monkeypatch.setattr(remote_host, "_CONNECT_SECONDS", 0.2)
     host = RemoteHost("box", "x", Silent(says), "/nowhere", 0)
     with pytest.raises(Unreachable, match="lost"), host.lock("/x", timeout=0.1):
@@ -125,12 +125,12 @@ def test_a_lock_that_is_never_told_is_waited_for_so_long(monkeypatch: pytest.Mon
 
 
 class Silent(Teller):
-    """A wire to a host that says that and then nothing, for ever."""
+    """A transport to a host that writes this text and then nothing."""
 
     tell = 'printf %s "$1"; exec sleep 1000'
 
 
-def test_a_lock_that_never_stops_answering_is_none() -> None:
+def test_a_lock_on_a_host_that_floods_output_fails() -> None:
     with (
         pytest.raises(Unreachable, match="lost"),
         RemoteHost("box", "x", Flood(""), "/nowhere", 0).lock("/x"),
@@ -155,7 +155,7 @@ def mngr_kinds():
 
 
 @pytest.mark.parametrize(("word", "error"), [("raise", "KeyError"), ("odd", "TypeError")])
-def test_a_host_that_we_stumble_over_takes_no_other_with_it(
+def test_an_unexpected_exception_for_one_host_spares_the_others(
     mngr: MngrProgram, boxes: Boxes, tmp_path: Path, word: str, error: str
 ) -> None:
     (tmp_path / "site/parrots-1.dist-info").mkdir(parents=True)
@@ -165,26 +165,26 @@ def test_a_host_that_we_stumble_over_takes_no_other_with_it(
     (record,) = boxes.boxes.glob("h1/home/.mngr/agents/a-*/agent.json")
     record.write_text(json.dumps({**json.loads(record.read_text()), "kind": "parrot", "command": [word]}) + "\n")
     for _ in range(2):
-        shown = mngr.run_json("list")
-        assert [a["name"] for a in shown["agents"]] == ["good"]
-        assert [row["host"] for row in shown["errors"]] == ["h1"]
-        assert f"a bug in mngr: {error}: " in shown["errors"][0]["error"]
+        listing = mngr.run_json("list")
+        assert [a["name"] for a in listing["agents"]] == ["good"]
+        assert [row["host"] for row in listing["errors"]] == ["h1"]
+        assert f"a bug in mngr: {error}: " in listing["errors"][0]["error"]
         assert {row["host"] for row in mngr.run_json("list", "--hosts")["hosts"]} == {"local", "h1"}
-        (mngr.home / "names/good").unlink(missing_ok=True)  # it must be looked for
+        (mngr.home / "names/good").unlink(missing_ok=True)  # Now mngr must search for it.
         assert "good" in mngr("explain", "good").out
-        said = mngr("explain", "nobody", code=None).err
-        assert ("may be on a host that does not answer: h1: this is a bug" in said) is (word == "raise")
+        stderr = mngr("explain", "nobody", code=None).err
+        assert ("may be on a host that does not answer: h1: this is a bug" in stderr) is (word == "raise")
         mngr("stop", "@h1.box", code=None)  # what it said is remembered
 
 
-def test_a_host_cannot_say_that_it_is_gone(mngr: MngrProgram, boxes: Boxes) -> None:
-    """Its engine is asked: `gc` takes away what is known of a host that is gone."""
+def test_a_host_cannot_claim_to_be_gone(mngr: MngrProgram, boxes: Boxes) -> None:
+    """mngr asks the engine instead, because `gc` removes everything about a host that is gone."""
     boxes.lie("h1", "echo 'there is no box h1' >&2; exit 1")
     assert mngr.get_agent("foo")["state"] == "UNKNOWN"
     mngr("gc", code=None)
     boxes.lie("h1", "")
     assert mngr.get_agent("foo")["state"] == "RUNNING"
-    (boxes.place / "deaf").touch()  # an engine that cannot be asked has not said so either
+    (boxes.place / "deaf").touch()  # An engine that does not answer has not confirmed it either.
     boxes.lie("h1", "echo 'there is no box h1' >&2; exit 1")
     assert mngr.get_agent("foo")["state"] == "UNKNOWN"
     (boxes.place / "deaf").unlink()
@@ -192,12 +192,12 @@ def test_a_host_cannot_say_that_it_is_gone(mngr: MngrProgram, boxes: Boxes) -> N
     assert mngr.get_agent("foo")["host_state"] == "GONE"
 
 
-def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: MngrProgram, boxes: Boxes) -> None:
+def test_only_valid_facts_of_a_host_are_kept(mngr: MngrProgram, boxes: Boxes) -> None:
     boxes.lie("h2", "uname() { echo 'Linux\nguest 1\nopening exit\ndoing start'; }")
     mngr("create", "bar@h2.box", *RUN)
     mngr("destroy", "--force", "@h2.box")
     assert boxes.left() == ["h1"]
-    odd = [
+    invalid_lines = [
         "rest x",
         "env x",
         "engine x",
@@ -208,8 +208,8 @@ def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: Mngr
         "agents -1",
         "clock 1_0",
     ]
-    said = "\n".join(["home /x", "uid 0", "load 0.25", "os Linux", *odd, "@0;"])
-    assert host_probe.probe_host(Teller(said), "box") == {
+    answer = "\n".join(["home /x", "uid 0", "load 0.25", "os Linux", *invalid_lines, "@0;"])
+    assert host_probe.probe_host(Teller(answer), "box") == {
         "home": "/x",
         "uid": "0",
         "load": "0.25",
@@ -218,19 +218,19 @@ def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: Mngr
 
 
 @pytest.mark.parametrize("uid", ["²", "9" * 5000, "-1", "0\nhome x"])
-def test_a_host_without_a_user_or_a_home_is_none(mngr: MngrProgram, boxes: Boxes, uid: str) -> None:
+def test_a_host_without_a_valid_user_is_rejected(mngr: MngrProgram, boxes: Boxes, uid: str) -> None:
     boxes.lie("h2", f"id() {{ echo '{uid}'; }}")
     assert "does not answer as a host should" in mngr("create", "bar@h2.box", *RUN, code=6).err
     assert boxes.left() == ["h1"]
 
 
-def test_numbers_that_are_none_break_nothing_else(mngr: MngrProgram, boxes: Boxes) -> None:
+def test_invalid_numbers_in_git_state_and_clock_affect_nothing_else(mngr: MngrProgram, boxes: Boxes) -> None:
     boxes.lie("h1", f"date() {{ echo ²; }}; echo 'agent {'9' * 5000}\nclean\nagent 0\nclean\n{'9' * 5000}'")
     assert [a["name"] for a in mngr.run_json("list", "--git")["agents"]] == ["foo", "good"]
     assert "does not tell its time" in mngr("doctor", "@h1.box", code=None).out
 
 
-def test_how_a_stream_ended_is_an_exit_code_or_not_known() -> None:
+def test_an_invalid_exit_code_of_a_stream_is_unreachable() -> None:
     host = RemoteHost("box", "x", Teller(""), "/nowhere", 0)
     for code in ("abc", "²", "9" * 5000):
         with pytest.raises(Unreachable):

@@ -1,4 +1,4 @@
-"""What tokens cost, by the table that comes with the program."""
+"""Tests the cost of tokens by the built-in table of prices."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def prices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, floa
     return usage.load_prices(Context(str(tmp_path_factory.mktemp("home"))))
 
 
-def cost(prices: dict[str, dict[str, float]], model: str, **used: Any) -> float | None:
-    found = usage.count_row_usage({"model": model, "usage": used}, prices)
-    assert found is not None
-    return None if found[1] is None else round(found[1], 6)
+def compute_cost(prices: dict[str, dict[str, float]], model: str, **usage_fields: Any) -> float | None:
+    row_usage = usage.count_row_usage({"model": model, "usage": usage_fields}, prices)
+    assert row_usage is not None
+    return None if row_usage[1] is None else round(row_usage[1], 6)
 
 
 @pytest.mark.parametrize(
@@ -31,18 +31,18 @@ def cost(prices: dict[str, dict[str, float]], model: str, **used: Any) -> float 
         ("claude-haiku-4-5-20251001", {"cache_read_tokens": 10_000}, 0.001),
         ("gpt-5.5", {"input_tokens": 1000, "output_tokens": 100, "cache_read_tokens": 10_000}, 0.013),
         ("gemini-2.5-flash", {"input_tokens": 1000, "output_tokens": 100}, 0.00055),
-        # Another price above a size of the prompt, whatever it is made of.
+        # Above some size of the prompt, the price changes, whatever the prompt consists of.
         ("gemini-2.5-pro", {"input_tokens": 200_000, "output_tokens": 1000}, 0.26),
         ("gemini-2.5-pro", {"input_tokens": 100_100, "cache_read_tokens": 100_000}, 0.27525),
         ("claude-haiku-5-5", {"cache_write_tokens": 200_000, "output_tokens": 10}, 0.125025),
-        ("claude-sonnet-4-5", {"input_tokens": 200_001}, None),  # tables differ
+        ("claude-sonnet-4-5", {"input_tokens": 200_001}, None),  # published prices differ
         ("gemini-2.5-pro", {"input_tokens": 200_001, "calls": 2}, None),
         ("gemini-2.5-pro", {"input_tokens": 2000, "calls": 2}, 0.0025),
-        # What is kept for an hour costs more to write.
+        # Writing to the one-hour cache costs more.
         ("claude-opus-5-5", {"cache_write_tokens": 3000, "cache_write_1h_tokens": 1000}, 0.018),
         ("gpt-6-sol", {"cache_write_tokens": 3000, "cache_write_1h_tokens": 1000}, None),
         ("claude-opus-5-5", {"input_tokens": 1000, "other_price": True}, None),
-        # A neighbour's price is none.
+        # The price of a similar model does not count.
         ("claude-opus-5-9", {"input_tokens": 1}, None),
         ("gpt-5.2-pro", {"input_tokens": 1}, None),
         ("gpt-7", {"input_tokens": 1}, None),
@@ -50,18 +50,18 @@ def cost(prices: dict[str, dict[str, float]], model: str, **used: Any) -> float 
         ("gpt-5.5", {"cache_write_tokens": 1}, None),
     ],
 )
-def test_a_call_costs(
+def test_cost_of_a_call(
     prices: dict[str, dict[str, float]], model: str, used: dict[str, Any], expected: float | None
 ) -> None:
-    assert cost(prices, model, **used) == expected
+    assert compute_cost(prices, model, **used) == expected
 
 
-def test_the_table_is_dated_and_whole() -> None:
+def test_the_table_of_prices_has_a_date_and_complete_rows() -> None:
     table = json.loads(resources.files("mngr.kinds").joinpath("prices.json").read_text("utf-8"))
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", table["date"])
-    known = {"input", "output", "cache_read", "cache_write", "cache_write_1h"}
+    price_names = {"input", "output", "cache_read", "cache_write", "cache_write_1h"}
     for model, price in table["models"].items():
         assert {"input", "output", "cache_read"} <= set(price), model
-        assert set(price) <= known | {"long"} | {f"long_{name}" for name in known}, model
+        assert set(price) <= price_names | {"long"} | {f"long_{name}" for name in price_names}, model
         assert 0 < price["cache_read"] < price["input"] < price["output"], model
         assert "long" in price or not any(name.startswith("long_") for name in price), model

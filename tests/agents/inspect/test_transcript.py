@@ -1,4 +1,4 @@
-"""`mngr transcript` from outside."""
+"""Tests `mngr transcript` as a user runs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mngr.testkit.contract.program import BackgroundProgram
 from tests.conftest import MngrProgram
 
 
-def test_a_conversation_is_readable_and_clean(mngr: MngrProgram) -> None:
+def test_transcript_is_readable_without_control_characters(mngr: MngrProgram) -> None:
     steps = [{"reply": "a\x1b[2Jb\n  c"}, {"write": {"path": "x", "content": "y"}}]
     mngr("create", "foo", "player", "--", json.dumps(steps))
     assert mngr("transcript", "foo").out == ""
@@ -20,7 +20,7 @@ def test_a_conversation_is_readable_and_clean(mngr: MngrProgram) -> None:
     assert '  write {"path": "x", "content": "y"}' in lines and "  done" in lines
 
 
-def test_every_row_has_the_same_fields(mngr: MngrProgram) -> None:
+def test_every_transcript_row_has_the_same_fields(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player", "--", '[{"reply": "a"}, {"write": {"path": "x", "content": "y"}}]')
     mngr("message", "foo", "-m", "go", "--wait")
     rows = mngr.run_json("transcript", "foo")["transcript"]
@@ -36,7 +36,7 @@ def test_every_row_has_the_same_fields(mngr: MngrProgram) -> None:
     assert mngr("transcript", "foo", "--format", "{role}").out.split() == ["user", "assistant", "tool"]
 
 
-def test_what_is_no_row_is_left_out(mngr: MngrProgram) -> None:
+def test_invalid_transcript_rows_are_skipped(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")
     with (mngr.get_agent_dir("foo") / "transcript.jsonl").open("ab") as file:
@@ -44,7 +44,7 @@ def test_what_is_no_row_is_left_out(mngr: MngrProgram) -> None:
     assert [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]] == ["go", "ok: go"]
 
 
-def test_it_can_be_followed_until_the_agent_is_gone(mngr: MngrProgram) -> None:
+def test_follow_ends_when_the_agent_is_destroyed(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "before", "--wait")
     with BackgroundProgram(mngr, "transcript", "foo", "--follow", "--format", "{role} {text}") as process:
@@ -56,8 +56,8 @@ def test_it_can_be_followed_until_the_agent_is_gone(mngr: MngrProgram) -> None:
         assert process.wait_for_end().code == 0
 
 
-def test_errors(mngr: MngrProgram) -> None:
+def test_transcript_errors_for_kind_and_format(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    ran = mngr("transcript", "foo", code=1)
-    assert "kind command, which keeps no transcript" in ran.err and "mngr capture foo" in ran.err
+    result = mngr("transcript", "foo", code=1)
+    assert "kind command, which keeps no transcript" in result.err and "mngr capture foo" in result.err
     assert "jsonl" in mngr("transcript", "foo", "--follow", "--format", "json", code=2).err

@@ -1,4 +1,4 @@
-"""`mngr usage` from outside."""
+"""Tests `mngr usage` as a user runs it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tests.conftest import MngrProgram
 OPUS = "claude-opus-5-5"
 
 
-def say(mngr: MngrProgram, name: str, at: str, model: str, **usage: Any) -> None:
-    """A row of a conversation, as a program writes it."""
-    row = {"v": 1, "at": at, "role": "assistant", "text": "x", "model": model, "usage": usage}
+def add_transcript_row(mngr: MngrProgram, name: str, timestamp: str, model: str, **usage: Any) -> None:
+    """Add a row to an agent's conversation, as its program would write it."""
+    row = {"v": 1, "at": timestamp, "role": "assistant", "text": "x", "model": model, "usage": usage}
     path = mngr.home / "agents" / mngr.get_agent(name)["id"] / "transcript.jsonl"
     with path.open("a") as file:
         file.write(json.dumps(row) + "\n")
 
 
-def test_tokens_and_cost_are_added_up(mngr: MngrProgram) -> None:
+def test_usage_adds_up_tokens_and_cost(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player", "--label", "run=r1")
     mngr("create", "bar", "player")
     mngr("create", "plain", "--", "sleep", "1000")
-    say(mngr, "foo", "2999-01-01T00:00:00.000Z", OPUS, input_tokens=1_000_000, output_tokens=100_000)
-    say(mngr, "foo", "2999-01-02T00:00:00.000Z", "nobody-knows", input_tokens=5, cost_usd=0.5)
-    say(mngr, "bar", "2999-01-02T00:00:00.000Z", "nobody-knows", input_tokens=7, output_tokens=1)
-    found = {row["group"]: row for row in mngr.run_json("usage")["usage"]}
-    assert found["foo"] | {"group": ""} == {
+    add_transcript_row(mngr, "foo", "2999-01-01T00:00:00.000Z", OPUS, input_tokens=1_000_000, output_tokens=100_000)
+    add_transcript_row(mngr, "foo", "2999-01-02T00:00:00.000Z", "nobody-knows", input_tokens=5, cost_usd=0.5)
+    add_transcript_row(mngr, "bar", "2999-01-02T00:00:00.000Z", "nobody-knows", input_tokens=7, output_tokens=1)
+    rows = {row["group"]: row for row in mngr.run_json("usage")["usage"]}
+    assert rows["foo"] | {"group": ""} == {
         "group": "",
         "input_tokens": 1_000_005,
         "output_tokens": 100_000,
@@ -35,8 +35,8 @@ def test_tokens_and_cost_are_added_up(mngr: MngrProgram) -> None:
         "cache_write_tokens": 0,
         "cost_usd": 6.5,
     }
-    assert (found["bar"]["input_tokens"], found["bar"]["cost_usd"]) == (7, None)
-    assert "plain" not in found
+    assert (rows["bar"]["input_tokens"], rows["bar"]["cost_usd"]) == (7, None)
+    assert "plain" not in rows
     by_day = {row["group"]: row["cost_usd"] for row in mngr.run_json("usage", "--by", "day")["usage"]}
     assert by_day == {"2999-01-01": 6.0, "2999-01-02": None}
     by_run = {row["group"]: row["cost_usd"] for row in mngr.run_json("usage", "--by", "label.run")["usage"]}
@@ -50,9 +50,9 @@ def test_tokens_and_cost_are_added_up(mngr: MngrProgram) -> None:
     assert listed[2]["usage"] is None
 
 
-def test_prices_of_ones_own(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_usage_uses_the_users_prices(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "foo", "player")
-    say(mngr, "foo", "2999-01-01T00:00:00.000Z", "mine-2", input_tokens=1_000_000)
+    add_transcript_row(mngr, "foo", "2999-01-01T00:00:00.000Z", "mine-2", input_tokens=1_000_000)
     prices = tmp_path / "prices.json"
     prices.write_text('{"models": {"mine-*": {"input": 3}}}')
     assert mngr.run_json("-S", f"usage.prices={prices}", "usage")["usage"][0]["cost_usd"] == 3.0
@@ -60,29 +60,29 @@ def test_prices_of_ones_own(mngr: MngrProgram, tmp_path: Path) -> None:
     assert "is no table of prices" in mngr("-S", f"usage.prices={prices}", "usage", code=1).err
 
 
-def test_what_was_said_before_a_clone_is_not_paid_twice(mngr: MngrProgram) -> None:
+def test_usage_of_a_clone_excludes_the_original_conversation(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
-    say(mngr, "foo", mngr.get_agent("foo")["created_at"], OPUS, input_tokens=1_000_000)
+    add_transcript_row(mngr, "foo", mngr.get_agent("foo")["created_at"], OPUS, input_tokens=1_000_000)
     mngr("clone", "foo", "bar")
     path = mngr.home / "agents" / mngr.get_agent("bar")["id"] / "agent.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"created_at": "2999-01-01T00:00:00.000Z"}))
-    found = {row["group"]: row["input_tokens"] for row in mngr.run_json("usage")["usage"]}
-    assert found == {"foo": 1_000_000, "bar": 0}
+    rows = {row["group"]: row["input_tokens"] for row in mngr.run_json("usage")["usage"]}
+    assert rows == {"foo": 1_000_000, "bar": 0}
 
 
-def test_of_destroyed_agents(mngr: MngrProgram) -> None:
+def test_usage_and_transcript_of_destroyed_agents(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player", "-m", "hello")
-    say(mngr, "foo", "2999-01-01T00:00:00.000Z", OPUS, input_tokens=1_000_000)
+    add_transcript_row(mngr, "foo", "2999-01-01T00:00:00.000Z", OPUS, input_tokens=1_000_000)
     mngr("wait", "foo")
-    said = mngr.run_json("transcript", "foo")
+    transcript = mngr.run_json("transcript", "foo")
     mngr("destroy", "--force", "foo")
-    assert mngr.run_json("transcript", "foo") == said
+    assert mngr.run_json("transcript", "foo") == transcript
     assert mngr.run_json("usage")["usage"] == []
     assert mngr.run_json("usage", "--destroyed")["usage"][0]["cost_usd"] == 4.0
     assert mngr.run_json("usage", "foo")["usage"][0]["cost_usd"] == 4.0
 
 
-def test_it_is_told_by_something_there_is(mngr: MngrProgram) -> None:
+def test_usage_rejects_an_unknown_grouping(mngr: MngrProgram) -> None:
     assert "cannot be told by 'week'" in mngr("usage", "--by", "week", code=2).err
     assert "no agent has used a model" in mngr("usage").err

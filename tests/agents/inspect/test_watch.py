@@ -1,4 +1,4 @@
-"""Watching agents: what it costs to wait, and how many hosts there may be."""
+"""Tests the cost of watching agents, and watching many hosts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from mngr.api import Fleet
 from tests.conftest import MngrProgram
 
-# Follows an agent and many that are gone, each by a host of its own, where a shell allows few more files than are open already.
+# Follows one agent and many that are gone, each on its own host, with a limit just above the number of open files.
 MANY = """
 import os, resource, sys
 from mngr.api import Fleet
@@ -31,16 +31,16 @@ watch.close()
 """
 
 
-def test_waiting_for_nobody_takes_no_time_of_a_processor(mngr: MngrProgram) -> None:
-    watch = Fleet(home=str(mngr.home)).watch(quick=0.05, slow=0.1)
-    used, began = time.process_time(), time.monotonic()
-    assert watch.wait(0.5) is None
-    assert time.monotonic() - began >= 0.5
-    assert time.process_time() - used < 0.1
+def test_watching_no_agents_uses_almost_no_cpu(mngr: MngrProgram) -> None:
+    watcher = Fleet(home=str(mngr.home)).watch(quick=0.05, slow=0.1)
+    cpu_before, started_at = time.process_time(), time.monotonic()
+    assert watcher.wait(0.5) is None
+    assert time.monotonic() - started_at >= 0.5
+    assert time.process_time() - cpu_before < 0.1
 
 
-def test_there_may_be_more_hosts_than_files_that_a_shell_allows(mngr: MngrProgram) -> None:
+def test_watching_more_hosts_than_the_open_file_limit_allows(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "true")
-    words = [sys.executable, "-c", MANY, str(mngr.home), mngr.get_agent("foo")["id"]]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.returncode) == ("foo True\n", 0), done.stderr
+    argv = [sys.executable, "-c", MANY, str(mngr.home), mngr.get_agent("foo")["id"]]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (result.stdout, result.returncode) == ("foo True\n", 0), result.stderr

@@ -1,4 +1,4 @@
-"""`mngr connect` at a real terminal: attach, detach, resize, choose."""
+"""Tests `mngr connect` in a real terminal: attach, detach, resize and choose an agent."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ RUN = ("--", "sleep", "1000")
 SIZE = "trap 'stty size' WINCH; echo hello from foo; while :; do sleep 0.05; done"
 
 
-def at_terminal(mngr: MngrProgram, *words: str, **size: int) -> PtyTerminal:
+def run_in_terminal(mngr: MngrProgram, *words: str, **size: int) -> PtyTerminal:
+    """Run mngr in a terminal of this size."""
     return PtyTerminal([str(BIN_DIR / "mngr"), *words], mngr.repo, mngr.env, **size)
 
 
 def test_attach_shows_the_screen_resizes_and_detaches(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", SIZE)
     wait_for(lambda: "hello" in mngr.run_tmux("capture-pane", "-p", "-t", "=foo:"))
-    with at_terminal(mngr, "connect", "foo", rows=30, columns=100) as terminal:
+    with run_in_terminal(mngr, "connect", "foo", rows=30, columns=100) as terminal:
         terminal.wait_for_text("hello from foo")
         wait_for(lambda: "29 100" in mngr.run_tmux("capture-pane", "-p", "-t", "=foo:"))
         terminal.resize(20, 80)
@@ -30,35 +31,35 @@ def test_attach_shows_the_screen_resizes_and_detaches(mngr: MngrProgram) -> None
     assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_what_is_typed_reaches_the_agent(mngr: MngrProgram) -> None:
+def test_typed_text_reaches_the_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat")
-    with at_terminal(mngr, "conn", "foo") as terminal:
+    with run_in_terminal(mngr, "conn", "foo") as terminal:
         terminal.wait_for_text("foo")
         terminal.type("typed é words\r")
         wait_for(lambda: mngr.run_tmux("capture-pane", "-p", "-t", "=foo:").count("typed é words") == 2)
 
 
-def test_create_attaches_on_a_terminal_unless_told_otherwise(mngr: MngrProgram) -> None:
-    with at_terminal(mngr, "create", "foo", "--", "sh", "-c", SIZE) as terminal:
+def test_create_attaches_in_a_terminal_unless_an_option_forbids_it(mngr: MngrProgram) -> None:
+    with run_in_terminal(mngr, "create", "foo", "--", "sh", "-c", SIZE) as terminal:
         terminal.wait_for_text("detach:")
         terminal.wait_for_text("hello from foo")
         terminal.type("\x02", "d")
         assert terminal.wait_for_exit() == 0
     assert mngr.get_agent("foo")["state"] == "RUNNING"
-    with at_terminal(mngr, "create", "bar", "--no-connect", *RUN) as terminal:
+    with run_in_terminal(mngr, "create", "bar", "--no-connect", *RUN) as terminal:
         assert terminal.wait_for_exit() == 0
         assert "bar runs in" in terminal.shown
-    with at_terminal(
+    with run_in_terminal(
         mngr, "create", "baz", "-S", "commands.create.connect_command=echo I see $MNGR_AGENT_NAME", *RUN
     ) as terminal:
         terminal.wait_for_text("I see baz")
-    with at_terminal(mngr, "create", "w", "--count", "2", "--connect", *RUN) as terminal:
+    with run_in_terminal(mngr, "create", "w", "--count", "2", "--connect", *RUN) as terminal:
         assert terminal.wait_for_exit() == 2
 
 
-def test_on_a_terminal_dirty_files_stay_behind_and_that_is_said(mngr: MngrProgram) -> None:
+def test_in_a_terminal_create_leaves_dirty_files_behind_with_a_note(mngr: MngrProgram) -> None:
     (mngr.repo / "new.txt").write_text("x")
-    with at_terminal(mngr, "create", "foo", "--no-connect", *RUN) as terminal:
+    with run_in_terminal(mngr, "create", "foo", "--no-connect", *RUN) as terminal:
         terminal.wait_for_text("1 uncommitted change stays here")
         assert terminal.wait_for_exit() == 0
     assert (
@@ -85,7 +86,7 @@ def test_on_a_terminal_dirty_files_stay_behind_and_that_is_said(mngr: MngrProgra
 def test_the_picker_chooses_with_arrows_and_typing(mngr: MngrProgram, keys: list[str], chosen: str) -> None:
     for name in ("gamma", "alpha", "beta"):
         mngr("create", name, "--transfer", "none", *RUN)
-    with at_terminal(mngr, "connect", "--connect-command", "echo I see $MNGR_AGENT_NAME") as terminal:
+    with run_in_terminal(mngr, "connect", "--connect-command", "echo I see $MNGR_AGENT_NAME") as terminal:
         terminal.wait_for_text("gamma")
         for key in keys:
             terminal.type(key)
@@ -95,9 +96,9 @@ def test_the_picker_chooses_with_arrows_and_typing(mngr: MngrProgram, keys: list
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x04", "\x03"])
-def test_the_picker_lets_go(mngr: MngrProgram, key: str) -> None:
+def test_the_picker_can_be_cancelled(mngr: MngrProgram, key: str) -> None:
     mngr("create", "foo", "--transfer", "none", *RUN)
-    with at_terminal(mngr, "connect") as terminal:
+    with run_in_terminal(mngr, "connect") as terminal:
         terminal.wait_for_text("foo")
         terminal.type(key)
         code = terminal.wait_for_exit()
@@ -105,39 +106,39 @@ def test_the_picker_lets_go(mngr: MngrProgram, key: str) -> None:
         assert "Traceback" not in terminal.shown
 
 
-def test_without_a_terminal_there_is_nothing_to_attach(mngr: MngrProgram) -> None:
+def test_connect_without_a_terminal_fails_with_a_hint(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
-    ran = mngr("connect", "foo", code=1)
-    assert ran.err == "Error: connect needs a terminal\nHint: look at its screen with: mngr capture foo\n"
+    result = mngr("connect", "foo", code=1)
+    assert result.err == "Error: connect needs a terminal\nHint: look at its screen with: mngr capture foo\n"
     assert "name one" in mngr("connect", code=2).err
     assert "there is no agent 'nobody'" in mngr("connect", "nobody", "--connect-command", "true", code=1).err
 
 
-def test_one_that_does_not_run_can_be_started_first(mngr: MngrProgram) -> None:
+def test_connect_can_start_a_stopped_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", SIZE)
     mngr("stop", "foo")
-    with at_terminal(mngr, "connect", "foo") as terminal:
+    with run_in_terminal(mngr, "connect", "foo") as terminal:
         assert terminal.wait_for_exit() == 1
         assert "foo does not run (STOPPED)" in terminal.shown and "mngr start foo" in terminal.shown
-    with at_terminal(mngr, "connect", "foo", "--start") as terminal:
+    with run_in_terminal(mngr, "connect", "foo", "--start") as terminal:
         terminal.wait_for_text("hello from foo")
     assert "there is no agent" in mngr("connect", "nobody", "--start", code=1).err
 
 
-def test_one_that_has_ended_still_shows_its_screen(mngr: MngrProgram) -> None:
+def test_connect_shows_the_screen_of_an_ended_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "seq 60; echo the very last")
     wait_for(lambda: mngr.get_agent("foo")["state"] == "DONE")
-    with at_terminal(mngr, "connect", "foo") as terminal:
+    with run_in_terminal(mngr, "connect", "foo") as terminal:
         terminal.wait_for_text("the very last")
 
 
-def test_the_command_of_the_settings_and_what_it_finds(mngr: MngrProgram) -> None:
+def test_connect_command_setting_and_its_environment(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     line = "printf '%s|' $MNGR_AGENT_NAME $MNGR_AGENT_ID $MNGR_WORK_DIR $MNGR_TMUX_SOCKET"
     agent = mngr.get_agent("foo")
-    said = mngr("connect", "foo", "-S", f"commands.connect.connect_command={line}").out
-    assert said.split("|")[:3] == ["foo", agent["id"], agent["work_dir"]]
-    assert said.split("|")[3].startswith("/tmp/mngr-")
+    output = mngr("connect", "foo", "-S", f"commands.connect.connect_command={line}").out
+    assert output.split("|")[:3] == ["foo", agent["id"], agent["work_dir"]]
+    assert output.split("|")[3].startswith("/tmp/mngr-")
     assert (
         mngr(
             "connect",
@@ -152,12 +153,12 @@ def test_the_command_of_the_settings_and_what_it_finds(mngr: MngrProgram) -> Non
     )
 
 
-def test_a_paste_into_what_has_ended_does_not_bring_the_server_down(mngr: MngrProgram) -> None:
+def test_a_paste_into_an_ended_agent_does_not_crash_the_tmux_server(mngr: MngrProgram) -> None:
     mngr("create", "other", *RUN)
     mngr("create", "foo", "--", "true")
     wait_for(lambda: mngr.get_agent("foo")["state"] == "DONE")
     mngr.run_tmux("set-buffer", "-b", "x", "pasted")
-    with at_terminal(mngr, "connect", "foo") as terminal:
+    with run_in_terminal(mngr, "connect", "foo") as terminal:
         terminal.wait_for_text("detach:")
         terminal.type("\x02", "]", "\x02", "=")
         terminal.wait_for_text("(sort: time)")

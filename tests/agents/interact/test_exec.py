@@ -1,4 +1,4 @@
-"""`mngr exec`: the agent's place and environment, the caller's streams, the command's exit code."""
+"""Tests `mngr exec`: the agent's directory and environment, the caller's streams, and the command's exit code."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ def foo(mngr: MngrProgram) -> MngrProgram:
     return mngr
 
 
-def raw(mngr: MngrProgram, *words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def exec_bytes(mngr: MngrProgram, *words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run `mngr exec` with binary input and output."""
     argv = [str(BIN_DIR / "mngr"), "exec", *words]
     return subprocess.run(argv, cwd=mngr.repo, env=mngr.env, input=data, capture_output=True, check=False)
 
 
-def test_place_environment_and_both_streams(foo: MngrProgram) -> None:
-    ran = foo(
+def test_exec_uses_the_agents_directory_and_environment_and_both_streams(foo: MngrProgram) -> None:
+    result = foo(
         "exec",
         "foo",
         "--",
@@ -35,15 +36,15 @@ def test_place_environment_and_both_streams(foo: MngrProgram) -> None:
         'pwd; echo "$GIVEN|$MNGR_AGENT_NAME|$SECRET"; echo oops >&2',
         env={"SECRET": "x"},
     )
-    assert ran.out == f"{foo.get_work_dir('foo')}\na b|foo|\n" and ran.err == "oops\n"
+    assert result.out == f"{foo.get_work_dir('foo')}\na b|foo|\n" and result.err == "oops\n"
     assert foo("exec", "foo", "--", "git", "rev-parse", "--abbrev-ref", "HEAD").out == "mngr/foo\n"
     assert foo("exec", foo.get_agent("foo")["id"], "--", "printf", "%s|", "a b", "$HOME", "").out == "a b|$HOME||"
 
 
 def test_stdin_and_binary_output_pass_unchanged(foo: MngrProgram) -> None:
     data = bytes(range(256)) * 1000
-    done = raw(foo, "foo", "--", "cat", data=data)
-    assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
+    result = exec_bytes(foo, "foo", "--", "cat", data=data)
+    assert (result.returncode, result.stdout, result.stderr) == (0, data, b"")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_stdin_and_binary_output_pass_unchanged(foo: MngrProgram) -> None:
         ("kill -9 $$", 137),
     ],
 )
-def test_the_exit_code_is_the_commands(foo: MngrProgram, line: str, code: int) -> None:
+def test_exec_returns_the_exit_code_of_the_command(foo: MngrProgram, line: str, code: int) -> None:
     foo("exec", "foo", "--", "sh", "-c", line, code=code)
     (row,) = foo.run_json("exec", "foo", "--", "sh", "-c", line, code=code)["results"]
     assert (row["started"], row["exit_code"], row["ok"]) == (True, code, code == 0)
@@ -65,24 +66,24 @@ def test_the_exit_code_is_the_commands(foo: MngrProgram, line: str, code: int) -
 
 
 @pytest.mark.parametrize("word", ["no-such-program", "./nowhere", "src", "cd", ""])
-def test_a_command_that_is_none_is_exit_1_and_runs_nothing(foo: MngrProgram, word: str) -> None:
-    ran = foo("exec", "foo", "--", word, code=1)
-    assert ran.err == f"Error: foo: {word}: command not found\nHint: nothing was run\n"
+def test_an_unknown_command_exits_1_and_runs_nothing(foo: MngrProgram, word: str) -> None:
+    result = foo("exec", "foo", "--", word, code=1)
+    assert result.err == f"Error: foo: {word}: command not found\nHint: nothing was run\n"
     (row,) = foo.run_json("exec", "foo", "--", word, code=1)["results"]
     assert (row["started"], row["exit_code"], row["ok"]) == (False, None, False)
     assert not list(foo.get_agent_dir("foo").glob("exec-*"))
 
 
-def test_a_work_dir_that_is_gone_is_said(foo: MngrProgram) -> None:
-    work = foo.get_work_dir("foo")
-    os.rename(work, work.with_name("moved"))
-    assert f"its work dir {work} is gone" in foo("exec", "foo", "--", "true", code=1).err
+def test_exec_without_a_work_dir_fails_with_its_path(foo: MngrProgram) -> None:
+    work_dir = foo.get_work_dir("foo")
+    os.rename(work_dir, work_dir.with_name("moved"))
+    assert f"its work dir {work_dir} is gone" in foo("exec", "foo", "--", "true", code=1).err
 
 
-def test_several_targets(foo: MngrProgram) -> None:
+def test_exec_on_several_agents(foo: MngrProgram) -> None:
     foo("create", "bar", *RUN)
-    ran = foo("exec", "foo", "bar", "--", "sh", "-c", 'echo "I am $MNGR_AGENT_NAME"; echo err >&2')
-    assert ran.out == "I am foo\nI am bar\n" and ran.err == "== foo\nerr\n== bar\nerr\n"
+    result = foo("exec", "foo", "bar", "--", "sh", "-c", 'echo "I am $MNGR_AGENT_NAME"; echo err >&2')
+    assert result.out == "I am foo\nI am bar\n" and result.err == "== foo\nerr\n== bar\nerr\n"
     rows = foo.run_json(
         "exec",
         "foo",
@@ -94,8 +95,8 @@ def test_several_targets(foo: MngrProgram) -> None:
         'echo "$MNGR_AGENT_NAME"; test $MNGR_AGENT_NAME = foo',
         code=4,
     )
-    seen = [(r["name"], r["ok"], r["started"], r["exit_code"], r["stdout"], r["stderr"]) for r in rows["results"]]
-    assert seen == [
+    summary = [(r["name"], r["ok"], r["started"], r["exit_code"], r["stdout"], r["stderr"]) for r in rows["results"]]
+    assert summary == [
         ("foo", True, True, 0, "foo\n", ""),
         ("nobody", False, False, None, "", ""),
         ("bar", False, True, 1, "bar\n", ""),
@@ -105,12 +106,12 @@ def test_several_targets(foo: MngrProgram) -> None:
     assert foo("exec", "-", "--", "true", stdin="foo\nbar\n").out == ""
 
 
-def test_what_agents_write_is_tamed_when_it_is_mixed(foo: MngrProgram) -> None:
+def test_control_characters_are_replaced_in_the_output_of_several_agents(foo: MngrProgram) -> None:
     foo("create", "bar", *RUN)
     assert foo("exec", "foo", "bar", "--", "printf", "\\033[31mred").out == "?[31mred\n?[31mred\n"
 
 
-def test_it_also_works_on_agents_that_do_not_run(foo: MngrProgram) -> None:
+def test_exec_works_on_a_stopped_agent(foo: MngrProgram) -> None:
     foo("stop", "foo")
     assert foo("exec", "foo", "--", "echo", "still here").out == "still here\n"
 
@@ -133,12 +134,12 @@ def test_an_interrupt_ends_the_command(foo: MngrProgram) -> None:
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def test_usage(foo: MngrProgram) -> None:
+def test_exec_needs_a_command_and_an_existing_agent(foo: MngrProgram) -> None:
     assert "after --" in foo("exec", "foo", code=2).err
     assert "there is no agent 'nobody'" in foo("exec", "nobody", "--", "true", code=1).err
 
 
-def test_who_is_named_in_three_ways_is_one(mngr: MngrProgram) -> None:
+def test_an_agent_named_in_three_ways_is_one_target(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat")
     names = ("foo", "foo@local", mngr.get_agent("foo")["id"])
     assert [row["name"] for row in mngr.run_json("exec", *names, "--", "sh", "-c", "echo x >>f")["results"]] == ["foo"]
@@ -149,14 +150,14 @@ def test_who_is_named_in_three_ways_is_one(mngr: MngrProgram) -> None:
     assert len(mngr("events", *names, "--type", "stopped", "--format", "jsonl").out.splitlines()) == 1
 
 
-def test_who_interrupts_it_ends_the_command_on_all_of_them(mngr: MngrProgram) -> None:
+def test_ctrl_c_ends_the_command_on_all_agents(mngr: MngrProgram) -> None:
     for name in ("foo", "bar"):
         mngr("create", name, "--", "sleep", "1000")
     argv = [str(BIN_DIR / "mngr"), "exec", "foo", "bar", "--", "sh", "-c", "echo $$ >pid; exec sleep 1000"]
     with PtyTerminal(argv, mngr.repo, mngr.env) as terminal:
-        notes = [mngr.get_work_dir(name) / "pid" for name in ("foo", "bar")]
-        wait_for(lambda: all(note.exists() and note.read_text() for note in notes))
-        pids = [note.read_text().strip() for note in notes]
+        pid_files = [mngr.get_work_dir(name) / "pid" for name in ("foo", "bar")]
+        wait_for(lambda: all(pid_file.exists() and pid_file.read_text() for pid_file in pid_files))
+        pids = [pid_file.read_text().strip() for pid_file in pid_files]
         terminal.type("\x03")
         assert terminal.wait_for_exit() == 130
     wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))

@@ -1,4 +1,4 @@
-"""`mngr message` from outside: what arrives, what proves it, and what is refused."""
+"""Tests `mngr message` as a user runs it: what arrives, what proves it, and what mngr rejects."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ SCALE = 1.0 if IS_FULL_SCALE else 0.01  # 1 is 10,000 messages
 SEED = int(os.environ.get("MNGR_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
 
 
-def player(mngr: MngrProgram, name: str = "foo", scenario: Any = ()) -> None:
+def create_player(mngr: MngrProgram, name: str = "foo", scenario: Any = ()) -> None:
     mngr("create", name, "player", "--", json.dumps(scenario if isinstance(scenario, dict) else list(scenario)))
 
 
-def users(mngr: MngrProgram, name: str = "foo") -> list[str]:
-    """What an agent was told, by its own transcript."""
+def list_user_messages(mngr: MngrProgram, name: str = "foo") -> list[str]:
+    """Return the messages that an agent received, by its own transcript."""
     path = mngr.get_agent_dir(name) / "transcript.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return [row["text"] for row in rows if row["role"] == "user"]
 
 
-def result(mngr: MngrProgram, *words: str, **more: Any) -> dict[str, Any]:
-    """The one result of a message."""
-    (found,) = mngr.run_json("message", *words, **more)["results"]
-    return dict(found)
+def send_message(mngr: MngrProgram, *words: str, **options: Any) -> dict[str, Any]:
+    """Send a message to one agent and return its result."""
+    (row,) = mngr.run_json("message", *words, **options)["results"]
+    return dict(row)
 
 
 def test_a_message_is_proven_by_the_transcript(mngr: MngrProgram) -> None:
-    player(mngr)
-    sent = result(mngr, "foo", "-m", "hello")
+    create_player(mngr)
+    sent = send_message(mngr, "foo", "-m", "hello")
     assert (sent["name"], sent["ok"], sent["error"], sent["delivered"], sent["proof"]) == (
         "foo", True, None, True, "transcript",
     )  # fmt: skip
-    assert users(mngr) == ["hello"]
+    assert list_user_messages(mngr) == ["hello"]
     assert "delivered to foo (proof: transcript)" in mngr("msg", "foo", "-m", "again").out
 
 
@@ -60,17 +60,17 @@ TEXTS = {
 
 @pytest.mark.parametrize("what", list(TEXTS))
 def test_text_arrives_unchanged(mngr: MngrProgram, tmp_path: Path, what: str) -> None:
-    player(mngr)
+    create_player(mngr)
     text = TEXTS[what]
     if what == "100 kB":
         assert len(text.encode()) > 100_000
     path = tmp_path / "text"
     path.write_text(text)
-    assert result(mngr, "foo", "--message-file", str(path))["proof"] == "transcript"
-    assert users(mngr) == [text.removesuffix("\n")]
+    assert send_message(mngr, "foo", "--message-file", str(path))["proof"] == "transcript"
+    assert list_user_messages(mngr) == [text.removesuffix("\n")]
 
 
-def test_a_program_that_is_slow_to_start_still_gets_it_whole(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_slowly_starting_program_gets_the_whole_message(mngr: MngrProgram, tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "python3").write_text(f'#!/bin/sh\nsleep 0.6\nexec {sys.executable} "$@"\n')
@@ -78,128 +78,130 @@ def test_a_program_that_is_slow_to_start_still_gets_it_whole(mngr: MngrProgram, 
     mngr("create", "foo", "player", env={"PATH": f"{slow}:{mngr.env['PATH']}"})
     assert mngr.get_agent("foo")["state"] == "STARTING"
     mngr("message", "foo", "-m", "early\nbird")
-    assert users(mngr) == ["early\nbird"]
+    assert list_user_messages(mngr) == ["early\nbird"]
 
 
-def test_who_sends_may_be_killed_and_still_nobody_gets_half_a_message(mngr: MngrProgram, tmp_path: Path) -> None:
-    slow, sign, text = tmp_path / "slow", tmp_path / "sign", tmp_path / "text"
+def test_a_killed_sender_never_delivers_half_a_message(mngr: MngrProgram, tmp_path: Path) -> None:
+    slow, signal_file, text = tmp_path / "slow", tmp_path / "sign", tmp_path / "text"
     slow.mkdir()
-    wait = f"until [ -e {sign} ]; do sleep 0.05; done"
+    wait = f"until [ -e {signal_file} ]; do sleep 0.05; done"
     (slow / "python3").write_text(f'#!/bin/sh\n{wait}\nexec {sys.executable} "$@"\n')
     (slow / "python3").chmod(0o755)
     text.write_text(TEXTS["100 kB"])
     mngr("create", "foo", "player", env={"PATH": f"{slow}:{mngr.env['PATH']}"})
-    words = [str(BIN_DIR / "mngr"), "message", "foo", "--message-file", str(text)]
-    with subprocess.Popen(words, cwd=mngr.repo, env=mngr.env) as sender:
+    argv = [str(BIN_DIR / "mngr"), "message", "foo", "--message-file", str(text)]
+    with subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env) as sender:
         wait_for((mngr.get_agent_dir("foo") / "send.lock").exists)
         sender.kill()
-    sign.touch()
-    wait_for(lambda: users(mngr))
-    assert users(mngr) == [TEXTS["100 kB"].removesuffix("\n")]
+    signal_file.touch()
+    wait_for(lambda: list_user_messages(mngr))
+    assert list_user_messages(mngr) == [TEXTS["100 kB"].removesuffix("\n")]
 
 
-def test_standard_input_is_the_message_when_nothing_else_is(mngr: MngrProgram) -> None:
-    player(mngr)
+def test_message_reads_standard_input_by_default(mngr: MngrProgram) -> None:
+    create_player(mngr)
     mngr("message", "foo", stdin="from\na pipe\n")
-    assert users(mngr) == ["from\na pipe"]
+    assert list_user_messages(mngr) == ["from\na pipe"]
 
 
 @pytest.mark.parametrize("text", ["a\x1b[201~\rrm x", "a\rb", "bell\a", "", "  \n "])
-def test_what_a_terminal_would_obey_is_refused_and_nothing_is_sent(
+def test_empty_text_and_control_characters_are_rejected_and_nothing_is_sent(
     mngr: MngrProgram, tmp_path: Path, text: str
 ) -> None:
-    player(mngr)
+    create_player(mngr)
     path = tmp_path / "text"
     path.write_bytes(text.encode())
-    ran = mngr("message", "foo", "--message-file", str(path), code=1)
-    assert ran.err.startswith("Error: the message ") and "\nHint: " in ran.err and "\x1b" not in ran.err
+    completed = mngr("message", "foo", "--message-file", str(path), code=1)
+    assert (
+        completed.err.startswith("Error: the message ") and "\nHint: " in completed.err and "\x1b" not in completed.err
+    )
     mngr("message", "foo", "-m", "clean")
-    assert users(mngr) == ["clean"]
+    assert list_user_messages(mngr) == ["clean"]
 
 
-def test_a_plain_command_gets_the_text_and_nothing_is_claimed(mngr: MngrProgram) -> None:
+def test_a_plain_command_gets_the_text_without_proof_of_arrival(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat > got")
-    assert result(mngr, "foo", "-m", "one\ntwo")["proof"] == "sent"
+    assert send_message(mngr, "foo", "-m", "one\ntwo")["proof"] == "sent"
     wait_for(lambda: (mngr.get_work_dir("foo") / "got").read_text() == "one\ntwo\n")
     events = mngr.run_json("events", "foo", "--type", "message")["events"]
     assert [row["data"] for row in events] == [{"proof": "sent", "characters": 7}]
 
 
-def test_an_agent_that_does_not_run_is_an_error_and_start_mends_it(mngr: MngrProgram) -> None:
-    player(mngr, scenario=[{"reply": "a"}, "wait", {"reply": "b"}])
+def test_message_to_a_stopped_agent_fails_with_a_hint_and_start_helps(mngr: MngrProgram) -> None:
+    create_player(mngr, scenario=[{"reply": "a"}, "wait", {"reply": "b"}])
     mngr("message", "foo", "-m", "one", "--wait")
     mngr("stop", "foo")
-    ran = mngr("message", "foo", "-m", "two", code=1)
-    assert ran.err == "Error: foo does not run (STOPPED)\nHint: start it first: mngr message --start foo\n"
-    sent = result(mngr, "foo", "-m", "two", "--start", "--wait")
+    completed = mngr("message", "foo", "-m", "two", code=1)
+    assert completed.err == "Error: foo does not run (STOPPED)\nHint: start it first: mngr message --start foo\n"
+    sent = send_message(mngr, "foo", "-m", "two", "--start", "--wait")
     assert (sent["delivered"], sent["state"], sent["state_reason"]) == (True, "WAITING", "end_of_turn")
-    said = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
-    assert said == ["one", "a", "two", "b"]
+    texts = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
+    assert texts == ["one", "a", "two", "b"]
 
 
 def test_wait_returns_when_the_turn_has_ended_with_the_whole_transcript(mngr: MngrProgram) -> None:
-    player(mngr, scenario=[{"sleep": 0.4}, {"reply": "late"}, {"ask": "more?"}, {"exit": 3}])
-    began = time.monotonic()
-    sent = result(mngr, "foo", "-m", "go", "--wait")
-    assert time.monotonic() - began > 0.4
+    create_player(mngr, scenario=[{"sleep": 0.4}, {"reply": "late"}, {"ask": "more?"}, {"exit": 3}])
+    started_at = time.monotonic()
+    sent = send_message(mngr, "foo", "-m", "go", "--wait")
+    assert time.monotonic() - started_at > 0.4
     assert (sent["state"], sent["state_reason"]) == ("WAITING", "question")
     assert [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]] == [
         "go",
         "late",
         "more?",
     ]
-    assert result(mngr, "foo", "-m", "no", "--wait")["state"] == "FAILED"
+    assert send_message(mngr, "foo", "-m", "no", "--wait")["state"] == "FAILED"
 
 
-def test_wait_is_bounded_and_says_that_the_message_did_arrive(mngr: MngrProgram) -> None:
-    player(mngr, scenario=[{"sleep": 1000}])
-    sent = result(mngr, "foo", "-m", "go", "--wait", "--timeout", "1s", code=5)
+def test_wait_times_out_and_reports_that_the_message_arrived(mngr: MngrProgram) -> None:
+    create_player(mngr, scenario=[{"sleep": 1000}])
+    sent = send_message(mngr, "foo", "-m", "go", "--wait", "--timeout", "1s", code=5)
     assert (sent["ok"], sent["delivered"], sent["state"]) == (False, True, "RUNNING")
 
 
-def test_no_proof_is_no_delivery(mngr: MngrProgram) -> None:
-    player(mngr, scenario=["hang"])
-    mngr("message", "foo", "-m", "hello")  # the same text, so that its proof is there already
-    sent = result(mngr, "foo", "-m", "hello", "--timeout", "1s", code=5)
+def test_a_message_without_proof_counts_as_not_delivered(mngr: MngrProgram) -> None:
+    create_player(mngr, scenario=["hang"])
+    mngr("message", "foo", "-m", "hello")  # The same text, so that its proof exists already.
+    sent = send_message(mngr, "foo", "-m", "hello", "--timeout", "1s", code=5)
     assert (sent["ok"], sent["delivered"], sent["proof"]) == (False, False, None)
     assert "may still" in sent["error"]
 
 
-def test_enter_is_pressed_again_while_the_text_waits_for_it(mngr: MngrProgram) -> None:
-    player(mngr, scenario={"lose_enters": 2})
+def test_enter_is_repeated_while_the_text_is_still_in_the_input(mngr: MngrProgram) -> None:
+    create_player(mngr, scenario={"lose_enters": 2})
     mngr("message", "foo", "-m", "line\n" * 50)
     mngr("message", "foo", "-m", "second")
-    assert users(mngr) == ["line\n" * 50, "second"]
+    assert list_user_messages(mngr) == ["line\n" * 50, "second"]
 
 
-def test_an_agent_that_ends_on_the_message_got_it(mngr: MngrProgram) -> None:
-    player(mngr, scenario=[{"exit": 0}])
-    assert result(mngr, "foo", "-m", "end")["delivered"]
+def test_a_message_that_ends_the_agent_counts_as_delivered(mngr: MngrProgram) -> None:
+    create_player(mngr, scenario=[{"exit": 0}])
+    assert send_message(mngr, "foo", "-m", "end")["delivered"]
     wait_for(lambda: mngr.get_agent("foo")["state"] == "DONE")
 
 
-def test_several_agents_have_a_result_each(mngr: MngrProgram) -> None:
-    player(mngr, "foo")
-    player(mngr, "bar")
-    ran = mngr("message", "foo", "nobody", "bar", "-m", "hello", "--format", "json", code=4)
-    assert [(r["name"], r["delivered"], r["proof"]) for r in ran.parse_json()["results"]] == [
+def test_message_to_several_agents_has_a_result_for_each(mngr: MngrProgram) -> None:
+    create_player(mngr, "foo")
+    create_player(mngr, "bar")
+    completed = mngr("message", "foo", "nobody", "bar", "-m", "hello", "--format", "json", code=4)
+    assert [(r["name"], r["delivered"], r["proof"]) for r in completed.parse_json()["results"]] == [
         ("foo", True, "transcript"),
         ("nobody", False, None),
         ("bar", True, "transcript"),
     ]
-    assert users(mngr, "foo") == users(mngr, "bar") == ["hello"]
+    assert list_user_messages(mngr, "foo") == list_user_messages(mngr, "bar") == ["hello"]
 
 
-def test_usage(mngr: MngrProgram) -> None:
-    player(mngr)
+def test_message_rejects_conflicting_sources_of_text(mngr: MngrProgram) -> None:
+    create_player(mngr)
     assert "exclude each other" in mngr("message", "foo", "-m", "a", "--message-file", "b", code=2).err
     assert "cannot read none" in mngr("message", "foo", "--message-file", "none", code=1).err
     assert "standard input holds the names" in mngr("message", "-", stdin="foo\n", code=2).err
     mngr("message", "-", "-m", "by name from a pipe", stdin="foo\n")
-    assert users(mngr) == ["by name from a pipe"]
+    assert list_user_messages(mngr) == ["by name from a pipe"]
 
 
-def test_an_order_to_the_program_is_refused_where_its_kind_says_so(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_slash_command_is_rejected_unless_raw(mngr: MngrProgram, tmp_path: Path) -> None:
     plug = tmp_path / "plug"
     (plug / "orders-1.dist-info").mkdir(parents=True)
     (plug / "orders-1.dist-info" / "entry_points.txt").write_text("[mngr]\norders = orders\n")
@@ -212,46 +214,46 @@ def test_an_order_to_the_program_is_refused_where_its_kind_says_so(mngr: MngrPro
     )
     env = {"PYTHONPATH": str(plug)}
     mngr("create", "foo", "orders", env=env)
-    ran = mngr("message", "foo", "-m", "/exit", code=1, env=env)
-    assert "'/' is an order to the program" in ran.err and "--raw" in ran.err
+    completed = mngr("message", "foo", "-m", "/exit", code=1, env=env)
+    assert "'/' is an order to the program" in completed.err and "--raw" in completed.err
     mngr("message", "foo", "-m", "/exit", "--raw", env=env)
     path = mngr.home / "agents"
     (transcript,) = path.glob("*/transcript.jsonl")
     assert [json.loads(line)["text"] for line in transcript.read_text().splitlines()][:1] == ["/exit"]
 
 
-def test_without_flock_senders_still_take_turns_and_a_dead_owner_is_passed(mngr: MngrProgram, tmp_path: Path) -> None:
-    player(mngr)
+def test_without_flock_senders_take_turns_and_ignore_a_dead_owner(mngr: MngrProgram, tmp_path: Path) -> None:
+    create_player(mngr)
     tools = tmp_path / "tools"
     tools.mkdir()
-    needed = "sh tmux date cat readlink ln mkdir rm rmdir find sleep wc tail grep tr".split()
-    for tool in needed:
-        found = shutil.which(tool)
-        assert found is not None
-        (tools / tool).symlink_to(found)
+    programs = "sh tmux date cat readlink ln mkdir rm rmdir find sleep wc tail grep tr".split()
+    for program in programs:
+        path = shutil.which(program)
+        assert path is not None
+        (tools / program).symlink_to(path)
     env = {"PATH": str(tools)}
     dead = subprocess.Popen(["true"])
     dead.wait()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     for owner in (f"{dead.pid}:{boot}", f"{os.getpid()}:another-boot"):
         (mngr.get_agent_dir("foo") / "send.owner").symlink_to(owner)
-        assert result(mngr, "foo", "-m", "past the dead", env=env)["delivered"]
+        assert send_message(mngr, "foo", "-m", "past the dead", env=env)["delivered"]
         assert not (mngr.get_agent_dir("foo") / "send.owner").is_symlink()
     (mngr.get_agent_dir("foo") / "send.owner").symlink_to(f"{os.getpid()}:{boot}")
-    sent = result(mngr, "foo", "-m", "not past the living", "--timeout", "1s", env=env, code=5)
+    sent = send_message(mngr, "foo", "-m", "not past the living", "--timeout", "1s", env=env, code=5)
     assert "others were sending" in sent["error"]
-    assert users(mngr) == ["past the dead"] * 2
+    assert list_user_messages(mngr) == ["past the dead"] * 2
 
 
 @pytest.mark.hosts
-def test_many_senders_each_message_once_and_in_order(mngr: MngrProgram) -> None:
-    """What every player got, sender by sender, is what was sent to it."""
+def test_many_senders_deliver_each_message_once_and_in_order(mngr: MngrProgram) -> None:
+    """Each player receives exactly what each sender sent to it."""
     players, processes = (20, 8) if IS_FULL_SCALE else (3, 4)
     count = max(processes, int(10_000 * SCALE)) // processes
     print(f"seed {SEED}, {count} messages from each of {processes} senders to {players} players")
     agents = [f"p{number}" for number in range(players)]
     for name in agents:
-        player(mngr, name)
+        create_player(mngr, name)
     program = (
         "import random, sys\nfrom mngr import Fleet\n"
         "sender, count, seed, players = sys.argv[1], *(int(word) for word in sys.argv[2:])\n"
@@ -278,23 +280,23 @@ def test_many_senders_each_message_once_and_in_order(mngr: MngrProgram) -> None:
             name, number = line.split()
             expected[name].setdefault(f"s{i}", []).append(number)
     for name in agents:
-        got: dict[str, list[str]] = {}
-        for text in users(mngr, name):
+        received: dict[str, list[str]] = {}
+        for text in list_user_messages(mngr, name):
             sender, number = text.split("\n")[0].split()[:2]
-            got.setdefault(sender, []).append(number)
-        assert got == expected[name]
-        assert max(Counter(users(mngr, name)).values(), default=1) == 1
+            received.setdefault(sender, []).append(number)
+        assert received == expected[name]
+        assert max(Counter(list_user_messages(mngr, name)).values(), default=1) == 1
 
 
-def test_a_permission_is_given_or_refused_in_the_words_of_the_kind(mngr: MngrProgram) -> None:
-    player(mngr, scenario=[{"permission": "may I?"}, {"permission": "and now?"}, {"reply": "fine"}])
-    refused = mngr("message", "foo", "--allow", code=1).err
-    assert "foo asks for no permission" in refused
+def test_allow_and_deny_answer_a_permission_question(mngr: MngrProgram) -> None:
+    create_player(mngr, scenario=[{"permission": "may I?"}, {"permission": "and now?"}, {"reply": "fine"}])
+    stderr = mngr("message", "foo", "--allow", code=1).err
+    assert "foo asks for no permission" in stderr
     mngr("message", "foo", "-m", "go")
     mngr("wait", "foo")
     mngr("message", "foo", "--allow", "--wait")
     mngr("message", "foo", "--deny", "--wait")
-    assert users(mngr) == ["go", "yes", "no"]
+    assert list_user_messages(mngr) == ["go", "yes", "no"]
     assert mngr.get_agent("foo")["state_reason"] == "end_of_turn"
     assert "exclude each other" in mngr("message", "foo", "--allow", "-m", "x", code=2).err
 

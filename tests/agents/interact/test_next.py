@@ -1,4 +1,4 @@
-"""`mngr next`: who has waited longest."""
+"""Tests `mngr next`, which finds the agent that has waited longest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mngr.testkit.contract.terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram
 
 
-def test_the_longest_waiting_comes_first(mngr: MngrProgram) -> None:
+def test_next_finds_the_agent_that_has_waited_longest(mngr: MngrProgram) -> None:
     assert "no agent waits for you" in mngr("next", "--print", code=1).err
     mngr("create", "busy", "--transfer", "none", "--", "sleep", "1000")
     for name in ("zoe", "adam"):

@@ -1,4 +1,4 @@
-"""`mngr pipe`: the real ssh, scp, sftp and rsync, to agents here and elsewhere, and no sshd that listens."""
+"""Tests `mngr pipe` with the real ssh, scp, sftp and rsync, on local and remote agents, without a listening sshd."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.hosts
 RUN = ("--", "sleep", "1000")
 
 
-# Serves a page on one port, reads one from another, and speaks into a socket in the directory where it runs.
+# Serves a page on one port, reads a page from another, and writes to a socket in its current directory.
 PARTNER = """
 import http.server, socket, sys, threading, urllib.request
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -57,18 +57,18 @@ class Wired:
     mngr: MngrProgram
     host: str
     user: str
-    place: str  # where the user there begins
-    disk: Path  # that place, as seen from here
-    name: str  # the agent's work dir, as the agent knows it
+    place: str  # the user's home directory on the host
+    disk: Path  # the same directory, as seen from this machine
+    name: str  # the agent's work dir, as the agent sees it
 
     @property
     def home(self) -> Path:
-        """mngr's home on the host, seen from here."""
+        """mngr's home on the host, as seen from this machine."""
         return self.work.parents[1]
 
     @property
     def work(self) -> Path:
-        """The agent's work dir, seen from here."""
+        """The agent's work dir, as seen from this machine."""
         return Path(os.path.normpath(self.disk / os.path.relpath(self.name, self.place)))
 
     @property
@@ -77,13 +77,13 @@ class Wired:
 
     @property
     def known(self) -> Path:
-        """Where the host's key is written down."""
+        """The file with the host's key."""
         host, _, provider = self.host.partition(".")
         return self.mngr.home / "hosts" / provider / f"{host}.known_hosts"
 
     def run(self, *argv: str, data: bytes = b"", code: int = 0) -> str:
-        """What a program prints, which must end with this code."""
-        done = subprocess.run(
+        """Run a program that must end with this code, and return its output."""
+        result = subprocess.run(
             argv,
             input=data,
             capture_output=True,
@@ -92,14 +92,16 @@ class Wired:
             timeout=60,
             check=False,
         )
-        assert done.returncode == code, f"{argv}: exit {done.returncode}\n{done.stdout!r}\n{done.stderr.decode()}"
-        return (done.stdout + done.stderr).decode()
+        assert result.returncode == code, (
+            f"{argv}: exit {result.returncode}\n{result.stdout!r}\n{result.stderr.decode()}"
+        )
+        return (result.stdout + result.stderr).decode()
 
     def ssh(self, *words: str, data: bytes = b"", code: int = 0) -> str:
         return self.run("ssh", *self.flags, *words, data=data, code=code)
 
     def alone(self, *words: str, code: int = 0) -> str:
-        """The same over a connection of its own."""
+        """Run ssh over its own connection."""
         return self.ssh("-o", "ControlPath=none", *words, code=code)
 
 
@@ -111,24 +113,24 @@ def end_connections(mngr: MngrProgram) -> None:
 
 @pytest.fixture(params=["local", "ssh", pytest.param("docker", marks=pytest.mark.sampled(2))])
 def wired(mngr: MngrProgram, request: pytest.FixtureRequest) -> Iterator[Wired]:
-    given = ("--env", "GIVEN=a b", *RUN)
+    create_args = ("--env", "GIVEN=a b", *RUN)
     if request.param == "local":
-        mngr("create", "foo", *given)
-        found = local(mngr)
+        mngr("create", "foo", *create_args)
+        connection = make_local_wired(mngr)
     elif request.param == "ssh":
         farm: Farm = request.getfixturevalue("farm")
         mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
-        mngr("create", "foo@h1", *given)
-        found = replace(local(mngr), host="h1.ssh")
+        mngr("create", "foo@h1", *create_args)
+        connection = replace(make_local_wired(mngr), host="h1.ssh")
     else:
         engine: Docker = request.getfixturevalue("docker_engine")
         mngr.env.update({**settings("docker"), **engine.env})
-        mngr("create", "foo@box.docker", *given)
+        mngr("create", "foo@box.docker", *create_args)
         volume = json.loads((mngr.home / "hosts/docker/box.json").read_text())["volume"]
         disk = engine.dir / engine.volumes / volume / "_data"
-        found = Wired(mngr, "box.docker", "user", "/home/agent", disk, str(mngr.get_work_dir("foo")))
+        connection = Wired(mngr, "box.docker", "user", "/home/agent", disk, str(mngr.get_work_dir("foo")))
     mngr("ssh-config", "--write")
-    yield found
+    yield connection
     end_connections(mngr)
 
 
@@ -136,18 +138,18 @@ def wired(mngr: MngrProgram, request: pytest.FixtureRequest) -> Iterator[Wired]:
 def here(mngr: MngrProgram) -> Iterator[Wired]:
     mngr("create", "foo", *RUN)
     mngr("ssh-config", "--write")
-    yield local(mngr)
+    yield make_local_wired(mngr)
     end_connections(mngr)
 
 
-def local(mngr: MngrProgram) -> Wired:
+def make_local_wired(mngr: MngrProgram) -> Wired:
     user = pwd.getpwuid(os.getuid())
     return Wired(mngr, "local.local", user.pw_name, user.pw_dir, Path(user.pw_dir), str(mngr.get_work_dir("foo")))
 
 
-def test_a_session_is_in_the_agents_place(wired: Wired) -> None:
-    said = wired.ssh("foo.mngr", 'pwd; echo "$GIVEN|$MNGR_AGENT_NAME|$SSH_AUTH_SOCK"; umask; echo oops >&2')
-    assert said == f"{wired.name}\na b|foo|\n0022\noops\n"
+def test_a_session_runs_in_the_agents_work_dir_and_environment(wired: Wired) -> None:
+    output = wired.ssh("foo.mngr", 'pwd; echo "$GIVEN|$MNGR_AGENT_NAME|$SSH_AUTH_SOCK"; umask; echo oops >&2')
+    assert output == f"{wired.name}\na b|foo|\n0022\noops\n"
     data = bytes(range(256)) * 1000
     wired.ssh("foo.mngr", "cat > data", data=data)
     assert (wired.work / "data").read_bytes() == data
@@ -156,7 +158,7 @@ def test_a_session_is_in_the_agents_place(wired: Wired) -> None:
         assert wired.ssh("foo.mngr", f"exit {code}", code=code) == ""
 
 
-def test_a_terminal(wired: Wired) -> None:
+def test_a_session_in_a_terminal(wired: Wired) -> None:
     argv = ["ssh", *wired.flags, "-t", "foo.mngr"]
     with PtyTerminal(argv, wired.mngr.repo, wired.mngr.env, rows=33, columns=111) as terminal:
         terminal.type("stty size; pwd; test -t 0 && echo a$((1))b $TERM\r")
@@ -164,12 +166,12 @@ def test_a_terminal(wired: Wired) -> None:
         terminal.wait_for_text(wired.name)
         terminal.wait_for_text("a1b xterm-256color")
         terminal.resize(20, 90)
-        wait_for(lambda: _asked(terminal, "stty size\r", "20 90"))
+        wait_for(lambda: is_answered(terminal, "stty size\r", "20 90"))
         terminal.type("exit 5\r")
         assert terminal.wait_for_exit() == 5
 
 
-def _asked(terminal: PtyTerminal, keys: str, answer: str) -> bool:
+def is_answered(terminal: PtyTerminal, keys: str, answer: str) -> bool:
     terminal.type(keys)
     try:
         return bool(terminal.wait_for_text(answer, timeout=0.5))
@@ -177,7 +179,7 @@ def _asked(terminal: PtyTerminal, keys: str, answer: str) -> bool:
         return False
 
 
-def test_files_go_both_ways(wired: Wired, tmp_path: Path) -> None:
+def test_rsync_scp_and_sftp_copy_files_both_ways(wired: Wired, tmp_path: Path) -> None:
     source = tmp_path / "tree"
     (source / "a b").mkdir(parents=True)
     (source / "a b" / "it's $x").write_bytes(bytes(range(256)))
@@ -189,17 +191,17 @@ def test_files_go_both_ways(wired: Wired, tmp_path: Path) -> None:
     wired.run("rsync", "-a", "-e", shell, "foo.mngr:tree/", f"{tmp_path}/back/")
     assert read_tree(tmp_path / "back") == read_tree(source)
     (tmp_path / "one").write_text("one\n")
-    for flag in ("-s", "-O"):  # by sftp, and as it was before
+    for flag in ("-s", "-O"):  # -s uses sftp, -O the older protocol
         wired.run("scp", "-q", flag, *wired.flags, str(tmp_path / "one"), f"foo.mngr:one{flag}")
         assert (wired.work / f"one{flag}").read_text() == "one\n"
     wired.run("scp", "-q", *wired.flags, "foo.mngr:README.md", str(tmp_path))
     assert (tmp_path / "README.md").read_text() == "hello\n"
-    said = wired.run("sftp", "-q", *wired.flags, "foo.mngr", data=b"pwd\nrename one-s two\n")
-    assert f"Remote working directory: {wired.name}" in said and (wired.work / "two").exists()
+    output = wired.run("sftp", "-q", *wired.flags, "foo.mngr", data=b"pwd\nrename one-s two\n")
+    assert f"Remote working directory: {wired.name}" in output and (wired.work / "two").exists()
 
 
 @contextmanager
-def web(text: bytes) -> Iterator[int]:
+def serve_page(text: bytes) -> Iterator[int]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -215,41 +217,46 @@ def web(text: bytes) -> Iterator[int]:
         server.shutdown()
 
 
-def _free() -> int:
+def find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _get(port: int) -> bytes:
+def fetch_page(port: int) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
         return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
 def test_ports_and_sockets_are_forwarded(wired: Wired, tmp_path: Path) -> None:
-    there, here, back, end = _free(), _free(), _free(), tmp_path / "s"
-    with web(b"a page here") as port, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(end))
+    agent_port, local_port, reverse_port, local_socket = (
+        find_free_port(),
+        find_free_port(),
+        find_free_port(),
+        tmp_path / "s",
+    )
+    with serve_page(b"a page here") as port, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(local_socket))
         listener.listen()
-        argv = ["ssh", *wired.flags, "-o", "ExitOnForwardFailure=yes", "-L", f"{here}:127.0.0.1:{there}"]
-        argv += ["-R", f"{back}:127.0.0.1:{port}", "-R", f"{wired.name}/socket:{end}", "foo.mngr"]
+        argv = ["ssh", *wired.flags, "-o", "ExitOnForwardFailure=yes", "-L", f"{local_port}:127.0.0.1:{agent_port}"]
+        argv += ["-R", f"{reverse_port}:127.0.0.1:{port}", "-R", f"{wired.name}/socket:{local_socket}", "foo.mngr"]
         process = subprocess.Popen(
-            [*argv, shlex.join(["python3", "-c", PARTNER, str(there), str(back)])],
+            [*argv, shlex.join(["python3", "-c", PARTNER, str(agent_port), str(reverse_port)])],
             env=wired.mngr.env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
         assert process.stdout is not None and process.stdout.readline() == b"a page here\n"
-        assert _get(here).endswith(b"a page there")
+        assert fetch_page(local_port).endswith(b"a page there")
         with listener.accept()[0] as accepted:
             assert accepted.recv(5) == b"hello"
         process.communicate(timeout=10)
         assert process.returncode == 0
 
 
-def test_a_host_without_an_agent(wired: Wired) -> None:
+def test_a_session_on_a_host_without_an_agent(wired: Wired) -> None:
     argv = ["ssh", *wired.flags, "-o", f"ProxyCommand={BIN_DIR}/mngr pipe @{wired.host}"]
     argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
     argv += ["-o", "ControlPath=none", "-l", wired.user, "any.mngr"]
@@ -257,43 +264,43 @@ def test_a_host_without_an_agent(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
-def test_of_many_who_make_a_host_key_one_does(shell: str, tmp_path: Path) -> None:
+def test_parallel_creation_makes_only_one_host_key(shell: str, tmp_path: Path) -> None:
     argv = [*shell.split(), "-c", scripts.read_program("pipe.sh"), "pipe.sh", str(tmp_path / "ssh"), "key"]
-    many = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(6)]
-    keys = {process.communicate(timeout=20)[0] for process in many}
+    processes = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(6)]
+    keys = {process.communicate(timeout=20)[0] for process in processes}
     assert len(keys) == 1 and keys.pop().startswith(b"ssh-ed25519 ")
     assert os.listdir(tmp_path / "ssh") == ["host_key"]
     assert (tmp_path / "ssh/host_key").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
-def test_another_host_key_is_refused(wired: Wired) -> None:
+def test_a_changed_host_key_is_rejected(wired: Wired) -> None:
     wired.alone("foo.mngr", "true")
     key = wired.home / "ssh/host_key"
     owner = key.stat().st_uid
     key.unlink()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     os.chown(key, owner, owner)
-    said = wired.alone("foo.mngr", "touch it-ran", code=255)
-    assert "HOST IDENTIFICATION HAS CHANGED" in said and str(wired.known) in said
+    output = wired.alone("foo.mngr", "touch it-ran", code=255)
+    assert "HOST IDENTIFICATION HAS CHANGED" in output and str(wired.known) in output
     assert not (wired.work / "it-ran").exists()
-    wired.known.unlink()  # what the user is told to look at
+    wired.known.unlink()  # The error names this file.
     wired.alone("foo.mngr", "true")
 
 
 @pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
-def test_a_host_key_that_is_gone_is_made_anew(wired: Wired) -> None:
+def test_a_missing_host_key_is_created_again(wired: Wired) -> None:
     wired.alone("foo.mngr", "true")
     (wired.home / "ssh/host_key").unlink()
     assert "the key of" in wired.alone("foo.mngr", "true", code=255)
     wired.alone("foo.mngr", "true")
 
 
-def test_nobody_else_is_let_in(wired: Wired, tmp_path: Path) -> None:
+def test_other_keys_and_users_are_rejected(wired: Wired, tmp_path: Path) -> None:
     wired.alone("foo.mngr", "true")
-    stranger = tmp_path / "stranger"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", stranger], check=True)
-    own = wired.mngr.home / "ssh/id_ed25519"
+    other_key = tmp_path / "stranger"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other_key], check=True)
+    own_key = wired.mngr.home / "ssh/id_ed25519"
     argv = [
         "ssh",
         "-F",
@@ -305,16 +312,16 @@ def test_nobody_else_is_let_in(wired: Wired, tmp_path: Path) -> None:
     ]
     argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
     argv += ["-o", "BatchMode=yes"]
-    for key, user, code in ((own, wired.user, 0), (stranger, wired.user, 255), (own, "nobody", 255)):
-        said = wired.run(*argv, "-i", str(key), "-l", user, "foo", "touch it-ran", code=code)
-        assert ("Permission denied (publickey)" in said) is (code == 255)
+    for key, user, code in ((own_key, wired.user, 0), (other_key, wired.user, 255), (own_key, "nobody", 255)):
+        output = wired.run(*argv, "-i", str(key), "-l", user, "foo", "touch it-ran", code=code)
+        assert ("Permission denied (publickey)" in output) is (code == 255)
         assert (wired.work / "it-ran").exists() is (code == 0)
         (wired.work / "it-ran").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
-def test_two_clients_of_one_host(wired: Wired, tmp_path: Path) -> None:
-    """Each has a key of its own, and neither locks the other out."""
+def test_two_clients_can_use_one_host(wired: Wired, tmp_path: Path) -> None:
+    """Each client has its own key, and neither locks the other one out."""
     wired.alone("foo.mngr", "true")
     other = tmp_path / "ssh"
     (wired.mngr.home / "ssh").rename(other)
@@ -327,23 +334,23 @@ def test_two_clients_of_one_host(wired: Wired, tmp_path: Path) -> None:
     assert len(list((wired.home / "ssh").glob("client-*"))) == (1 if wired.home == wired.mngr.home else 2)
 
 
-def test_what_cannot_be_reached_says_why_in_ssh_itself(wired: Wired, request: pytest.FixtureRequest) -> None:
-    """With a shared connection ssh throws away what its proxy says on standard error."""
+def test_ssh_shows_why_a_target_cannot_be_reached(wired: Wired, request: pytest.FixtureRequest) -> None:
+    """With a shared connection, ssh discards the standard error of its proxy."""
     control = ("-o", "ControlPath=%d/no-such-socket", "-o", "ControlPersist=1")
     wired.ssh("foo.mngr", "true")
     proxy = ("-o", f"ProxyCommand={BIN_DIR}/mngr pipe nobody", *control)
     assert "there is no agent 'nobody' (see: mngr list)" in wired.ssh(*proxy, "foo.mngr", "true", code=255)
     if wired.host == "h1.ssh":
         request.getfixturevalue("farm").cut("h1")
-        assert "Received disconnect" in (said := wired.ssh(*control, "foo.mngr", "true", code=255))
-        assert "h1 cannot be reached" in said
+        assert "Received disconnect" in (output := wired.ssh(*control, "foo.mngr", "true", code=255))
+        assert "h1 cannot be reached" in output
     if wired.host == "box.docker":
         request.getfixturevalue("docker_engine").run("kill", "box")
-        said = wired.ssh(*control, "foo.mngr", "true", code=255)
-        assert "the host box is stopped (start it: mngr start @box.docker)" in said
+        output = wired.ssh(*control, "foo.mngr", "true", code=255)
+        assert "the host box is stopped (start it: mngr start @box.docker)" in output
 
 
-def test_a_connection_that_is_cut_ends_the_session(mngr: MngrProgram, farm: Farm) -> None:
+def test_a_lost_connection_ends_the_session(mngr: MngrProgram, farm: Farm) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     mngr("create", "foo@h1", *RUN)
     mngr("ssh-config", "--write")
@@ -357,22 +364,22 @@ def test_a_connection_that_is_cut_ends_the_session(mngr: MngrProgram, farm: Farm
     assert (process.returncode, out) == (255, b"") and b"Corrupted" not in err and b"Bad packet" not in err
 
 
-def test_a_sandbox_is_entered_by_files_and_commands(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_sessions_and_file_transfers_run_inside_the_sandbox(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "foo", "--sandbox", *RUN)
     mngr("ssh-config", "--write")
     secret = tmp_path / "secret"
     secret.write_text("hunter2\n")
-    wired = local(mngr)
+    wired = make_local_wired(mngr)
     assert "hunter2" not in wired.alone("foo.mngr", f"cat {secret}", code=1)
     wired.alone("foo.mngr", "echo mine > file; rsync --version >/dev/null")
     assert (wired.work / "file").read_text() == "mine\n"
-    got = tmp_path / "got"
+    downloaded = tmp_path / "got"
     argv = ["sftp", "-q", *wired.flags, "-o", "ControlPath=none", "foo.mngr"]
-    assert "not found" in wired.run(*argv, data=f"get {secret} {got}\nget file {got}\n".encode())
-    assert got.read_text() == "mine\n"
+    assert "not found" in wired.run(*argv, data=f"get {secret} {downloaded}\nget file {downloaded}\n".encode())
+    assert downloaded.read_text() == "mine\n"
 
 
-# (what is other there, what ssh says and None when all is well)
+# (how the machine differs, the error that ssh shows or None)
 WORLDS = {
     "no sshd": ("mount --bind /dev/null /usr/sbin/sshd", "local has no sshd (install openssh-server there"),
     "no /run/sshd": ("mount -t tmpfs none /run", None),
@@ -386,17 +393,17 @@ WORLDS = {
 
 @pytest.mark.parametrize("reached", [False, True], ids=["never reached", "reached before"])
 @pytest.mark.parametrize("world", WORLDS)
-def test_machines_differ(here: Wired, world: str, reached: bool, tmp_path: Path) -> None:
+def test_pipe_on_machines_with_different_setups(here: Wired, world: str, reached: bool, tmp_path: Path) -> None:
     if reached:
         here.alone("foo.mngr", "true")
     change, expected = WORLDS[world]
     script = f'cd {tmp_path}; {change}; exec "$@"'
     argv = ["unshare", "-m", "sh", "-ec", script, "sh", "ssh", *here.flags, "-o", "ControlPath=none"]
-    said = here.run(*argv, "foo.mngr", "echo fine", code=255 if expected else 0)
-    assert expected in said if expected else said == "fine\n"
+    output = here.run(*argv, "foo.mngr", "echo fine", code=255 if expected else 0)
+    assert expected in output if expected else output == "fine\n"
 
 
-def test_by_hand_it_explains_itself(here: Wired) -> None:
+def test_pipe_in_a_terminal_explains_its_use(here: Wired) -> None:
     with PtyTerminal([str(BIN_DIR / "mngr"), "pipe", "foo"], here.mngr.repo, here.mngr.env) as terminal:
         terminal.wait_for_text("run by ssh")
         assert terminal.wait_for_exit() == 2

@@ -1,4 +1,4 @@
-"""`mngr ssh-config`: entries that ssh understands, for every agent and host, without asking any of them."""
+"""Tests `mngr ssh-config`: ssh understands the entries of every agent and host, and mngr contacts no host for them."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from tests.support.hosts.sshd import Farm
 RUN = ("--", "sleep", "1000")
 
 
-def understood(mngr: MngrProgram, config: Path, name: str) -> dict[str, str]:
-    """What ssh itself makes of an entry."""
+def parse_entry(mngr: MngrProgram, config: Path, name: str) -> dict[str, str]:
+    """Return the options of an entry as ssh itself parses them."""
     argv = ["ssh", "-F", str(config), "-G", name]
-    said = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=True).stdout
-    return dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    output = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=True).stdout
+    return dict(line.split(" ", 1) for line in output.splitlines() if " " in line)
 
 
-def test_every_agent_and_host_has_an_entry_and_nobody_is_asked(mngr: MngrProgram, farm: Farm) -> None:
+def test_every_agent_and_host_has_an_entry_without_contacting_hosts(mngr: MngrProgram, farm: Farm) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     mngr("create", "here", *RUN)
     mngr("create", "there@h1", *RUN)
     farm.cut("h1")
     config = mngr.repo / "config"
     config.write_text(mngr("ssh-config").out)
-    known = mngr.home / "hosts"
+    hosts_dir = mngr.home / "hosts"
     for name, address, host in (
         ("here", "here", "local.local"),
         ("there", "there", "h1.ssh"),
         ("h1.ssh", "@h1.ssh", "h1.ssh"),
     ):
-        found = understood(mngr, config, f"{name}.mngr")
-        assert found["proxycommand"] == f"{BIN_DIR}/mngr --home {mngr.home} pipe {address}"
-        assert found["hostkeyalias"] == f"{host}.mngr"
-        short, _, provider = host.partition(".")
-        assert found["userknownhostsfile"] == str(known / provider / f"{short}.known_hosts")
-        assert found["user"] == "root"
-        assert (found["identitiesonly"], found["stricthostkeychecking"]) == ("yes", "true")
-        assert (found["forwardagent"], found["preferredauthentications"]) == ("no", "publickey")
-    assert "proxycommand" not in understood(mngr, config, "elsewhere.example")
+        options = parse_entry(mngr, config, f"{name}.mngr")
+        assert options["proxycommand"] == f"{BIN_DIR}/mngr --home {mngr.home} pipe {address}"
+        assert options["hostkeyalias"] == f"{host}.mngr"
+        host_name, _, provider = host.partition(".")
+        assert options["userknownhostsfile"] == str(hosts_dir / provider / f"{host_name}.known_hosts")
+        assert options["user"] == "root"
+        assert (options["identitiesonly"], options["stricthostkeychecking"]) == ("yes", "true")
+        assert (options["forwardagent"], options["preferredauthentications"]) == ("no", "publickey")
+    assert "proxycommand" not in parse_entry(mngr, config, "elsewhere.example")
     rows = mngr.run_json("ssh-config")["entries"]
     assert [(row["alias"], row["agent"], row["host"], row["provider"]) for row in rows] == [
         ("here.mngr", "here", "local", "local"),
@@ -53,35 +53,35 @@ def test_every_agent_and_host_has_an_entry_and_nobody_is_asked(mngr: MngrProgram
     assert mngr("ssh-config", "--format", "{alias} {user}").out.splitlines()[0] == "here.mngr root"
 
 
-def test_nothing_is_made_up_where_there_is_no_agent(mngr: MngrProgram) -> None:
+def test_without_agents_there_are_no_entries(mngr: MngrProgram) -> None:
     assert mngr.run_json("ssh-config")["entries"] == []
     assert not mngr.home.exists()
     assert mngr("ssh-config").out.startswith("Host *.mngr\n")
 
 
-def test_the_file_is_written_and_the_users_own_left_alone(mngr: MngrProgram) -> None:
+def test_write_creates_a_file_and_keeps_the_users_config(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
-    own = Path(mngr.env["HOME"]) / ".ssh/config"
+    user_config = Path(mngr.env["HOME"]) / ".ssh/config"
     line = f"Include {mngr.home}/ssh/config"
-    ran = mngr("ssh-config", "--write")
-    assert ran.out == f"{mngr.home}/ssh/config\n"
-    assert ran.err == f"add this line at the top of ~/.ssh/config, once:\n{line}\n"
-    assert not own.parent.exists()
+    result = mngr("ssh-config", "--write")
+    assert result.out == f"{mngr.home}/ssh/config\n"
+    assert result.err == f"add this line at the top of ~/.ssh/config, once:\n{line}\n"
+    assert not user_config.parent.exists()
     assert mngr.run_json("ssh-config", "--write") == {
         "v": 1,
         "path": f"{mngr.home}/ssh/config",
         "include": line,
     }
-    own.parent.mkdir()
-    own.write_text(f"# mine\n{line}\n")
+    user_config.parent.mkdir()
+    user_config.write_text(f"# mine\n{line}\n")
     assert mngr("ssh-config", "--write").err == ""
-    assert own.read_text() == f"# mine\n{line}\n"
+    assert user_config.read_text() == f"# mine\n{line}\n"
     config = mngr.home / "ssh/config"
     assert config.stat().st_mode & 0o777 == 0o600
-    assert "pipe foo" in understood(mngr, own, "foo.mngr")["proxycommand"]
+    assert "pipe foo" in parse_entry(mngr, user_config, "foo.mngr")["proxycommand"]
 
 
-def test_the_file_follows_the_agents(mngr: MngrProgram) -> None:
+def test_the_written_file_follows_the_agents(mngr: MngrProgram) -> None:
     config = mngr.home / "ssh/config"
 
     def names() -> list[str]:
@@ -101,22 +101,22 @@ def test_the_file_follows_the_agents(mngr: MngrProgram) -> None:
     mngr("list")
     assert config.stat().st_ino == before
     (mngr.home / "ssh").rename(mngr.home / "put-away")
-    (mngr.home / "ssh").write_text("in the way")  # no reason for anything else to fail
+    (mngr.home / "ssh").write_text("in the way")  # This must not make any other command fail.
     mngr("create", "foo", *RUN)
 
 
-def test_our_key_is_made_once_and_is_ours_alone(mngr: MngrProgram) -> None:
+def test_the_client_key_is_created_once_and_private(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     with ThreadPoolExecutor(6) as pool:
-        said = set(pool.map(lambda _: mngr("ssh-config").out, range(6)))
-    assert len(said) == 1
+        outputs = set(pool.map(lambda _: mngr("ssh-config").out, range(6)))
+    assert len(outputs) == 1
     key = mngr.home / "ssh/id_ed25519"
     assert key.stat().st_mode & 0o777 == 0o600 and key.parent.stat().st_mode & 0o777 == 0o700
-    first = key.read_text()
+    key_text = key.read_text()
     derived = subprocess.run(["ssh-keygen", "-y", "-f", key], capture_output=True, text=True, check=True)
     assert derived.stdout.strip() == key.with_suffix(".pub").read_text().strip()
     mngr("ssh-config", "--write")
-    assert key.read_text() == first
+    assert key.read_text() == key_text
     assert sorted(path.name for path in key.parent.iterdir()) == [
         "config",
         "id_ed25519",
@@ -126,37 +126,37 @@ def test_our_key_is_made_once_and_is_ours_alone(mngr: MngrProgram) -> None:
 
 
 @pytest.mark.parametrize("user", ["ann\n  ProxyCommand touch owned", "a b", "-oX", "*", ""])
-def test_what_a_host_calls_its_user_cannot_add_to_the_file(mngr: MngrProgram, user: str) -> None:
+def test_a_hosts_user_name_cannot_inject_options(mngr: MngrProgram, user: str) -> None:
     mngr("create", "foo", *RUN)
-    place = mngr.home / "hosts/ssh"
-    place.mkdir(parents=True)
-    (place / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "login": user}))
+    hosts_dir = mngr.home / "hosts/ssh"
+    hosts_dir.mkdir(parents=True)
+    (hosts_dir / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "login": user}))
     entry = mngr("ssh-config").out.split("Host box.ssh.mngr\n")[1].split("Host *")[0]
     assert "User" not in entry.replace("UserKnownHostsFile", "") and "owned" not in entry
-    (place / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "login": "ann.b-c_d"}))
+    (hosts_dir / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "login": "ann.b-c_d"}))
     assert "\n    User ann.b-c_d\n" in mngr("ssh-config").out
 
 
-def test_a_home_with_an_odd_path(mngr: MngrProgram, tmp_path: Path) -> None:
-    """Quotes, spaces and what ssh would expand: in the entries, in sshd's options and in the shell between them."""
+def test_a_home_with_special_characters_in_its_path(mngr: MngrProgram, tmp_path: Path) -> None:
+    """Quotes, spaces and % work in the entries, in sshd's options and in the shell between them."""
     home = tmp_path / "a b'c\"%h\\d"
     mngr.env["MNGR_HOME"] = str(home)
     mngr("create", "foo", *RUN)
     mngr("ssh-config", "--write")
     config = home / "ssh/config"
     argv = ["ssh", "-F", str(config), "-o", "ControlPath=none", "foo.mngr", "pwd"]
-    done = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, timeout=30, check=False)
-    assert (done.stdout, done.stderr) == (f"{home}/work/foo\n", "")
+    result = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, timeout=30, check=False)
+    assert (result.stdout, result.stderr) == (f"{home}/work/foo\n", "")
 
 
-def test_sharing(mngr: MngrProgram, tmp_path: Path) -> None:
-    """One connection for several commands, where the path of its socket is not too long."""
+def test_connections_are_shared_unless_the_socket_path_is_too_long(mngr: MngrProgram, tmp_path: Path) -> None:
+    """Several commands share one connection when the path of its socket is short enough."""
     config = tmp_path / "config"
     for home, shared in ((tmp_path / "h", True), (tmp_path / ("x" * 80), False)):
         mngr.env["MNGR_HOME"] = str(home)
         mngr("create", "foo", "--transfer", "copy", *RUN)
         config.write_text(mngr("ssh-config").out)
-        found = understood(mngr, config, "foo.mngr")
-        assert ("controlpath" in found) is shared
+        options = parse_entry(mngr, config, "foo.mngr")
+        assert ("controlpath" in options) is shared
         if shared:
-            assert found["controlpath"].startswith(f"{home}/ssh/{mngr.get_agent('foo')['id'][2:]}")
+            assert options["controlpath"].startswith(f"{home}/ssh/{mngr.get_agent('foo')['id'][2:]}")

@@ -1,4 +1,4 @@
-"""A terminal that takes nothing more, as when its own connection is down, holds up nobody but itself."""
+"""Tests that a terminal that accepts no more output, as when its connection is down, blocks no other command."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ FLOOD = "printf started; while :; do seq -s 12345678 100000; done"
 
 @pytest.fixture
 def foo(mngr: MngrProgram, farm: Farm) -> MngrProgram:
-    """An agent on h1 that writes and writes."""
+    """An agent on h1 that writes without end."""
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     mngr("create", "foo@h1", "--", "sh", "-c", FLOOD)
     return mngr
 
 
 def is_stuck(terminal: PtyTerminal) -> bool:
-    """Whether no more comes, for nobody reads."""
+    """True when no more output arrives, because nobody reads it."""
     before = terminal.count_unread()
     time.sleep(0.2)
     return before > 1000 and terminal.count_unread() == before
 
 
 @pytest.mark.parametrize("words", [("connect", "foo"), ("exec", "foo", "--", "sh", "-c", FLOOD)])
-def test_it_holds_up_nobody_else(foo: MngrProgram, words: tuple[str, ...]) -> None:
+def test_a_stalled_terminal_does_not_block_other_commands(foo: MngrProgram, words: tuple[str, ...]) -> None:
     with PtyTerminal([str(BIN_DIR / "mngr"), *words], foo.repo, foo.env, rows=60, columns=250) as terminal:
         terminal.wait_for_text("1" if words[0] == "connect" else "started")
         wait_for(lambda: is_stuck(terminal))

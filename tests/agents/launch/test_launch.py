@@ -1,4 +1,4 @@
-"""The launch wrapper: what becomes of the command when its terminal goes."""
+"""Tests the launch wrapper: how the agent's command ends, and what --verbose prints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from tests.conftest import MngrProgram, wait_for
 
 
-def test_a_command_that_never_looks_at_its_terminal_ends_with_it(mngr: MngrProgram) -> None:
+def test_a_command_that_ignores_its_terminal_ends_with_it(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "while :; do sleep 0.05; done")
     pid = mngr.get_agent("foo")["pid"]
     mngr.run_tmux("kill-server")
@@ -18,16 +18,16 @@ def test_a_command_that_never_looks_at_its_terminal_ends_with_it(mngr: MngrProgr
     assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_ctrl_c_reaches_the_command_and_its_exit_code_is_written_down(mngr: MngrProgram) -> None:
+def test_ctrl_c_reaches_the_command_and_its_exit_code_is_recorded(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "trap 'exit 7' INT; while :; do sleep 0.05; done")
     mngr.run_tmux("send-keys", "-t", "=foo:", "C-c")
     assert wait_for(lambda: mngr.get_agent("foo")["exit_code"]) == 7
     assert mngr.get_agent("foo")["state_reason"] == "exit 7"
 
 
-def test_verbose_names_the_programs_and_shows_no_program_text(mngr: MngrProgram) -> None:
-    ran = mngr("create", "foo", "-v", "--env", "SECRET=hush", "--", "sleep", "1000")
-    assert "git -C" in ran.err and "worktree add" in ran.err and "(exit 0, " in ran.err
-    assert "sh start.sh " in ran.err
-    assert "hush" not in ran.err and "while :" not in ran.err
+def test_verbose_shows_commands_without_secrets_or_script_text(mngr: MngrProgram) -> None:
+    result = mngr("create", "foo", "-v", "--env", "SECRET=hush", "--", "sleep", "1000")
+    assert "git -C" in result.err and "worktree add" in result.err and "(exit 0, " in result.err
+    assert "sh start.sh " in result.err
+    assert "hush" not in result.err and "while :" not in result.err
     assert "git" not in mngr("list").err

@@ -1,4 +1,4 @@
-"""A host that is gone is made anew, and its agents with what is known of them, where nobody kept anything: the toy's."""
+"""Tests the recovery of a host that is gone, with a provider that keeps no backups."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ __all__ = ["root"]
 AUTHOR = ("-c", "user.name=Agent", "-c", "user.email=agent@example.invalid")
 
 
-def test_what_is_started_on_a_host_that_is_gone_begins_where_it_began(mngr: MngrProgram, root: Path) -> None:
-    made = mngr.run_json("create", "foo@two.toy", "player", "-m", "hello")["agents"][0]
+def test_start_recreates_a_lost_host_and_its_agents_at_their_base(mngr: MngrProgram, root: Path) -> None:
+    created = mngr.run_json("create", "foo@two.toy", "player", "-m", "hello")["agents"][0]
     mngr("create", "bar@two.toy", "--label", "team=red", *RUN)
     mngr("exec", "foo", "--", "git", *AUTHOR, "commit", "--allow-empty", "-q", "-m", "work")
     mngr("list")
     lose(next(root.iterdir()))
-    told = mngr("start", "foo").err
-    assert "the host two is gone: its directory was removed; foo is at its base, for no commit of it was kept" in told
-    assert "its files and its conversation are lost" in told and "bar is at its base" in told
+    stderr = mngr("start", "foo").err
+    assert "the host two is gone: its directory was removed; foo is at its base, for no commit of it was kept" in stderr
+    assert "its files and its conversation are lost" in stderr and "bar is at its base" in stderr
     wait_for(lambda: mngr.get_agent("foo")["state"] == "WAITING")
     states = {agent["name"]: (agent["state"], agent["host_state"]) for agent in mngr.list_agents()}
     assert states == {"foo": ("WAITING", "RUNNING"), "bar": ("STOPPED", "RUNNING")} and machines(root) == {"two": True}
-    same = ("id", "branch", "base", "host", "kind")
-    assert {key: mngr.get_agent("foo")[key] for key in same} == {key: made[key] for key in same}
+    kept_fields = ("id", "branch", "base", "host", "kind")
+    assert {key: mngr.get_agent("foo")[key] for key in kept_fields} == {key: created[key] for key in kept_fields}
     assert mngr.get_agent("bar")["labels"] == {"team": "red"}
-    assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD", "mngr/foo").out.split() == [made["base"]] * 2
+    assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD", "mngr/foo").out.split() == [created["base"]] * 2
     mngr("message", "foo", "-m", "again", "--wait")
     assert mngr.run_json("undestroy", "--list")["graves"] == mngr.run_json("gc")["results"] == []
 
 
-def test_a_host_that_is_gone_can_be_started_and_asked_for_again(mngr: MngrProgram, root: Path) -> None:
+def test_a_lost_host_can_be_started_and_used_again(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "foo@two.toy", *RUN)
     lose(next(root.iterdir()))
     mngr("create", "bar@two.toy", *RUN)
@@ -50,14 +50,14 @@ def test_a_host_that_is_gone_can_be_started_and_asked_for_again(mngr: MngrProgra
     assert {agent["state"] for agent in mngr.list_agents()} == {"STOPPED"}
 
 
-def test_one_whose_project_is_gone_stays_in_the_graveyard(mngr: MngrProgram, root: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(mngr.repo, other)
-    commit_file(other, "more.txt")
-    mngr("create", "foo@two.toy", "--from", str(other), *RUN)
+def test_an_agent_whose_project_is_gone_stays_in_the_trash(mngr: MngrProgram, root: Path, tmp_path: Path) -> None:
+    project = tmp_path / "other"
+    shutil.copytree(mngr.repo, project)
+    commit_file(project, "more.txt")
+    mngr("create", "foo@two.toy", "--from", str(project), *RUN)
     mngr("create", "bar@two.toy", *RUN)
-    shutil.rmtree(other)
+    shutil.rmtree(project)
     lose(next(root.iterdir()))
     assert "foo could not be made again" in mngr("start", "@two.toy").err
     assert [agent["name"] for agent in mngr.list_agents()] == ["bar"]
-    assert [grave["name"] for grave in mngr.run_json("undestroy", "--list")["graves"]] == ["foo"]
+    assert [trashed["name"] for trashed in mngr.run_json("undestroy", "--list")["graves"]] == ["foo"]

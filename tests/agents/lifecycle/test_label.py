@@ -1,4 +1,4 @@
-"""`mngr label`."""
+"""Tests `mngr label`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def test_labels_are_set_changed_and_removed(mngr: MngrProgram) -> None:
     assert mngr("label", "-", "x=y", stdin="w-1\nw-2\n").out.count("x=y") == 2
 
 
-def test_changes_at_once_are_all_kept(mngr: MngrProgram) -> None:
+def test_parallel_changes_of_labels_are_all_kept(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda n: mngr("label", "foo", f"k{n}=v"), range(6)))
     assert mngr.get_agent("foo")["labels"] == {f"k{n}": "v" for n in range(6)}
 
 
-def test_what_a_terminal_would_obey_is_not_printed(mngr: MngrProgram) -> None:
+def test_control_characters_in_labels_are_not_printed(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     assert mngr("label", "foo", "a=\x1b[31m").out == "foo: a=?[31m\n"
     assert mngr("list", "--fields", "labels").out == "LABELS\na=?[31m\n"
 
 
-def test_usage(mngr: MngrProgram) -> None:
+def test_label_rejects_missing_or_invalid_arguments(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     for words in (("foo",), ("a=b",), ("foo", "=b"), ()):
         assert "Hint:" in mngr("label", *words, code=2).err

@@ -1,4 +1,4 @@
-"""`mngr limit`: the watcher stops what is idle or too old, is there only while it is needed, and is missed when not there."""
+"""Tests `mngr limit`: the watcher stops idle or old agents, runs only while needed, and is reported when missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.hosts
 RUN = ("--", "sleep", "1000")
 
 
-def watcher(mngr: MngrProgram) -> str:
+def find_watcher_pid(mngr: MngrProgram) -> str:
     return mngr.run_tmux("list-panes", "-s", "-t", "=_watcher", "-F", "#{pane_pid}").strip()
 
 
@@ -22,7 +22,7 @@ def test_an_idle_agent_is_stopped_and_a_busy_one_is_not(mngr: MngrProgram) -> No
     mngr("create", "idle", *RUN)
     mngr("create", "busy", "--", "while :; do echo tick; sleep 0.2; done")
     assert mngr("limit", "idle", "busy", "--idle", "2s").out == "idle: idle 2s\nbusy: idle 2s\n"
-    assert watcher(mngr)
+    assert find_watcher_pid(mngr)
     agent = wait_for(lambda: (a := mngr.get_agent("idle"))["state"] == "STOPPED" and a)
     assert agent["state_reason"] == "idle" and mngr.get_agent("busy")["state"] == "RUNNING"
     row = wait_for(
@@ -34,7 +34,7 @@ def test_an_idle_agent_is_stopped_and_a_busy_one_is_not(mngr: MngrProgram) -> No
     wait_for(lambda: mngr.get_agent("idle")["state"] == "STOPPED")
 
 
-def test_what_counts_as_activity_is_chosen(mngr: MngrProgram) -> None:
+def test_activity_option_decides_what_counts_as_activity(mngr: MngrProgram) -> None:
     spin = "while :; do :; done"
     mngr("create", "silent", "--idle-timeout", "2s", "--activity", "output,process", "--", spin)
     mngr("create", "asleep", "--idle-timeout", "2s", "--activity", "process", *RUN)
@@ -64,44 +64,44 @@ def test_what_counts_as_activity_is_chosen(mngr: MngrProgram) -> None:
     assert "--activity cannot be 'mood'" in mngr("create", "--activity", "input,mood", *RUN, code=2).err
 
 
-def test_a_lifetime_ends_also_what_is_busy(mngr: MngrProgram) -> None:
+def test_lifetime_stops_a_busy_agent(mngr: MngrProgram) -> None:
     mngr("create", "busy", "--", "while :; do echo tick; sleep 0.2; done")
     mngr("limit", "busy", "--lifetime", "1s")
     agent = wait_for(lambda: (a := mngr.get_agent("busy"))["state"] == "STOPPED" and a)
     assert agent["state_reason"] == "lifetime"
 
 
-def test_the_watcher_goes_when_nothing_is_left_and_nobody_sees_it(mngr: MngrProgram) -> None:
+def test_the_watcher_is_hidden_and_ends_without_limits(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--idle-timeout", "1h", *RUN)
     mngr("create", "other", *RUN)
-    assert watcher(mngr)
+    assert find_watcher_pid(mngr)
     assert sorted(a["name"] for a in mngr.list_agents()) == ["foo", "other"]
     assert mngr("limit", "foo", "--idle", "none").out == "foo: no limits\n"
-    wait_for(lambda: not watcher(mngr))
+    wait_for(lambda: not find_watcher_pid(mngr))
     assert mngr("list").err == "" and {a["state"] for a in mngr.list_agents()} == {"RUNNING"}
 
 
-def test_list_says_when_the_watcher_is_missing_and_limit_brings_it_back(mngr: MngrProgram) -> None:
+def test_list_reports_a_missing_watcher_and_limit_restarts_it(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--idle-timeout", "1h", *RUN)
     assert mngr("list").err == ""
-    os.kill(int(watcher(mngr)), signal.SIGKILL)
-    wait_for(lambda: not watcher(mngr))
+    os.kill(int(find_watcher_pid(mngr)), signal.SIGKILL)
+    wait_for(lambda: not find_watcher_pid(mngr))
     assert "limits are not being watched" in mngr("list").err
     mngr("limit", "foo", "--lifetime", "2d")
-    assert watcher(mngr) and mngr("list").err == ""
+    assert find_watcher_pid(mngr) and mngr("list").err == ""
 
 
-def test_what_an_agent_writes_does_not_end_the_watcher(mngr: MngrProgram) -> None:
+def test_files_that_an_agent_writes_do_not_end_the_watcher(mngr: MngrProgram) -> None:
     mngr("create", "evil", "--idle-timeout", "1h", *RUN)
     mngr("create", "foo", *RUN)
     (mngr.get_agent_dir("evil") / "limit").write_text("1 a[$(touch${IFS}pwned)] x;y\n")
     mngr("limit", "foo", "--idle", "1s")
     wait_for(lambda: mngr.get_agent("foo")["state"] == "STOPPED")
-    assert mngr.get_agent("evil")["state"] == "RUNNING" and watcher(mngr)
+    assert mngr.get_agent("evil")["state"] == "RUNNING" and find_watcher_pid(mngr)
     assert not list(mngr.home.rglob("pwned"))
 
 
-def test_limits_are_shown_changed_and_checked(mngr: MngrProgram) -> None:
+def test_limit_shows_changes_and_validates_limits(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     assert mngr("limit", "foo").out == "foo: no limits\n"
     assert mngr("limit", "foo", "--idle", "1h30m", "--lifetime", "2d").out == "foo: idle 1h30m, lifetime 2d\n"

@@ -1,4 +1,4 @@
-"""`mngr rename`: another name for the same agent."""
+"""Tests `mngr rename`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conftest import MngrProgram, run_git
 RUN = ("--", "sleep", "1000")
 
 
-def test_only_the_name_changes(mngr: MngrProgram) -> None:
+def test_rename_changes_only_the_name(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--env", "A=$x 'y'", *RUN)
     before = mngr.get_agent("foo")
     assert mngr("rename", "foo", "bar").out == "foo is now bar\n"
@@ -29,7 +29,7 @@ def test_only_the_name_changes(mngr: MngrProgram) -> None:
     assert mngr.get_agent("bar")["state"] == "RUNNING"
 
 
-def test_the_old_name_is_free_again(mngr: MngrProgram) -> None:
+def test_rename_frees_the_old_name(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("rename", "foo", "bar")
     mngr("create", "foo", "--branch", ":other", *RUN)
@@ -45,18 +45,18 @@ def test_the_old_name_is_free_again(mngr: MngrProgram) -> None:
         ("a-0123456789ab", 2, "looks like"),
     ],
 )
-def test_names_that_cannot_be_taken(mngr: MngrProgram, new: str, code: int, said: str) -> None:
+def test_rename_rejects_taken_and_invalid_names(mngr: MngrProgram, new: str, code: int, said: str) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "bar", *RUN)
     before = sorted((a["id"], a["name"]) for a in mngr.list_agents())
-    ran = mngr("rename", "foo", new, code=code)
-    assert said in ran.err and "Hint:" in ran.err
+    result = mngr("rename", "foo", new, code=code)
+    assert said in result.err and "Hint:" in result.err
     assert sorted((a["id"], a["name"]) for a in mngr.list_agents()) == before
     assert mngr("rename", "foo", "foo").out == "foo is now foo\n"
     assert "there is no agent" in mngr("rename", "nobody", "x", code=1).err
 
 
-def test_one_that_is_just_being_made_keeps_its_name(mngr: MngrProgram) -> None:
+def test_an_agent_that_is_being_created_cannot_be_renamed(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     path = mngr.get_agent_dir("foo") / "agent.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "phase": "creating"}))

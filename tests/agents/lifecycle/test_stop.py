@@ -1,4 +1,4 @@
-"""`mngr stop`: processes end, everything else stays."""
+"""Tests `mngr stop`: it ends the processes and keeps everything else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def test_everything_but_the_process_stays(mngr: MngrProgram) -> None:
+def test_stop_keeps_everything_but_the_process(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "echo last words; echo x >file.txt; exec sleep 1000")
     wait_for(lambda: "last words" in mngr.run_tmux("capture-pane", "-p", "-t", "=foo:"))
     before = mngr.get_agent("foo")
@@ -36,7 +36,7 @@ def test_everything_but_the_process_stays(mngr: MngrProgram) -> None:
     assert "last words" in (mngr.get_agent_dir("foo") / "screen").read_text()
 
 
-def test_a_second_stop_and_one_that_has_ended_change_nothing(mngr: MngrProgram) -> None:
+def test_stop_changes_nothing_for_a_stopped_or_ended_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "done", "--", "true")
     wait_for(lambda: mngr.get_agent("done")["state"] == "DONE")
@@ -48,7 +48,7 @@ def test_a_second_stop_and_one_that_has_ended_change_nothing(mngr: MngrProgram) 
     assert mngr.get_agent("done")["state"] == "DONE"
 
 
-def test_the_process_may_clean_up_within_the_grace(mngr: MngrProgram) -> None:
+def test_a_process_can_clean_up_within_the_grace_period(mngr: MngrProgram) -> None:
     line = "trap 'sleep 1; echo cleaned >clean.log; exit 0' TERM; echo ready >ready.log; while :; do sleep 0.05; done"
     mngr("create", "foo", "--", "sh", "-c", line)
     wait_for((mngr.get_work_dir("foo") / "ready.log").exists)
@@ -56,7 +56,7 @@ def test_the_process_may_clean_up_within_the_grace(mngr: MngrProgram) -> None:
     assert (mngr.get_work_dir("foo") / "clean.log").exists()
 
 
-def test_a_process_that_ignores_everything_is_killed_with_all_it_started(mngr: MngrProgram) -> None:
+def test_a_process_that_ignores_signals_is_killed_with_its_children(mngr: MngrProgram) -> None:
     line = "trap '' TERM HUP INT; (trap '' TERM HUP; exec sleep 1001) & echo $! >child.log; while :; do sleep 1; done"
     mngr("create", "foo", "--", "sh", "-c", line)
     log = mngr.get_work_dir("foo") / "child.log"
@@ -69,8 +69,8 @@ def test_a_process_that_ignores_everything_is_killed_with_all_it_started(mngr: M
     assert mngr.get_agent("foo")["state"] == "STOPPED"
 
 
-def test_an_interactive_shell_does_not_need_the_grace(mngr: MngrProgram) -> None:
-    """It shrugs at TERM and runs its commands in groups of their own."""
+def test_an_interactive_shell_stops_before_the_grace_period_ends(mngr: MngrProgram) -> None:
+    """Such a shell ignores TERM and runs its commands in their own process groups."""
     mngr("create", "foo", "--", "bash", "--norc", "-i")
     mngr.run_tmux("send-keys", "-t", "=foo:", "sleep 1002 & echo $! >child.log; sleep 1003", "Enter")
     log = mngr.get_work_dir("foo") / "child.log"
@@ -82,19 +82,19 @@ def test_an_interactive_shell_does_not_need_the_grace(mngr: MngrProgram) -> None
     wait_for(lambda: is_gone(pid) and is_gone(child), 3)
 
 
-def test_many_at_once_take_one_grace(mngr: MngrProgram) -> None:
+def test_stopping_many_agents_takes_one_grace_period(mngr: MngrProgram) -> None:
     mngr("create", "w", "--count", "5", "--", "sh", "-c", "trap '' TERM HUP; while :; do sleep 1; done")
     pids = [a["pid"] for a in mngr.list_agents()]
     start = time.monotonic()
-    ran = mngr("stop", "-", "nobody", "--grace", "1s", stdin="\n".join(f"w-{n}" for n in range(1, 6)), code=4)
+    result = mngr("stop", "-", "nobody", "--grace", "1s", stdin="\n".join(f"w-{n}" for n in range(1, 6)), code=4)
     assert time.monotonic() - start < 5
-    assert ran.out.split("\n")[:-1] == [f"stopped w-{n}" for n in range(1, 6)]
-    assert "Error: nobody: there is no agent 'nobody'" in ran.err
+    assert result.out.split("\n")[:-1] == [f"stopped w-{n}" for n in range(1, 6)]
+    assert "Error: nobody: there is no agent 'nobody'" in result.err
     assert {a["state"] for a in mngr.list_agents()} == {"STOPPED"}
     wait_for(lambda: all(is_gone(pid) for pid in pids), 3)
 
 
-def test_others_go_on(mngr: MngrProgram) -> None:
+def test_stop_spares_other_agents(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "foo-2", "-w", "w=sleep 1000", *RUN)
     mngr("stop", "foo")
@@ -102,7 +102,7 @@ def test_others_go_on(mngr: MngrProgram) -> None:
     assert mngr.run_tmux("list-windows", "-t", "=foo-2", "-F", "#{window_name}").split() == ["agent", "w"]
 
 
-def test_results_as_json(mngr: MngrProgram) -> None:
+def test_stop_results_as_json(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     rows = mngr.run_json("stop", "foo", "nobody", code=4)["results"]
     assert [(r["name"], r["ok"], r["error"]) for r in rows] == [
@@ -112,18 +112,18 @@ def test_results_as_json(mngr: MngrProgram) -> None:
     assert rows[0]["was"] == "RUNNING" and rows[0]["id"] == mngr.get_agent("foo")["id"]
 
 
-def test_one_failure_in_json_is_a_row_and_an_error(mngr: MngrProgram) -> None:
-    ran = mngr("stop", "nosuch", "--format", "json", code=1)
-    assert ran.parse_json()["results"][0]["ok"] is False
-    error = json.loads(ran.err)["error"]
+def test_a_single_failure_in_json_is_a_row_and_an_error(mngr: MngrProgram) -> None:
+    result = mngr("stop", "nosuch", "--format", "json", code=1)
+    assert result.parse_json()["results"][0]["ok"] is False
+    error = json.loads(result.err)["error"]
     assert "nosuch" in error["message"] and error["hint"] and error["code"] == 1
 
 
-def test_a_pipe_instead_of_its_files_does_not_hold_us_up(mngr: MngrProgram) -> None:
+def test_stop_does_not_block_on_a_fifo_in_the_agents_directory(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    where = mngr.get_agent_dir("foo")
+    agent_dir = mngr.get_agent_dir("foo")
     for name in ("events.jsonl", "stopped"):
-        (where / name).unlink(missing_ok=True)
-        os.mkfifo(where / name)
+        (agent_dir / name).unlink(missing_ok=True)
+        os.mkfifo(agent_dir / name)
     mngr("stop", "foo", timeout=20)
     assert mngr.get_agent("foo")["state"] == "STOPPED"

@@ -1,4 +1,4 @@
-"""The walls themselves: what is seen, what the kernel refuses, and who goes in through `inside`."""
+"""Tests the sandbox itself: the visible files, the seccomp filter, and `open_sandboxed_host`."""
 
 from __future__ import annotations
 
@@ -24,73 +24,75 @@ from tests.conftest import MngrProgram
 
 @pytest.fixture
 def foo(mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Context, AgentRecord]]:
-    """A sandboxed agent, and this process as its user."""
+    """A sandboxed agent, and a context for this process."""
     mngr("create", "foo", "--sandbox", "--network", "on", "--", "sleep", "1000")
     ctx = Context(str(mngr.home), cwd=str(mngr.repo))
     yield ctx, find.get_agent(ctx, "foo")[1]
 
 
-def test_inside_is_a_host_with_the_agents_view_of_it(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
+def test_a_sandboxed_host_has_the_agents_view_of_the_machine(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
     ctx, record = foo
-    there = bubblewrap.open_sandboxed_host(ctx.local_host, record)
-    assert there.run(["git", "-C", record.work_dir, "log", "--format=%s"]).text == "first"
-    assert there.run(["sh", "-c", "cat; exit 3"], stdin=b"x" * 100_000).code == 3
-    assert there.run(["ls", str(tmp_path / "user")]).code == 2
-    assert there.run(["grep", "-c", ":", "/proc/net/dev"]).text == "1"  # although the agent has a network
-    assert there.read(os.path.join(record.work_dir, "README.md")) == b"hello\n"
-    there.write(os.path.join(record.work_dir, "new"), b"x")
+    sandboxed = bubblewrap.open_sandboxed_host(ctx.local_host, record)
+    assert sandboxed.run(["git", "-C", record.work_dir, "log", "--format=%s"]).text == "first"
+    assert sandboxed.run(["sh", "-c", "cat; exit 3"], stdin=b"x" * 100_000).code == 3
+    assert sandboxed.run(["ls", str(tmp_path / "user")]).code == 2
+    assert (
+        sandboxed.run(["grep", "-c", ":", "/proc/net/dev"]).text == "1"
+    )  # This holds although the agent has a network.
+    assert sandboxed.read(os.path.join(record.work_dir, "README.md")) == b"hello\n"
+    sandboxed.write(os.path.join(record.work_dir, "new"), b"x")
     assert Path(record.work_dir, "new").read_text() == "x"
     with pytest.raises(NotFound):
-        there.read(str(tmp_path / "user" / ".gitconfig"))
-    there.write(str(tmp_path / "made"), b"x")  # in a /tmp of its own
+        sandboxed.read(str(tmp_path / "user" / ".gitconfig"))
+    sandboxed.write(str(tmp_path / "made"), b"x")  # The sandbox has its own /tmp.
     assert not (tmp_path / "made").exists()
     with pytest.raises(MngrError):
-        there.write(os.path.join(ctx.home.agent_dir(record.id), "agent.json"), b"x")
+        sandboxed.write(os.path.join(ctx.home.agent_dir(record.id), "agent.json"), b"x")
 
 
-def test_inside_has_nothing_of_our_environment(
+def test_a_sandboxed_host_has_nothing_of_this_environment(
     foo: tuple[Context, AgentRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", "hunter2")
     ctx, record = foo
-    there = bubblewrap.open_sandboxed_host(Context(str(ctx.home.root)).local_host, record)
-    assert there.run(["sh", "-c", "cat /proc/*/environ | grep -c hunter2"]).text == "0"
+    sandboxed = bubblewrap.open_sandboxed_host(Context(str(ctx.home.root)).local_host, record)
+    assert sandboxed.run(["sh", "-c", "cat /proc/*/environ | grep -c hunter2"]).text == "0"
 
 
-def test_inside_may_write_to_one_more_place(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
+def test_a_sandboxed_host_can_write_to_one_more_directory(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
     ctx, record = foo
     (tmp_path / "part").mkdir()
-    there = bubblewrap.open_sandboxed_host(ctx.local_host, record, str(tmp_path / "part"))
-    assert there.run(["touch", str(tmp_path / "part" / "x")]).code == 0
+    sandboxed = bubblewrap.open_sandboxed_host(ctx.local_host, record, str(tmp_path / "part"))
+    assert sandboxed.run(["touch", str(tmp_path / "part" / "x")]).code == 0
     assert (tmp_path / "part" / "x").exists()
-    there.run(["touch", str(tmp_path / "y")])
+    sandboxed.run(["touch", str(tmp_path / "y")])
     assert not (tmp_path / "y").exists()
 
 
-def test_inside_an_agent_without_walls_is_the_host_itself(mngr: MngrProgram) -> None:
+def test_the_sandboxed_host_of_an_agent_without_sandbox_is_the_host_itself(mngr: MngrProgram) -> None:
     for name, words in (("bar", []), ("net", ["--network", "off"])):
         mngr("create", name, *words, "--", "sleep", "1000")
         host, record = find.get_agent(Context(str(mngr.home)), name)
         assert bubblewrap.open_sandboxed_host(host, record) is host
 
 
-def test_walls_that_are_gone_are_an_error_and_not_no_walls(foo: tuple[Context, AgentRecord]) -> None:
+def test_a_missing_sandbox_file_is_an_error(foo: tuple[Context, AgentRecord]) -> None:
     ctx, record = foo
     directory = Path(ctx.home.agent_dir(record.id))
     (directory / "sandbox").unlink()
     with pytest.raises(Unreachable, match="could not be entered"):
         bubblewrap.open_sandboxed_host(ctx.local_host, record).run(["true"])
-    (directory / "env").unlink()  # as if it had never been prepared: then nothing of it has run
+    (directory / "env").unlink()  # Without its env file, the agent has never run.
     assert bubblewrap.open_sandboxed_host(ctx.local_host, record) is ctx.local_host
 
 
-def test_other_hosts_are_refused_before_anything_is_made(mngr: MngrProgram) -> None:
+def test_sandbox_and_network_are_rejected_on_other_hosts(mngr: MngrProgram) -> None:
     class Nowhere:
         def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
             return ["false"]
 
-        def make_lost_error(self, said: str) -> Unreachable:
-            return Unreachable(said)
+        def make_lost_error(self, stderr: str) -> Unreachable:
+            return Unreachable(stderr)
 
         def close(self) -> None:
             pass
@@ -106,7 +108,7 @@ def test_other_hosts_are_refused_before_anything_is_made(mngr: MngrProgram) -> N
         planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(network="maybe"))
 
 
-def test_a_kind_with_a_model_reaches_its_address_and_nothing_else(
+def test_a_sandboxed_kind_with_a_model_reaches_only_its_address(
     mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = Context(str(mngr.home))
@@ -116,52 +118,50 @@ def test_a_kind_with_a_model_reaches_its_address_and_nothing_else(
         "allow=api.example.com:443"
     )
     assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest()).network == "on"
-    given = CreateRequest(sandbox=True, network="off")
-    assert planning.resolve_network(ctx, ctx.local_host, "command", given).network == "off"
+    request = CreateRequest(sandbox=True, network="off")
+    assert planning.resolve_network(ctx, ctx.local_host, "command", request).network == "off"
 
 
-def tool(path: Path, text: str = "#!/bin/sh\n") -> Path:
+def write_program(path: Path, text: str = "#!/bin/sh\n") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
     return path
 
 
-def test_programs_on_the_path_are_shown_with_what_they_are_installed_with(
+def test_programs_on_the_path_are_visible_with_their_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = tmp_path / "user"
     monkeypatch.setenv("HOME", str(user))
     home = Home(str(user / ".mngr"))
-    tool(tmp_path / "node" / "bin" / "node")
+    write_program(tmp_path / "node" / "bin" / "node")
     (tmp_path / "node" / "lib").mkdir()
-    tool(user / ".cargo" / "bin" / "cargo")  # beside it: credentials
-    tool(user / ".local" / "share" / "thing" / "1.0")
+    write_program(user / ".cargo" / "bin" / "cargo")  # The directory above it holds credentials.
+    write_program(user / ".local" / "share" / "thing" / "1.0")
     (user / ".local" / "bin").mkdir()
     (user / ".local" / "bin" / "thing").symlink_to(user / ".local" / "share" / "thing" / "1.0")
     (user / ".local" / "lib").mkdir()
-    tool(user / ".mngr" / "work" / "other" / "bin" / "x")
-    (user / ".mngr" / "work" / "other" / "bin" / "y").symlink_to(tool(user / ".ssh" / "id_rsa"))
-    lone = tool(tmp_path / "lone")
+    write_program(user / ".mngr" / "work" / "other" / "bin" / "x")
+    (user / ".mngr" / "work" / "other" / "bin" / "y").symlink_to(write_program(user / ".ssh" / "id_rsa"))
+    lone_program = write_program(tmp_path / "lone")
     folders = [tmp_path / "node" / "bin", user / ".cargo" / "bin", user / ".local" / "bin", user, tmp_path,
                user / ".mngr" / "work" / "other" / "bin", Path("/usr/bin"), Path("gone"), tmp_path / "gone"]  # fmt: skip
-    found = visible_files.list_program_paths(home, ":".join(str(folder) for folder in folders), str(lone))
-    shown = [path for path in found if path.startswith(str(tmp_path))]
-    assert sorted(shown) == sorted(
+    paths = visible_files.list_program_paths(home, ":".join(str(folder) for folder in folders), str(lone_program))
+    visible = [path for path in paths if path.startswith(str(tmp_path))]
+    assert sorted(visible) == sorted(
         str(path)
         for path in (
             tmp_path / "node",
             user / ".cargo" / "bin",
             user / ".local" / "bin",
             user / ".local" / "share" / "thing" / "1.0",
-            lone,
+            lone_program,
         )
     )
 
 
-def test_what_lies_among_the_systems_files_is_hidden_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_directories_among_system_files_are_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visible_files, "SYSTEM_DIRS", ("/usr", "/etc", str(tmp_path)))
     for name in ("user", "home", "source"):
         (tmp_path / name).mkdir()
@@ -171,15 +171,15 @@ def test_what_lies_among_the_systems_files_is_hidden_all_the_same(
         id="a-000000000000", name="foo", kind="command", phase="ready", project="p", created_at="",
         source=str(tmp_path / "source"), work_dir=str(tmp_path / "home" / "work" / "foo"), transfer="mirror",
     )  # fmt: skip
-    words = visible_files.build_sandbox_args(home, record, [], [], [])
-    pairs = list(itertools.pairwise(words))
+    args = visible_files.build_sandbox_args(home, record, [], [], [])
+    pairs = list(itertools.pairwise(args))
     for name in ("user", "home", "source"):
         assert ("--tmpfs", str(tmp_path / name)) in pairs
     assert ("--tmpfs", "/usr") not in pairs
 
 
-def test_the_filter_refuses_what_it_names_and_lets_the_rest_through() -> None:
-    """Also in the ways around it: a number of ioctl with high bits set, and the second table of x86-64."""
+def test_the_seccomp_filter_rejects_only_the_listed_calls() -> None:
+    """This also holds for an ioctl number with high bits set and for the second call table of x86-64."""
     program = """
 import ctypes, fcntl, os, pty, termios
 call = ctypes.CDLL(None, use_errno=True).syscall
@@ -204,12 +204,12 @@ for number, request in ((ioctl, 0x5412), (ioctl, 0x100005412), (ioctl, 0x541C), 
         "--seccomp",
         "0",
     ]
-    done = subprocess.run(
+    result = subprocess.run(
         [*argv, "--", "python3", "-c", program],
         input=seccomp.build_filter(),
         capture_output=True,
         check=False,
     )
-    first, *rest = done.stdout.decode().splitlines()
-    assert first == "True True", done.stderr
+    first, *rest = result.stdout.decode().splitlines()
+    assert first == "True True", result.stderr
     assert len(rest) >= 3 and set(rest) == {"-1 1"}

@@ -1,4 +1,4 @@
-"""`mngr create --network`: what an agent may connect to."""
+"""Tests `mngr create --network`, which decides what an agent may connect to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conftest import MngrProgram, wait_for
 
 pytestmark = pytest.mark.hosts
 
-# Through the proxy that the environment names: METHOD TARGET, then what it answers first and last.
+# Sends each METHOD TARGET through the proxy of the environment, and prints the status and the last line of the answer.
 ASK = """
 import os, socket, sys
 place = os.environ["https_proxy"].rpartition("/")[2].split(":")
@@ -34,7 +34,7 @@ for line in sys.argv[1:]:
 
 
 class Site(BaseHTTPRequestHandler):
-    """Answers with its path."""
+    """Answers each request with its path."""
 
     def do_GET(self) -> None:
         body = f"site {self.path}\n".encode()
@@ -49,29 +49,29 @@ class Site(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A site on this machine."""
+    """The port of a web server on this machine."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
 
 
-def gates(directory: Path) -> list[int]:
-    """The proxies that serve an agent."""
-    found = []
+def list_proxy_pids(directory: Path) -> list[int]:
+    """Return the pids of the proxies that serve an agent."""
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        gate = os.fsencode(directory / "network_proxy.py")
-        if words[3:4] == [gate] and words[4] == os.fsencode(directory):
-            found.append(int(path.parent.name))
-    return found
+        program = os.fsencode(directory / "network_proxy.py")
+        if words[3:4] == [program] and words[4] == os.fsencode(directory):
+            pids.append(int(path.parent.name))
+    return pids
 
 
 @pytest.mark.parametrize("walls", [["--sandbox"], []])
-def test_what_is_allowed_is_reached_and_the_rest_is_refused_and_written_down(
+def test_allowed_addresses_are_reached_and_others_are_refused_and_logged(
     mngr: MngrProgram, port: int, walls: list[str]
 ) -> None:
     allow = f"allow=127.0.0.1:{port},example.invalid"
@@ -82,9 +82,9 @@ def test_what_is_allowed_is_reached_and_the_rest_is_refused_and_written_down(
         f"GET http://localhost:{port}/",
     ]
     lines += ["CONNECT 127.0.0.1:1", "CONNECT 127.0.0.1:1", "CONNECT example.invalid:22", "GET /"]
-    said = mngr("exec", "foo", "--", "python3", "-c", ASK, *lines).out.splitlines()
-    assert said[0] == "200 site /" and said[1] == "200 site /page"
-    assert [row.split()[0] for row in said[2:]] == ["403", "403", "403", "502", "400"]
+    rows = mngr("exec", "foo", "--", "python3", "-c", ASK, *lines).out.splitlines()
+    assert rows[0] == "200 site /" and rows[1] == "200 site /page"
+    assert [row.split()[0] for row in rows[2:]] == ["403", "403", "403", "502", "400"]
     denied = [row for row in mngr.run_json("events", "foo")["events"] if row["type"] == "denied"]
     assert [(row["source"], row["data"]["host"], row["data"]["port"]) for row in denied] == [
         ("proxy", "localhost", port),
@@ -99,39 +99,39 @@ def test_there_is_no_way_around_the_proxy(mngr: MngrProgram, port: int) -> None:
     assert mngr("exec", "foo", "--", "sh", "-c", "tail -n +3 /proc/net/dev | wc -l").out == "1\n"
 
 
-def test_programs_find_the_proxy_by_themselves(mngr: MngrProgram, port: int) -> None:
+def test_programs_use_the_proxy_from_the_environment(mngr: MngrProgram, port: int) -> None:
     mngr("create", "foo", "--sandbox", "--network", "allow=site.invalid", "--", "sleep", "1000")
     program = "import urllib.request as r\ntry: r.urlopen('http://other.invalid/')\nexcept OSError as e: print(e.code)"
     assert mngr("exec", "foo", "--", "python3", "-c", program).out == "403\n"
     names = "HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy NO_PROXY".split()
-    said = mngr("exec", "foo", "--", "printenv", *names).out.splitlines()
-    assert said == ["http://127.0.0.1:3128"] * 6 + ["localhost,127.0.0.1,::1"]
+    rows = mngr("exec", "foo", "--", "printenv", *names).out.splitlines()
+    assert rows == ["http://127.0.0.1:3128"] * 6 + ["localhost,127.0.0.1,::1"]
 
 
-def test_the_agent_itself_uses_it_and_it_ends_with_the_agent(mngr: MngrProgram, port: int) -> None:
+def test_the_proxy_serves_the_agent_and_ends_with_it(mngr: MngrProgram, port: int) -> None:
     allow = f"allow=127.0.0.1:{port}"
     words = ["python3", "-c", ASK + "import time; time.sleep(1000)", f"GET http://127.0.0.1:{port}/agent"]
     mngr("create", "foo", "--sandbox", "--network", allow, "--", *words)
     wait_for(lambda: "200 site /agent" in mngr("capture", "foo").out)
     directory = mngr.get_agent_dir("foo")
-    assert len(gates(directory)) == 1
+    assert len(list_proxy_pids(directory)) == 1
     mngr("exec", "foo", "--", "true")
-    wait_for(lambda: len(gates(directory)) == 1)
+    wait_for(lambda: len(list_proxy_pids(directory)) == 1)
     mngr("stop", "foo")
-    assert gates(directory) == []
+    assert list_proxy_pids(directory) == []
     mngr("start", "foo")
-    wait_for(lambda: gates(directory))
+    wait_for(lambda: list_proxy_pids(directory))
     mngr.run_tmux("kill-server")
-    wait_for(lambda: not gates(directory))
+    wait_for(lambda: not list_proxy_pids(directory))
 
 
-def test_off_alone_takes_the_network_and_nothing_else(mngr: MngrProgram, port: int) -> None:
+def test_network_off_without_a_sandbox_removes_only_the_network(mngr: MngrProgram, port: int) -> None:
     words = ("--network", "off", "--transfer", "worktree", "--", "sleep", "1000")
     assert "whose .git is yours" in mngr("create", "foo", *words, code=2).err
     mngr("create", "foo", "--network", "off", "--", "sleep", "1000")
     assert (
         mngr.get_work_dir("foo") / ".git"
-    ).is_dir()  # of its own: who writes to yours can leave something for you to run
+    ).is_dir()  # Its own repository: whoever writes to the user's could plant code there.
     program = f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=5)"
     assert "refused" in mngr("exec", "foo", "--", "python3", "-c", program, code=1).err
     mngr(
@@ -148,7 +148,7 @@ def test_off_alone_takes_the_network_and_nothing_else(mngr: MngrProgram, port: i
     assert caps == "0" * 16
 
 
-def test_a_sandbox_with_the_network_on_has_it(mngr: MngrProgram, port: int) -> None:
+def test_a_sandbox_with_network_on_reaches_the_network(mngr: MngrProgram, port: int) -> None:
     mngr("create", "foo", "--sandbox", "--network", "on", "--", "sleep", "1000")
     program = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{port}/x').read().decode())"
     assert mngr("exec", "foo", "--", "python3", "-c", program).out == "site /x\n\n"
@@ -156,6 +156,6 @@ def test_a_sandbox_with_the_network_on_has_it(mngr: MngrProgram, port: int) -> N
 
 
 @pytest.mark.parametrize("text", ["maybe", "allow=", "allow=a:b", "allow=*.example.com", "off=x"])
-def test_what_is_no_network_is_wrong_usage(mngr: MngrProgram, text: str) -> None:
+def test_an_invalid_network_option_is_rejected(mngr: MngrProgram, text: str) -> None:
     assert "--network" in mngr("create", "foo", "--network", text, "--", "true", code=2).err
     assert not mngr.home.exists()

@@ -1,4 +1,4 @@
-"""What the proxy of a sandbox makes of requests."""
+"""Tests how the sandbox's proxy parses and filters requests."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import pytest
 from mngr.agents.sandbox import network_proxy
 
 
-def head(*lines: str) -> bytes:
+def join_head(*lines: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
 
 
-def test_a_tunnel_goes_where_it_says() -> None:
-    assert network_proxy.parse_request(head("CONNECT API.example.com:8443 HTTP/1.1", "Host: other")) == (
+def test_connect_requests_name_their_destination() -> None:
+    assert network_proxy.parse_request(join_head("CONNECT API.example.com:8443 HTTP/1.1", "Host: other")) == (
         "api.example.com",
         8443,
         None,
     )
-    assert network_proxy.parse_request(head("CONNECT example.com. HTTP/1.1")) == ("example.com", 443, None)
-    assert network_proxy.parse_request(head("CONNECT [::1]:80 HTTP/1.1")) == ("[::1]", 80, None)
+    assert network_proxy.parse_request(join_head("CONNECT example.com. HTTP/1.1")) == ("example.com", 443, None)
+    assert network_proxy.parse_request(join_head("CONNECT [::1]:80 HTTP/1.1")) == ("[::1]", 80, None)
 
 
-def test_a_plain_request_is_sent_on_as_the_destination_wants_it() -> None:
-    """The host that was checked is the host that is named, and the connection serves one request."""
+def test_a_plain_request_is_rewritten_for_its_destination() -> None:
+    """The Host header is the host that was checked, and the connection serves one request."""
     lines = ("GET http://example.com:8080/a?b=c HTTP/1.1", "Host: evil.example", "Accept: */*")
-    more = ("Proxy-Connection: keep-alive", "Proxy-Authorization: x", "Connection: keep-alive")
-    host, port, sent = network_proxy.parse_request(head(*lines, *more))
+    proxy_headers = ("Proxy-Connection: keep-alive", "Proxy-Authorization: x", "Connection: keep-alive")
+    host, port, request = network_proxy.parse_request(join_head(*lines, *proxy_headers))
     assert (host, port) == ("example.com", 8080)
-    assert sent == (b"GET /a?b=c HTTP/1.1\r\nHost: example.com:8080\r\nConnection: close\r\nAccept: */*\r\n\r\n")
-    assert network_proxy.parse_request(head("GET http://example.com?x HTTP/1.0"))[2] == (
+    assert request == (b"GET /a?b=c HTTP/1.1\r\nHost: example.com:8080\r\nConnection: close\r\nAccept: */*\r\n\r\n")
+    assert network_proxy.parse_request(join_head("GET http://example.com?x HTTP/1.0"))[2] == (
         b"GET /?x HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"
     )
 
@@ -49,19 +49,19 @@ def test_a_plain_request_is_sent_on_as_the_destination_wants_it() -> None:
         "",
     ],
 )
-def test_what_is_no_request_for_a_proxy_is_refused(line: str) -> None:
+def test_invalid_proxy_requests_are_rejected(line: str) -> None:
     with pytest.raises(network_proxy.ProxyRefusal) as refused:
-        network_proxy.parse_request(head(line))
+        network_proxy.parse_request(join_head(line))
     assert refused.value.args[0].startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize("line", [" folded: x", "a: b\nHost: evil", ""])
-def test_a_head_that_hides_lines_is_refused(line: str) -> None:
+def test_a_header_that_hides_lines_is_rejected(line: str) -> None:
     with pytest.raises(network_proxy.ProxyRefusal):
-        network_proxy.parse_request(head("GET http://example.com/ HTTP/1.1", line))
+        network_proxy.parse_request(join_head("GET http://example.com/ HTTP/1.1", line))
 
 
-def test_only_what_is_named_is_allowed() -> None:
+def test_only_listed_destinations_are_allowed() -> None:
     proxy = network_proxy.AllowListProxy("/nowhere", frozenset({"example.com:443", "any.example:*", "[::1]:80"}))
     assert (
         proxy.is_allowed("example.com", 443) and proxy.is_allowed("any.example", 22) and proxy.is_allowed("[::1]", 80)

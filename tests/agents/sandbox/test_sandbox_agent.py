@@ -1,4 +1,4 @@
-"""A sandboxed agent is an agent like any other: it works, listens, ends, moves; and what we do with its work is done inside."""
+"""Tests that a sandboxed agent works like any other, and that mngr handles its work inside the sandbox."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ pytestmark = pytest.mark.agents
 WORK = '[{"write": {"path": "new.txt", "content": "x"}}, {"commit": "Work"}, {"reply": "done"}, "wait", {"exit": 3}]'
 
 
-def running(*words: str) -> list[int]:
-    """Processes whose command line has these words at its end, wherever they are."""
+def list_pids(*words: str) -> list[int]:
+    """Return the pids of all processes whose command line ends with these words."""
     end = b"\0".join(word.encode() for word in words) + b"\0"
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if path.read_bytes().endswith(end):
-                found.append(int(path.parent.name))
+                pids.append(int(path.parent.name))
         except OSError:
             pass
-    return found
+    return pids
 
 
-def test_it_talks_works_commits_and_ends(mngr: MngrProgram) -> None:
+def test_a_sandboxed_agent_talks_works_commits_and_ends(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player", "--sandbox", "-m", "start", "--", WORK)
     mngr("wait", "foo", "--state", "WAITING")
     assert "Work" in mngr("transcript", "foo").out
@@ -44,36 +44,34 @@ def test_it_talks_works_commits_and_ends(mngr: MngrProgram) -> None:
     assert rows.count("ready") == 2 and "exited" in rows
 
 
-def test_its_default_is_a_mirror_and_what_shares_files_is_refused(mngr: MngrProgram) -> None:
+def test_sandbox_uses_a_mirror_and_rejects_shared_transfer_modes(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--sandbox", "--", "sleep", "1000")
     assert (mngr.get_work_dir("foo") / ".git").is_dir()
     for mode in ("worktree", "none"):
-        ran = mngr("create", "bar", "--sandbox", "--transfer", mode, "--", "true", code=2)
-        assert f"--transfer {mode}" in ran.err and "mirror" in ran.err
+        result = mngr("create", "bar", "--sandbox", "--transfer", mode, "--", "true", code=2)
+        assert f"--transfer {mode}" in result.err and "mirror" in result.err
     mngr("create", "bar", "--sandbox", "--transfer", "copy", "--", "sleep", "1000")
     assert not (mngr.get_work_dir("bar") / ".git").exists()
 
 
-def test_without_bubblewrap_nothing_is_made(mngr: MngrProgram, tmp_path: Path) -> None:
-    ran = mngr("create", "foo", "--sandbox", "--", "true", code=1, env={"PATH": str(tmp_path)})
-    assert "bwrap is not installed" in ran.err and "apt-get install bubblewrap" in ran.err
+def test_without_bubblewrap_nothing_is_created(mngr: MngrProgram, tmp_path: Path) -> None:
+    result = mngr("create", "foo", "--sandbox", "--", "true", code=1, env={"PATH": str(tmp_path)})
+    assert "bwrap is not installed" in result.err and "apt-get install bubblewrap" in result.err
     assert not mngr.home.exists()
 
 
-def test_a_program_that_is_not_seen_inside_is_said_so(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_program_that_is_hidden_in_the_sandbox_is_not_found(mngr: MngrProgram, tmp_path: Path) -> None:
     hidden = tmp_path / "tool"
     hidden.write_text("#!/bin/sh\necho here\n")
     hidden.chmod(0o755)
     mngr("create", "foo", "--sandbox", "--", "sleep", "1000")
     for word in (str(hidden), "no-such-program"):
         assert f"{word}: command not found" in mngr("exec", "foo", "--", word, code=1).err
-    mngr("create", "bar", "--sandbox", "--", str(hidden))  # named by the user, so he wants it seen
+    mngr("create", "bar", "--sandbox", "--", str(hidden))  # The user named the program, so it is visible.
     mngr("wait", "bar", "--state", "DONE")
 
 
-def test_a_directory_is_shown_when_the_user_says_so_and_not_when_the_project_does(
-    mngr: MngrProgram, tmp_path: Path
-) -> None:
+def test_only_the_users_settings_can_show_a_directory(mngr: MngrProgram, tmp_path: Path) -> None:
     for name in ("mine", "theirs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
@@ -87,7 +85,7 @@ def test_a_directory_is_shown_when_the_user_says_so_and_not_when_the_project_doe
     assert (tmp_path / "mine" / "file").read_text() == "mine"
 
 
-def test_windows_and_set_up_are_behind_the_same_walls(mngr: MngrProgram) -> None:
+def test_windows_and_set_up_run_in_the_same_sandbox(mngr: MngrProgram) -> None:
     secret = Path(mngr.env["HOME"]) / "secret"
     secret.write_text("hunter2")
     line = f"(cat {secret} || echo unseen) > $MNGR_OUTPUT_DIR/NAME 2>&1; ls /proc/net > /dev/null"
@@ -101,17 +99,17 @@ def test_windows_and_set_up_are_behind_the_same_walls(mngr: MngrProgram) -> None
         assert wait_for((outputs / name).read_text).endswith("unseen\n")
 
 
-def test_stop_ends_all_that_runs_inside(mngr: MngrProgram) -> None:
-    a, b = str(10**6 + os.getpid()), str(2 * 10**6 + os.getpid())
-    line = f"setsid sleep {a} & setsid sleep {b} & sleep 1000"
+def test_stop_ends_all_processes_in_the_sandbox(mngr: MngrProgram) -> None:
+    first_seconds, second_seconds = str(10**6 + os.getpid()), str(2 * 10**6 + os.getpid())
+    line = f"setsid sleep {first_seconds} & setsid sleep {second_seconds} & sleep 1000"
     mngr("create", "foo", "--sandbox", "--", "sh", "-c", line)
-    wait_for(lambda: running("sleep", a) and running("sleep", b))
+    wait_for(lambda: list_pids("sleep", first_seconds) and list_pids("sleep", second_seconds))
     mngr("stop", "foo")
-    assert not running("sleep", a) and not running("sleep", b)
+    assert not list_pids("sleep", first_seconds) and not list_pids("sleep", second_seconds)
     assert mngr.get_agent("foo")["state"] == "STOPPED"
 
 
-def test_who_handles_a_signal_has_his_time(mngr: MngrProgram) -> None:
+def test_a_sandboxed_program_can_handle_the_stop_signal(mngr: MngrProgram) -> None:
     line = 'trap "sleep 0.7; echo bye > bye; exit 0" TERM; echo ready > ready; while :; do sleep 0.05; done'
     mngr("create", "foo", "--sandbox", "--", "sh", "-c", line)
     wait_for((mngr.get_work_dir("foo") / "ready").exists)
@@ -119,7 +117,7 @@ def test_who_handles_a_signal_has_his_time(mngr: MngrProgram) -> None:
     assert (mngr.get_work_dir("foo") / "bye").exists()
 
 
-def test_an_interrupt_reaches_the_program_and_it_alone(mngr: MngrProgram) -> None:
+def test_ctrl_c_reaches_only_the_sandboxed_program(mngr: MngrProgram) -> None:
     program = "import time\nprint('ready')\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: print('caught')\ntime.sleep(1000)"
     mngr("create", "foo", "--sandbox", "--", "python3", "-uc", program)
     wait_for(lambda: "ready" in mngr("capture", "foo").out)
@@ -129,21 +127,21 @@ def test_an_interrupt_reaches_the_program_and_it_alone(mngr: MngrProgram) -> Non
 
 
 @pytest.mark.parametrize(("line", "code"), [("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)])
-def test_its_end_is_written_down(mngr: MngrProgram, line: str, code: int) -> None:
+def test_the_exit_code_of_a_sandboxed_program_is_recorded(mngr: MngrProgram, line: str, code: int) -> None:
     mngr("create", "foo", "--sandbox", "--", "sh", "-c", line)
     mngr("wait", "foo", "--state", "FAILED")
     assert mngr.get_agent("foo")["exit_code"] == code
 
 
-def test_it_does_not_outlive_its_terminal(mngr: MngrProgram) -> None:
-    mark = str(3 * 10**6 + os.getpid())
-    mngr("create", "foo", "--sandbox", "--", "sh", "-c", f"trap '' HUP TERM; sleep {mark} & wait; sleep {mark}")
-    wait_for(lambda: running("sleep", mark))
+def test_a_sandboxed_program_ends_with_its_terminal(mngr: MngrProgram) -> None:
+    seconds = str(3 * 10**6 + os.getpid())
+    mngr("create", "foo", "--sandbox", "--", "sh", "-c", f"trap '' HUP TERM; sleep {seconds} & wait; sleep {seconds}")
+    wait_for(lambda: list_pids("sleep", seconds))
     mngr.run_tmux("kill-server")
-    wait_for(lambda: not running("sleep", mark))
+    wait_for(lambda: not list_pids("sleep", seconds))
 
 
-def test_without_its_walls_nothing_is_run(mngr: MngrProgram) -> None:
+def test_nothing_runs_when_the_sandbox_file_is_missing(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--sandbox", "--", "sleep", "1000")
     (mngr.get_agent_dir("foo") / "sandbox").unlink()
     assert "its sandbox is gone" in mngr("exec", "foo", "--", "touch", "made", code=1).err
@@ -156,7 +154,7 @@ def test_without_its_walls_nothing_is_run(mngr: MngrProgram) -> None:
 
 @pytest.fixture
 def trapped(mngr: MngrProgram) -> MngrProgram:
-    """A sandboxed agent with work, whose repository has a setting that ends every git outside its walls."""
+    """A sandboxed agent with work. A setting of its repository breaks every git outside the sandbox."""
     trap = Path(mngr.env["HOME"]) / "trap"
     trap.write_text("[broken\n")
     mngr("create", "foo", "--sandbox", "--", "sleep", "1000")
@@ -167,31 +165,31 @@ def trapped(mngr: MngrProgram) -> MngrProgram:
     return mngr
 
 
-def test_git_that_only_looks_runs_inside(trapped: MngrProgram) -> None:
+def test_git_for_diff_and_list_runs_in_the_sandbox(trapped: MngrProgram) -> None:
     assert "+y" in trapped("diff", "foo").out and "+x" in trapped("diff", "foo", "--committed").out
-    seen = trapped.run_json("list", "--git")["agents"][0]
-    assert (seen["dirty"], seen["unpulled"]) == (True, 1)
+    agent = trapped.run_json("list", "--git")["agents"][0]
+    assert (agent["dirty"], agent["unpulled"]) == (True, 1)
 
 
-def test_git_that_fetches_runs_inside(trapped: MngrProgram) -> None:
+def test_git_for_pull_and_fetch_runs_in_the_sandbox(trapped: MngrProgram) -> None:
     trapped("pull", "foo")
     assert run_git(trapped.repo, "log", "-1", "--format=%s", "mngr/foo") == "Work"
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", "fetch", "-q", "mngr::foo", "mngr/foo:again"], cwd=trapped.repo, env=trapped.env, check=False
     )
-    assert done.returncode == 0
+    assert result.returncode == 0
     assert run_git(trapped.repo, "rev-parse", "again") == run_git(trapped.repo, "rev-parse", "mngr/foo")
 
 
-def test_git_that_pushes_runs_inside(trapped: MngrProgram) -> None:
+def test_git_for_push_runs_in_the_sandbox(trapped: MngrProgram) -> None:
     head = commit_file(trapped.repo, "mine.txt")
     trapped("push", "foo", "--stash")
     assert (trapped.get_work_dir("foo") / "mine.txt").exists() and (trapped.get_work_dir("foo") / "loose.txt").exists()
     trapped("exec", "foo", "--", "git", "merge-base", "--is-ancestor", head, "HEAD")
 
 
-def test_a_link_of_the_agent_leads_no_file_out(trapped: MngrProgram, tmp_path: Path) -> None:
-    """What is copied to and from it is copied inside, where the link leads nowhere."""
+def test_a_symbolic_link_of_the_agent_cannot_leak_files(trapped: MngrProgram, tmp_path: Path) -> None:
+    """mngr copies files inside the sandbox, where the link leads nowhere."""
     secret = Path(trapped.env["HOME"]) / "secret"
     secret.write_text("hunter2")
     (tmp_path / "given").write_text("x")
@@ -206,12 +204,12 @@ def test_a_link_of_the_agent_leads_no_file_out(trapped: MngrProgram, tmp_path: P
 
 
 @pytest.mark.parametrize("mode", ["mirror", "copy"])
-def test_another_agent_is_made_from_its_work(trapped: MngrProgram, mode: str) -> None:
+def test_another_agent_can_be_created_from_a_sandboxed_agent(trapped: MngrProgram, mode: str) -> None:
     trapped("create", "bar", "--from", "foo", "--transfer", mode, "--dirty", "ignore", "--", "sleep", "1000")
     assert (trapped.get_work_dir("bar") / "new.txt").read_text() == "x\n"
 
 
-def test_a_clone_has_the_same_walls(trapped: MngrProgram) -> None:
+def test_a_clone_has_the_same_sandbox(trapped: MngrProgram) -> None:
     trapped("clone", "foo", "bar")
     trapped(
         "exec",
@@ -224,7 +222,7 @@ def test_a_clone_has_the_same_walls(trapped: MngrProgram) -> None:
     assert (trapped.get_work_dir("bar") / "loose.txt").exists()
 
 
-def test_it_comes_back_from_the_graveyard_with_its_walls(trapped: MngrProgram) -> None:
+def test_undestroy_restores_the_sandbox(trapped: MngrProgram) -> None:
     saved = trapped.run_json("destroy", "--force", "foo")["results"][0]
     assert (saved["dirty"], saved["unpulled"]) == (True, 1)
     trapped("undestroy", "foo")
@@ -234,8 +232,8 @@ def test_it_comes_back_from_the_graveyard_with_its_walls(trapped: MngrProgram) -
     trapped("exec", "foo", "--", "git", "log", "-1")
 
 
-def test_programs_that_it_leaves_in_its_work_dir_are_not_run_outside(mngr: MngrProgram, tmp_path: Path) -> None:
-    """A PATH with places that depend on where one is: what is found there is the agent's."""
+def test_programs_in_the_work_dir_are_never_run_outside(mngr: MngrProgram, tmp_path: Path) -> None:
+    """The PATH has relative directories, in which the agent's programs would be found."""
     proof = tmp_path / "proof"
     mngr.env["PATH"] = f".:tools:{mngr.env['PATH']}:"
     program = f"#!/bin/sh\\n[ -e {mngr.env['HOME']} ] && echo $0 >> {proof}\\nexit 0\\n"

@@ -1,4 +1,4 @@
-"""What an agent of another host can put in our way when it is brought home: nothing of ours is read, written or run."""
+"""Tests that a hostile host cannot make mngr read, write or run anything on this machine when an agent is saved."""
 
 from __future__ import annotations
 
@@ -36,41 +36,42 @@ SECRET = "a secret of this machine"
 
 @pytest.fixture
 def secret(mngr: MngrProgram) -> Path:
+    """A file outside of mngr's home whose contents must never be saved."""
     path = mngr.home.parent / "secret"
     path.write_text(SECRET)
     return path
 
 
 class Liar:
-    """A wire to a host that answers to a survey with one file, and to everything else with another."""
+    """A transport that answers a survey with one file, and every other program with another file."""
 
     def __init__(self, answer: Path, survey: Path | None = None) -> None:
         self.answer = answer
         self.survey = survey or answer
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        mark = re.findall(r"mngr-[0-9a-f]{16}:", program)[-1]
+        end_mark = re.findall(r"mngr-[0-9a-f]{16}:", program)[-1]
         file = self.survey if "survey.sh" in program else self.answer
-        return ["sh", "-c", f"cat {file}; printf '{mark}0;' >&2"]
+        return ["sh", "-c", f"cat {file}; printf '{end_mark}0;' >&2"]
 
-    def make_lost_error(self, said: str) -> Unreachable:
+    def make_lost_error(self, reason: str) -> Unreachable:
         return Unreachable("lost")
 
     def close(self) -> None:
         pass
 
 
-def leaks(*places: Path) -> list[str]:
-    """Files that hold the secret."""
-    found = []
-    for place in places:
-        for path in place.rglob("*"):
+def list_leaks(*directories: Path) -> list[str]:
+    """Return the files that contain the secret."""
+    leaks = []
+    for directory in directories:
+        for path in directory.rglob("*"):
             if path.is_file() and not path.is_symlink() and SECRET.encode() in path.read_bytes():
-                found.append(str(path))
-    return found
+                leaks.append(str(path))
+    return leaks
 
 
-def test_links_in_its_own_files_lead_nowhere(fleet: Fleet, farm: Farm, mngr: MngrProgram, secret: Path) -> None:
+def test_links_in_an_agents_files_are_not_followed(fleet: Fleet, farm: Farm, mngr: MngrProgram, secret: Path) -> None:
     make(fleet)
     own = farm.home("h1") / ".mngr" / "agents" / fleet.get("foo").id
     for name in ("env", "events.jsonl", "transcript.jsonl", "gather", "landing"):
@@ -80,25 +81,27 @@ def test_links_in_its_own_files_lead_nowhere(fleet: Fleet, farm: Farm, mngr: Mng
     os.mkfifo(own / "stopped.pipe")
     away(fleet, "foo")
     (outcome,) = fleet.undestroy(["foo"])
-    assert not outcome.ok and "env" in (outcome.error or "")  # without its variables there is no such agent
-    assert leaks(mngr.home / "graveyard", farm.home("h1")) == []
+    assert not outcome.ok and "env" in (outcome.error or "")  # An agent without its variables cannot be restored.
+    assert list_leaks(mngr.home / "graveyard", farm.home("h1")) == []
     assert secret.read_text() == SECRET
 
 
-def test_a_work_dir_that_is_a_link_is_refused(fleet: Fleet, farm: Farm, mngr: MngrProgram, secret: Path) -> None:
+def test_a_work_dir_that_was_replaced_by_a_link_is_refused(
+    fleet: Fleet, farm: Farm, mngr: MngrProgram, secret: Path
+) -> None:
     work = make(fleet)
     work.rename(work.with_name("moved"))
     work.symlink_to(secret.parent)
     (outcome,) = fleet.destroy(["foo"], force=True)
     assert not outcome.ok and "a link stands in its place" in (outcome.error or "")
-    assert leaks(mngr.home / "graveyard") == [] and fleet.get("foo").state != "UNKNOWN"
+    assert list_leaks(mngr.home / "graveyard") == [] and fleet.get("foo").state != "UNKNOWN"
     work.unlink()
     work.with_name("moved").rename(work)
     away(fleet, "foo")
 
 
 def make_private(mngr: MngrProgram) -> tuple[Path, str]:
-    """A repository of ours that the agent has never seen; a commit in it that it may know of."""
+    """Create a local repository that the agent has never seen, and return it with its commit."""
     private = mngr.home.parent / "private"
     private.mkdir()
     run_git(private, "init", "-q", "-b", "main")
@@ -108,11 +111,12 @@ def make_private(mngr: MngrProgram) -> tuple[Path, str]:
     return private, run_git(private, "rev-parse", "HEAD")
 
 
-def plain_record(**more: Any) -> AgentRecord:
+def make_record(**changes: Any) -> AgentRecord:
+    """Return the record of a mirror agent on the hostile host."""
     values: dict[str, Any] = {
         "id": ID, "name": "foo", "kind": "command", "phase": "ready", "host": "liar", "provider": "ssh", "project": "p",
         "source": None, "work_dir": "/nowhere/work/foo", "transfer": "mirror", "branch": "main",
-        "created_at": "2026-01-01T00:00:00.000Z", **more,
+        "created_at": "2026-01-01T00:00:00.000Z", **changes,
     }  # fmt: skip
     return AgentRecord(**values)
 
@@ -132,69 +136,75 @@ def plain_record(**more: Any) -> AgentRecord:
         "include",
     ],
 )
-def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
+def test_a_repository_that_points_to_a_local_one_reveals_nothing_of_it(
     fleet: Fleet, mngr: MngrProgram, tmp_path: Path, trick: str
 ) -> None:
-    """The host has no such path, so only git here could follow it."""
+    """The host has no such path, so only git on this machine could follow it."""
     private, tip = make_private(mngr)
-    there = tmp_path / "there"
-    work = there / "work" / "foo"
-    (there / "agents" / ID).mkdir(parents=True)
-    (there / "agents" / ID / "env").write_text("export A=b\n")
+    remote_home = tmp_path / "there"
+    work = remote_home / "work" / "foo"
+    (remote_home / "agents" / ID).mkdir(parents=True)
+    (remote_home / "agents" / ID / "env").write_text("export A=b\n")
     work.mkdir(parents=True)
     run_git(work, "init", "-q", "-b", "main")
     write(work, "draft", b"mine")
     run_git(work, "add", "-A")
     commit(work, "-m", "mine")
-    place = work / ".git"
-    (place / "refs" / "heads" / "stolen").write_text(f"{tip}\n")
+    git_dir = work / ".git"
+    (git_dir / "refs" / "heads" / "stolen").write_text(f"{tip}\n")
     if trick == "objects":
-        (place / "objects").rename(place / "mine")
-        (place / "objects").symlink_to(private / ".git" / "objects")
+        (git_dir / "objects").rename(git_dir / "mine")
+        (git_dir / "objects").symlink_to(private / ".git" / "objects")
     elif trick == "pack":
         run_git(private, "repack", "-adq")
-        (place / "objects" / "pack").rmdir()
-        (place / "objects" / "pack").symlink_to(private / ".git" / "objects" / "pack")
+        (git_dir / "objects" / "pack").rmdir()
+        (git_dir / "objects" / "pack").symlink_to(private / ".git" / "objects" / "pack")
     elif trick == "alternates":
-        (place / "objects" / "info" / "alternates").write_text(f"{private}/.git/objects\n")
+        (git_dir / "objects" / "info" / "alternates").write_text(f"{private}/.git/objects\n")
     elif trick == "commondir":
-        (place / "commondir").write_text(f"{private}/.git\n")
+        (git_dir / "commondir").write_text(f"{private}/.git\n")
     elif trick == "worktree":
         run_git(work, "config", "core.worktree", str(private))
     elif trick == "refs":
-        (place / "refs" / "heads").rename(place / "mine")
-        (place / "refs" / "heads").symlink_to(private / ".git" / "refs" / "heads")
+        (git_dir / "refs" / "heads").rename(git_dir / "mine")
+        (git_dir / "refs" / "heads").symlink_to(private / ".git" / "refs" / "heads")
     elif trick == "head":
-        (place / "HEAD").unlink()
-        (place / "HEAD").symlink_to(private / "file")
+        (git_dir / "HEAD").unlink()
+        (git_dir / "HEAD").symlink_to(private / "file")
     elif trick == "include":
         run_git(work, "config", "include.path", str(private / "file"))
     else:
-        place.rename(work / "mine")
+        git_dir.rename(work / "mine")
         if trick == "gitfile":
-            place.write_text(f"gitdir: {private}/.git\n")
+            git_dir.write_text(f"gitdir: {private}/.git\n")
         else:
-            place.symlink_to(private / ".git")
+            git_dir.symlink_to(private / ".git")
     names = ["work/foo", f"agents/{ID}"]
-    subprocess.run(["tar", "-C", str(there), "-cf", str(tmp_path / "come.tar"), *names], check=True)
+    subprocess.run(["tar", "-C", str(remote_home), "-cf", str(tmp_path / "come.tar"), *names], check=True)
     kind = "borrows" if trick in ("alternates", "commondir") else "file" if trick == "gitfile" else "dir"
     (tmp_path / "survey").write_bytes(f"umask 022\0git {kind}\0".encode())
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "come.tar", tmp_path / "survey"), "/nowhere", 0)
-    kept = tmp_path / "kept"
-    staging.save_agent(fleet.context, host, plain_record(), str(kept), why="test")
-    assert leaks(kept) == []
-    with tarfile.open(kept / "work.tar") if (kept / "work.tar").exists() else tarfile.open(kept / "git.tar") as file:
-        assert all(SECRET.encode() not in file.extractfile(m).read() for m in file if m.isreg())  # type: ignore[union-attr]
-    if (kept / "work.bundle").exists():
+    saved_dir = tmp_path / "kept"
+    staging.save_agent(fleet.context, host, make_record(), str(saved_dir), why="test")
+    assert list_leaks(saved_dir) == []
+    with (
+        tarfile.open(saved_dir / "work.tar")
+        if (saved_dir / "work.tar").exists()
+        else tarfile.open(saved_dir / "git.tar") as file
+    ):
+        assert all(SECRET.encode() not in file.extractfile(member).read() for member in file if member.isreg())  # type: ignore[union-attr]
+    if (saved_dir / "work.bundle").exists():
         target = tmp_path / "out.git"
         run_git(mngr.repo, "init", "-q", "--bare", str(target))
-        unbundle = ["git", "-C", str(target), "bundle", "unbundle", str(kept / "work.bundle")]
+        unbundle = ["git", "-C", str(target), "bundle", "unbundle", str(saved_dir / "work.bundle")]
         subprocess.run(unbundle, capture_output=True, check=False)
-        has = subprocess.run(["git", "-C", str(target), "cat-file", "-e", tip], capture_output=True, check=False)
-        assert has.returncode != 0
+        lookup = subprocess.run(["git", "-C", str(target), "cat-file", "-e", tip], capture_output=True, check=False)
+        assert lookup.returncode != 0
 
 
-def test_nothing_that_a_repository_is_set_to_run_runs_here(fleet: Fleet, mngr: MngrProgram, tmp_path: Path) -> None:
+def test_programs_in_a_repositorys_settings_do_not_run_on_this_machine(
+    fleet: Fleet, mngr: MngrProgram, tmp_path: Path
+) -> None:
     proof = tmp_path / "ran"
     work = make(fleet)
     (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
@@ -205,7 +215,7 @@ def test_nothing_that_a_repository_is_set_to_run_runs_here(fleet: Fleet, mngr: M
     plant(work, proof)
     before = (work / ".git" / "config").read_bytes()
     proof.unlink(missing_ok=True)
-    # What runs on the host is the host's affair; here the same files must be silent.
+    # The programs may run on the host, but must not run when mngr reads the copy on this machine.
     with staging.StagingHome(fleet.context) as home:
         host, record = find.get_agent(fleet.context, "foo")
         staged, _ = staging.copy_agent_here(fleet.context, host, record, home)
@@ -217,11 +227,13 @@ def test_nothing_that_a_repository_is_set_to_run_runs_here(fleet: Fleet, mngr: M
     proof.unlink(missing_ok=True)
     back(fleet, on="@local")
     assert not proof.exists()
-    there = Path(fleet.get("foo").work_dir)
-    assert (there / ".git" / "config").read_bytes() == before and (there / "draft").read_bytes() == b"changed"
+    restored_dir = Path(fleet.get("foo").work_dir)
+    assert (restored_dir / ".git" / "config").read_bytes() == before and (
+        restored_dir / "draft"
+    ).read_bytes() == b"changed"
 
 
-def test_pipes_and_devices(fleet: Fleet, farm: Farm, tmp_path: Path) -> None:
+def test_pipes_are_restored_and_devices_are_refused(fleet: Fleet, farm: Farm, tmp_path: Path) -> None:
     work = make(fleet)
     (work / ".git" / "info").mkdir(exist_ok=True)
     for name in ("refs/heads/pipe", "info/pipe", "MERGE_HEAD"):
@@ -239,16 +251,16 @@ def test_pipes_and_devices(fleet: Fleet, farm: Farm, tmp_path: Path) -> None:
     away(fleet, "foo")
 
 
-def members(*rows: tuple[str, bytes, str, bytes]) -> bytes:
-    """An archive of (name, type, link, contents)."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as file:
+def make_archive(*rows: tuple[str, bytes, str, bytes]) -> bytes:
+    """Return an archive with an entry for each (name, type, link, contents)."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as file:
         for name, kind, link, data in rows:
             member = tarfile.TarInfo(name)
             member.type, member.linkname, member.size = kind, link, len(data)
             member.mode = 0o755
             file.addfile(member, io.BytesIO(data))
-    return out.getvalue()
+    return buffer.getvalue()
 
 
 TOP = (("agents/" + ID, tarfile.DIRTYPE, "", b""), ("work/foo", tarfile.DIRTYPE, "", b""))
@@ -270,28 +282,30 @@ TOP = (("agents/" + ID, tarfile.DIRTYPE, "", b""), ("work/foo", tarfile.DIRTYPE,
         [("work/foo/" + "d/" * 300 + "x", tarfile.REGTYPE, "", b"x")],
     ],
 )  # fmt: skip
-def test_an_archive_that_would_leave_its_place_is_refused(fleet: Fleet, tmp_path: Path, rows: list[Any]) -> None:
-    (tmp_path / "evil.tar").write_bytes(members(*TOP, *rows))
+def test_an_archive_from_a_host_that_could_write_outside_is_refused(
+    fleet: Fleet, tmp_path: Path, rows: list[Any]
+) -> None:
+    (tmp_path / "evil.tar").write_bytes(make_archive(*TOP, *rows))
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
     with staging.StagingHome(fleet.context) as home, pytest.raises(MngrError):
         staging._fetch_files(host, ID, "foo", "", [], home)
     assert not list(Path(fleet.context.home.cache, "stage").iterdir())
 
 
-def test_a_link_that_comes_again_as_a_directory_is_not_left_to_tar(tmp_path: Path) -> None:
+def test_an_archive_with_a_link_and_a_directory_of_the_same_name_is_refused(tmp_path: Path) -> None:
     rows = [
         ("l", tarfile.SYMTYPE, "/tmp", b""),
         ("l", tarfile.DIRTYPE, "", b""),
         ("l/x", tarfile.REGTYPE, "", b"x"),
     ]
-    (tmp_path / "evil.tar").write_bytes(members(*rows))
+    (tmp_path / "evil.tar").write_bytes(make_archive(*rows))
     with pytest.raises(MngrError, match="could write outside"):
         tar.check_archive(str(tmp_path / "evil.tar"))
 
 
-def test_what_follows_the_end_of_an_archive_does_not_come(fleet: Fleet, tmp_path: Path) -> None:
-    """A single empty block ends it for one reader and not for another."""
-    first, more = members(*TOP), members(("work/foo/late", tarfile.SYMTYPE, "/etc", b""))
+def test_entries_after_the_end_of_an_archive_are_not_unpacked(fleet: Fleet, tmp_path: Path) -> None:
+    """A single empty block ends the archive for some readers and not for others."""
+    first, more = make_archive(*TOP), make_archive(("work/foo/late", tarfile.SYMTYPE, "/etc", b""))
     end = first.rstrip(b"\0")
     end += b"\0" * (-len(end) % 512)
     (tmp_path / "evil.tar").write_bytes(end + b"\0" * 512 + more)
@@ -304,8 +318,8 @@ def test_what_follows_the_end_of_an_archive_does_not_come(fleet: Fleet, tmp_path
         assert not os.path.lexists(os.path.join(home.root, "work", "foo", "late"))
 
 
-def test_a_lie_about_what_is_held_here_loses_nothing_of_ours(fleet: Fleet, mngr: MngrProgram) -> None:
-    """An agent whose repository cannot be read at all is kept as files."""
+def test_an_agent_with_an_unreadable_repository_is_saved_as_files(fleet: Fleet, mngr: MngrProgram) -> None:
+    """HEAD points outside of the repository, and the index is damaged."""
     work = make(fleet)
     write(work, "draft", b"mine")
     (work / ".git" / "HEAD").write_text("ref: refs/heads/../../../etc/passwd\n")
@@ -316,7 +330,7 @@ def test_a_lie_about_what_is_held_here_loses_nothing_of_ours(fleet: Fleet, mngr:
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
 
 
-def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
+def test_packs_that_both_sides_have_are_not_transferred(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
     write(mngr.repo, "big.bin", os.urandom(3_000_000))
     for number in range(120):
         write(mngr.repo, f"many/{number}", b"%d\n" % number)
@@ -344,7 +358,7 @@ def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: MngrPro
     assert state(work) == before and run_git(work, "log", "--format=%s").split("\n")[0] == "mine"
     run_git(work, "fsck", "--strict", "--no-dangling")
     assert not (work / ".git" / "objects" / "info" / "alternates").exists()
-    # The copy of the source there has lost what the agent needs: then all of it travels.
+    # If the host's copy of the source lacks objects that the agent needs, mngr sends all of them.
     away(fleet, "foo")
     (cache,) = (farm.home("h1") / ".mngr" / "cache" / "sources").iterdir()
     run_git(mngr.repo, "checkout", "-q", "--orphan", "fresh")
@@ -358,7 +372,7 @@ def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: MngrPro
     assert state(work) == before and run_git(work, "merge-base", "HEAD", base) == base
 
 
-def test_a_host_cannot_have_another_branch_of_ours_follow_it(farm: Farm, mngr: MngrProgram) -> None:
+def test_a_host_cannot_make_pull_move_another_branch_of_the_user(farm: Farm, mngr: MngrProgram) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     run_git(mngr.repo, "branch", "feature")
     mngr("create", "foo@h1", "--branch", "feature", "--", "sleep", "1000")

@@ -1,4 +1,4 @@
-"""What is destroyed comes back byte for byte: files, modes, links, index, branch, nested repositories."""
+"""Tests that undestroy restores everything byte for byte: files, modes, links, index, branch, nested repositories."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ def fleet(mngr: MngrProgram) -> Fleet:
 
 
 def make(fleet: Fleet, name: str = "foo", **options: Any) -> Path:
-    """A new agent; its work dir."""
+    """Create an agent and return its work dir."""
     return Path(fleet.create(name, command=["true"], **options).work_dir)
 
 
 def tree(root: Path) -> dict[str, tuple[str, int, bytes]]:
-    """Every path below a directory: type, mode and contents; not git's own at the top."""
-    found: dict[str, tuple[str, int, bytes]] = {}
+    """Return type, mode and contents of every path below a directory, except the top-level `.git`."""
+    entries: dict[str, tuple[str, int, bytes]] = {}
     for top, folders, files in os.walk(root):
         for name in [*folders, *files]:
             path = os.path.join(top, name)
-            short = os.path.relpath(path, root)
-            if short == ".git" or short.startswith(".git/"):
+            relative = os.path.relpath(path, root)
+            if relative == ".git" or relative.startswith(".git/"):
                 continue
             info = os.lstat(path)
             mode = stat.S_IMODE(info.st_mode)
             if stat.S_ISLNK(info.st_mode):
-                found[short] = ("link", 0, os.fsencode(os.readlink(path)))
+                entries[relative] = ("link", 0, os.fsencode(os.readlink(path)))
             elif stat.S_ISREG(info.st_mode):
-                found[short] = ("file", mode, Path(path).read_bytes())
+                entries[relative] = ("file", mode, Path(path).read_bytes())
             else:
-                found[short] = ("dir" if stat.S_ISDIR(info.st_mode) else "other", mode, b"")
-    return found
+                entries[relative] = ("dir" if stat.S_ISDIR(info.st_mode) else "other", mode, b"")
+    return entries
 
 
 def index(work: Path) -> dict[str, str]:
-    """Everything git says about a work tree."""
+    """Return everything that git reports of a work tree."""
     head = subprocess.run(["git", "-C", str(work), "symbolic-ref", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "branch": head.stdout,
@@ -65,23 +65,25 @@ def index(work: Path) -> dict[str, str]:
 
 
 def state(work: Path) -> dict[str, Any]:
+    """Return the files and the git state of a work tree."""
     return {"tree": tree(work), **index(work)}
 
 
 def round_trip(fleet: Fleet, work: Path, name: str = "foo") -> None:
-    """Destroy and bring back; both must be the same to the last byte."""
+    """Destroy and restore an agent, and assert that nothing has changed."""
     before = state(work)
     outcome = fleet.destroy([name], force=True)[0]
     assert outcome.ok, outcome.error
     assert not work.exists()
-    back = fleet.undestroy([name])[0]
-    assert back.ok, back.error
+    restored = fleet.undestroy([name])[0]
+    assert restored.ok, restored.error
     after = state(work)
     for key, value in before.items():
         assert after[key] == value, key
 
 
 def write(work: Path, name: str | bytes, data: bytes, mode: int = 0o644) -> None:
+    """Write a file with this mode, and create its parent directories."""
     path = os.path.join(os.fsencode(work), os.fsencode(name))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file:
@@ -90,25 +92,26 @@ def write(work: Path, name: str | bytes, data: bytes, mode: int = 0o644) -> None
 
 
 def commit(work: Path, *words: str) -> None:
+    """Commit the index with a fixed author."""
     run_git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "commit", "-q", "--no-verify", *words)
 
 
 def age(work: Path) -> None:
-    """Make the files older than the index, so that git trusts their times and does not look inside again."""
+    """Make the files older than the index, so that git trusts their times and does not read them again."""
     for name in run_git(work, "ls-files", "-z").split("\0"):
         if name and not os.path.islink(work / name):
             os.utime(work / name, (1_700_000_000, 1_700_000_000))
     run_git(work, "update-index", "-q", "--really-refresh")
 
 
-def collect(repo: Path) -> None:
-    """git gc as hard as it can be."""
+def collect_garbage(repo: Path) -> None:
+    """Run `git gc` so that it deletes every unreachable object."""
     run_git(repo, "reflog", "expire", "--expire=now", "--all")
     run_git(repo, "gc", "-q", "--prune=now")
 
 
 def make_nasty(work: Path) -> None:
-    """Commits, and everything in a work tree that a plain `git add` and `git checkout` would lose or change."""
+    """Create commits, and everything in a work tree that `git add` and `git checkout` would lose or change."""
     for number in range(6):
         write(work, f"src/f{number}.txt", b"line\n" * number)
     write(work, "src/tool", b"#!/bin/sh\n", 0o755)
@@ -118,9 +121,9 @@ def make_nasty(work: Path) -> None:
     write(work, "src/f0.txt", b"staged\n")
     run_git(work, "add", "src/f0.txt")
     write(work, "src/f0.txt", b"staged and changed\n")
-    run_git(work, "rm", "-q", "--cached", "src/f1.txt")  # staged deletion, file still there
+    run_git(work, "rm", "-q", "--cached", "src/f1.txt")  # a staged deletion of a file that still exists
     run_git(work, "rm", "-q", "src/f2.txt")
-    (work / "src" / "f3.txt").unlink()  # unstaged deletion
+    (work / "src" / "f3.txt").unlink()  # an unstaged deletion
     run_git(work, "mv", "src/f4.txt", "src/renamed.txt")
     os.chmod(work / "src" / "f5.txt", 0o600)
     os.chmod(work / "src" / "tool", 0o700)
@@ -153,14 +156,14 @@ def make_nasty(work: Path) -> None:
         os.chmod(work / name, 0o555)
 
 
-def test_a_nasty_worktree_comes_back_to_the_last_byte(fleet: Fleet) -> None:
+def test_undestroy_restores_a_complicated_worktree_byte_for_byte(fleet: Fleet) -> None:
     work = make(fleet)
     make_nasty(work)
     (work / "noise.log").unlink()
     round_trip(fleet, work)
 
 
-def test_a_nasty_mirror_comes_back_with_its_branches_and_stashes(fleet: Fleet, repo: Path) -> None:
+def test_undestroy_restores_a_mirror_with_its_branches_and_stashes(fleet: Fleet, repo: Path) -> None:
     run_git(repo, "branch", "other")
     work = make(fleet, transfer="mirror")
     for number in (1, 2):
@@ -186,7 +189,7 @@ def test_a_nasty_mirror_comes_back_with_its_branches_and_stashes(fleet: Fleet, r
     assert not (work / ".git" / "objects" / "info" / "alternates").exists()
 
 
-def test_ignored_files_are_not_kept_and_their_size_is_named(fleet: Fleet) -> None:
+def test_destroy_does_not_save_ignored_files_and_reports_their_size(fleet: Fleet) -> None:
     work = make(fleet)
     write(work, "build/big.bin", b"x" * 100_000)
     write(work, "noise.log", b"x" * 10)
@@ -198,10 +201,12 @@ def test_ignored_files_are_not_kept_and_their_size_is_named(fleet: Fleet) -> Non
 
 
 @pytest.mark.parametrize("where", ["--global", "--local"])
-def test_no_filter_and_no_line_end_rule_touches_a_byte(fleet: Fleet, repo: Path, tmp_path: Path, where: str) -> None:
-    ran = tmp_path / "ran"
-    run_git(repo, "config", where, "filter.spy.clean", f"echo clean >>{ran}; tr a-z A-Z")
-    run_git(repo, "config", where, "filter.spy.smudge", f"echo smudge >>{ran}; tr A-Z a-z")
+def test_filters_and_line_ending_rules_do_not_change_restored_files(
+    fleet: Fleet, repo: Path, tmp_path: Path, where: str
+) -> None:
+    filter_log = tmp_path / "ran"
+    run_git(repo, "config", where, "filter.spy.clean", f"echo clean >>{filter_log}; tr a-z A-Z")
+    run_git(repo, "config", where, "filter.spy.smudge", f"echo smudge >>{filter_log}; tr A-Z a-z")
     rules = "* text=auto\n*.spy filter=spy\n*.id ident\n*.crlf eol=crlf\n*.u16 working-tree-encoding=UTF-16 text\n"
     (repo / ".gitattributes").write_text(rules)
     for name, data in (
@@ -214,20 +219,20 @@ def test_no_filter_and_no_line_end_rule_touches_a_byte(fleet: Fleet, repo: Path,
     run_git(repo, "add", "-A")
     run_git(repo, "commit", "-q", "-m", "rules")
     work = make(fleet)
-    write(work, "mixed.txt", b"one\r\ntwo\n")  # git add turns it into LF, and calls the file unchanged after that
+    write(work, "mixed.txt", b"one\r\ntwo\n")  # git add converts it to LF, and then reports the file as unchanged.
     run_git(work, "add", "mixed.txt")
     write(work, "more.spy", b"untracked\n")
     age(work)
     before = state(work)
-    os.utime(work / "a.spy")  # git would now ask the filter whether it has changed
-    ran.unlink()
+    os.utime(work / "a.spy")  # Now git would run the filter to see whether the file has changed.
+    filter_log.unlink()
     assert fleet.destroy(["foo"], force=True)[0].ok
     assert fleet.undestroy(["foo"])[0].ok
-    assert not ran.exists(), ran.read_text()
+    assert not filter_log.exists(), filter_log.read_text()
     assert state(work) == before
 
 
-def test_autocrlf_changes_nothing(fleet: Fleet, repo: Path) -> None:
+def test_autocrlf_does_not_change_restored_files(fleet: Fleet, repo: Path) -> None:
     run_git(repo, "config", "core.autocrlf", "true")
     work = make(fleet)
     assert (work / "README.md").read_bytes() == b"hello\r\n"
@@ -236,7 +241,7 @@ def test_autocrlf_changes_nothing(fleet: Fleet, repo: Path) -> None:
     round_trip(fleet, work)
 
 
-def test_nested_repositories_are_kept_whole(fleet: Fleet) -> None:
+def test_undestroy_restores_nested_repositories_completely(fleet: Fleet) -> None:
     work = make(fleet)
     for name in ("nested", "deep/nested", "src/inner"):
         (work / name).mkdir(parents=True, exist_ok=True)
@@ -252,7 +257,9 @@ def test_nested_repositories_are_kept_whole(fleet: Fleet) -> None:
     assert run_git(work / "nested", "rev-parse", "HEAD") == before
 
 
-def test_populated_submodules_are_kept_even_in_another_place(fleet: Fleet, mngr: MngrProgram, tmp_path: Path) -> None:
+def test_undestroy_restores_submodules_even_in_another_work_dir(
+    fleet: Fleet, mngr: MngrProgram, tmp_path: Path
+) -> None:
     library = tmp_path / "library"
     library.mkdir()
     run_git(library, "init", "-q", "-b", "main")
@@ -265,17 +272,16 @@ def test_populated_submodules_are_kept_even_in_another_place(fleet: Fleet, mngr:
     write(work / "lib", "lib.txt", b"changed inside\n")
     round_trip(fleet, work)
     fleet.destroy(["foo"], force=True)
-    work.mkdir()  # somebody else's by now
-    run_git(
-        mngr.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "foo")
-    )  # and so is git's name for the worktree
+    work.mkdir()  # The old path is taken.
+    # git's internal name for the worktree is taken, too.
+    run_git(mngr.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "foo"))
     assert fleet.undestroy(["foo"])[0].ok
     moved = mngr.get_work_dir("foo")
     assert moved != work and run_git(moved / "lib", "status", "--porcelain") == "M lib.txt"
     assert run_git(moved / "lib", "rev-parse", "--show-toplevel") == str(moved / "lib")
 
 
-def test_an_unfinished_merge_comes_back_unfinished(fleet: Fleet, repo: Path) -> None:
+def test_undestroy_restores_an_unfinished_merge(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     run_git(work, "checkout", "-q", "-b", "side")
     write(work, "README.md", b"theirs\n")
@@ -289,7 +295,7 @@ def test_an_unfinished_merge_comes_back_unfinished(fleet: Fleet, repo: Path) -> 
     before = state(work)
     assert fleet.destroy(["foo"], force=True)[0].ok
     run_git(repo, "branch", "-q", "-D", "mngr/foo")
-    collect(repo)
+    collect_garbage(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert state(work) == before
     write(work, "README.md", b"both\n")
@@ -298,7 +304,7 @@ def test_an_unfinished_merge_comes_back_unfinished(fleet: Fleet, repo: Path) -> 
     assert len(run_git(work, "rev-list", "--parents", "-1", "HEAD").split()) == 3
 
 
-def test_a_detached_head_comes_back_detached(fleet: Fleet, repo: Path) -> None:
+def test_undestroy_restores_a_detached_head_and_the_reflog(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
     run_git(work, "add", "a")
@@ -310,15 +316,14 @@ def test_a_detached_head_comes_back_detached(fleet: Fleet, repo: Path) -> None:
     lost = run_git(work, "rev-parse", "HEAD@{1}")
     before = state(work)
     assert fleet.destroy(["foo"], force=True)[0].ok
-    collect(repo)
+    collect_garbage(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert state(work) == before and before["branch"] == ""
-    assert (
-        run_git(work, "log", "-1", "--format=%s", lost) == "nobody's branch has this"
-    )  # the reflog is part of the state
+    # The reflog is part of the saved state.
+    assert run_git(work, "log", "-1", "--format=%s", lost) == "nobody's branch has this"
 
 
-def test_another_umask_on_the_way_back_changes_no_mode(fleet: Fleet) -> None:
+def test_undestroy_with_another_umask_keeps_all_file_modes(fleet: Fleet) -> None:
     old = os.umask(0o002)
     try:
         work = make(fleet)
@@ -326,7 +331,9 @@ def test_another_umask_on_the_way_back_changes_no_mode(fleet: Fleet) -> None:
         before = state(work)
         assert before["tree"]["README.md"][1] == 0o664
         fleet.destroy(["foo"], force=True)
-        assert not (Path(fleet.list_trash()[0].place) / "work.tar").stat().st_size > 20480  # not the whole tree
+        assert (
+            not (Path(fleet.list_trash()[0].place) / "work.tar").stat().st_size > 20480
+        )  # The archive does not hold the whole tree.
         os.umask(0o027)
         assert fleet.undestroy(["foo"])[0].ok
     finally:
@@ -334,7 +341,7 @@ def test_another_umask_on_the_way_back_changes_no_mode(fleet: Fleet) -> None:
     assert state(work) == before
 
 
-def test_a_split_index_and_files_not_checked_out_come_back(fleet: Fleet) -> None:
+def test_undestroy_restores_a_split_index_and_skip_worktree_files(fleet: Fleet) -> None:
     work = make(fleet)
     for number in range(4):
         write(work, f"src/{number}", b"x")
@@ -349,7 +356,7 @@ def test_a_split_index_and_files_not_checked_out_come_back(fleet: Fleet) -> None
     round_trip(fleet, work)
 
 
-def test_a_repository_with_sha256_comes_back(fleet: Fleet, repo: Path) -> None:
+def test_undestroy_restores_a_sha256_repository(fleet: Fleet, repo: Path) -> None:
     shutil.rmtree(repo / ".git")
     run_git(repo, "init", "-q", "-b", "main", "--object-format=sha256")
     run_git(repo, "add", "-A")
@@ -361,7 +368,7 @@ def test_a_repository_with_sha256_comes_back(fleet: Fleet, repo: Path) -> None:
         round_trip(fleet, work, name)
 
 
-def test_saving_leaves_no_ref_and_no_object_in_the_users_repository(fleet: Fleet, repo: Path) -> None:
+def test_destroy_adds_no_refs_or_objects_to_the_users_repository(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     make_nasty(work)
     tip = run_git(work, "rev-parse", "HEAD")
@@ -371,23 +378,25 @@ def test_saving_leaves_no_ref_and_no_object_in_the_users_repository(fleet: Fleet
     refs = run_git(repo, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     assert [ref.split()[0] for ref in refs] == ["refs/heads/main", "refs/heads/mngr/foo"]
     assert refs[1].split()[1] == tip
-    grave = fleet.list_trash()[0].place
-    run_git(repo, "bundle", "verify", "-q", f"{grave}/work.bundle")
+    trash_dir = fleet.list_trash()[0].place
+    run_git(repo, "bundle", "verify", "-q", f"{trash_dir}/work.bundle")
 
 
-def test_no_git_gc_reaches_the_graveyard(fleet: Fleet, repo: Path) -> None:
+def test_git_gc_in_the_source_does_not_damage_the_trash(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     make_nasty(work)
     (work / "noise.log").unlink()
     before = state(work)
     fleet.destroy(["foo"], force=True)
     run_git(repo, "branch", "-q", "-D", "mngr/foo")
-    collect(repo)
+    collect_garbage(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert state(work) == before
 
 
-def test_the_bundle_is_complete_when_no_branch_or_tag_holds_the_base(fleet: Fleet, repo: Path, tmp_path: Path) -> None:
+def test_the_saved_bundle_is_complete_when_no_branch_or_tag_has_the_base(
+    fleet: Fleet, repo: Path, tmp_path: Path
+) -> None:
     run_git(repo, "checkout", "-q", "--detach")
     write(repo, "README.md", b"on no branch\n")
     run_git(repo, "commit", "-q", "-a", "-m", "on no branch")
@@ -397,19 +406,19 @@ def test_the_bundle_is_complete_when_no_branch_or_tag_holds_the_base(fleet: Flee
     before = state(work)
     outcome = fleet.destroy(["foo"], force=True)[0]
     assert outcome.extra["branch_kept"] == "mngr/foo"
-    grave = fleet.list_trash()[0].place
-    run_git(tmp_path, "clone", "-q", f"{grave}/work.bundle", "whole")
+    trash_dir = fleet.list_trash()[0].place
+    run_git(tmp_path, "clone", "-q", f"{trash_dir}/work.bundle", "whole")
     assert run_git(tmp_path / "whole", "rev-parse", "HEAD") == base
     shutil.rmtree(repo)
-    back = fleet.undestroy(["foo"])[0]
-    assert back.ok, back.error
+    restored = fleet.undestroy(["foo"])[0]
+    assert restored.ok, restored.error
     after = state(work)
     assert after["tree"] == before["tree"] and after["head"] == before["head"]
-    assert "repository of its own" in back.notes[0]
+    assert "repository of its own" in restored.notes[0]
 
 
 @pytest.mark.parametrize("work_is", ["committed", "staged"])
-def test_tags_of_any_kind_and_branches_that_go_are_no_matter_of_the_saved_work(
+def test_undestroy_works_with_tags_of_any_kind_and_after_branches_were_deleted(
     fleet: Fleet, repo: Path, work_is: str
 ) -> None:
     run_git(repo, "tag", "-a", "noted", "-m", "a note")
@@ -421,7 +430,7 @@ def test_tags_of_any_kind_and_branches_that_go_are_no_matter_of_the_saved_work(
     commit(repo, "-m", "side")
     run_git(repo, "checkout", "-q", "main")
     work = make(fleet, transfer="mirror")
-    write(work, "mine.txt", b"the same\n")  # a blob that only the branch has that goes
+    write(work, "mine.txt", b"the same\n")  # In the source only the branch that is deleted later has this blob.
     run_git(work, "add", "-A")
     if work_is == "committed":
         commit(work, "-m", "mine")
@@ -431,28 +440,28 @@ def test_tags_of_any_kind_and_branches_that_go_are_no_matter_of_the_saved_work(
     assert fleet.undestroy(["foo"])[0].ok and state(work) == before
     fleet.destroy(["foo"], force=True)
     run_git(repo, "branch", "-q", "-D", "side")
-    collect(repo)
-    back = fleet.undestroy(["foo"])[0]
-    assert back.ok, back.error
-    assert list(back.notes) == ["refs/heads/side is left out: the source no longer has its commit"]
+    collect_garbage(repo)
+    restored = fleet.undestroy(["foo"])[0]
+    assert restored.ok, restored.error
+    assert list(restored.notes) == ["refs/heads/side is left out: the source no longer has its commit"]
     assert state(work) == before
     assert run_git(work, "fsck", "--connectivity-only") == ""
 
 
-def test_a_gone_source_that_the_work_needs_is_a_clear_error(fleet: Fleet, repo: Path) -> None:
+def test_undestroy_fails_with_a_clear_error_when_the_source_is_gone(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
     fleet.destroy(["foo"], force=True)
     repo.rename(repo.with_name("moved"))
-    back = fleet.undestroy(["foo"])[0]
-    assert not back.ok and "the repository it was made from is gone" in (back.error or "")
+    restored = fleet.undestroy(["foo"])[0]
+    assert not restored.ok and "the repository it was made from is gone" in (restored.error or "")
     assert fleet.list().agents == [] and len(fleet.list_trash()) == 1
     repo.with_name("moved").rename(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert (work / "a").read_bytes() == b"1"
 
 
-def test_a_source_that_lost_the_base_is_a_clear_error(fleet: Fleet, repo: Path) -> None:
+def test_undestroy_fails_with_a_clear_error_when_the_source_lost_the_base(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
     run_git(work, "add", "a")
@@ -461,12 +470,14 @@ def test_a_source_that_lost_the_base_is_a_clear_error(fleet: Fleet, repo: Path) 
     shutil.rmtree(repo)
     repo.mkdir()
     run_git(repo, "init", "-q")
-    back = fleet.undestroy(["foo"])[0]
-    assert not back.ok and "no longer has what the saved work builds on" in (back.error or "")
+    restored = fleet.undestroy(["foo"])[0]
+    assert not restored.ok and "no longer has what the saved work builds on" in (restored.error or "")
     assert fleet.list().agents == [] and not work.exists()
 
 
-def test_copy_comes_back_and_none_is_never_touched(fleet: Fleet, tmp_path: Path) -> None:
+def test_undestroy_restores_a_copy_and_destroy_keeps_a_directory_that_is_used_in_place(
+    fleet: Fleet, tmp_path: Path
+) -> None:
     work = make(fleet, transfer="copy")
     write(work, "odd\nname", b"\r\n", 0o600)
     (work / "empty").mkdir()
@@ -478,7 +489,7 @@ def test_copy_comes_back_and_none_is_never_touched(fleet: Fleet, tmp_path: Path)
     plain = tmp_path / "plain"
     plain.mkdir()
     write(plain, "mine", b"m")
-    for name in ("bar", "baz"):  # in one directory
+    for name in ("bar", "baz"):  # Both agents use the same directory.
         fleet.create(name, command=["true"], transfer="none", source=str(plain))
     for name in ("bar", "baz"):
         assert fleet.destroy([name], force=True)[0].ok
@@ -487,7 +498,7 @@ def test_copy_comes_back_and_none_is_never_touched(fleet: Fleet, tmp_path: Path)
         assert fleet.undestroy([name])[0].ok and fleet.get(name).work_dir == str(plain)
 
 
-def test_a_work_tree_that_is_no_longer_one_is_saved_as_files(fleet: Fleet) -> None:
+def test_a_work_dir_without_its_git_link_is_saved_as_files(fleet: Fleet) -> None:
     work = make(fleet)
     (work / ".git").unlink()
     write(work, "a", b"1", 0o600)
@@ -499,7 +510,7 @@ def test_a_work_tree_that_is_no_longer_one_is_saved_as_files(fleet: Fleet) -> No
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_a_damaged_index_is_no_reason_to_lose_or_to_keep_an_agent(fleet: Fleet, repo: Path, mode: str) -> None:
+def test_an_agent_with_a_damaged_index_can_be_destroyed_and_restored(fleet: Fleet, repo: Path, mode: str) -> None:
     work = make(fleet, transfer=mode)
     write(work, "a", b"1")
     run_git(work, "add", "a")
@@ -514,13 +525,13 @@ def test_a_damaged_index_is_no_reason_to_lose_or_to_keep_an_agent(fleet: Fleet, 
     assert outcome.ok, outcome.error
     if mode == "worktree":
         run_git(repo, "branch", "-q", "-D", "mngr/foo")
-        collect(repo)
-    back = fleet.undestroy(["foo"])[0]
-    assert back.ok, back.error
+        collect_garbage(repo)
+    restored = fleet.undestroy(["foo"])[0]
+    assert restored.ok, restored.error
     assert tree(work) == before and run_git(work, "rev-parse", "HEAD") == tip
 
 
-def test_a_work_dir_that_is_gone_leaves_its_branch(fleet: Fleet, repo: Path) -> None:
+def test_undestroy_restores_the_branch_of_a_work_dir_that_was_deleted(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
     run_git(work, "add", "a")
@@ -533,11 +544,11 @@ def test_a_work_dir_that_is_gone_leaves_its_branch(fleet: Fleet, repo: Path) -> 
     assert run_git(work, "rev-parse", "HEAD") == tip and run_git(work, "status", "--porcelain") == ""
 
 
-def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
+def test_an_archive_that_could_write_outside_is_refused(tmp_path: Path) -> None:
     import io
     import tarfile
 
-    def refused(*members: tuple[str, bytes, str]) -> bool:
+    def is_refused(*members: tuple[str, bytes, str]) -> bool:
         path = tmp_path / "x.tar"
         with tarfile.open(path, "w") as file:
             for name, kind, link in members:
@@ -550,14 +561,14 @@ def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
             return True
         return False
 
-    assert refused(("../x", tarfile.REGTYPE, ""))
-    assert refused(("/etc/x", tarfile.REGTYPE, ""))
-    assert refused(("a/../../x", tarfile.REGTYPE, ""))
-    assert refused(("d", tarfile.SYMTYPE, "/etc"), ("d/x", tarfile.REGTYPE, ""))
-    assert refused(("x", tarfile.LNKTYPE, "/etc/passwd"))
-    assert refused(("x", tarfile.CHRTYPE, ""))
-    assert refused(("./.git/config", tarfile.REGTYPE, ""))
-    assert not refused(
+    assert is_refused(("../x", tarfile.REGTYPE, ""))
+    assert is_refused(("/etc/x", tarfile.REGTYPE, ""))
+    assert is_refused(("a/../../x", tarfile.REGTYPE, ""))
+    assert is_refused(("d", tarfile.SYMTYPE, "/etc"), ("d/x", tarfile.REGTYPE, ""))
+    assert is_refused(("x", tarfile.LNKTYPE, "/etc/passwd"))
+    assert is_refused(("x", tarfile.CHRTYPE, ""))
+    assert is_refused(("./.git/config", tarfile.REGTYPE, ""))
+    assert not is_refused(
         ("d", tarfile.SYMTYPE, "/etc"), ("./e/x", tarfile.REGTYPE, ""), ("e/.git/config", tarfile.REGTYPE, "")
     )
 
@@ -572,17 +583,18 @@ _leaves = st.one_of(
 _trees = st.recursive(_leaves, lambda inner: st.dictionaries(_names, inner, max_size=4), max_leaves=8)
 
 
-def _plant(where: Path, name: str, what: Any) -> None:
-    path = where / name
-    if isinstance(what, dict):
+def _plant(parent: Path, name: str, description: Any) -> None:
+    """Create a file, link or directory tree as described."""
+    path = parent / name
+    if isinstance(description, dict):
         path.mkdir()
-        for inner, more in what.items():
-            _plant(path, inner, more)
-    elif what[0] == "link":
-        os.symlink(what[1], path)
+        for inner, nested in description.items():
+            _plant(path, inner, nested)
+    elif description[0] == "link":
+        os.symlink(description[1], path)
     else:
-        path.write_bytes(what[1])
-        path.chmod(what[2])
+        path.write_bytes(description[1])
+        path.chmod(description[2])
 
 
 @settings(
@@ -595,23 +607,23 @@ def _plant(where: Path, name: str, what: Any) -> None:
     then=st.dictionaries(_names, _trees, max_size=4),
     stage=st.booleans(),
 )
-def test_any_tree_comes_back(fleet: Fleet, first: dict[str, Any], then: dict[str, Any], stage: bool) -> None:
-    """Some files committed, some of them replaced by others, some of that staged."""
+def test_undestroy_restores_any_tree(fleet: Fleet, first: dict[str, Any], then: dict[str, Any], stage: bool) -> None:
+    """Commit some files, replace some of them, and stage some of the changes."""
     if any(agent.name == "any" for agent in fleet.list().agents):
         fleet.destroy(["any"], force=True)
-    for grave in fleet.list_trash():
-        shutil.rmtree(grave.place)
+    for trashed in fleet.list_trash():
+        shutil.rmtree(trashed.place)
     work = make(fleet, "any", branch=f":any-{os.urandom(4).hex()}")
-    for place in (work / "area",):
-        place.mkdir()
-        for name, what in first.items():
-            _plant(place, name, what)
+    for area in (work / "area",):
+        area.mkdir()
+        for name, description in first.items():
+            _plant(area, name, description)
         run_git(work, "add", "-A", "-f")
         commit(work, "-m", "first", "--allow-empty")
-        shutil.rmtree(place)
-        place.mkdir()
-        for name, what in then.items():
-            _plant(place, name, what)
+        shutil.rmtree(area)
+        area.mkdir()
+        for name, description in then.items():
+            _plant(area, name, description)
         if stage:
             run_git(work, "add", "-A", "-f")
     round_trip(fleet, work, "any")

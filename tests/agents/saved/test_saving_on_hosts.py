@@ -1,4 +1,4 @@
-"""Agents of other hosts, destroyed and brought back, moved and copied: all of it, byte for byte, over a real ssh."""
+"""Tests that agents on remote hosts are restored, moved and copied byte for byte, over a real ssh."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def fleet(mngr: MngrProgram, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> Fle
 
 
 def make(fleet: Fleet, name: str = "foo@h1", **options: Any) -> Path:
-    """A new agent; its work dir, which is a directory of this machine as well."""
+    """Create an agent and return its work dir, which this machine can read as well."""
     return Path(fleet.create(name, command=["true"], **options).work_dir)
 
 
 def away(fleet: Fleet, *names: str) -> list[Any]:
-    """Destroy; every outcome is good."""
+    """Destroy the agents, assert success and return the outcomes."""
     outcomes = fleet.destroy(list(names), force=True)
     assert all(outcome.ok for outcome in outcomes), outcomes
     return outcomes
 
 
 def back(fleet: Fleet, name: str = "foo", **options: Any) -> Path:
-    """Bring it back; its work dir."""
+    """Undestroy the agent, assert success and return its work dir."""
     (outcome,) = fleet.undestroy([name], **options)
     assert outcome.ok, (outcome.error, outcome.hint)
     return Path(fleet.get(outcome.name).work_dir)
 
 
-def facts(work: Path) -> tuple[str, ...]:
-    """What a repository of its own holds beside the work tree."""
+def read_repo_facts(work: Path) -> tuple[str, ...]:
+    """Return the refs, stashes and settings of an agent's own repository."""
     return (
         run_git(work, "for-each-ref"),
         run_git(work, "stash", "list"),
@@ -64,7 +64,7 @@ def facts(work: Path) -> tuple[str, ...]:
 
 
 def make_full(work: Path) -> None:
-    """A mirror with stashes, refs of every kind, a commit that only the reflog has, and a nasty work tree."""
+    """Create stashes, refs of all kinds, a commit that only the reflog has, and a complicated work tree."""
     for number in (1, 2):
         write(work, "README.md", b"stashed %d\n" % number)
         run_git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "stash", "-q")
@@ -78,23 +78,25 @@ def make_full(work: Path) -> None:
     (work / "noise.log").unlink()
 
 
-def test_a_nasty_mirror_comes_back_to_the_last_byte(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
+def test_undestroy_on_a_host_restores_a_complicated_mirror_byte_for_byte(
+    fleet: Fleet, farm: Farm, mngr: MngrProgram
+) -> None:
     work = make(fleet)
     make_full(work)
     lost = run_git(work, "rev-parse", "HEAD@{2}")
-    before = state(work), facts(work)
+    before = state(work), read_repo_facts(work)
     away(fleet, "foo")
     assert not work.exists() and not list((farm.home("h1") / ".mngr" / "agents").iterdir())
     assert not list((farm.home("h1") / ".mngr" / "names").iterdir())
     assert back(fleet) == work
-    assert (state(work), facts(work)) == before
+    assert (state(work), read_repo_facts(work)) == before
     run_git(work, "fsck", "--strict", "--no-dangling")
     assert run_git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
     assert not (work / ".git" / "objects" / "info" / "alternates").exists()
     assert list((mngr.home / "cache" / "stage").iterdir()) == []
 
 
-def test_from_here_to_one_host_to_the_next_and_back(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
+def test_migrate_over_two_hosts_and_back_keeps_everything(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
     run_git(mngr.repo, "branch", "other")
     run_git(mngr.repo, "config", "user.name", "Somebody")
     work = make(fleet, "foo")
@@ -102,42 +104,42 @@ def test_from_here_to_one_host_to_the_next_and_back(fleet: Fleet, farm: Farm, mn
     (work / "noise.log").unlink()
     before = state(work)
     agent_id = fleet.get("foo").id
-    for address, place in (
+    for address, home in (
         ("@h1", farm.home("h1")),
         ("foo@h2.ssh", farm.home("h2")),
         ("@local", mngr.home.parent),
     ):
         view = fleet.migrate("foo", address)
-        there = Path(view.work_dir)
+        work_dir = Path(view.work_dir)
         assert (view.id, view.name, view.branch) == (agent_id, "foo", "mngr/foo")
-        assert there.is_relative_to(place) and state(there) == before
-        assert run_git(there, "branch", "--format=%(refname:short)").split() == ["main", "mngr/foo", "other"]
-        assert run_git(there, "config", "user.name") == "Somebody"
+        assert work_dir.is_relative_to(home) and state(work_dir) == before
+        assert run_git(work_dir, "branch", "--format=%(refname:short)").split() == ["main", "mngr/foo", "other"]
+        assert run_git(work_dir, "config", "user.name") == "Somebody"
         assert [agent.name for agent in fleet.list().agents] == ["foo"] and fleet.list_trash() == []
     assert [list((farm.home(name) / ".mngr" / "work").iterdir()) for name in ("h1", "h2")] == [[], []]
-    run_git(there, "fsck", "--strict", "--no-dangling")
+    run_git(work_dir, "fsck", "--strict", "--no-dangling")
     assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
     assert fleet.gc() == []
 
 
-def test_a_clone_elsewhere_goes_its_own_way(fleet: Fleet, mngr: MngrProgram) -> None:
+def test_a_clone_on_another_host_has_the_same_state_and_its_own_branch(fleet: Fleet, mngr: MngrProgram) -> None:
     work = make(fleet, "foo")
     make_nasty(work)
     (work / "noise.log").unlink()
     before = state(work)
-    for new, host in (("bar@h1", "h1"), ("baz@h2", "h2"), ("qux@local", "local")):
-        view = fleet.clone("foo" if new == "bar@h1" else "bar", new, start=False)
-        there, name = Path(view.work_dir), new.partition("@")[0]
+    for address, host in (("bar@h1", "h1"), ("baz@h2", "h2"), ("qux@local", "local")):
+        view = fleet.clone("foo" if address == "bar@h1" else "bar", address, start=False)
+        clone_dir, name = Path(view.work_dir), address.partition("@")[0]
         assert (view.name, view.host, view.branch) == (name, host, f"mngr/{name}")
-        after = state(there)
+        after = state(clone_dir)
         assert {key: after[key] for key in before if key != "branch"} == {
             key: before[key] for key in before if key != "branch"
         }
         assert after["branch"] == f"refs/heads/mngr/{name}\n"
-    assert "mngr/bar" not in run_git(mngr.repo, "branch", "--list")  # each has a repository of its own
+    assert "mngr/bar" not in run_git(mngr.repo, "branch", "--list")  # Each clone has its own repository.
 
 
-def test_a_snapshot_of_one_host_becomes_an_agent_of_another(fleet: Fleet) -> None:
+def test_a_snapshot_from_one_host_can_be_restored_on_another(fleet: Fleet) -> None:
     work = make(fleet)
     make_nasty(work)
     (work / "noise.log").unlink()
@@ -151,19 +153,23 @@ def test_a_snapshot_of_one_host_becomes_an_agent_of_another(fleet: Fleet) -> Non
     assert state(Path(view.work_dir))["status"] == before["status"]
 
 
-def test_without_its_host_an_agent_comes_back_on_another(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
+def test_undestroy_can_restore_an_agent_of_an_unreachable_host_elsewhere(
+    fleet: Fleet, farm: Farm, mngr: MngrProgram
+) -> None:
     work = make(fleet)
     write(work, "draft", b"mine")
     away(fleet, "foo")
     farm.cut("h1")
-    ran = mngr("undestroy", "foo", code=6)
-    assert "foo was on h1" in ran.err and "mngr undestroy foo --on @HOST" in ran.err
-    there = back(fleet, on="@h2")
-    assert there.is_relative_to(farm.home("h2")) and (there / "draft").read_bytes() == b"mine"
+    result = mngr("undestroy", "foo", code=6)
+    assert "foo was on h1" in result.err and "mngr undestroy foo --on @HOST" in result.err
+    restored_dir = back(fleet, on="@h2")
+    assert restored_dir.is_relative_to(farm.home("h2")) and (restored_dir / "draft").read_bytes() == b"mine"
     assert mngr("undestroy", "foo", "--on", "h2", code=2).err.startswith("Error: 'h2' names no host")
 
 
-def test_a_copy_comes_back_and_none_is_never_touched(fleet: Fleet, farm: Farm, tmp_path: Path) -> None:
+def test_undestroy_restores_a_copy_and_destroy_keeps_a_directory_that_is_used_in_place(
+    fleet: Fleet, farm: Farm, tmp_path: Path
+) -> None:
     work = make(fleet, transfer="copy")
     write(work, "odd\nname", b"\r\n", 0o600)
     (work / "empty").mkdir()
@@ -185,8 +191,8 @@ def test_a_copy_comes_back_and_none_is_never_touched(fleet: Fleet, farm: Farm, t
     assert "the directory it worked in is gone" in (fleet.undestroy(["bar"])[0].error or "")
 
 
-def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
-    """By the rules of the host, not by ours."""
+def test_files_that_the_host_ignores_are_not_transferred(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
+    """The host's ignore rules apply, not those of this machine."""
     (mngr.home.parent / ".config" / "git").mkdir(parents=True)
     (mngr.home.parent / ".config" / "git" / "ignore").write_text("*.keep\n")
     run_git(mngr.repo, "config", "--global", "core.excludesFile", str(mngr.home.parent / "ignored"))
@@ -198,7 +204,7 @@ def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: M
     write(work, "build/deep/big.bin", b"x" * 200_000)
     write(work, "some dir*/x.junk", b"x" * 10)
     write(work, "y.junk", b"x")
-    for number in range(1500):  # more than a command line could name
+    for number in range(1500):  # more paths than fit on a command line
         write(work, f"package/{'long' * 20}{number}/build/x.pyc", b"x")
     write(work, "z.keep", b"ours ignore this")
     write(work, "kept too", b"and this")
@@ -211,7 +217,7 @@ def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: M
     assert not any(name.endswith(".pyc") for name in names)
 
 
-def test_a_worktree_of_a_repository_there_comes_back_with_one_of_its_own(
+def test_undestroy_restores_a_worktree_on_a_host_with_its_own_repository(
     fleet: Fleet, farm: Farm, mngr: MngrProgram
 ) -> None:
     origin = farm.home("h1") / "origin"
@@ -228,14 +234,14 @@ def test_a_worktree_of_a_repository_there_comes_back_with_one_of_its_own(
     assert state(Path(view.work_dir))["tree"] == before["tree"]
     away(fleet, "foo")
     assert not work.exists() and run_git(origin, "worktree", "list").count("\n") == 0
-    assert run_git(origin, "branch", "--list", "mngr/foo") == "  mngr/foo".strip()  # its commit is on no other
+    assert run_git(origin, "branch", "--list", "mngr/foo") == "  mngr/foo".strip()  # No other branch has its commit.
     assert back(fleet) == work
     assert state(work) == before and (work / ".git").is_dir()
     run_git(work, "fsck", "--strict", "--no-dangling")
     assert run_git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
 
 
-def test_a_repository_that_borrows_objects_is_saved_whole(fleet: Fleet, farm: Farm) -> None:
+def test_a_repository_that_borrows_objects_is_saved_completely(fleet: Fleet, farm: Farm) -> None:
     work = make(fleet)
     lender = farm.home("h1") / "lender.git"
     shutil.copytree(work / ".git", lender)
@@ -256,19 +262,19 @@ def test_a_repository_that_borrows_objects_is_saved_whole(fleet: Fleet, farm: Fa
     run_git(work, "fsck", "--strict", "--no-dangling")
 
 
-def test_the_conversation_and_the_variables_move_and_those_of_the_host_do_not(
+def test_migrate_moves_the_conversation_and_the_agents_variables_but_not_the_hosts(
     fleet: Fleet, farm: Farm, mngr: MngrProgram
 ) -> None:
     mngr("create", "foo@h1", "player", "--env", "GIVEN=it's $HOME", "--env", "TZ=Asia/Tokyo")
     mngr("message", "foo", "-m", "hello", "--wait")
-    look = ("exec", "foo", "--", "sh", "-c", 'printf "%s|" "$HOME" "$GIVEN" "$TZ" "$MNGR_AGENT_DIR"')
-    at_first = mngr(*look).out
+    print_variables = ("exec", "foo", "--", "sh", "-c", 'printf "%s|" "$HOME" "$GIVEN" "$TZ" "$MNGR_AGENT_DIR"')
+    before = mngr(*print_variables).out
     mngr("migrate", "foo", "@h2")
     assert mngr.get_agent("foo")["state"] == "WAITING"
-    assert mngr(*look).out == at_first.replace(str(farm.home("h1")), str(farm.home("h2")))
+    assert mngr(*print_variables).out == before.replace(str(farm.home("h1")), str(farm.home("h2")))
     mngr("message", "foo", "-m", "again", "--wait")
-    said = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
-    assert said == ["hello", "ok: hello", "again", "ok: again"]
+    texts = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
+    assert texts == ["hello", "ok: hello", "again", "ok: again"]
     types = [row["type"] for row in mngr.run_json("events", "foo")["events"]]
     assert types[0] == "created" and "migrate" in types
 
@@ -283,22 +289,24 @@ def test_the_conversation_and_the_variables_move_and_those_of_the_host_do_not(
     then=st.dictionaries(_names, _trees, max_size=4),
     stage=st.booleans(),
 )
-def test_any_tree_comes_back(fleet: Fleet, first: dict[str, Any], then: dict[str, Any], stage: bool) -> None:
+def test_undestroy_on_a_host_restores_any_tree(
+    fleet: Fleet, first: dict[str, Any], then: dict[str, Any], stage: bool
+) -> None:
     if any(agent.name == "any" for agent in fleet.list().agents):
         away(fleet, "any")
-    for grave in fleet.list_trash():
-        shutil.rmtree(grave.place)
+    for trashed in fleet.list_trash():
+        shutil.rmtree(trashed.place)
     work = make(fleet, "any@h1")
-    place = work / "area"
-    place.mkdir()
-    for name, what in first.items():
-        _plant(place, name, what)
+    area = work / "area"
+    area.mkdir()
+    for name, description in first.items():
+        _plant(area, name, description)
     run_git(work, "add", "-A", "-f")
     commit(work, "-m", "first", "--allow-empty")
-    shutil.rmtree(place)
-    place.mkdir()
-    for name, what in then.items():
-        _plant(place, name, what)
+    shutil.rmtree(area)
+    area.mkdir()
+    for name, description in then.items():
+        _plant(area, name, description)
     if stage:
         run_git(work, "add", "-A", "-f")
     before = state(work)

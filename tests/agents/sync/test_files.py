@@ -1,4 +1,4 @@
-"""Archives of an agent's, made to do harm: what is not refused stays below the target."""
+"""Tests that archives from a hostile agent are refused or stay below the target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mngr.providers.local import LocalHost
 
 
 def unpack(entries: list[tuple[str, str, str]], target: Path) -> None:
-    """Pass (name, kind, content or link) through what reads an agent's archive."""
+    """Pass entries (name, kind, content or link) through the code that reads an agent's archive."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         for name, kind, text in entries:
@@ -36,15 +36,15 @@ def unpack(entries: list[tuple[str, str, str]], target: Path) -> None:
             else:
                 member.linkname = text
                 archive.addfile(member)
-    take(data.getvalue(), target)
+    receive(data.getvalue(), target)
 
 
-def take(data: bytes, target: Path, most: transfer_limits.TransferLimits | None = None) -> None:
-    """Read an archive as it comes from an agent."""
+def receive(data: bytes, target: Path, limits: transfer_limits.TransferLimits | None = None) -> None:
+    """Read an archive as if it came from an agent."""
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
-        for archive, member in files._iter_members(file, most or transfer_limits.TransferLimits()):
+        for archive, member in files._iter_members(file, limits or transfer_limits.TransferLimits()):
             files._extract(archive, member, str(target))
 
 
@@ -67,13 +67,13 @@ def take(data: bytes, target: Path, most: transfer_limits.TransferLimits | None 
         [("/".join("d" * 200), "dir", "")],
     ],
 )
-def test_what_leaves_the_target_is_refused(tmp_path: Path, entries: list[tuple[str, str, str]]) -> None:
+def test_an_entry_outside_of_the_target_is_refused(tmp_path: Path, entries: list[tuple[str, str, str]]) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
     with pytest.raises(MngrError, match="refused"):
         unpack(entries, tmp_path / "target")
-    assert [p.name for p in tmp_path.rglob("*") if p.is_file() and p.read_text() != "secret"] == []
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and path.read_text() != "secret"] == []
 
 
 _NAME = st.sampled_from(["a", "b", "c"])
@@ -86,7 +86,7 @@ _ENTRY = st.one_of(
 
 
 @given(st.lists(st.lists(_ENTRY, max_size=6), min_size=1, max_size=2))
-def test_no_archive_leaves_the_target(
+def test_no_archive_writes_outside_of_the_target(
     tmp_path_factory: pytest.TempPathFactory, archives: list[list[tuple[str, str, str]]]
 ) -> None:
     """Links may be chained, replaced and written through, in one archive or over several."""
@@ -97,33 +97,34 @@ def test_no_archive_leaves_the_target(
             unpack(entries, target)
         except MngrError:
             pass
-    assert [p.name for p in top.iterdir()] in ([], ["target"])
+    assert [path.name for path in top.iterdir()] in ([], ["target"])
     for path in target.rglob("*"):
         assert os.path.realpath(path).startswith(str(target))
 
 
-def test_limits_stop_a_flood(tmp_path: Path) -> None:
+def test_files_beyond_the_limits_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for number in range(20):
         (source / str(number)).write_text("x" * 100)
     host = LocalHost(Home(str(tmp_path / "home")))
     assert files.receive_files(host, str(source), ["."], str(tmp_path / "a")) == 20
-    for most, said in (
+    for limits, message in (
         (transfer_limits.TransferLimits(files=10), "at most 10 files"),
         (transfer_limits.TransferLimits(bytes=1000), "at most 1 kB"),
         (transfer_limits.TransferLimits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
     ):
-        with pytest.raises(MngrError, match=said):
-            files.receive_files(host, str(source), ["."], str(tmp_path / "b"), most)
+        with pytest.raises(MngrError, match=message):
+            files.receive_files(host, str(source), ["."], str(tmp_path / "b"), limits)
 
 
-def test_git_of_the_agents_does_not_come_along(tmp_path: Path) -> None:
+def test_git_directories_of_the_agent_are_skipped(tmp_path: Path) -> None:
     unpack([("a/.git/config", "file", "x"), (".GIT/hooks/x", "file", "x"), ("a/ok", "file", "x")], tmp_path)
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "ok"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "ok"]
 
 
-def sample() -> bytes:
+def make_sample_archive() -> bytes:
+    """Return an archive with short, long and empty files."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, size in (("a", 10), ("d/" + "long" * 40, 700), ("é", 0)):
@@ -137,31 +138,31 @@ def sample() -> bytes:
     st.lists(st.tuples(st.integers(0, 8000), st.binary(min_size=1, max_size=12)), max_size=4),
     st.integers(0, 12000),
 )
-def test_a_damaged_archive_is_no_bug_of_ours(
+def test_a_damaged_archive_fails_with_a_regular_error(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, bytes]], cut: int
 ) -> None:
     top = tmp_path_factory.mktemp("top")
-    data = bytearray(sample())
-    for at, some in changes:
-        data[at : at + len(some)] = some
+    data = bytearray(make_sample_archive())
+    for offset, replacement in changes:
+        data[offset : offset + len(replacement)] = replacement
     try:
-        take(bytes(data[:cut]), top / "target")
+        receive(bytes(data[:cut]), top / "target")
     except (MngrError, tarfile.TarError):
         pass
-    assert [p.name for p in top.iterdir()] in ([], ["target"])
+    assert [path.name for path in top.iterdir()] in ([], ["target"])
 
 
-def test_an_archive_that_ends_between_two_files_is_not_whole(tmp_path: Path) -> None:
-    data = sample()
+def test_an_archive_that_ends_between_two_files_is_an_error(tmp_path: Path) -> None:
+    data = make_sample_archive()
     end = data.rstrip(b"\0")
     for cut in range(0, len(end), 512):
         with pytest.raises(tarfile.TarError):
-            take(data[:cut], tmp_path)
-    take(data, tmp_path)
+            receive(data[:cut], tmp_path)
+    receive(data, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["x", "g", "L", "K", "X"])
-def test_a_header_cannot_fill_the_memory(tmp_path: Path, kind: str) -> None:
+def test_a_forged_header_cannot_fill_the_memory(tmp_path: Path, kind: str) -> None:
     member = tarfile.TarInfo("x")
     member.type, member.size = kind.encode(), 1 << 36
     with tempfile.TemporaryFile(dir=tmp_path) as file:
@@ -172,14 +173,14 @@ def test_a_header_cannot_fill_the_memory(tmp_path: Path, kind: str) -> None:
             list(files._iter_members(file, transfer_limits.TransferLimits(bytes=1 << 40, file_bytes=1 << 40)))
 
 
-def test_headers_without_end_are_no_bug_of_ours(tmp_path: Path) -> None:
+def test_endless_headers_fail_with_a_regular_error(tmp_path: Path) -> None:
     member = tarfile.TarInfo("x")
     member.type, member.size = b"L", 1
     with pytest.raises((MngrError, tarfile.TarError)):
-        take((member.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 5000, tmp_path)
+        receive((member.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 5000, tmp_path)
 
 
-def test_a_host_that_says_nothing_is_left_in_time(tmp_path: Path) -> None:
+def test_a_host_that_sends_nothing_times_out(tmp_path: Path) -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb"), pytest.raises(TimedOut):
         list(files._iter_members(stream, transfer_limits.TransferLimits(seconds=0.1)))

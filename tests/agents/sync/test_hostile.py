@@ -1,4 +1,4 @@
-"""Agents whose repositories are made to do harm, here and on a host: nothing of it runs, and nothing of it lands."""
+"""Tests that hostile repositories, local or on a host, run nothing here and get nothing past the checks."""
 
 from __future__ import annotations
 
@@ -24,29 +24,31 @@ BRANCH = "refs/heads/mngr/foo"
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent with a repository of its own, and where it keeps its files, which we see too."""
+    """An agent with its own repository, whose files the test can read and write."""
 
     mngr: MngrProgram
     home: Path
 
     @property
     def work(self) -> Path:
+        """The agent's work dir."""
         return self.home / "work" / "foo"
 
     @property
     def dir(self) -> Path:
+        """The agent's own directory."""
         return self.home / "agents" / os.readlink(self.home / "names" / "foo")
 
     def refused(self, *words: str) -> str:
-        """Why `pull` takes nothing; and it has taken nothing."""
+        """Assert that `pull` refuses the work and changes nothing, and return its error."""
         before = list_refs(self.mngr.repo), objects(self.mngr.repo)
-        ran = self.mngr(*words, "pull", "foo", code=1)
-        assert "the work of foo was refused: " in ran.err and "nothing was changed here" in ran.err
+        result = self.mngr(*words, "pull", "foo", code=1)
+        assert "the work of foo was refused: " in result.err and "nothing was changed here" in result.err
         assert (list_refs(self.mngr.repo), objects(self.mngr.repo)) == before
-        return ran.err
+        return result.err
 
     def make(self, *entries: tuple[str, str, bytes]) -> None:
-        """Commit a tree as it is given: (mode, name, contents), whatever git thinks of it."""
+        """Commit a tree with these entries (mode, name, contents), even if git would reject them."""
         raw = b""
         for mode, name, data in entries:
             oid = write(self.work, "blob" if not mode.startswith("4") else "tree", data)
@@ -54,7 +56,7 @@ class Agent:
         self.take(write(self.work, "tree", raw))
 
     def take(self, tree: str) -> None:
-        """Move the agent's branch on to a tree."""
+        """Move the agent's branch to a new commit of this tree."""
         run_git(
             self.work,
             "update-ref",
@@ -64,26 +66,26 @@ class Agent:
 
     @contextmanager
     def back(self) -> Iterator[None]:
-        """Afterwards the branch is where it was."""
+        """Reset the agent's branch at the end of the block."""
         start = run_git(self.work, "rev-parse", BRANCH)
         yield
         run_git(self.work, "update-ref", BRANCH, start)
 
 
 def write(work: Path, kind: str, data: bytes) -> str:
-    """An object that nobody checks."""
+    """Write an object without any checks and return its id."""
     argv = ["git", "-C", str(work), "hash-object", "-t", kind, "-w", "--stdin", "--literally"]
     return subprocess.run(argv, input=data, capture_output=True, check=True).stdout.decode().strip()
 
 
 def objects(repo: Path) -> set[str]:
-    """Every file that holds objects, and every place where some may wait."""
+    """Return all files in the object directory, including leftovers of a quarantine."""
     return {str(path) for path in (repo / ".git/objects").rglob("*")}
 
 
 @pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.hosts)])
 def agent(request: pytest.FixtureRequest, mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
-    """An agent here, and one on a host."""
+    """An agent on this machine, and one on a host."""
     if request.param == "local":
         mngr("create", "foo", "--transfer", "mirror", *RUN)
         yield Agent(mngr, mngr.home)
@@ -98,8 +100,8 @@ def agent(request: pytest.FixtureRequest, mngr: MngrProgram, monkeypatch: pytest
 # ---- what a repository is set to run
 
 
-def test_the_traps_do_catch_git(repo: Path, tmp_path: Path) -> None:
-    """Or the next test could not fail."""
+def test_the_traps_work_with_plain_git(repo: Path, tmp_path: Path) -> None:
+    """Without this check the next test could pass for the wrong reason."""
     proof = tmp_path / "proof"
     lay(repo, proof)
     (repo / "README.md").write_text("changed\n")
@@ -116,7 +118,7 @@ def test_the_traps_do_catch_git(repo: Path, tmp_path: Path) -> None:
         "log",
     ):
         subprocess.run(["git", "-C", str(repo), *words.split()], capture_output=True, check=False)
-    caught = {
+    expected = {
         "fsmonitor",
         "clean",
         "process",
@@ -125,14 +127,14 @@ def test_the_traps_do_catch_git(repo: Path, tmp_path: Path) -> None:
         "reference-transaction",
         "post-index-change",
     }
-    assert caught <= set(sprung(proof))
+    assert expected <= set(sprung(proof))
 
 
-def test_nothing_that_a_repository_is_set_to_run_runs(agent: Agent, tmp_path: Path) -> None:
+def test_programs_in_a_repositorys_settings_never_run(agent: Agent, tmp_path: Path) -> None:
     mngr, work, proof = agent.mngr, agent.work, tmp_path / "proof"
     (work / "a.two").write_text("two")
     (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n*.two filter=two\n")
-    done = commit_file(work, "one.txt")
+    commit = commit_file(work, "one.txt")
     lay(work, proof)
     (work / "README.md").write_text("agent\n")
     (work / "new.two").write_text("new\n")
@@ -144,7 +146,7 @@ def test_nothing_that_a_repository_is_set_to_run_runs(agent: Agent, tmp_path: Pa
     run_git(mngr.repo, "fetch", "-q", "mngr::foo", "mngr/foo")
     assert sprung(proof) == []
     mngr("pull", "foo")
-    assert run_git(mngr.repo, "rev-parse", "mngr/foo") == done
+    assert run_git(mngr.repo, "rev-parse", "mngr/foo") == commit
     commit_file(mngr.repo, "README.md", "user\n")
     mngr("push", "foo", "--stash", code=1)
     (work / "README.md").write_text("hello\n")
@@ -155,7 +157,7 @@ def test_nothing_that_a_repository_is_set_to_run_runs(agent: Agent, tmp_path: Pa
     assert (work / "new.two").read_text() == "new\n"
 
 
-def test_a_repository_inside_is_not_asked(agent: Agent, tmp_path: Path) -> None:
+def test_git_does_not_run_in_nested_repositories(agent: Agent, tmp_path: Path) -> None:
     mngr, work, proof = agent.mngr, agent.work, tmp_path / "proof"
     names = ("linked", "plain", "loose")
     for name in names:
@@ -180,7 +182,7 @@ def test_a_repository_inside_is_not_asked(agent: Agent, tmp_path: Path) -> None:
     assert [sprung(proof / name) for name in names] == [[], [], []]
 
 
-def test_git_works_nowhere_but_in_the_work_dir(agent: Agent, tmp_path: Path) -> None:
+def test_git_settings_cannot_redirect_mngr_to_another_repository(agent: Agent, tmp_path: Path) -> None:
     mngr, work = agent.mngr, agent.work
     precious = tmp_path / "precious"
     run_git(tmp_path, "init", "-q", str(precious))
@@ -204,16 +206,16 @@ def test_git_works_nowhere_but_in_the_work_dir(agent: Agent, tmp_path: Path) -> 
         mngr("push", "foo", "--stash", code=1)
         (agent_row,) = mngr.run_json("list", "--git")["agents"]
         assert agent_row["dirty"] is None
-    assert sorted(p.name for p in precious.iterdir()) == [".git", "draft.txt", "mine.txt"]
+    assert sorted(path.name for path in precious.iterdir()) == [".git", "draft.txt", "mine.txt"]
     assert {name for name in list_refs(precious) if name.startswith("refs/heads/")} == set(before)
 
 
 # ---- refs, records and alternates
 
 
-def test_only_the_agents_branch_comes_whatever_refs_there_are(agent: Agent) -> None:
+def test_pull_fetches_only_the_agents_branch_despite_odd_refs(agent: Agent) -> None:
     work = agent.work
-    done = commit_file(work, "one.txt")
+    commit = commit_file(work, "one.txt")
     names = [
         "-x",
         "--upload-pack=x",
@@ -227,24 +229,26 @@ def test_only_the_agents_branch_comes_whatever_refs_there_are(agent: Agent) -> N
         "x.lock",
         *map(str, range(3000)),
     ]
-    rows = "".join(f"{done} refs/heads/{name}\n{done} refs/mngr/{name}\n{done} refs/tags/{name}\n" for name in names)
+    rows = "".join(
+        f"{commit} refs/heads/{name}\n{commit} refs/mngr/{name}\n{commit} refs/tags/{name}\n" for name in names
+    )
     (work / ".git/packed-refs").write_text("# pack-refs with: peeled \n" + rows)
     (work / ".git/refs/heads/main").unlink()
     (work / ".git/refs/heads/mngr/loop").write_text("ref: refs/heads/mngr/loop\n")
     (work / ".git/refs/heads/mngr/passwd").symlink_to("/etc/passwd")
     before = list_refs(agent.mngr.repo)
-    assert agent.mngr.run_json("pull", "foo")["results"][0]["commit"] == done
-    assert list_refs(agent.mngr.repo) == {**before, BRANCH: done}
+    assert agent.mngr.run_json("pull", "foo")["results"][0]["commit"] == commit
+    assert list_refs(agent.mngr.repo) == {**before, BRANCH: commit}
 
 
-def test_a_ref_that_leads_upwards_brings_nothing(agent: Agent) -> None:
-    done, before = commit_file(agent.work, "one.txt"), list_refs(agent.mngr.repo)
-    (agent.work / ".git/packed-refs").write_text(f"# pack-refs with: peeled \n{done} refs/heads/..\n")
+def test_a_ref_with_dots_as_its_name_changes_no_other_ref(agent: Agent) -> None:
+    commit, before = commit_file(agent.work, "one.txt"), list_refs(agent.mngr.repo)
+    (agent.work / ".git/packed-refs").write_text(f"# pack-refs with: peeled \n{commit} refs/heads/..\n")
     was_refused = "the work of foo was refused" in agent.mngr("pull", "foo", code=None).err
-    assert list_refs(agent.mngr.repo) == (before if was_refused else {**before, BRANCH: done})
+    assert list_refs(agent.mngr.repo) == (before if was_refused else {**before, BRANCH: commit})
 
 
-def test_a_record_cannot_give_git_options(agent: Agent, tmp_path: Path) -> None:
+def test_a_forged_record_cannot_pass_options_to_git(agent: Agent, tmp_path: Path) -> None:
     path, before = agent.dir / "agent.json", list_refs(agent.mngr.repo)
     record = json.loads(path.read_text())
     for key, value, words in (
@@ -263,7 +267,7 @@ def test_a_record_cannot_give_git_options(agent: Agent, tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists() and list_refs(agent.mngr.repo) == before
 
 
-def test_an_agent_does_not_pass_for_another(agent: Agent) -> None:
+def test_an_agent_cannot_write_to_the_outputs_of_another(agent: Agent) -> None:
     mngr = agent.mngr
     mngr("create", "bar", *RUN)
     path = agent.dir / "agent.json"
@@ -274,14 +278,14 @@ def test_an_agent_does_not_pass_for_another(agent: Agent) -> None:
     assert (outputs / agent.dir.name / "x").exists() and not (outputs / "bar").exists()
 
 
-def test_alternates_lead_to_nothing_of_ours(agent: Agent, tmp_path: Path) -> None:
-    done = commit_file(agent.work, "one.txt")
+def test_forged_alternates_do_not_reach_the_users_repository(agent: Agent, tmp_path: Path) -> None:
+    commit = commit_file(agent.work, "one.txt")
     other = tmp_path / "other"
     run_git(tmp_path, "init", "-q", str(other))
     commit_file(other, "other.txt")
     (agent.work / ".git/objects/info/alternates").write_text(f"/etc\n/dev/zero\n{other}/.git/objects\n../../../..\n")
     agent.mngr("pull", "foo")
-    assert run_git(agent.mngr.repo, "rev-parse", "mngr/foo") == done
+    assert run_git(agent.mngr.repo, "rev-parse", "mngr/foo") == commit
     assert not (agent.mngr.repo / ".git/objects/info/alternates").exists()
     run_git(agent.mngr.repo, "fsck", "--strict")
 
@@ -289,7 +293,7 @@ def test_alternates_lead_to_nothing_of_ours(agent: Agent, tmp_path: Path) -> Non
 # ---- what commits hold
 
 
-def test_a_tree_with_git_in_odd_case_is_refused(agent: Agent) -> None:
+def test_a_tree_with_a_name_like_dot_git_is_refused(agent: Agent) -> None:
     for name in (
         ".git",
         ".GIT",
@@ -309,8 +313,8 @@ def test_a_tree_with_git_in_odd_case_is_refused(agent: Agent) -> None:
             agent.refused()
 
 
-def test_submodules_that_would_run_something_are_refused(agent: Agent) -> None:
-    for name, path, more in (
+def test_submodules_that_could_run_a_program_are_refused(agent: Agent) -> None:
+    for name, path, settings in (
         ("x", "x", "url = -oProxyCommand=x"),
         ("x", "-x", "url = ./x"),
         ("../../x", "x", "url = ./x"),
@@ -318,11 +322,11 @@ def test_submodules_that_would_run_something_are_refused(agent: Agent) -> None:
         ("x", "x", 'url = "http://a/\\n\\nhost=b"'),
     ):
         with agent.back():
-            agent.make(("100644", ".gitmodules", f'[submodule "{name}"]\n\tpath = {path}\n\t{more}\n'.encode()))
+            agent.make(("100644", ".gitmodules", f'[submodule "{name}"]\n\tpath = {path}\n\t{settings}\n'.encode()))
             agent.refused()
 
 
-def test_other_files_that_git_reads_are_checked(agent: Agent) -> None:
+def test_invalid_gitmodules_and_gitattributes_files_are_refused(agent: Agent) -> None:
     for entry in (
         ("120000", ".gitmodules", b"README.md"),
         ("100644", ".gitattributes", b"* " + b"x" * 5000 + b"\n"),
@@ -332,7 +336,7 @@ def test_other_files_that_git_reads_are_checked(agent: Agent) -> None:
             agent.refused()
 
 
-def test_a_link_out_of_the_tree_is_refused_even_from_the_past(agent: Agent) -> None:
+def test_a_link_out_of_the_tree_is_refused_even_in_an_older_commit(agent: Agent) -> None:
     work = agent.work
     for name, target in (
         ("x", "/etc/passwd"),
@@ -352,7 +356,7 @@ def test_a_link_out_of_the_tree_is_refused_even_from_the_past(agent: Agent) -> N
             assert "link" in agent.refused()
 
 
-def test_links_inside_the_tree_come_and_those_that_were_here_stay(mngr: MngrProgram) -> None:
+def test_links_inside_the_tree_and_links_of_the_user_are_accepted(mngr: MngrProgram) -> None:
     (mngr.repo / "to-etc").symlink_to("/etc")
     mine = commit_file(mngr.repo, "mine.txt")
     mngr("create", "foo", "--transfer", "mirror", *RUN)
@@ -368,7 +372,7 @@ def test_links_inside_the_tree_come_and_those_that_were_here_stay(mngr: MngrProg
     assert os.readlink(mngr.repo / "src/up") == "../README.md" and os.readlink(mngr.repo / "down") == "src/app.py"
 
 
-def test_a_link_that_only_a_merge_adds_is_refused(mngr: MngrProgram) -> None:
+def test_a_link_out_of_the_tree_that_only_a_merge_adds_is_refused(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "mirror", *RUN)
     agent = Agent(mngr, mngr.home)
     one = commit_file(agent.work, "one.txt")

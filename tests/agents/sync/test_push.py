@@ -1,4 +1,4 @@
-"""`mngr push`: this branch's commits into an agent's branch, and files into its work dir."""
+"""Tests of `mngr push`, which merges the current branch into an agent's branch and copies files to its work dir."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ RUN = ("--", "sleep", "1000")
 MODES = pytest.mark.parametrize("mode", ["worktree", "mirror"])
 
 
-def agent(mngr: MngrProgram, mode: str) -> Path:
+def create_agent(mngr: MngrProgram, mode: str) -> Path:
+    """Create an agent with this transfer mode and return its work dir."""
     mngr("create", "foo", "--transfer", mode, *RUN)
     return mngr.get_work_dir("foo")
 
 
 @MODES
-def test_commits_go_fast_forward_or_in_a_merge(mngr: MngrProgram, mode: str) -> None:
-    work = agent(mngr, mode)
+def test_push_fast_forwards_or_creates_a_merge_commit(mngr: MngrProgram, mode: str) -> None:
+    work = create_agent(mngr, mode)
     assert mngr.run_json("push", "foo")["results"][0]["how"] == "up_to_date"
     mine = commit_file(mngr.repo, "mine.txt")
     (row,) = mngr.run_json("push", "foo")["results"]
@@ -36,23 +37,23 @@ def test_commits_go_fast_forward_or_in_a_merge(mngr: MngrProgram, mode: str) -> 
 
 
 @MODES
-def test_a_conflict_is_undone(mngr: MngrProgram, mode: str) -> None:
-    work = agent(mngr, mode)
+def test_push_undoes_a_merge_with_conflicts(mngr: MngrProgram, mode: str) -> None:
+    work = create_agent(mngr, mode)
     theirs = commit_file(work, "README.md", "theirs\n")
     commit_file(mngr.repo, "README.md", "mine\n")
-    ran = mngr("push", "foo", code=1)
-    assert "conflicts with that of foo in README.md; undone" in ran.err and "mngr message foo" in ran.err
+    result = mngr("push", "foo", code=1)
+    assert "conflicts with that of foo in README.md; undone" in result.err and "mngr message foo" in result.err
     assert run_git(work, "rev-parse", "HEAD") == theirs and status(work) == [""]
     assert not Path(run_git(work, "rev-parse", "--path-format=absolute", "--git-path", "MERGE_HEAD")).exists()
-    mngr("stop", "foo")  # nobody is there to be told
-    said = mngr("push", "foo", code=1).err
-    assert "mngr message" not in said and "mngr pull foo, then git merge mngr/foo" in said
+    mngr("stop", "foo")  # A stopped agent cannot get a message.
+    stderr = mngr("push", "foo", code=1).err
+    assert "mngr message" not in stderr and "mngr pull foo, then git merge mngr/foo" in stderr
     assert [ref for ref in list_refs(work) if not ref.startswith("refs/heads/")] == []
 
 
 @MODES
-def test_a_dirty_work_dir_is_refused_or_stashed(mngr: MngrProgram, mode: str) -> None:
-    work = agent(mngr, mode)
+def test_push_to_a_dirty_work_dir_fails_or_stashes_the_changes(mngr: MngrProgram, mode: str) -> None:
+    work = create_agent(mngr, mode)
     commit_file(mngr.repo, "mine.txt")
     (work / "README.md").write_text("unstaged")
     (work / "new.txt").write_text("new")
@@ -67,9 +68,9 @@ def test_a_dirty_work_dir_is_refused_or_stashed(mngr: MngrProgram, mode: str) ->
     assert run_git(work, "stash", "list") == ""
 
 
-def test_a_stash_of_somebody_else_stays(mngr: MngrProgram) -> None:
-    """Worktrees share one list of stashes with the user."""
-    work = agent(mngr, "worktree")
+def test_push_with_stash_keeps_the_users_stash(mngr: MngrProgram) -> None:
+    """Worktrees share one list of stashes with the user's repository."""
+    work = create_agent(mngr, "worktree")
     (mngr.repo / "README.md").write_text("the user's")
     run_git(mngr.repo, "stash", "push", "-q")
     commit_file(mngr.repo, "mine.txt")
@@ -82,8 +83,8 @@ def test_a_stash_of_somebody_else_stays(mngr: MngrProgram) -> None:
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_changes_that_would_conflict_undo_the_push(mngr: MngrProgram, staged: bool) -> None:
-    work = agent(mngr, "worktree")
+def test_push_with_stash_is_undone_when_the_changes_conflict(mngr: MngrProgram, staged: bool) -> None:
+    work = create_agent(mngr, "worktree")
     before = run_git(work, "rev-parse", "HEAD")
     (mngr.repo / "new.txt").write_text("the user's")
     commit_file(mngr.repo, "README.md", "mine\n")
@@ -98,20 +99,22 @@ def test_changes_that_would_conflict_undo_the_push(mngr: MngrProgram, staged: bo
     assert run_git(work, "stash", "list") == ""
 
 
-def test_an_agent_that_left_its_branch_is_refused(mngr: MngrProgram) -> None:
-    work = agent(mngr, "worktree")
+def test_push_to_an_agent_on_another_branch_fails(mngr: MngrProgram) -> None:
+    work = create_agent(mngr, "worktree")
     run_git(work, "checkout", "-q", "-b", "elsewhere")
     commit_file(mngr.repo, "mine.txt")
     assert "not on its branch 'mngr/foo'" in mngr("push", "foo", code=1).err
     assert not (work / "mine.txt").exists()
 
 
-def test_what_has_no_repository_of_its_own_is_refused(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_push_fails_for_agents_without_a_repository_and_from_an_unrelated_one(
+    mngr: MngrProgram, tmp_path: Path
+) -> None:
     mngr("create", "copied", "--transfer", "copy", *RUN)
     mngr("create", "itself", "--transfer", "none", *RUN)
     for name in ("copied", "itself"):
         assert "no repository of its own" in mngr("push", name, code=1).err
-    agent(mngr, "worktree")
+    create_agent(mngr, "worktree")
     other = tmp_path / "other"
     run_git(tmp_path, "init", "-q", str(other))
     assert "not in a git repository with commits" in mngr("push", "foo", cwd=other, code=1).err
@@ -119,24 +122,24 @@ def test_what_has_no_repository_of_its_own_is_refused(mngr: MngrProgram, tmp_pat
     assert "works in another repository" in mngr("push", "foo", cwd=other, code=1).err
 
 
-def test_files_and_directories_are_copied_like_cp(mngr: MngrProgram, tmp_path: Path) -> None:
-    work = agent(mngr, "worktree")
-    here = tmp_path / "here"
-    (here / "data/é\n-x").mkdir(parents=True)
-    (here / "data/é\n-x/f").write_text("odd")
-    (here / "-dash").write_text("dash")
-    (here / "tool").write_text("#!/bin/sh\n")
-    (here / "tool").chmod(0o755)
-    mngr("push", "./-dash", "foo:", cwd=here)
+def test_push_copies_files_and_directories_like_cp(mngr: MngrProgram, tmp_path: Path) -> None:
+    work = create_agent(mngr, "worktree")
+    local_dir = tmp_path / "here"
+    (local_dir / "data/é\n-x").mkdir(parents=True)
+    (local_dir / "data/é\n-x/f").write_text("odd")
+    (local_dir / "-dash").write_text("dash")
+    (local_dir / "tool").write_text("#!/bin/sh\n")
+    (local_dir / "tool").chmod(0o755)
+    mngr("push", "./-dash", "foo:", cwd=local_dir)
     assert (work / "-dash").read_text() == "dash"
-    mngr("push", "tool", "foo:bin/", cwd=here)
+    mngr("push", "tool", "foo:bin/", cwd=local_dir)
     assert (work / "bin/tool").stat().st_mode & 0o111
-    mngr("push", "tool", "foo:a/b/renamed", cwd=here)
+    mngr("push", "tool", "foo:a/b/renamed", cwd=local_dir)
     assert (work / "a/b/renamed").exists()
-    mngr("push", "data", "foo:src", cwd=here)
+    mngr("push", "data", "foo:src", cwd=local_dir)
     assert (work / "src/data/é\n-x/f").read_text() == "odd"
     (work / "src/data/own").write_text("own")
-    mngr("push", "data", "foo:src/", cwd=here)
+    mngr("push", "data", "foo:src/", cwd=local_dir)
     assert (work / "src/data/own").exists() and not (work / "src/data/data").exists()
     assert not list(work.rglob(".mngr-*"))
 
@@ -144,15 +147,15 @@ def test_files_and_directories_are_copied_like_cp(mngr: MngrProgram, tmp_path: P
 @pytest.mark.parametrize(
     ("source", "target"), [("nowhere", "foo:x"), ("README.md", "foo:../x"), ("README.md", "foo:/tmp/x")]
 )
-def test_paths_that_cannot_be_pushed(mngr: MngrProgram, source: str, target: str) -> None:
-    agent(mngr, "worktree")
-    ran = mngr("push", source, target, code=1)
-    assert ran.err.startswith("Error:") and "Hint:" in ran.err
+def test_push_of_an_invalid_path_fails_with_a_hint(mngr: MngrProgram, source: str, target: str) -> None:
+    create_agent(mngr, "worktree")
+    result = mngr("push", source, target, code=1)
+    assert result.err.startswith("Error:") and "Hint:" in result.err
     mngr("push", "README.md", "foo", code=2)
 
 
-def test_a_link_of_the_agents_leads_nowhere_else(mngr: MngrProgram, tmp_path: Path) -> None:
-    work = agent(mngr, "worktree")
+def test_push_does_not_follow_an_agents_link_out_of_the_work_dir(mngr: MngrProgram, tmp_path: Path) -> None:
+    work = create_agent(mngr, "worktree")
     outside = tmp_path / "outside"
     outside.mkdir()
     (work / "data").symlink_to(outside)
@@ -164,7 +167,7 @@ def test_a_link_of_the_agents_leads_nowhere_else(mngr: MngrProgram, tmp_path: Pa
     assert list(outside.iterdir()) == [] and (work / "file").read_text() == "hello\n"
 
 
-def test_a_directory_is_not_written_through_a_link_of_the_agents(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_push_of_a_directory_does_not_write_through_an_agents_link(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -177,23 +180,23 @@ def test_a_directory_is_not_written_through_a_link_of_the_agents(mngr: MngrProgr
     assert (mngr.get_work_dir("foo") / "conf" / "a").read_text() == "theirs"
 
 
-def test_a_worktree_of_a_repository_on_a_host_gets_commits_from_here(mngr: MngrProgram, farm: Farm) -> None:
+def test_push_sends_commits_to_a_worktree_on_a_host(mngr: MngrProgram, farm: Farm) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
-    there = farm.home("h1") / "project"
-    run_git(mngr.repo, "clone", "-q", str(mngr.repo), str(there))
-    mngr("create", "foo@h1", "--from", f"@h1:{there}", "--transfer", "worktree", *RUN)
+    remote_repo = farm.home("h1") / "project"
+    run_git(mngr.repo, "clone", "-q", str(mngr.repo), str(remote_repo))
+    mngr("create", "foo@h1", "--from", f"@h1:{remote_repo}", "--transfer", "worktree", *RUN)
     mine = commit_file(mngr.repo, "mine.txt")
     assert mngr.run_json("push", "foo")["results"][0]["how"] == "fast_forward"
-    assert run_git(there, "rev-parse", "mngr/foo") == mine
+    assert run_git(remote_repo, "rev-parse", "mngr/foo") == mine
     theirs = commit_file(farm.home("h1") / ".mngr/work/foo", "theirs.txt")
     assert mngr.run_json("list", "--git")["agents"][0]["unpulled"] == 2
     assert mngr.run_json("pull", "foo")["results"][0]["commit"] == theirs
-    assert [ref for ref in list_refs(there) if ref.startswith("refs/mngr")] == []
+    assert [ref for ref in list_refs(remote_repo) if ref.startswith("refs/mngr")] == []
 
 
-def test_what_cannot_be_read_to_its_end_leaves_nothing_there(mngr: MngrProgram) -> None:
-    work = agent(mngr, "worktree")
+def test_push_of_a_file_that_cannot_be_read_completely_leaves_nothing(mngr: MngrProgram) -> None:
+    work = create_agent(mngr, "worktree")
     before = status(work)
-    ran = mngr("push", "/sys/devices/system/cpu/online", "foo:x", code=1)  # has less than its size says
-    assert "cannot read" in ran.err and "nothing was copied" in ran.err
+    result = mngr("push", "/sys/devices/system/cpu/online", "foo:x", code=1)  # This file is shorter than its size says.
+    assert "cannot read" in result.err and "nothing was copied" in result.err
     assert status(work) == before and not list(work.glob(".mngr-*"))

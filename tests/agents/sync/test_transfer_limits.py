@@ -1,4 +1,4 @@
-"""How much may come from an agent, here and on a host: what is more is refused, says so, and leaves nothing."""
+"""Tests of the limits on transfers from an agent: anything larger is refused with a message and leaves nothing."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ __all__ = ["agent"]
 NOISE = random.Random(7)
 
 
-def limit(**values: object) -> list[str]:
-    """The words that set limits."""
+def build_limit_args(**values: object) -> list[str]:
+    """Return the command-line arguments that set these limits."""
     return [word for key, value in values.items() for word in ("-S", f"pull.{key}={value}")]
 
 
 # ---- commits
 
 
-def test_more_than_the_limit_is_stopped_whether_in_one_file_or_in_many(agent: Agent) -> None:
+def test_commits_beyond_the_size_limit_are_refused_in_one_or_many_files(agent: Agent) -> None:
     for count, size in ((1, 3_000_000), (2000, 1500)):
         with agent.back():
             for number in range(count):
                 (agent.work / f"f{number}").write_bytes(NOISE.randbytes(size))
             commit_file(agent.work)
-            assert "more than 1 MB of new objects" in agent.refused(*limit(max_bytes=1_000_000))
+            assert "more than 1 MB of new objects" in agent.refused(*build_limit_args(max_bytes=1_000_000))
     agent.mngr("pull", "foo")
 
 
-def test_a_large_file_is_refused_by_name_however_small_it_travels(agent: Agent) -> None:
+def test_a_file_beyond_the_limit_is_refused_by_name_even_if_it_compresses_well(agent: Agent) -> None:
     size = 2 * 1024**3 if IS_FULL_SCALE else 20_000_000
     with (agent.work / "large.bin").open("wb") as file:
         file.truncate(size)
     commit_file(agent.work)
-    said = agent.refused(*([] if IS_FULL_SCALE else limit(max_file_bytes=10_000_000)))
-    most = "1.074 GB" if IS_FULL_SCALE else "10 MB"
+    error = agent.refused(*([] if IS_FULL_SCALE else build_limit_args(max_file_bytes=10_000_000)))
+    maximum = "1.074 GB" if IS_FULL_SCALE else "10 MB"
     assert (
-        f"'large.bin' has {'2.147 GB' if IS_FULL_SCALE else '20 MB'}, and the most that a file may have is {most}"
-        in said
+        f"'large.bin' has {'2.147 GB' if IS_FULL_SCALE else '20 MB'}, and the most that a file may have is {maximum}"
+        in error
     )
-    assert f"-S pull.max_file_bytes={size}" in said
-    agent.mngr(*limit(max_file_bytes=size), "pull", "foo", timeout=300)
+    assert f"-S pull.max_file_bytes={size}" in error
+    agent.mngr(*build_limit_args(max_file_bytes=size), "pull", "foo", timeout=300)
 
 
-def test_a_file_that_grows_out_of_a_few_bytes_does_not_fill_the_memory(agent: Agent) -> None:
-    """A delta that copies its base twenty times."""
+def test_a_delta_that_expands_to_a_huge_file_does_not_fill_the_memory(agent: Agent) -> None:
+    """The delta copies its base twenty times."""
     base, times = bytes(0xFFFFFF), 20
     oid = write(agent.work, "blob", base)
-    delta = varint(len(base)) + varint(len(base) * times) + b"\xf0\xff\xff\xff" * times
-    body = b"PACK" + struct.pack(">II", 2, 2) + entry(3, len(base)) + zlib.compress(base)
-    body += entry(7, len(delta)) + bytes.fromhex(oid) + zlib.compress(delta)
+    delta = encode_delta_size(len(base)) + encode_delta_size(len(base) * times) + b"\xf0\xff\xff\xff" * times
+    body = b"PACK" + struct.pack(">II", 2, 2) + encode_pack_header(3, len(base)) + zlib.compress(base)
+    body += encode_pack_header(7, len(delta)) + bytes.fromhex(oid) + zlib.compress(delta)
     argv = ["git", "-C", str(agent.work), "index-pack", "--stdin", "--fix-thin"]
     subprocess.run(argv, input=body + hashlib.sha1(body).digest(), capture_output=True, check=True)
     grown = subprocess.run(
@@ -83,11 +83,11 @@ def test_a_file_that_grows_out_of_a_few_bytes_does_not_fill_the_memory(agent: Ag
         f"100644,{oid},base",
     )
     agent.take(run_git(agent.work, "write-tree"))
-    assert "memory" in agent.refused(*limit(max_file_bytes=1_000_000))
+    assert "memory" in agent.refused(*build_limit_args(max_file_bytes=1_000_000))
 
 
-def varint(number: int) -> bytes:
-    """A size as a delta has it."""
+def encode_delta_size(number: int) -> bytes:
+    """Return a size in the encoding of a delta."""
     out = b""
     while number >= 0x80:
         out += bytes([number & 0x7F | 0x80])
@@ -95,8 +95,8 @@ def varint(number: int) -> bytes:
     return out + bytes([number])
 
 
-def entry(kind: int, size: int) -> bytes:
-    """The head of an object in a pack."""
+def encode_pack_header(kind: int, size: int) -> bytes:
+    """Return the header of an object in a pack."""
     first, size = kind << 4 | size & 15, size >> 4
     out = b""
     while size:
@@ -104,63 +104,64 @@ def entry(kind: int, size: int) -> bytes:
     return out + bytes([first])
 
 
-def test_a_repository_that_never_answers_is_left_in_time(agent: Agent) -> None:
+def test_pull_from_a_repository_that_never_answers_times_out(agent: Agent) -> None:
     commit_file(agent.work)
     head = agent.work / ".git/refs/heads/mngr/foo"
     old = head.read_text()
     head.unlink()
     os.mkfifo(head)
     before = list_refs(agent.mngr.repo), objects(agent.mngr.repo)
-    ran = agent.mngr(*limit(timeout="1s"), "pull", "foo", code=5)
-    assert "did not come within 1s" in ran.err
+    result = agent.mngr(*build_limit_args(timeout="1s"), "pull", "foo", code=5)
+    assert "did not come within 1s" in result.err
     assert (list_refs(agent.mngr.repo), objects(agent.mngr.repo)) == before
     head.unlink()
     head.write_text(old)
     agent.mngr("pull", "foo")
 
 
-def test_only_what_is_new_travels(agent: Agent) -> None:
+def test_pull_transfers_only_new_objects(agent: Agent) -> None:
     for number in range(3):
         (agent.work / f"f{number}").write_bytes(NOISE.randbytes(600_000))
-        done = commit_file(agent.work)
-        agent.mngr(*limit(max_bytes=1_000_000), "pull", "foo")
-        assert list_refs(agent.mngr.repo)[BRANCH] == done
+        commit = commit_file(agent.work)
+        agent.mngr(*build_limit_args(max_bytes=1_000_000), "pull", "foo")
+        assert list_refs(agent.mngr.repo)[BRANCH] == commit
     run_git(agent.mngr.repo, "fsck", "--strict")
     assert not list((agent.mngr.repo / ".git/objects").glob("tmp_*"))
 
 
-def test_limits_of_the_project_do_not_count(agent: Agent) -> None:
-    """It is what agents write."""
+def test_limits_in_the_project_settings_are_ignored(agent: Agent) -> None:
+    """Agents can write the project's settings, so these must not set limits."""
     (agent.mngr.repo / ".mngr").mkdir()
     (agent.mngr.repo / ".mngr/settings.toml").write_text("[pull]\nmax_bytes = 1\n")
-    done = commit_file(agent.work)
+    commit = commit_file(agent.work)
     agent.mngr("pull", "foo")
-    assert list_refs(agent.mngr.repo)[BRANCH] == done
+    assert list_refs(agent.mngr.repo)[BRANCH] == commit
 
 
 # ---- outputs
 
 
-def hostile(place: Path, how: str) -> None:
+def plant_hostile_output(outputs_dir: Path, how: str) -> None:
+    """Create an output of the hostile kind `how`."""
     match how:
         case "pipe":
-            os.mkfifo(place / "x")
+            os.mkfifo(outputs_dir / "x")
         case "link out":
-            (place / "x").symlink_to("/etc/passwd")
+            (outputs_dir / "x").symlink_to("/etc/passwd")
         case "link up":
-            (place / "d").mkdir()
-            (place / "d/x").symlink_to("../../agent.json")
+            (outputs_dir / "d").mkdir()
+            (outputs_dir / "d/x").symlink_to("../../agent.json")
         case "too deep":
-            (place / "/".join("d" * 150)).mkdir(parents=True)
+            (outputs_dir / "/".join("d" * 150)).mkdir(parents=True)
         case "10 GB of nothing":
-            with (place / "x").open("wb") as file:
+            with (outputs_dir / "x").open("wb") as file:
                 file.truncate(10 * 1024**3 + 1)
         case "too many":
             for number in range(30):
-                (place / str(number)).touch()
+                (outputs_dir / str(number)).touch()
         case "too much":
             for number in range(3):
-                (place / str(number)).write_bytes(bytes(400_000))
+                (outputs_dir / str(number)).write_bytes(bytes(400_000))
 
 
 @pytest.mark.parametrize(
@@ -175,35 +176,41 @@ def hostile(place: Path, how: str) -> None:
         ("too much", "at most 1 MB may come"),
     ],
 )
-def test_outputs_that_are_too_much_or_lead_elsewhere_are_refused(agent: Agent, how: str, said: str) -> None:
-    hostile(agent.dir / "outputs", how)
-    most = limit(max_files=20) if how == "too many" else limit(max_bytes=1_000_000) if how == "too much" else []
-    ran = agent.mngr(*most, "pull", "foo", code=1)
-    assert ran.err.startswith("Error: refused: ") and said in ran.err
-    landed = agent.mngr.repo / ".mngr/outputs/foo"
-    for path in landed.rglob("*"):
-        assert os.path.realpath(path).startswith(str(landed)) and not path.name.startswith(".mngr-")
+def test_outputs_beyond_the_limits_or_with_links_out_are_refused(agent: Agent, how: str, said: str) -> None:
+    plant_hostile_output(agent.dir / "outputs", how)
+    limit_args = (
+        build_limit_args(max_files=20)
+        if how == "too many"
+        else build_limit_args(max_bytes=1_000_000)
+        if how == "too much"
+        else []
+    )
+    result = agent.mngr(*limit_args, "pull", "foo", code=1)
+    assert result.err.startswith("Error: refused: ") and said in result.err
+    pulled_dir = agent.mngr.repo / ".mngr/outputs/foo"
+    for path in pulled_dir.rglob("*"):
+        assert os.path.realpath(path).startswith(str(pulled_dir)) and not path.name.startswith(".mngr-")
 
 
-def test_odd_outputs_come_as_plain_files(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = agent.dir / "outputs"
-    (place / "one").write_text("1")
-    os.link(place / "one", place / "two")
-    with (place / "holes").open("wb") as file:
+def test_hard_links_and_sparse_files_are_pulled_as_plain_files(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs_dir = agent.dir / "outputs"
+    (outputs_dir / "one").write_text("1")
+    os.link(outputs_dir / "one", outputs_dir / "two")
+    with (outputs_dir / "holes").open("wb") as file:
         file.truncate(5_000_000)
-    monkeypatch.chdir(place)  # a socket's path is short
+    monkeypatch.chdir(outputs_dir)  # The path of a socket must be short.
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("listens")
         agent.mngr("pull", "foo")
-    landed = agent.mngr.repo / ".mngr/outputs/foo"
-    assert sorted(path.name for path in landed.iterdir()) == ["holes", "one", "two"]
-    assert (landed / "two").read_text() == "1" and (landed / "two").stat().st_nlink == 1
-    assert (landed / "holes").stat().st_size == 5_000_000
+    pulled_dir = agent.mngr.repo / ".mngr/outputs/foo"
+    assert sorted(path.name for path in pulled_dir.iterdir()) == ["holes", "one", "two"]
+    assert (pulled_dir / "two").read_text() == "1" and (pulled_dir / "two").stat().st_nlink == 1
+    assert (pulled_dir / "holes").stat().st_size == 5_000_000
 
 
-def test_a_file_by_name_may_be_as_large_as_all(agent: Agent) -> None:
+def test_a_file_that_is_pulled_by_name_has_only_the_total_limit(agent: Agent) -> None:
     (agent.work / "x").write_bytes(bytes(2000))
-    agent.mngr(*limit(max_file_bytes=1000), "pull", "foo:x", "got")
+    agent.mngr(*build_limit_args(max_file_bytes=1000), "pull", "foo:x", "got")
     assert (agent.mngr.repo / "got").stat().st_size == 2000
-    assert "at most 1 kB" in agent.mngr(*limit(max_bytes=1000), "pull", "foo:x", "more", code=1).err
+    assert "at most 1 kB" in agent.mngr(*build_limit_args(max_bytes=1000), "pull", "foo:x", "more", code=1).err
     assert not (agent.mngr.repo / "more").exists()

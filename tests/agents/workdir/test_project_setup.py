@@ -1,4 +1,4 @@
-"""`[project] setup` and `carry`: run once per lock hash, and never the wrong work dir's."""
+"""Tests of `[project] setup` and `carry`: set-up count_runs once per lock hash and fits each work dir."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conftest import MngrProgram, run_git
 from tests.support.repos import commit_file, status
 
 RUN = ("--", "sleep", "1000")
-# A small copy of what a virtual environment is: absolute paths in scripts, in a file that is read-only, and in links.
+# Like a small virtual environment: absolute paths in scripts, in a read-only file and in links.
 SETUP = r"""
 echo run >>"$HOME/runs"
 mkdir -p .venv/bin
@@ -26,28 +26,31 @@ mkdir -p .venv/empty
 """
 
 
-def runs(mngr: MngrProgram) -> int:
+def count_runs(mngr: MngrProgram) -> int:
+    """Return how often the set-up has run."""
     file = Path(mngr.env["HOME"]) / "runs"
     return file.read_text().count("run\n") if file.exists() else 0
 
 
 def configure(mngr: MngrProgram, text: str) -> None:
+    """Commit these project settings."""
     (mngr.repo / ".mngr").mkdir(exist_ok=True)
     (mngr.repo / ".mngr/settings.toml").write_text(text)
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "settings")
 
 
-def with_setup(mngr: MngrProgram, setup: str = SETUP, more: str = "") -> None:
+def configure_setup(mngr: MngrProgram, setup: str = SETUP, more: str = "") -> None:
+    """Commit project settings with this set-up command."""
     configure(mngr, f"[project]\nsetup = '''{setup}'''\n{more}")
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_setup_runs_once_and_its_paths_are_pointed_at_each_work_dir(mngr: MngrProgram, mode: str) -> None:
-    with_setup(mngr)
+def test_setup_runs_once_and_its_result_is_adapted_to_each_work_dir(mngr: MngrProgram, mode: str) -> None:
+    configure_setup(mngr)
     mngr("create", "one", "--transfer", mode, *RUN)
     mngr("create", "two", "--transfer", mode, *RUN)
-    assert runs(mngr) == 1
+    assert count_runs(mngr) == 1
     one, two = mngr.get_work_dir("one"), mngr.get_work_dir("two")
     assert (one / ".venv/bin/tool").read_text() == f"#!{one}/.venv/bin/python\n"
     assert (two / ".venv/bin/tool").read_text() == f"#!{two}/.venv/bin/python\n"
@@ -61,65 +64,65 @@ def test_setup_runs_once_and_its_paths_are_pointed_at_each_work_dir(mngr: MngrPr
     assert status(two) == [""]
 
 
-def test_setup_runs_again_when_what_it_depends_on_changes(mngr: MngrProgram) -> None:
-    with_setup(mngr, more='lock = ["deps.txt"]\n')
+def test_setup_runs_again_when_a_lock_file_or_the_command_changes(mngr: MngrProgram) -> None:
+    configure_setup(mngr, more='lock = ["deps.txt"]\n')
     mngr("create", "one", *RUN)
     commit_file(mngr.repo, "unrelated.txt")
     mngr("create", "two", *RUN)
-    assert runs(mngr) == 1
+    assert count_runs(mngr) == 1
     for number, name in enumerate(("uv.lock", "deps.txt"), 2):
         commit_file(mngr.repo, name)
         mngr("create", f"n{number}", *RUN)
-        assert runs(mngr) == number
-    with_setup(mngr, SETUP + "\n# changed", more='lock = ["deps.txt"]\n')
+        assert count_runs(mngr) == number
+    configure_setup(mngr, SETUP + "\n# changed", more='lock = ["deps.txt"]\n')
     mngr("create", "last", *RUN)
-    assert runs(mngr) == 4
+    assert count_runs(mngr) == 4
 
 
-def test_agents_made_at_once_share_one_setup(mngr: MngrProgram) -> None:
-    with_setup(mngr)
+def test_agents_that_are_created_together_share_one_setup(mngr: MngrProgram) -> None:
+    configure_setup(mngr)
     mngr("create", "w", "--count", "3", *RUN)
-    assert runs(mngr) == 1
+    assert count_runs(mngr) == 1
     for number in (1, 2, 3):
         work = mngr.get_work_dir(f"w-{number}")
         assert (work / ".venv/bin/tool").read_text() == f"#!{work}/.venv/bin/python\n"
 
 
-def test_setup_that_changes_what_git_has_is_not_kept(mngr: MngrProgram) -> None:
-    with_setup(mngr, 'echo run >>"$HOME/runs"; echo more >>README.md; echo x >new.txt')
+def test_a_setup_that_changes_tracked_files_is_not_cached(mngr: MngrProgram) -> None:
+    configure_setup(mngr, 'echo run >>"$HOME/runs"; echo more >>README.md; echo x >new.txt')
     mngr("create", "one", *RUN)
     mngr("create", "two", *RUN)
-    assert runs(mngr) == 2
+    assert count_runs(mngr) == 2
     assert (mngr.get_work_dir("two") / "README.md").read_text() == "hello\nmore\n"
     assert (mngr.get_work_dir("two") / "new.txt").exists()
 
 
-def test_setup_runs_in_a_copy_and_not_in_the_directory_itself(mngr: MngrProgram) -> None:
-    with_setup(mngr)
+def test_setup_runs_in_a_copy_but_not_in_a_directory_that_is_used_in_place(mngr: MngrProgram) -> None:
+    configure_setup(mngr)
     mngr("create", "one", "--transfer", "copy", *RUN)
     mngr("create", "two", "--transfer", "copy", *RUN)
-    assert runs(mngr) == 2 and (mngr.get_work_dir("two") / ".venv/bin/tool").exists()
+    assert count_runs(mngr) == 2 and (mngr.get_work_dir("two") / ".venv/bin/tool").exists()
     mngr("create", "three", "--transfer", "none", *RUN)
-    assert runs(mngr) == 2 and not (mngr.repo / ".venv").exists()
+    assert count_runs(mngr) == 2 and not (mngr.repo / ".venv").exists()
 
 
-def test_setup_sees_the_agents_environment(mngr: MngrProgram) -> None:
-    with_setup(mngr, 'printf "%s|%s|%s" "$MNGR_AGENT_NAME" "$A" "$CALLERS" >build.log; test ! -t 0')
+def test_setup_has_the_agents_environment_without_the_callers_variables(mngr: MngrProgram) -> None:
+    configure_setup(mngr, 'printf "%s|%s|%s" "$MNGR_AGENT_NAME" "$A" "$CALLERS" >build.log; test ! -t 0')
     mngr("create", "foo", "--env", "A=b c", *RUN, env={"CALLERS": "secret"})
     assert (mngr.get_work_dir("foo") / "build.log").read_text() == "foo|b c|"
 
 
-def test_a_setup_that_fails_leaves_nothing_and_shows_the_end_of_its_log(mngr: MngrProgram) -> None:
-    with_setup(mngr, 'for i in 1 2 3 4 5 6 7 8; do echo "line $i"; done; echo "what went wrong" >&2; exit 7')
-    ran = mngr("create", "foo", *RUN, code=1)
-    assert "setup failed with exit code 7" in ran.err and "what went wrong" in ran.err and "line 8" in ran.err
-    assert "line 2" not in ran.err and "Hint:" in ran.err
+def test_a_failed_setup_leaves_nothing_and_shows_the_end_of_its_log(mngr: MngrProgram) -> None:
+    configure_setup(mngr, 'for i in 1 2 3 4 5 6 7 8; do echo "line $i"; done; echo "what went wrong" >&2; exit 7')
+    result = mngr("create", "foo", *RUN, code=1)
+    assert "setup failed with exit code 7" in result.err and "what went wrong" in result.err and "line 8" in result.err
+    assert "line 2" not in result.err and "Hint:" in result.err
     assert mngr.list_agents() == [] and list((mngr.home / "work").iterdir()) == []
     assert "mngr/foo" not in run_git(mngr.repo, "branch", "--list")
     mngr("create", "foo", "-S", "project.setup=true", *RUN)
 
 
-def test_settings_on_the_command_line_reach_another_project(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_settings_on_the_command_line_apply_to_a_project_named_by_from(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr(
         "create",
         "foo",
@@ -137,7 +140,7 @@ def test_settings_on_the_command_line_reach_another_project(mngr: MngrProgram, t
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror", "copy"])
-def test_carry_brings_ignored_files_and_directories(mngr: MngrProgram, mode: str) -> None:
+def test_carry_copies_ignored_files_and_directories(mngr: MngrProgram, mode: str) -> None:
     (mngr.repo / ".gitignore").write_text(".env*\nlocal/\n*.key\n")
     configure(mngr, '[project]\ncarry = [".env*", "local", "**/*.key", "nowhere"]\n')
     (mngr.repo / ".env").write_text("SECRET=1")
@@ -156,8 +159,8 @@ def test_carry_brings_ignored_files_and_directories(mngr: MngrProgram, mode: str
         assert status(work) == [""]
 
 
-def test_carry_leaves_to_git_what_is_gits(mngr: MngrProgram) -> None:
-    """A pattern may fit files that git has: they are as the branch has them, not as they lie here."""
+def test_carry_does_not_copy_tracked_files(mngr: MngrProgram) -> None:
+    """A pattern may match tracked files. The agent gets them from its branch, without local changes."""
     (mngr.repo / ".env.example").write_text("first")
     (mngr.repo / ".gitignore").write_text(".env\nconfig/*.local\n")
     (mngr.repo / "config").mkdir()
@@ -174,21 +177,21 @@ def test_carry_leaves_to_git_what_is_gits(mngr: MngrProgram) -> None:
     assert (work / ".git").is_file() and status(work) == [""]
 
 
-def test_what_setup_adds_to_a_carried_directory_is_kept_without_what_was_carried(mngr: MngrProgram) -> None:
+def test_the_setup_cache_does_not_include_carried_files(mngr: MngrProgram) -> None:
     (mngr.repo / ".gitignore").write_text("build/\n")
-    with_setup(mngr, 'echo run >>"$HOME/runs"; echo made >build/made', 'carry = ["build/data"]\n')
+    configure_setup(mngr, 'echo run >>"$HOME/runs"; echo made >build/made', 'carry = ["build/data"]\n')
     (mngr.repo / "build").mkdir()
     (mngr.repo / "build/data").write_text("old")
     mngr("create", "one", *RUN)
     (mngr.repo / "build/data").write_text("new")
     mngr("create", "two", *RUN)
-    assert runs(mngr) == 1
+    assert count_runs(mngr) == 1
     assert (mngr.get_work_dir("two") / "build/made").read_text() == "made\n"
     assert (mngr.get_work_dir("two") / "build/data").read_text() == "new"
 
 
 @pytest.mark.parametrize("pattern", ['"../x"', '"/etc/passwd"', '"a/../../x"', "1"])
-def test_carry_does_not_leave_the_project(mngr: MngrProgram, pattern: str) -> None:
+def test_carry_rejects_patterns_outside_of_the_project(mngr: MngrProgram, pattern: str) -> None:
     configure(mngr, f"[project]\ncarry = [{pattern}]\n")
     assert "is no path in the project" in mngr("create", "foo", *RUN, code=1).err
     assert mngr.list_agents() == []

@@ -1,4 +1,4 @@
-"""How an agent gets its copy: worktree, mirror, copy, none; from where; on which branch; with what is uncommitted."""
+"""Tests of an agent's copy of the project: transfer modes, sources, branches and uncommitted changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN = ("--", "sleep", "1000")
 
 
 def create(mngr: MngrProgram, name: str, *words: str, cwd: Path | None = None) -> Path:
-    """Make an agent; its work dir."""
+    """Create an agent and return its work dir."""
     mngr("create", name, *words, *RUN, cwd=cwd)
     return mngr.get_work_dir(name)
 
@@ -25,22 +25,22 @@ def create(mngr: MngrProgram, name: str, *words: str, cwd: Path | None = None) -
 
 
 def is_independent(work: Path, source: Path) -> bool:
-    """Nothing is shared: no alternates, no hard links, no hooks, no settings, no remote."""
-    own = work / ".git"
-    assert own.is_dir()
-    assert not (own / "objects/info/alternates").exists()
-    assert not (own / "hooks").exists() or list((own / "hooks").iterdir()) == []
+    """Assert that the repository shares nothing with its source: no alternates, hard links, hooks or remotes."""
+    git_dir = work / ".git"
+    assert git_dir.is_dir()
+    assert not (git_dir / "objects/info/alternates").exists()
+    assert not (git_dir / "hooks").exists() or list((git_dir / "hooks").iterdir()) == []
     assert run_git(work, "remote") == ""
-    assert all(path.stat().st_nlink == 1 for path in own.rglob("*") if path.is_file())
+    assert all(path.stat().st_nlink == 1 for path in git_dir.rglob("*") if path.is_file())
     run_git(work, "fsck", "--strict")
-    shutil.move(source, source.with_name("away"))  # it must stand alone
+    shutil.move(source, source.with_name("away"))  # The copy must work without its source.
     run_git(work, "log", "--all")
     run_git(work, "fsck", "--strict")
     shutil.move(source.with_name("away"), source)
     return True
 
 
-def test_a_mirror_has_all_branches_and_tags_and_nothing_else(mngr: MngrProgram) -> None:
+def test_a_mirror_has_all_branches_and_tags_but_no_hooks_or_settings(mngr: MngrProgram) -> None:
     repo = mngr.repo
     run_git(repo, "branch", "side")
     run_git(repo, "tag", "-a", "v1", "-m", "one")
@@ -55,8 +55,8 @@ def test_a_mirror_has_all_branches_and_tags_and_nothing_else(mngr: MngrProgram) 
     hook.write_text("#!/bin/sh\ntouch ran\n")
     hook.chmod(0o755)
     work = create(mngr, "foo", "--transfer", "mirror")
-    kept = {k: v for k, v in list_refs(repo).items() if k.startswith(("refs/heads/", "refs/tags/"))}
-    assert list_refs(work) == {**kept, "refs/heads/mngr/foo": run_git(repo, "rev-parse", "HEAD")}
+    source_refs = {ref: oid for ref, oid in list_refs(repo).items() if ref.startswith(("refs/heads/", "refs/tags/"))}
+    assert list_refs(work) == {**source_refs, "refs/heads/mngr/foo": run_git(repo, "rev-parse", "HEAD")}
     assert run_git(work, "symbolic-ref", "HEAD") == "refs/heads/mngr/foo"
     settings = run_git(work, "config", "--local", "--name-only", "--list").splitlines()
     assert {key for key in settings if not key.startswith("core.")} == {"user.name"}
@@ -67,7 +67,7 @@ def test_a_mirror_has_all_branches_and_tags_and_nothing_else(mngr: MngrProgram) 
     assert "mngr/foo" not in run_git(repo, "branch", "--list", "--all")
 
 
-def test_a_mirror_of_a_detached_head_that_no_branch_has(mngr: MngrProgram) -> None:
+def test_a_mirror_can_start_at_a_detached_head_that_no_branch_has(mngr: MngrProgram) -> None:
     run_git(mngr.repo, "checkout", "-q", "--detach")
     lonely = commit_file(mngr.repo)
     work = create(mngr, "foo", "--transfer", "mirror")
@@ -76,7 +76,7 @@ def test_a_mirror_of_a_detached_head_that_no_branch_has(mngr: MngrProgram) -> No
     assert is_independent(work, mngr.repo)
 
 
-def test_a_mirror_of_a_shallow_clone_and_its_work_comes_back(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_mirror_of_a_shallow_clone_can_be_pulled_and_pushed(mngr: MngrProgram, tmp_path: Path) -> None:
     for number in range(3):
         commit_file(mngr.repo, f"{number}.txt")
     shallow = tmp_path / "shallow"
@@ -84,13 +84,13 @@ def test_a_mirror_of_a_shallow_clone_and_its_work_comes_back(mngr: MngrProgram, 
     work = create(mngr, "foo", "--transfer", "mirror", cwd=shallow)
     assert run_git(work, "rev-list", "--count", "HEAD") == "2"
     assert status(work) == [""]
-    done = commit_file(work, "done.txt")
+    new_commit = commit_file(work, "done.txt")
     mngr("pull", "foo", cwd=shallow)
-    assert run_git(shallow, "rev-parse", "mngr/foo") == done
+    assert run_git(shallow, "rev-parse", "mngr/foo") == new_commit
     mngr("push", "foo", cwd=shallow)
 
 
-def test_a_mirror_from_inside_a_linked_worktree_and_a_subdirectory(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_mirror_can_be_created_from_a_subdirectory_of_a_linked_worktree(mngr: MngrProgram, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     run_git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
     ahead = commit_file(linked)
@@ -104,7 +104,7 @@ def test_a_mirror_from_inside_a_linked_worktree_and_a_subdirectory(mngr: MngrPro
 # ---- worktree
 
 
-def test_a_worktree_made_in_a_linked_worktree_outlives_it(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_worktree_created_in_a_linked_worktree_survives_its_removal(mngr: MngrProgram, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     run_git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
     ahead = commit_file(linked)
@@ -118,7 +118,7 @@ def test_a_worktree_made_in_a_linked_worktree_outlives_it(mngr: MngrProgram, tmp
     assert "mngr/foo" not in run_git(mngr.repo, "branch", "--list")
 
 
-def test_a_worktree_of_a_detached_head(mngr: MngrProgram) -> None:
+def test_a_worktree_can_start_at_a_detached_head(mngr: MngrProgram) -> None:
     run_git(mngr.repo, "checkout", "-q", "--detach")
     lonely = commit_file(mngr.repo)
     work = create(mngr, "foo")
@@ -126,7 +126,7 @@ def test_a_worktree_of_a_detached_head(mngr: MngrProgram) -> None:
     assert run_git(work, "rev-parse", "--path-format=absolute", "--git-common-dir") == str(mngr.repo / ".git")
 
 
-def test_hooks_of_the_user_do_not_run_while_a_worktree_is_made(mngr: MngrProgram) -> None:
+def test_the_users_hooks_do_not_run_when_a_worktree_is_created(mngr: MngrProgram) -> None:
     hook = mngr.repo / ".git/hooks/post-checkout"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\ntouch ran\n")
@@ -137,14 +137,14 @@ def test_hooks_of_the_user_do_not_run_while_a_worktree_is_made(mngr: MngrProgram
 # ---- copy, none
 
 
-def test_a_copy_has_the_files_without_git_and_what_it_ignores(mngr: MngrProgram) -> None:
+def test_a_copy_has_the_files_without_git_and_ignored_files(mngr: MngrProgram) -> None:
     (mngr.repo / "noise.log").write_text("ignored")
     (mngr.repo / "new é\n.txt").write_text("untracked")
     (mngr.repo / "README.md").write_text("changed")
     (mngr.repo / "src/app.py").unlink()
-    shelf = mngr.repo / ".mngr/outputs/old"
-    shelf.mkdir(parents=True)
-    (shelf / "x").write_text("x")
+    outputs_dir = mngr.repo / ".mngr/outputs/old"
+    outputs_dir.mkdir(parents=True)
+    (outputs_dir / "x").write_text("x")
     work = create(mngr, "foo", "--transfer", "copy", cwd=mngr.repo / "src")
     assert set(read_tree(work)) == {".gitignore", "README.md", "new é\n.txt"}
     assert (work / "README.md").read_text() == "changed"
@@ -152,7 +152,7 @@ def test_a_copy_has_the_files_without_git_and_what_it_ignores(mngr: MngrProgram)
     assert (agent["branch"], agent["base"], agent["project"]) == (None, None, "repo")
 
 
-def test_a_directory_that_is_no_repository_is_copied_without_our_home(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_copy_of_a_plain_directory_excludes_mngrs_home(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     (plain / "a/b").mkdir(parents=True)
     (plain / "empty").mkdir()
@@ -169,27 +169,27 @@ def test_a_directory_that_is_no_repository_is_copied_without_our_home(mngr: Mngr
         shutil.rmtree(home)
 
 
-def test_none_is_the_directory_itself_and_is_never_deleted(mngr: MngrProgram) -> None:
-    where = mngr.repo / "src"
-    assert create(mngr, "foo", "--transfer", "none", cwd=where) == where
+def test_transfer_none_uses_the_directory_itself_and_never_deletes_it(mngr: MngrProgram) -> None:
+    directory = mngr.repo / "src"
+    assert create(mngr, "foo", "--transfer", "none", cwd=directory) == directory
     agent = mngr.get_agent("foo")
     assert (agent["branch"], agent["base"]) == ("main", run_git(mngr.repo, "rev-parse", "HEAD"))
     mngr("stop", "foo")
     mngr("destroy", "foo")
-    assert (where / "app.py").exists() and run_git(mngr.repo, "branch", "--list").count("\n") == 0
+    assert (directory / "app.py").exists() and run_git(mngr.repo, "branch", "--list").count("\n") == 0
 
 
 # ---- from
 
 
-def test_from_a_path(mngr: MngrProgram, tmp_path: Path) -> None:
-    for given in (str(mngr.repo), "../repo", "../repo/src"):
-        name = f"n{len(given)}"
+def test_from_accepts_absolute_and_relative_paths(mngr: MngrProgram, tmp_path: Path) -> None:
+    for path in (str(mngr.repo), "../repo", "../repo/src"):
+        name = f"n{len(path)}"
         elsewhere = tmp_path / "user"
-        assert read_tree(create(mngr, name, "--from", given, cwd=elsewhere)) == read_tree(mngr.repo)
+        assert read_tree(create(mngr, name, "--from", path, cwd=elsewhere)) == read_tree(mngr.repo)
 
 
-def test_from_an_agent_goes_on_where_it_stands(mngr: MngrProgram) -> None:
+def test_from_an_agent_starts_at_that_agents_commit(mngr: MngrProgram) -> None:
     first = create(mngr, "one")
     ahead = commit_file(first)
     second = create(mngr, "two", "--from", "one")
@@ -203,7 +203,7 @@ def test_from_an_agent_goes_on_where_it_stands(mngr: MngrProgram) -> None:
     assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
 
 
-def test_from_an_agent_with_a_repository_of_its_own_nothing_it_set_runs(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_from_a_mirror_agent_runs_no_programs_from_its_settings(mngr: MngrProgram, tmp_path: Path) -> None:
     first = create(mngr, "one", "--transfer", "mirror")
     commit_file(first, ".gitattributes", "* filter=evil\n")
     plant(first, tmp_path / "ran")
@@ -216,7 +216,7 @@ def test_from_an_agent_with_a_repository_of_its_own_nothing_it_set_runs(mngr: Mn
     assert is_independent(second, first)
 
 
-def test_from_a_url(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_from_a_url_creates_a_mirror_and_fetches_updates(mngr: MngrProgram, tmp_path: Path) -> None:
     elsewhere = tmp_path / "user"
     url = f"file://{mngr.repo}"
     (mngr.repo / ".mngr").mkdir()
@@ -227,30 +227,30 @@ def test_from_a_url(mngr: MngrProgram, tmp_path: Path) -> None:
     assert run_git(one, "rev-parse", "HEAD") == first and (one / ".git").is_dir()
     assert (one / "made.log").read_text() == "made\n"
     assert mngr.get_agent("one")["project"] == "repo"
-    kept = commit_file(one, "work.txt")
+    agent_commit = commit_file(one, "work.txt")
     run_git(mngr.repo, "branch", "-D", "side")
     second = commit_file(mngr.repo, "second.txt")
     two = create(mngr, "two", "--from", url, "--branch", "main:mngr/one", cwd=elsewhere)
     assert run_git(two, "rev-parse", "mngr/one") == second
     assert "refs/heads/side" not in list_refs(two)
-    assert run_git(one, "rev-parse", "mngr/one") == kept
+    assert run_git(one, "rev-parse", "mngr/one") == agent_commit
     for mode in ("worktree", "copy", "none"):
         mngr("create", "x", "--from", url, "--transfer", mode, *RUN, cwd=elsewhere, code=2)
-    gone = mngr("create", "x", "--from", f"file://{tmp_path}/nowhere", *RUN, cwd=elsewhere, code=1)
-    assert "cannot fetch" in gone.err and "Hint:" in gone.err
-    assert sorted(a["name"] for a in mngr.list_agents()) == ["one", "two"]
+    result = mngr("create", "x", "--from", f"file://{tmp_path}/nowhere", *RUN, cwd=elsewhere, code=1)
+    assert "cannot fetch" in result.err and "Hint:" in result.err
+    assert sorted(agent["name"] for agent in mngr.list_agents()) == ["one", "two"]
 
 
 # ---- branch
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_branches_by_base_and_new(mngr: MngrProgram, mode: str) -> None:
+def test_the_branch_option_sets_the_base_and_the_new_branch(mngr: MngrProgram, mode: str) -> None:
     first = run_git(mngr.repo, "rev-parse", "HEAD")
     run_git(mngr.repo, "branch", "old")
     run_git(mngr.repo, "tag", "v1")
     ahead = commit_file(mngr.repo)
-    for number, (text, branch, at) in enumerate(
+    for number, (text, branch, base) in enumerate(
         (
             ("old", "old", first),
             ("old:new", "new", first),
@@ -262,10 +262,10 @@ def test_branches_by_base_and_new(mngr: MngrProgram, mode: str) -> None:
         work = create(mngr, f"n{number}", "--branch", text, "--transfer", mode)
         assert (run_git(work, "symbolic-ref", "--short", "HEAD"), run_git(work, "rev-parse", "HEAD")) == (
             branch,
-            at,
+            base,
         )
         agent = mngr.get_agent(f"n{number}")
-        assert (agent["branch"], agent["base"]) == (branch, at)
+        assert (agent["branch"], agent["base"]) == (branch, base)
 
 
 @pytest.mark.parametrize(
@@ -279,14 +279,16 @@ def test_branches_by_base_and_new(mngr: MngrProgram, mode: str) -> None:
         (":main/x", 1, "cannot be a branch here"),
     ],
 )
-def test_branches_that_cannot_be(mngr: MngrProgram, text: str, code: int, said: str) -> None:
-    ran = mngr("create", "foo", "--branch", text, *RUN, code=code)
-    assert said in ran.err and "Hint:" in ran.err
+def test_an_invalid_branch_option_fails_with_a_hint_and_leaves_nothing(
+    mngr: MngrProgram, text: str, code: int, said: str
+) -> None:
+    result = mngr("create", "foo", "--branch", text, *RUN, code=code)
+    assert said in result.err and "Hint:" in result.err
     assert list(list_refs(mngr.repo)) == ["refs/heads/main"]
     assert run_git(mngr.repo, "worktree", "list").count("\n") == 0 and mngr.list_agents() == []
 
 
-def test_a_branch_of_the_users_that_is_in_the_way_stays(mngr: MngrProgram) -> None:
+def test_create_fails_and_keeps_a_branch_of_the_user_with_the_same_name(mngr: MngrProgram) -> None:
     run_git(mngr.repo, "branch", "mngr/foo")
     for mode in ("worktree", "mirror"):
         assert "already a branch 'mngr/foo'" in mngr("create", "foo", "--transfer", mode, *RUN, code=1).err
@@ -297,7 +299,7 @@ def test_a_branch_of_the_users_that_is_in_the_way_stays(mngr: MngrProgram) -> No
 
 
 def make_a_mess(repo: Path) -> None:
-    """Everything git can call dirty, from a first commit that has something to lose."""
+    """Commit files and make all kinds of uncommitted changes."""
     for name in (
         "gone.txt",
         "gone-staged.txt",
@@ -361,7 +363,7 @@ def make_a_mess(repo: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_dirty_include_carries_everything_over_exactly(mngr: MngrProgram, mode: str) -> None:
+def test_dirty_include_copies_all_uncommitted_changes_exactly(mngr: MngrProgram, mode: str) -> None:
     make_a_mess(mngr.repo)
     before = status(mngr.repo)
     work = create(mngr, "foo", "--dirty", "include", "--transfer", mode)
@@ -375,7 +377,7 @@ def test_dirty_include_carries_everything_over_exactly(mngr: MngrProgram, mode: 
     run_git(work, "fsck", "--strict")
 
 
-def test_dirty_ignore_leaves_everything_behind(mngr: MngrProgram) -> None:
+def test_dirty_ignore_copies_no_uncommitted_changes(mngr: MngrProgram) -> None:
     make_a_mess(mngr.repo)
     work = create(mngr, "foo", "--dirty", "ignore")
     assert status(work) == [""]
@@ -383,25 +385,25 @@ def test_dirty_ignore_leaves_everything_behind(mngr: MngrProgram) -> None:
 
 
 @pytest.mark.parametrize("how", ["untracked", "changed", "staged"])
-def test_dirty_fails_by_itself_and_names_the_files(mngr: MngrProgram, how: str) -> None:
+def test_create_from_a_dirty_project_fails_and_names_the_files(mngr: MngrProgram, how: str) -> None:
     (mngr.repo / ("new.txt" if how == "untracked" else "README.md")).write_text("changed")
     if how == "staged":
         run_git(mngr.repo, "add", "-A")
-    ran = mngr("create", "foo", *RUN, code=1)
-    assert ("new.txt" if how == "untracked" else "README.md") in ran.err and "--dirty include" in ran.err
+    result = mngr("create", "foo", *RUN, code=1)
+    assert ("new.txt" if how == "untracked" else "README.md") in result.err and "--dirty include" in result.err
     assert mngr.list_agents() == []
 
 
-def test_what_mngr_itself_keeps_in_the_project_is_never_dirty(mngr: MngrProgram) -> None:
-    shelf = mngr.repo / ".mngr/runs/x"
-    shelf.mkdir(parents=True)
-    (shelf / "run.json").write_text("{}")
+def test_mngrs_own_files_in_the_project_do_not_make_it_dirty(mngr: MngrProgram) -> None:
+    run_dir = mngr.repo / ".mngr/runs/x"
+    run_dir.mkdir(parents=True)
+    (run_dir / "run.json").write_text("{}")
     create(mngr, "foo")
     (mngr.repo / ".mngr/settings.toml").write_text("")
     assert ".mngr/settings.toml" in mngr("create", "bar", *RUN, code=1).err
 
 
-def test_an_unfinished_merge_cannot_be_carried(mngr: MngrProgram) -> None:
+def test_dirty_include_fails_during_an_unfinished_merge(mngr: MngrProgram) -> None:
     run_git(mngr.repo, "checkout", "-q", "-b", "side")
     commit_file(mngr.repo, "README.md", "side\n")
     run_git(mngr.repo, "checkout", "-q", "main")

@@ -1,4 +1,4 @@
-"""Where the tutorial is played: the place its first block makes, for every test anew."""
+"""Provides the directory that the first block of the tutorial creates, fresh for every test."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ git commit -qm 'Open the shop'"""
 
 @pytest.fixture(autouse=True)
 def shop(e2e: E2eSession) -> Iterator[Path]:
-    """A repository with one commit, in which the session is, and a home for mngr beside it."""
+    """A repository with one commit in which the session runs, and an mngr home beside it."""
     e2e.timeout = 30
     home = e2e.env["MNGR_HOME"] = str(e2e.cwd / "home")
     expect(e2e.run(PLACE, comment="a place to play")).to_succeed()
     e2e.cd("shop")
     yield e2e.cwd
-    kill_tmux_servers(e2e.root)  # their sockets are elsewhere, and would stay
-    Path(build_socket_path(home, os.getuid())).unlink(missing_ok=True)  # where the test took its home away
+    kill_tmux_servers(e2e.root)  # Their sockets are elsewhere and would remain.
+    Path(build_socket_path(home, os.getuid())).unlink(missing_ok=True)  # for tests that delete their home
 
 
 @pytest.fixture
 def box(e2e: E2eSession, farm: Farm) -> Path:
-    """A host that ssh knows as box; its home directory."""
+    """A host that ssh knows as box; returns its home directory."""
     bin_dir, config = e2e.root / "bin", e2e.root / "ssh_config"
     config.write_text(farm.hosts["h1"].client().replace("Host h1\n", "Host box\n", 1))
     bin_dir.mkdir()
@@ -50,18 +50,18 @@ def box(e2e: E2eSession, farm: Farm) -> Path:
 
 
 def agents(e2e: E2eSession) -> dict[str, dict[str, Any]]:
-    """What `mngr list` says of each agent, by name."""
+    """Return the row of each agent in `mngr list`, by name."""
     result = e2e.run("mngr list --format json")
     expect(result).to_succeed()
     return {agent["name"]: agent for agent in json.loads(result.stdout)["agents"]}
 
 
 def work(e2e: E2eSession, name: str) -> Path:
-    """An agent's work dir."""
+    """Return an agent's work dir."""
     return Path(agents(e2e)[name]["work_dir"])
 
 
 def run_all(e2e: E2eSession, *commands: str) -> None:
-    """What must be there before the block is tried; each must succeed."""
+    """Run commands that must succeed before the block is tried."""
     for command in commands:
         expect(e2e.run(command)).to_succeed()

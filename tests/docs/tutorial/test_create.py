@@ -10,7 +10,7 @@ from tests.docs.tutorial.conftest import agents, run_all, work
 APART = """mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'"""
 
 
-def test_without_a_name(e2e: E2eSession) -> None:
+def test_create_without_a_name_makes_one_up(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # without a name, one is made up
     mngr create --label tutorial=yes -- sleep 1000
@@ -26,15 +26,15 @@ def test_without_a_name(e2e: E2eSession) -> None:
     assert len(agents(e2e)) == 1
 
 
-def test_several_at_once(e2e: E2eSession) -> None:
+def test_create_several_agents_at_once(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # several at once: w-1, w-2 and w-3
     mngr create w --count 3 --label team=red -- sleep 1000
     """)
     result = e2e.run("mngr create w --count 3 --label team=red -- sleep 1000", comment="several at once")
     expect(result).to_succeed().to_match_lines("w-... runs in ... on mngr/w-... (3)")
-    made = agents(e2e)
-    assert {name: (agent["state"], agent["branch"], agent["labels"]) for name, agent in made.items()} == {
+    created = agents(e2e)
+    assert {name: (agent["state"], agent["branch"], agent["labels"]) for name, agent in created.items()} == {
         f"w-{n}": ("RUNNING", f"mngr/w-{n}", {"team": "red"}) for n in (1, 2, 3)
     }
     result = e2e.run("mngr create w --count 4 -- sleep 1000", comment="all of them or none")
@@ -42,10 +42,10 @@ def test_several_at_once(e2e: E2eSession) -> None:
         Error: there is already an agent called 'w-1'
         Hint: choose another name, or: mngr destroy w-1
     """)
-    assert agents(e2e).keys() == made.keys()
+    assert agents(e2e).keys() == created.keys()
 
 
-def test_from_another_commit(e2e: E2eSession) -> None:
+def test_create_from_another_commit(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # start from another commit, and choose the branch's name; * stands for the agent's name
     git tag start
@@ -63,7 +63,7 @@ def test_from_another_commit(e2e: E2eSession) -> None:
     """)
 
 
-def test_a_branch_that_is_there_already(e2e: E2eSession) -> None:
+def test_create_on_an_existing_branch(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # take up a branch that is there already
     git branch topic
@@ -83,7 +83,7 @@ def test_a_branch_that_is_there_already(e2e: E2eSession) -> None:
     """)
 
 
-def test_a_repository_of_its_own_and_an_agent_from_it(e2e: E2eSession) -> None:
+def test_create_a_mirror_and_an_agent_from_it(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a repository of its own, which shares nothing with yours
     mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'
@@ -108,7 +108,7 @@ def test_a_repository_of_its_own_and_an_agent_from_it(e2e: E2eSession) -> None:
     """)
 
 
-def test_the_files_without_git(e2e: E2eSession) -> None:
+def test_create_a_copy_without_git(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # the files without git
     mngr create files --transfer copy -- sleep 1000
@@ -122,7 +122,7 @@ def test_the_files_without_git(e2e: E2eSession) -> None:
     """)
 
 
-def test_your_own_directory(e2e: E2eSession, shop: Path) -> None:
+def test_create_in_your_own_directory_never_deletes_it(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # your own directory, which is never deleted
     mngr create here --transfer none -- sleep 1000
@@ -134,7 +134,7 @@ def test_your_own_directory(e2e: E2eSession, shop: Path) -> None:
     assert agents(e2e) == {}
 
 
-def test_uncommitted_work(e2e: E2eSession) -> None:
+def test_uncommitted_work_stops_create_unless_it_is_included(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # uncommitted work stops it, unless it shall come along
     echo draft > draft.txt
@@ -155,7 +155,7 @@ def test_uncommitted_work(e2e: E2eSession) -> None:
     expect(work(e2e, "clean")).to_match_tree({"README.md": "a shop\n", "draft.txt": None})
 
 
-def test_variables(e2e: E2eSession) -> None:
+def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # variables: one given, one of yours passed on, some from a file; none of them is on a command line
     export GREETING=moin
@@ -180,7 +180,7 @@ def test_variables(e2e: E2eSession) -> None:
     expect(e2e.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '").stdout).not_to_contain("a secret with")
 
 
-def test_attach_as_soon_as_it_runs(e2e: E2eSession) -> None:
+def test_create_can_attach_as_soon_as_the_agent_runs(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # attach as soon as it runs, here with a command instead of a terminal
     mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
@@ -201,7 +201,7 @@ def test_attach_as_soon_as_it_runs(e2e: E2eSession) -> None:
     assert agents(e2e).keys() == {"seen"}
 
 
-def test_one_more_window(e2e: E2eSession) -> None:
+def test_create_with_one_more_window(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # one more window beside the agent
     mngr create server -w logs='tail -f /dev/null' -- sleep 1000
@@ -218,7 +218,7 @@ def test_one_more_window(e2e: E2eSession) -> None:
     """)
 
 
-def test_behind_walls(e2e: E2eSession) -> None:
+def test_a_sandboxed_agent_sees_only_its_own_copy(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # behind walls, where bubblewrap is there to make them: it sees the system and its own copy, and has no network
     if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi
@@ -229,8 +229,8 @@ def test_behind_walls(e2e: E2eSession) -> None:
         .../bwrap
         walled runs in <work_dir> on mngr/walled
     """)
-    look = 'cat README.md; cat "$HOME/diary.txt"; cat /proc/net/dev | grep -vc lo:'
-    result = e2e.run(f"mngr exec walled -- sh -c '{look}'", comment="it sees its own copy and nothing of yours")
+    script = 'cat README.md; cat "$HOME/diary.txt"; cat /proc/net/dev | grep -vc lo:'
+    result = e2e.run(f"mngr exec walled -- sh -c '{script}'", comment="it sees its own copy and nothing of yours")
     expect(result.stdout).to_match_lines("""
         a shop
         2
@@ -242,7 +242,7 @@ def test_behind_walls(e2e: E2eSession) -> None:
     """)
 
 
-def test_stopped_when_idle(e2e: E2eSession) -> None:
+def test_create_with_an_idle_timeout(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # stopped by itself when it has been idle for an hour
     mngr create idler --idle-timeout 1h -- sleep 1000
@@ -256,7 +256,7 @@ def test_stopped_when_idle(e2e: E2eSession) -> None:
     assert agents(e2e).keys() == {"idler"}
 
 
-def test_from_a_repository_elsewhere(e2e: E2eSession) -> None:
+def test_create_from_the_url_of_a_repository(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # from a repository elsewhere, by its URL
     git clone -q --bare . ../elsewhere.git
@@ -274,7 +274,7 @@ def test_from_a_repository_elsewhere(e2e: E2eSession) -> None:
     """)
 
 
-def test_the_agent_of_that_name(e2e: E2eSession) -> None:
+def test_reuse_takes_and_starts_an_existing_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # the agent of that name if there is one, and started if it is stopped
     mngr create foo --reuse -- sleep 1000
@@ -292,7 +292,7 @@ def test_the_agent_of_that_name(e2e: E2eSession) -> None:
     """)
 
 
-def test_a_template(e2e: E2eSession) -> None:
+def test_create_from_a_template(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # options that belong together, as a template
     mngr config set templates.quick.transfer copy

@@ -1,4 +1,4 @@
-"""All of it at once, on the sample project."""
+"""The whole workflow on the sample project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.docs.tutorial.conftest import agents
 pytestmark = pytest.mark.agents
 
 
-def test_from_tests_to_a_branch_and_away_again(e2e: E2eSession, shop: Path) -> None:
+def test_the_demo_fixes_a_test_and_can_be_removed(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # all of it on a sample project that mngr brings along: its tests, an agent for each, one branch, PR.md and a report; here for one test
     mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open
@@ -41,7 +41,7 @@ def test_from_tests_to_a_branch_and_away_again(e2e: E2eSession, shop: Path) -> N
     assert "test_list_sorted" in (run.parent / "report/index.html").read_text()
     e2e.cd("../shop")
     assert len(agents(e2e)) == 1
-    last = result.stdout.rstrip("\n").split("\n")[-1].removeprefix("Remove everything: ")
-    expect(e2e.run(last, comment="as it says")).to_succeed()
+    remove_command = result.stdout.rstrip("\n").split("\n")[-1].removeprefix("Remove everything: ")
+    expect(e2e.run(remove_command, comment="as it says")).to_succeed()
     assert agents(e2e) == {}
     assert not pantry.exists()

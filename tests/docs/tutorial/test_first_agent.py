@@ -1,4 +1,4 @@
-"""The place to play, and the first agent's whole life."""
+"""The first repository, and the whole life of the first agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOO = """mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; gi
 UNTIL = "until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done"
 
 
-def test_a_place_to_play(e2e: E2eSession) -> None:
+def test_the_first_block_creates_a_repository_and_a_home(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a place to play: a repository with one commit, and a home for mngr apart from yours
     cd "$(mktemp -d)"
@@ -49,7 +49,7 @@ def test_a_place_to_play(e2e: E2eSession) -> None:
     assert not (e2e.home / ".mngr").exists()
 
 
-def test_run_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) -> None:
+def test_create_runs_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # run a command in its own worktree, on a branch of its own; it returns when the command really runs
     mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
@@ -74,7 +74,7 @@ def test_run_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) -> None:
     expect(shop).to_match_tree({"README.md": "a shop\n", "hello.txt": None})
 
 
-def test_a_command_that_does_not_run_leaves_no_agent(e2e: E2eSession) -> None:
+def test_a_command_that_does_not_start_leaves_no_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # run a command in its own worktree, on a branch of its own; it returns when the command really runs
     mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
@@ -92,7 +92,7 @@ def test_a_command_that_does_not_run_leaves_no_agent(e2e: E2eSession) -> None:
     """)
 
 
-def test_look_at_what_it_did(e2e: E2eSession) -> None:
+def test_diff_shows_the_work_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # wait until it has made its commit, then look at what it did
     until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done
@@ -117,7 +117,7 @@ def test_look_at_what_it_did(e2e: E2eSession) -> None:
     """)
 
 
-def test_how_much_it_did(e2e: E2eSession) -> None:
+def test_diff_stat_shows_how_much_changed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # only how much it is
     mngr diff foo --stat
@@ -133,7 +133,7 @@ def test_how_much_it_did(e2e: E2eSession) -> None:
     """)
 
 
-def test_its_screen(e2e: E2eSession) -> None:
+def test_capture_shows_the_screen_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # its screen, without attaching to it
     mngr capture foo
@@ -149,7 +149,7 @@ def test_its_screen(e2e: E2eSession) -> None:
     expect(result.stderr).to_equal("foo is stopped; this is its screen as it was then")
 
 
-def test_attach_with_a_program_of_your_own(e2e: E2eSession) -> None:
+def test_connect_with_your_own_terminal_program(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # attach to it with your own terminal program: any command will do, and it finds the agent in its environment
     mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
@@ -166,7 +166,7 @@ def test_attach_with_a_program_of_your_own(e2e: E2eSession) -> None:
     """)
 
 
-def test_attach_at_a_terminal(e2e: E2eSession) -> None:
+def test_connect_at_a_terminal_and_detach(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # attach to it with your own terminal program: any command will do, and it finds the agent in its environment
     mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
@@ -185,7 +185,7 @@ def test_attach_at_a_terminal(e2e: E2eSession) -> None:
     assert {agent["state"] for agent in agents(e2e).values()} == {"RUNNING"}
 
 
-def test_run_something_in_its_work_dir(e2e: E2eSession) -> None:
+def test_exec_runs_a_command_in_the_work_dir(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # run something in its work dir, with its environment; the exit code is the command's
     mngr exec foo -- git log --oneline -1
@@ -201,7 +201,7 @@ def test_run_something_in_its_work_dir(e2e: E2eSession) -> None:
     """)
 
 
-def test_take_its_work_into_the_current_branch(e2e: E2eSession, shop: Path) -> None:
+def test_pull_merge_takes_the_work_into_the_current_branch(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # take its work into the current branch
     mngr pull foo --merge
@@ -220,7 +220,7 @@ def test_take_its_work_into_the_current_branch(e2e: E2eSession, shop: Path) -> N
     """)
 
 
-def test_stop_and_start(e2e: E2eSession) -> None:
+def test_stop_keeps_everything_and_start_continues(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # end its process and keep everything
     mngr stop foo
@@ -245,7 +245,7 @@ def test_stop_and_start(e2e: E2eSession) -> None:
     expect(e2e.run("mngr start foo")).to_succeed().to_equal("foo was running already")
 
 
-def test_destroy_and_change_your_mind(e2e: E2eSession, shop: Path) -> None:
+def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # destroy it; it runs, so it takes --force
     mngr destroy --force foo
@@ -256,15 +256,15 @@ def test_destroy_and_change_your_mind(e2e: E2eSession, shop: Path) -> None:
     mngr undestroy foo
     """)
     run_all(e2e, FOO, UNTIL)
-    place = work(e2e, "foo")
-    (place / "draft.txt").write_text("not yet committed\n")
+    work_dir = work(e2e, "foo")
+    (work_dir / "draft.txt").write_text("not yet committed\n")
     expect(e2e.run("mngr destroy foo")).to_fail(1).to_match_lines("""
         Error: foo is RUNNING
         Hint: stop it first, or: mngr destroy --force foo
     """)
     result = e2e.run("mngr destroy --force foo", comment="destroy it; it runs, so it takes --force")
     expect(result).to_succeed().to_contain("destroyed foo", "the branch mngr/foo stays")
-    assert not place.exists()
+    assert not work_dir.exists()
     assert agents(e2e) == {}
     result = e2e.run("mngr undestroy --list", comment="and change your mind")
     expect(result).to_succeed().to_match_lines("""
@@ -273,7 +273,7 @@ def test_destroy_and_change_your_mind(e2e: E2eSession, shop: Path) -> None:
     """)
     result = e2e.run("mngr undestroy foo")
     expect(result).to_succeed().to_equal("foo is back, STOPPED; go on with: mngr start foo")
-    expect(place).to_match_tree({"hello.txt": "hello\n", "draft.txt": "not yet committed\n"})
+    expect(work_dir).to_match_tree({"hello.txt": "hello\n", "draft.txt": "not yet committed\n"})
     assert agents(e2e)["foo"]["state"] == "STOPPED"
     expect(e2e.run("mngr undestroy foo")).to_fail(1).to_match_lines("""
         Error: there is no 'foo' in the graveyard

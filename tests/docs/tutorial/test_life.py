@@ -1,4 +1,4 @@
-"""Names, labels, limits, copies, snapshots, and the end."""
+"""Names, labels, limits, copies, snapshots, and the end of agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POET = "mngr create poet player -m hello"
 WAIT = "mngr wait poet --state WAITING --timeout 20s"
 
 
-def test_another_name(e2e: E2eSession) -> None:
+def test_rename_keeps_id_branch_and_work_dir(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # another name; its id, branch and work dir stay
     mngr rename apart mirror
@@ -27,15 +27,15 @@ def test_another_name(e2e: E2eSession) -> None:
         mirror  RUNNING  command  local  shop     mngr/apart  [DURATION]
     """)
     after = agents(e2e)["mirror"]
-    same = ("id", "branch", "work_dir", "pid")
-    assert {key: after[key] for key in same} == {key: before[key] for key in same}
+    unchanged = ("id", "branch", "work_dir", "pid")
+    assert {key: after[key] for key in unchanged} == {key: before[key] for key in unchanged}
     expect(e2e.run("mngr rename apart other")).to_fail(1).to_match_lines("""
         Error: there is no agent 'apart'
         Hint: ...
     """)
 
 
-def test_labels(e2e: E2eSession) -> None:
+def test_labels_can_be_set_and_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # labels
     mngr label mirror w-1 team=green urgent=yes
@@ -58,7 +58,7 @@ def test_labels(e2e: E2eSession) -> None:
     """)
 
 
-def test_limits(e2e: E2eSession) -> None:
+def test_limits_can_be_set_shown_and_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # stop it when it has been idle for half an hour or is a day old, and see the limits
     mngr limit w-1 --idle 30m --lifetime 1d
@@ -80,7 +80,7 @@ def test_limits(e2e: E2eSession) -> None:
     expect(e2e.run("mngr limit w-1")).to_succeed().to_equal("w-1: no limits")
 
 
-def test_a_second_one_with_all_it_has(e2e: E2eSession) -> None:
+def test_clone_copies_files_and_conversation(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a second agent from everything the first one has, uncommitted files and conversation included
     mngr clone poet poet-2
@@ -97,7 +97,7 @@ def test_a_second_one_with_all_it_has(e2e: E2eSession) -> None:
     """)
 
 
-def test_move_it_to_another_host(e2e: E2eSession, box: Path) -> None:
+def test_migrate_moves_an_agent_to_another_host_and_back(e2e: E2eSession, box: Path) -> None:
     e2e.write_tutorial_block("""
     # move it to another host with its uncommitted work and its conversation, if there is one called box, and back
     if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
@@ -119,7 +119,7 @@ def test_move_it_to_another_host(e2e: E2eSession, box: Path) -> None:
     assert not list(box.glob(".mngr/agents/*"))
 
 
-def test_a_host_that_is_not_there(e2e: E2eSession) -> None:
+def test_migrate_to_an_unreachable_host_changes_nothing(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # move it to another host with its uncommitted work and its conversation, if there is one called box, and back
     if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
@@ -133,7 +133,7 @@ def test_a_host_that_is_not_there(e2e: E2eSession) -> None:
     assert (poet["host"], poet["state"]) == ("local", "WAITING")
 
 
-def test_snapshots(e2e: E2eSession) -> None:
+def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # keep the state it has now, under a name
     mngr snapshot create poet before
@@ -166,7 +166,7 @@ def test_snapshots(e2e: E2eSession) -> None:
     """)
 
 
-def test_several_at_once(e2e: E2eSession) -> None:
+def test_stop_and_destroy_take_names_or_a_list(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # several at once, by name or from a list
     mngr stop w-1 w-2
@@ -186,7 +186,7 @@ def test_several_at_once(e2e: E2eSession) -> None:
     assert agents(e2e) == {}
 
 
-def test_of_several_some_are_not_there(e2e: E2eSession) -> None:
+def test_stop_of_several_agents_reports_the_missing_ones(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # several at once, by name or from a list
     mngr stop w-1 w-2
@@ -202,7 +202,7 @@ def test_of_several_some_are_not_there(e2e: E2eSession) -> None:
     assert agents(e2e)["w-1"]["state"] == "STOPPED"
 
 
-def test_back_under_another_name(e2e: E2eSession) -> None:
+def test_undestroy_under_another_name(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # bring one back under another name
     mngr destroy --force seen
@@ -222,7 +222,7 @@ def test_back_under_another_name(e2e: E2eSession) -> None:
     }
 
 
-def test_clean_up(e2e: E2eSession) -> None:
+def test_gc_removes_expired_agents_from_the_trash(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # clean up what interrupted commands and old graves left; look first
     mngr gc --dry-run
@@ -230,11 +230,11 @@ def test_clean_up(e2e: E2eSession) -> None:
     """)
     run_all(e2e, "mngr create foo -- sleep 1000", "mngr destroy --force foo")
     expect(e2e.run("mngr gc --dry-run", comment="look first")).to_succeed().to_equal("nothing to clean up")
-    old = "-S graveyard.keep=0s"
-    result = e2e.run(f"mngr gc --dry-run {old}", comment="once graves are old enough")
+    expired = "-S graveyard.keep=0s"
+    result = e2e.run(f"mngr gc --dry-run {expired}", comment="once graves are old enough")
     expect(result).to_succeed().to_contain("foo")
     expect(e2e.run("mngr undestroy --list")).to_contain("foo")
-    expect(e2e.run(f"mngr gc {old}")).to_succeed().to_contain("foo")
+    expect(e2e.run(f"mngr gc {expired}")).to_succeed().to_contain("foo")
     expect(e2e.run("mngr undestroy foo", comment="it is gone for good")).to_fail(1).to_match_lines("""
         Error: there is no 'foo' in the graveyard
         Hint: see: mngr undestroy --list

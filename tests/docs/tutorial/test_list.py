@@ -1,4 +1,4 @@
-"""What `mngr list` shows, and how it is asked."""
+"""Filters, fields and formats of `mngr list`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.docs.tutorial.conftest import run_all
 TEAM = "mngr create w --count 2 --label team=red -- sleep 1000"
 
 
-def test_by_state_label_or_host(e2e: E2eSession) -> None:
+def test_list_by_state_label_or_host(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # by state, label, project or host
     mngr list --state RUNNING --label team=red
@@ -34,7 +34,7 @@ def test_by_state_label_or_host(e2e: E2eSession) -> None:
     """)
 
 
-def test_by_a_question(e2e: E2eSession) -> None:
+def test_list_by_a_filter_expression(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # by a question of your own
     mngr list --filter 'labels.team == red and not (state == DONE)'
@@ -49,7 +49,7 @@ def test_by_a_question(e2e: E2eSession) -> None:
     """)
 
 
-def test_the_fields_you_want(e2e: E2eSession) -> None:
+def test_list_shows_chosen_fields(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # the fields you want, in the order you want
     mngr list --fields name,state,labels,branch --sort -name
@@ -65,7 +65,7 @@ def test_the_fields_you_want(e2e: E2eSession) -> None:
     """)
 
 
-def test_what_you_do_not_have_yet(e2e: E2eSession) -> None:
+def test_list_git_shows_unpulled_and_uncommitted_work(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # how much of its work you do not have yet, and whether it has uncommitted work
     mngr list --git
@@ -84,7 +84,7 @@ def test_what_you_do_not_have_yet(e2e: E2eSession) -> None:
     assert (busy["unpulled"], busy["dirty"]) == (0, True)
 
 
-def test_for_programs(e2e: E2eSession) -> None:
+def test_list_prints_json_templates_and_ids(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # for programs: JSON, a line of your own making, ids
     mngr list --format json
@@ -94,9 +94,9 @@ def test_for_programs(e2e: E2eSession) -> None:
     run_all(e2e, "mngr create foo -- sleep 1000")
     result = e2e.run("mngr list --format json", comment="for programs: JSON")
     expect(result).to_succeed()
-    said = json.loads(result.stdout)
-    (foo,) = said["agents"]
-    assert (said["v"], said["errors"], foo["state"], foo["project"]) == (1, [], "RUNNING", "shop")
+    listing = json.loads(result.stdout)
+    (foo,) = listing["agents"]
+    assert (listing["v"], listing["errors"], foo["state"], foo["project"]) == (1, [], "RUNNING", "shop")
     result = e2e.run("mngr list --format '{name} is {state} on {branch}'", comment="a line of your own making")
     expect(result).to_succeed().to_equal("foo is RUNNING on mngr/foo")
     expect(e2e.run("mngr list --ids", comment="ids")).to_succeed().to_equal(foo["id"])
@@ -106,7 +106,7 @@ def test_for_programs(e2e: E2eSession) -> None:
     """)
 
 
-def test_the_hosts(e2e: E2eSession) -> None:
+def test_list_shows_the_hosts(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # the hosts instead of the agents
     mngr list --hosts
@@ -118,7 +118,7 @@ def test_the_hosts(e2e: E2eSession) -> None:
     """)
 
 
-def test_stay_and_show_every_change(e2e: E2eSession) -> None:
+def test_list_watch_stays_until_it_is_ended(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # stay and show every change; this one ends by itself after a second
     timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
@@ -131,7 +131,7 @@ def test_stay_and_show_every_change(e2e: E2eSession) -> None:
     expect(result).to_fail(124).to_match_lines("foo RUNNING (?)")
 
 
-def test_a_change_is_shown_when_it_happens(e2e: E2eSession) -> None:
+def test_list_watch_shows_a_change_when_it_happens(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # stay and show every change; this one ends by itself after a second
     timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124

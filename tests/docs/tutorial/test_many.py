@@ -14,7 +14,7 @@ EOF"""
 MAP = "mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json"
 
 
-def test_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
+def test_map_runs_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # an agent for each item; what it leaves in its output directory and what it commits are brought home
     mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
@@ -24,8 +24,8 @@ def test_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
         comment="an agent for each item",
     )
     expect(result).to_succeed().to_match("^3 done: .*/.mngr/runs/")
-    said = sorted(path.read_text() for path in shop.glob(".mngr/runs/*/tasks/*/outputs/said.txt"))
-    assert said == ["blue is a colour\n", "green is a colour\n", "red is a colour\n"]
+    outputs = sorted(path.read_text() for path in shop.glob(".mngr/runs/*/tasks/*/outputs/said.txt"))
+    assert outputs == ["blue is a colour\n", "green is a colour\n", "red is a colour\n"]
     assert {agent["state"] for agent in agents(e2e).values()} == {"DONE"}
     expect(e2e.run("mngr map red")).to_fail(2).to_match_lines("""
         Error: who shall do it?
@@ -33,7 +33,7 @@ def test_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
     """)
 
 
-def test_who_owes_a_file_is_reminded_and_a_run_goes_on(e2e: E2eSession, shop: Path) -> None:
+def test_map_reminds_of_a_missing_output_and_resumes_a_run(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # agents that are told what to do, two at a time; who owes a file is reminded of it
     cat > ../paint.json <<'EOF'

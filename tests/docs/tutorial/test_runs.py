@@ -1,4 +1,4 @@
-"""One agent for each test, and what we saw of what it claims."""
+"""One agent for each test: claims, receipts and the integrated branch."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ git switch -q -"""
 
 @pytest.fixture
 def toy(e2e: E2eSession, shop: Path) -> Path:
-    """The project with a test that is out of date."""
+    """A project with an outdated test."""
     run_all(e2e, TOY)
     e2e.cd("../toy")
     return shop.parent / "toy"
 
 
 @pytest.mark.agents
-def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> None:
+def test_a_run_can_be_inspected_integrated_retried_and_cleaned(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # a project with a test that is out of date by a word
     mkdir -p ../toy/tests
@@ -136,31 +136,33 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     expect(result).to_succeed().to_contain("1 tests, untouched: 1 fail", "1 fixed: ")
     (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
     assert json.loads(receipt.read_text())["verdict"] == "confirmed"
-    assert "the old shop" in (toy / "tests/test_greet.py").read_text()  # the checkout is left alone
+    assert "the old shop" in (toy / "tests/test_greet.py").read_text()  # the checkout is unchanged
     result = e2e.run("mngr tmr status greet", comment="what was claimed and what we saw")
     expect(result).to_succeed().to_match("^fixed +fixed +confirmed .* tests/test_greet.py::test_greet")
     expect(e2e.run("mngr tmr list")).to_succeed().to_match("^greet +settled +1 fixed")
     expect(e2e.run("mngr tmr attach greet")).to_succeed().to_match("test-greet-[0-9a-f]+: fixed")
-    written = toy / ".mngr/runs/greet/report/index.html"
-    assert "test_greet" in written.read_text()  # the run wrote it
-    expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(written))
+    report = toy / ".mngr/runs/greet/report/index.html"
+    assert "test_greet" in report.read_text()  # the run wrote it
+    expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(report))
     expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="to send")).to_succeed()
     assert "report-greet/index.html" in ZipFile(toy.parent / "greet.zip").namelist()
     result = e2e.run("mngr tmr changes greet", comment="what there is to merge")
     expect(result).to_succeed().to_match("^[0-9a-f]{6} .* confirmed .* 1: test-greet-")
-    one = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
-    result = e2e.run(one, comment="one of them, line by line")
+    change_argument = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
+    result = e2e.run(change_argument, comment="one of them, line by line")
     expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
     log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
     expect(log).to_succeed().to_match("^[0-9a-f]+ .*test_greet.*\\n[0-9a-f]+ A toy$")
     expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="what a reviewer reads")).to_succeed().to_contain(
         "**Green.**", "test_greet"
     )
-    one = "\"$(mngr tmr changes greet --format '{id}')\""
-    result = e2e.run(f"mngr tmr integrate greet --without {one} --reason 'the old shop it is'", comment="no")
+    change_argument = "\"$(mngr tmr changes greet --format '{id}')\""
+    result = e2e.run(
+        f"mngr tmr integrate greet --without {change_argument} --reason 'the old shop it is'", comment="no"
+    )
     expect(result).to_succeed().to_contain("left out by wish: the old shop it is")
     expect(e2e.run('test "$(git rev-parse mngr/greet/integrated)" = "$(git rev-parse HEAD)"')).to_succeed()
-    result = e2e.run(f"mngr tmr integrate greet --with {one}", comment="yes, after all")
+    result = e2e.run(f"mngr tmr integrate greet --with {change_argument}", comment="yes, after all")
     expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
     expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
     expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain("runs on")
@@ -169,8 +171,8 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
     assert "mind the word" in prompt
     assert len(agents(e2e)) == 2
-    told = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
-    result = e2e.run(told, comment="what you want otherwise")
+    redo_command = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
+    result = e2e.run(redo_command, comment="what you want otherwise")
     expect(result).to_fail(1).to_contain("of kind mechanic, which understands no words", "mngr tmr retry test-greet-")
     result = e2e.run("mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="once more")
     expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
@@ -187,7 +189,7 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
 
 
 @pytest.mark.agents
-def test_what_a_branch_does_to_the_tests(e2e: E2eSession, toy: Path) -> None:
+def test_verify_refutes_a_branch_that_weakens_a_test(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # believe nobody: is what a branch does to the tests honest, and do they pass? this one says less than before, and is refuted
     git switch -q -c easier
@@ -205,7 +207,7 @@ def test_what_a_branch_does_to_the_tests(e2e: E2eSession, toy: Path) -> None:
     assert agents(e2e) == {}
 
 
-def test_what_cannot_be_run_is_said_before_an_agent_is_made(e2e: E2eSession, toy: Path) -> None:
+def test_tests_that_cannot_be_collected_are_reported_before_an_agent_is_created(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
     cd ../toy
@@ -235,7 +237,7 @@ EOF"""
 
 
 @pytest.mark.agents
-def test_would_it_notice(e2e: E2eSession, toy: Path) -> None:
+def test_audit_finds_a_test_that_never_fails(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # would a test notice if its program did nothing at all? this one would not, so this is a failure; what nobody misses is named
     cat > tests/test_polite.py <<'EOF'

@@ -1,4 +1,4 @@
-"""Settings, what the machine has, help, and putting it all away."""
+"""Settings, the state of the machine, help, and the final cleanup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mngr.e2e import E2eSession, expect
 from tests.docs.tutorial.conftest import agents, run_all
 
 
-def test_write_the_projects_settings(e2e: E2eSession, shop: Path) -> None:
+def test_init_writes_the_settings_of_the_project(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # look at the project and write its settings: how a fresh copy is made runnable
     mngr init --dry-run
@@ -31,7 +31,7 @@ def test_write_the_projects_settings(e2e: E2eSession, shop: Path) -> None:
     """)
 
 
-def test_all_settings(e2e: E2eSession) -> None:
+def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # all settings, and where each comes from
     mngr config list
@@ -58,7 +58,7 @@ def test_all_settings(e2e: E2eSession) -> None:
     """)
 
 
-def test_one_setting(e2e: E2eSession) -> None:
+def test_config_sets_gets_and_unsets_one_setting(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # read, write and remove one
     mngr config set stop.grace 1s
@@ -79,7 +79,7 @@ def test_one_setting(e2e: E2eSession) -> None:
     """)
 
 
-def test_for_yourself_in_this_project(e2e: E2eSession) -> None:
+def test_local_settings_leave_the_project_settings_unchanged(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # for yourself in this project only; what the project says stays as it is
     mngr config set project.setup 'echo set up' --local
@@ -98,7 +98,7 @@ def test_for_yourself_in_this_project(e2e: E2eSession) -> None:
     """)
 
 
-def test_the_default_of_an_option(e2e: E2eSession) -> None:
+def test_a_setting_changes_the_default_of_an_option(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # the default of any option of any command
     mngr config set commands.list.fields name,state,branch
@@ -118,7 +118,7 @@ def test_the_default_of_an_option(e2e: E2eSession) -> None:
     """)
 
 
-def test_for_this_command_only(e2e: E2eSession) -> None:
+def test_a_setting_can_apply_to_one_command_only(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a setting for this command only
     mngr -S stop.grace=0.5s stop poet-2
@@ -134,7 +134,7 @@ def test_for_this_command_only(e2e: E2eSession) -> None:
     """)
 
 
-def test_what_this_machine_has(e2e: E2eSession) -> None:
+def test_doctor_shows_what_is_installed_and_missing(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # what this machine has and what is missing
     mngr doctor
@@ -156,7 +156,7 @@ def test_what_this_machine_has(e2e: E2eSession) -> None:
     """)
 
 
-def test_a_scripted_model(e2e: E2eSession) -> None:
+def test_model_server_prints_its_url(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
     timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
@@ -172,7 +172,7 @@ def test_a_scripted_model(e2e: E2eSession) -> None:
     """)
 
 
-def test_a_scripted_model_answers(e2e: E2eSession) -> None:
+def test_model_server_answers_from_its_script(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
     timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
@@ -192,7 +192,7 @@ def test_a_scripted_model_answers(e2e: E2eSession) -> None:
     assert server.wait() in (0, 130)
 
 
-def test_pages_of_what_tests_did(e2e: E2eSession) -> None:
+def test_web_exports_pages_of_test_artifacts(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # pages of what tests did, with transcripts and recordings, as files that need nothing else
     mkdir -p .mngr/e2e
@@ -208,7 +208,7 @@ def test_pages_of_what_tests_did(e2e: E2eSession) -> None:
     expect((e2e.cwd / "../pages/index.html").read_text()).to_contain("<html")
 
 
-def test_completion(e2e: E2eSession) -> None:
+def test_completion_prints_a_script_for_bash(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # completion for your shell
     mngr completion bash > ../mngr.bash
@@ -221,7 +221,7 @@ def test_completion(e2e: E2eSession) -> None:
     """)
 
 
-def test_help(e2e: E2eSession) -> None:
+def test_help_covers_commands_and_topics(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # help on everything
     mngr --help
@@ -250,7 +250,7 @@ def test_help(e2e: E2eSession) -> None:
     expect(result).to_succeed().to_match_lines("mngr <version>")
 
 
-def test_put_everything_away(e2e: E2eSession) -> None:
+def test_all_agents_and_the_directory_can_be_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # put everything away, and the place to play with it
     mngr list --ids | mngr destroy --force -

@@ -1,4 +1,4 @@
-"""Agents that take messages, and how to know what became of them."""
+"""Agents that receive messages, and how to follow what happens to them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ mngr create poet player -- ../steps.json"""
 
 @pytest.fixture
 def poet(e2e: E2eSession, shop: object) -> None:
-    """The scripted agent of the section, ready for messages."""
+    """The scripted agent of this section, ready for messages."""
     run_all(e2e, STEPS, "mngr wait poet --state WAITING --timeout 20s")
 
 
-def said(e2e: E2eSession, name: str) -> list[str]:
-    """An agent's conversation, a line for everything that was said."""
+def list_conversation(e2e: E2eSession, name: str) -> list[str]:
+    """Return an agent's conversation, one line per message."""
     result = e2e.run(f"mngr transcript {name} --format json")
     expect(result).to_succeed()
     rows = json.loads(result.stdout)["transcript"]
     return [f"{row['role']}: {row['text']}" for row in rows if row["role"] in ("user", "assistant")]
 
 
-def test_a_scripted_agent_gets_messages(e2e: E2eSession) -> None:
+def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a scripted agent: it needs no model, takes messages, and plays the steps it is given
     cat > ../steps.json <<'EOF'
@@ -54,11 +54,11 @@ def test_a_scripted_agent_gets_messages(e2e: E2eSession) -> None:
     result = e2e.run("mngr message poet -m 'hello'", comment="send a message, and know that it arrived")
     expect(result).to_succeed().to_equal("delivered to poet (proof: transcript)")
     run_all(e2e, "mngr wait poet --state WAITING --timeout 20s")
-    assert said(e2e, "poet") == ["user: hello", "assistant: good morning"]
+    assert list_conversation(e2e, "poet") == ["user: hello", "assistant: good morning"]
 
 
 @pytest.mark.usefixtures("poet")
-def test_a_message_that_cannot_arrive(e2e: E2eSession) -> None:
+def test_a_message_to_an_unknown_agent_or_without_text_fails(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # send a message, and know that it arrived
     mngr message poet -m 'hello'
@@ -75,7 +75,7 @@ def test_a_message_that_cannot_arrive(e2e: E2eSession) -> None:
 
 
 @pytest.mark.usefixtures("poet")
-def test_wait_until_its_turn_is_over(e2e: E2eSession) -> None:
+def test_message_can_wait_for_the_end_of_the_turn(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # send one and wait until its turn is over
     mngr message poet -m 'a poem, please' --wait --timeout 20s
@@ -90,7 +90,7 @@ def test_wait_until_its_turn_is_over(e2e: E2eSession) -> None:
     """)
 
 
-def test_from_standard_input_to_several(e2e: E2eSession) -> None:
+def test_message_from_stdin_reaches_several_agents(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # from standard input, to several at once
     mngr create other player
@@ -105,10 +105,10 @@ def test_from_standard_input_to_several(e2e: E2eSession) -> None:
         delivered to poet (proof: transcript), now WAITING (end_of_turn)
         delivered to other (proof: transcript), now WAITING (end_of_turn)
     """)
-    assert said(e2e, "poet") == ["user: good morning to all", "assistant: ok: good morning to all"]
+    assert list_conversation(e2e, "poet") == ["user: good morning to all", "assistant: ok: good morning to all"]
 
 
-def test_to_one_that_is_stopped(e2e: E2eSession) -> None:
+def test_message_can_start_a_stopped_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # to one that is stopped: it is started first
     mngr stop other
@@ -125,10 +125,10 @@ def test_to_one_that_is_stopped(e2e: E2eSession) -> None:
     expect(result).to_succeed().to_match_lines("""
         delivered to other (proof: transcript), now WAITING (end_of_turn)
     """)
-    assert said(e2e, "other") == ["user: are you there?", "assistant: ok: are you there?"]
+    assert list_conversation(e2e, "other") == ["user: are you there?", "assistant: ok: are you there?"]
 
 
-def test_create_and_send_the_first_message(e2e: E2eSession) -> None:
+def test_create_sends_the_first_message(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # create and send the first message in one go, from the command line or from a file
     mngr create third player -m 'what is your name?'
@@ -138,15 +138,15 @@ def test_create_and_send_the_first_message(e2e: E2eSession) -> None:
     expect(e2e.run("mngr create third player -m 'what is your name?'", comment="in one go")).to_succeed()
     run_all(e2e, "echo 'and yours?' > ../question.txt")
     expect(e2e.run("mngr create fourth player --message-file ../question.txt")).to_succeed()
-    assert said(e2e, "third")[0] == "user: what is your name?"
-    assert said(e2e, "fourth")[0].strip() == "user: and yours?"
+    assert list_conversation(e2e, "third")[0] == "user: what is your name?"
+    assert list_conversation(e2e, "fourth")[0].strip() == "user: and yours?"
     expect(e2e.run("mngr create fifth player --message-file ../no.txt")).to_fail(1).to_match_lines("""
         Error: --message-file: cannot read ../no.txt: No such file or directory
         Hint: check the path
     """)
 
 
-def test_the_conversation(e2e: E2eSession) -> None:
+def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # the conversation
     mngr transcript poet
@@ -177,7 +177,7 @@ def test_the_conversation(e2e: E2eSession) -> None:
     """)
 
 
-def test_what_happened_to_it(e2e: E2eSession) -> None:
+def test_events_shows_what_happened_to_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # what happened to it, and only some of it
     mngr events poet
@@ -201,7 +201,7 @@ def test_what_happened_to_it(e2e: E2eSession) -> None:
     """)
 
 
-def test_follow_what_happens(e2e: E2eSession) -> None:
+def test_events_follow_stays_until_it_is_ended(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # follow what happens to everyone, as it happens; this one ends by itself after a second
     timeout 1 mngr events --follow || test $? -eq 124
@@ -214,7 +214,7 @@ def test_follow_what_happens(e2e: E2eSession) -> None:
     """)
 
 
-def test_what_happens_is_shown_when_it_happens(e2e: E2eSession) -> None:
+def test_events_follow_shows_an_event_when_it_happens(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # follow what happens to everyone, as it happens; this one ends by itself after a second
     timeout 1 mngr events --follow || test $? -eq 124
@@ -231,7 +231,7 @@ def test_what_happens_is_shown_when_it_happens(e2e: E2eSession) -> None:
 
 
 @pytest.mark.usefixtures("poet")
-def test_why_it_has_its_state_and_who_waits(e2e: E2eSession) -> None:
+def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # why does it have the state it has?
     mngr explain poet

@@ -1,4 +1,4 @@
-"""Tutorials of other programs: blocks, the tests that cite them, and who writes those."""
+"""Tutorials of other programs: blocks, the tests that cite them, and agents that write the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_list_shows_agents(e2e):
 EOF'''
 
 
-def test_a_script_is_cut_into_blocks(e2e: E2eSession) -> None:
+def test_a_script_is_split_into_blocks(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # a tutorial is a script like this one; it is cut into blocks, each known by what it says
     cat > ../tour.sh <<'EOF'
@@ -60,7 +60,7 @@ def test_a_script_is_cut_into_blocks(e2e: E2eSession) -> None:
     ]
 
 
-def test_which_blocks_does_no_test_cite(e2e: E2eSession) -> None:
+def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
     e2e.write_tutorial_block('''
     # which of them does no test cite? one of two, so this is a failure
     mkdir ../tests
@@ -85,7 +85,7 @@ def test_which_blocks_does_no_test_cite(e2e: E2eSession) -> None:
     run_all(e2e, "mngr tutorial check ../tour.sh ../tests || test $? -eq 1")
 
 
-def test_the_citation_follows(e2e: E2eSession) -> None:
+def test_check_fix_updates_a_stale_citation(e2e: E2eSession) -> None:
     e2e.write_tutorial_block(r"""
     # the script changed, and the citation shall follow
     printf '# see all agents\nmngr list --ids\n' > ../tour.sh
@@ -102,7 +102,7 @@ def test_the_citation_follows(e2e: E2eSession) -> None:
     expect((e2e.cwd / "../tests/test_tour.py").read_text()).to_contain("        mngr list --ids\n")
 
 
-def test_have_an_agent_write_the_tests(e2e: E2eSession) -> None:
+def test_sync_lets_an_agent_write_the_missing_tests(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # have an agent write the tests that are missing; the mechanic needs no model: it writes down what a block does each time
     # (project.pytest is what loads them in your project; this place has none)
@@ -132,7 +132,7 @@ def test_have_an_agent_write_the_tests(e2e: E2eSession) -> None:
 
 
 @pytest.mark.agents
-def test_blanks_are_filled(e2e: E2eSession, shop: Path) -> None:
+def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block(r"""
     # a heading with nothing under it is a blank: an agent proposes blocks for it, and each is tried; here a scripted one does
     printf '##########\n# Greetings\n##########\n' > blanks.sh
@@ -163,22 +163,22 @@ def test_blanks_are_filled(e2e: E2eSession, shop: Path) -> None:
     """)
 
 
-def test_a_slash_command(e2e: E2eSession, shop: Path) -> None:
+def test_install_command_writes_a_slash_command(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # a slash command that brings tests up to date, for when you sit with Claude Code yourself
     mngr tutorial install-command claude
     """)
     result = e2e.run("mngr tutorial install-command claude", comment="the same as a slash command")
     expect(result).to_succeed().to_match_lines("wrote [CWD]/.claude/commands/sync-tutorial-to-e2e-tests.md")
-    written = shop / ".claude/commands/sync-tutorial-to-e2e-tests.md"
-    expect(written.read_text()).to_contain("mngr tutorial check")
+    command_file = shop / ".claude/commands/sync-tutorial-to-e2e-tests.md"
+    expect(command_file.read_text()).to_contain("mngr tutorial check")
     expect(e2e.run("mngr tutorial install-command clade")).to_fail(2).to_match_lines("""
         Error: clade has no slash commands
         Hint: there are: claude, codex
     """)
 
 
-def test_begin_a_tutorial(e2e: E2eSession) -> None:
+def test_init_starts_a_tutorial_in_a_project(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # begin a tutorial in a project that has none
     git init -q ../other
@@ -191,7 +191,7 @@ def test_begin_a_tutorial(e2e: E2eSession) -> None:
     expect(e2e.run("mngr tutorial check", comment="its one block is cited")).to_succeed()
 
 
-def test_what_of_a_program_is_shown(e2e: E2eSession) -> None:
+def test_coverage_shows_which_commands_the_tutorial_covers(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # what of a program does its tutorial show, and what do the tests run?
     mngr tutorial coverage ../tour.sh ../tests --program mngr

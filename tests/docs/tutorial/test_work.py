@@ -1,4 +1,4 @@
-"""Work to and fro: commits, outputs, files, git and ssh."""
+"""Moving work between you and an agent: commits, outputs, files, git and ssh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ APART = """mngr create apart --transfer mirror -- sh -c 'echo done > result.txt;
 DONE = "mngr wait apart --state DONE --timeout 20s"
 
 
-def test_bring_its_branch_here(e2e: E2eSession) -> None:
+def test_pull_fetches_the_branch_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # an agent with a repository of its own: bring its branch here, checked
     mngr pull apart
@@ -31,7 +31,7 @@ def test_bring_its_branch_here(e2e: E2eSession) -> None:
     expect(e2e.run("git log --format=%s mngr/apart")).to_equal("Mine")
 
 
-def test_its_outputs_come_along(e2e: E2eSession, shop: Path) -> None:
+def test_pull_copies_the_outputs(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
     # what it leaves in its output directory comes along
     mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'
@@ -50,7 +50,7 @@ def test_its_outputs_come_along(e2e: E2eSession, shop: Path) -> None:
     expect(e2e.run("git status --short", comment="and git does not see it")).to_be_empty()
 
 
-def test_copy_files(e2e: E2eSession) -> None:
+def test_pull_and_push_copy_single_files(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # copy a file from an agent, and one to it
     mngr pull apart:result.txt ..
@@ -71,7 +71,7 @@ def test_copy_files(e2e: E2eSession) -> None:
     """)
 
 
-def test_give_it_your_commits(e2e: E2eSession) -> None:
+def test_push_gives_an_agent_your_commits(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # give an agent the commits you made since
     git commit -q --allow-empty -m 'Meanwhile'
@@ -129,7 +129,7 @@ def test_ssh_reaches_every_agent(e2e: E2eSession) -> None:
     expect(Path(e2e.names["config"]).read_text()).to_match(r"^Host foo\.mngr\b").to_match(r"^Host bar\.mngr\b")
 
 
-def test_what_an_entry_runs(e2e: E2eSession) -> None:
+def test_pipe_serves_one_ssh_connection(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # what such an entry runs: an sshd for one connection, which listens nowhere; here nobody talks to it, so it hangs up
     mngr pipe foo < /dev/null || true

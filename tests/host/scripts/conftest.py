@@ -1,4 +1,4 @@
-"""Hosts as they come: dash and bash with GNU tools, busybox with nothing but its own; each with flock and without."""
+"""Hosts with different tools: dash and bash with GNU tools, busybox with its own; each with and without flock."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TOOLS = (
     "awk cat chmod cp cut date df dirname env find getconf git grep head id infocmp ln ls mkdir mktemp mv nproc ps readlink rm rmdir"
     " du sed sleep sort sync tail tar timeout tmux touch tr true uname wc xargs"
 ).split()
-# What busybox's own flock knows, which not every build of it has.
+# Behaves like busybox's flock, which not every build of busybox has.
 FLOCK = '#!/bin/sh\ncase $1 in -w) echo "flock: invalid option -- w" >&2; exit 1 ;; esac\nexec {flock} "$@"\n'
 
 
 def which(name: str) -> str:
-    found = shutil.which(name)
-    assert found is not None, name
-    return found
+    path = shutil.which(name)
+    assert path is not None, name
+    return path
 
 
 @dataclass
 class Land:
-    """A shell and the programs it finds."""
+    """A shell and the programs on its PATH."""
 
     name: str
     bin: Path
@@ -44,7 +44,7 @@ class Land:
         return {"PATH": str(self.bin), "HOME": str(self.bin.parent), "LANG": "C.UTF-8", "TERM": "dumb"}
 
     def text(self, program: str) -> str:
-        """A program as a host gets it."""
+        """Return the text of a program as a host gets it."""
         text = (
             scripts.read_program_beside(kinds.__file__, program)
             if program == "hook.sh"
@@ -58,8 +58,8 @@ class Land:
     def run(
         self, program: str, *words: object, stdin: str = "", timeout: float = 20, home: str | None = None, code: int = 0
     ) -> str:  # fmt: skip
-        """What the program answers; it must end so and say nothing else."""
-        done = subprocess.run(
+        """Return the program's output. It must end with this code and write nothing to standard error."""
+        result = subprocess.run(
             self.argv(program, *words),
             input=stdin,
             env={**self.env, "HOME": self.env["HOME"] if home is None else home},
@@ -69,11 +69,11 @@ class Land:
             timeout=timeout,
             check=False,
         )
-        assert (done.returncode, done.stderr) == (code, ""), done
-        return done.stdout
+        assert (result.returncode, result.stderr) == (code, ""), result
+        return result.stdout
 
     def start(self, program: str, *words: object) -> subprocess.Popen[str]:
-        """A program that goes on, with its input open."""
+        """Start a program that keeps running, with its input open."""
         process = subprocess.Popen(
             self.argv(program, *words),
             env=self.env,
@@ -87,17 +87,17 @@ class Land:
         return process
 
     def replace(self, tool: str, text: str) -> None:
-        """Another program in the place of a tool; `{real}` in its text is the tool itself."""
-        place = self.bin / tool
-        real = os.path.realpath(place)
+        """Replace a tool by another program; `{real}` in its text is the path of the tool itself."""
+        path = self.bin / tool
+        real = os.path.realpath(path)
         assert os.path.basename(real) != "busybox", f"busybox takes its own {tool}, whatever the PATH"
-        place.unlink(missing_ok=True)
-        place.write_text(text.replace("{real}", real))
-        place.chmod(0o755)
+        path.unlink(missing_ok=True)
+        path.write_text(text.replace("{real}", real))
+        path.chmod(0o755)
 
 
 def land(where: Path, name: str, flock: bool) -> Land:
-    """A directory that is the whole PATH."""
+    """Create a directory with programs that is the whole PATH."""
     folder = where / "bin"
     folder.mkdir()
     if name == "busybox":
@@ -112,23 +112,23 @@ def land(where: Path, name: str, flock: bool) -> Land:
             (folder / tool).symlink_to(which(tool))
         (folder / "sh").symlink_to(which(name))
     (folder / "flock").unlink(missing_ok=True)
-    made = Land(name, folder)
+    new_land = Land(name, folder)
     if flock and name == "busybox":
-        made.replace("flock", FLOCK.format(flock=which("flock")))
+        new_land.replace("flock", FLOCK.format(flock=which("flock")))
     elif flock:
         (folder / "flock").symlink_to(which("flock"))
-    return made
+    return new_land
 
 
 def _lands(where: Path, name: str, flock: bool) -> Iterator[Land]:
-    made = land(where, name, flock)
-    yield made
-    for process in made.processes:
+    new_land = land(where, name, flock)
+    yield new_land
+    for process in new_land.processes:
         process.kill()
         process.communicate()
 
 
-# `make test` has the shell with the fewest extensions and the host with the fewest tools.
+# `make test` uses the shell with the fewest extensions and the host with the fewest tools.
 IN_TEST = (("dash", True), ("busybox", False))
 IN_TEST_HOSTS = pytest.mark.hosts
 
@@ -154,7 +154,7 @@ def any_land(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Land]:
 
 @dataclass
 class Place:
-    """A home on a host, its tmux server, and agents made without mngr."""
+    """A home on a host, its tmux server, and agents created without mngr."""
 
     land: Land
     home: Path
@@ -165,26 +165,26 @@ class Place:
         return self.home / "lib"
 
     def agent(self, number: int, *argv: str) -> Path:
-        """The files of an agent that is to run this."""
+        """Create the files of an agent with this command and return its directory."""
         agent_id = f"a-{number:012x}"
         folder = self.home / "agents" / agent_id
         folder.mkdir()
         (folder / "agent.json").write_text(f'{{"v":1,"id":"{agent_id}","name":"n{number}"}}\n')
         env = {"PATH": str(self.land.bin), "MNGR_AGENT_ID": agent_id, "MNGR_WORK_DIR": str(self.home)}
         env["MNGR_AGENT_DIR"] = str(folder)
-        (folder / "env").write_text("".join(f"export {k}={shell.quote(v)}\n" for k, v in env.items()))
+        (folder / "env").write_text("".join(f"export {name}={shell.quote(value)}\n" for name, value in env.items()))
         (folder / "command").write_text("set -- " + shell.join(argv) + "\n")
         (folder / "events.jsonl").touch()
         return folder
 
     def start(self, number: int, *argv: str) -> Path:
-        """An agent that runs."""
+        """Create and start an agent, and return its directory."""
         folder = self.agent(number, *argv)
         self.launch(folder)
         return folder
 
     def launch(self, folder: Path, code: int = 0) -> str:
-        """What start.sh answers."""
+        """Run start.sh and return its answer."""
         name = f"n{int(folder.name[2:], 16)}"
         conf = self.home / "tmux.conf"
         return self.land.run("start.sh", self.socket, conf, self.lib, folder, name, self.home, code=code)
@@ -193,7 +193,7 @@ class Place:
         self.land.run("stop.sh", self.socket, self.home, f"{grace:g}", "", *(folder.name for folder in folders))
 
     def list(self, *words: str) -> dict[str, str]:
-        """What list.sh tells, as it is read: of what is told again only the second telling counts."""
+        """Return the rows of list.sh. After `again`, only the second version of a row counts."""
         rows: dict[str, str] = {}
         for line in self.land.run("list.sh", self.home, self.socket, *words).split("\n"):
             word, _, rest = line.partition(" ")
@@ -214,13 +214,13 @@ class Place:
 
 @pytest.fixture
 def place(plain: Land, tmp_path: Path) -> Iterator[Place]:
-    """A home on a host of each kind; afterwards its server is gone."""
+    """A home on a host of each kind. Its tmux server is killed afterwards."""
     home = tmp_path / "home"
     plain.run("hello.sh", home, "make")
     for name in scripts.INSTALLED_PROGRAMS:
         (home / "lib" / name).write_text(plain.text(name))
     (home / "tmux.conf").write_text(tmux.build_configuration(None))
-    with tempfile.TemporaryDirectory(prefix="mngr-", dir="/tmp") as short:
-        made = Place(plain, home, Path(short) / f"mngr-{os.getuid()}" / "socket")
-        yield made
-        made.tmux("kill-server")
+    with tempfile.TemporaryDirectory(prefix="mngr-", dir="/tmp") as socket_dir:
+        new_place = Place(plain, home, Path(socket_dir) / f"mngr-{os.getuid()}" / "socket")
+        yield new_place
+        new_place.tmux("kill-server")

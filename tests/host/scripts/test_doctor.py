@@ -1,4 +1,4 @@
-"""doctor.sh: what a host has, a fact a line, whatever its tools are."""
+"""doctor.sh prints facts about a host, one per line, with any set of tools."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import time
 from tests.host.scripts.conftest import Land, Place
 
 
-def facts(land: Land, *words: object) -> dict[str, str]:
+def run_doctor(land: Land, *words: object) -> dict[str, str]:
     lines = land.run("doctor.sh", *words).splitlines()
     return {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
 
-def test_a_host_tells_what_it_has(place: Place) -> None:
+def test_doctor_reports_programs_versions_and_free_space(place: Place) -> None:
     place.start(1, "sleep", "1000")
-    told = facts(place.land, place.home, place.socket, "git", "tmux", "no-such-program")
-    assert told["system"] == "Linux" and abs(int(told["clock"]) - time.time()) < 5
-    assert told["program.git"] == str(place.land.bin / "git")
-    assert told["program.flock"] == str(place.land.bin / "flock")
-    assert "program.no-such-program" not in told
-    assert told["version.git"].startswith("git version ") and told["version.tmux"].startswith("tmux ")
-    assert told["terminfo"] == told["writable"] == told["running"] == "yes"
-    room = os.statvfs(place.home)
-    assert abs(int(told["free.kb"]) - room.f_bavail * room.f_frsize // 1024) < 1_000_000
-    assert abs(int(told["free.inodes"]) - room.f_favail) < 100_000
-    assert told["sessions"] == "1" and "stranger" not in told
+    facts = run_doctor(place.land, place.home, place.socket, "git", "tmux", "no-such-program")
+    assert facts["system"] == "Linux" and abs(int(facts["clock"]) - time.time()) < 5
+    assert facts["program.git"] == str(place.land.bin / "git")
+    assert facts["program.flock"] == str(place.land.bin / "flock")
+    assert "program.no-such-program" not in facts
+    assert facts["version.git"].startswith("git version ") and facts["version.tmux"].startswith("tmux ")
+    assert facts["terminfo"] == facts["writable"] == facts["running"] == "yes"
+    disk = os.statvfs(place.home)
+    assert abs(int(facts["free.kb"]) - disk.f_bavail * disk.f_frsize // 1024) < 1_000_000
+    assert abs(int(facts["free.inodes"]) - disk.f_favail) < 100_000
+    assert facts["sessions"] == "1" and "stranger" not in facts
 
 
-def test_a_home_that_is_not_there_is_not_made(plain: Land) -> None:
+def test_doctor_does_not_create_a_missing_home(plain: Land) -> None:
     home = plain.bin.parent / "no" / "home"
-    told = facts(plain, home, "/nowhere/socket")
-    assert told["writable"] == "yes" and int(told["free.kb"]) > 0
-    assert not {"running", "sessions", "server", "stranger"} & set(told)
+    facts = run_doctor(plain, home, "/nowhere/socket")
+    assert facts["writable"] == "yes" and int(facts["free.kb"]) > 0
+    assert not {"running", "sessions", "server", "stranger"} & set(facts)
     assert not home.parent.exists()

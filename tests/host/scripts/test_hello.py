@@ -1,4 +1,4 @@
-"""hello.sh: the first words with a host, in one round trip."""
+"""hello.sh: first contact with a host, in one round trip."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from mngr.base.paths import Home
 from tests.host.scripts.conftest import Land
 
 
-def facts(land: Land, *words: object, user: str | None = None) -> dict[str, str]:
+def run_hello(land: Land, *words: object, user: str | None = None) -> dict[str, str]:
     lines = land.run("hello.sh", *words, home=user).splitlines()
     return {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
 
-def test_what_a_host_tells_of_itself(any_land: Land) -> None:
-    told = facts(any_land)
-    assert told["home"] == os.path.realpath(any_land.bin.parent / ".mngr")
-    assert (told["uid"], told["login"]) == (str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name)
-    assert told["boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert told["os"] == "Linux"
-    assert abs(int(told["clock"]) - time.time()) < 5
-    assert float(told["load"]) >= 0 and int(told["cpus"]) == len(os.sched_getaffinity(0))
-    room = os.statvfs(any_land.bin)
-    assert abs(int(told["free"]) - room.f_bavail * room.f_frsize // 1024) < 1_000_000
-    said = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout
-    assert told["git"] == said.split()[2]
+def test_hello_reports_the_facts_of_a_host(any_land: Land) -> None:
+    facts = run_hello(any_land)
+    assert facts["home"] == os.path.realpath(any_land.bin.parent / ".mngr")
+    assert (facts["uid"], facts["login"]) == (str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name)
+    assert facts["boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert facts["os"] == "Linux"
+    assert abs(int(facts["clock"]) - time.time()) < 5
+    assert float(facts["load"]) >= 0 and int(facts["cpus"]) == len(os.sched_getaffinity(0))
+    disk = os.statvfs(any_land.bin)
+    assert abs(int(facts["free"]) - disk.f_bavail * disk.f_frsize // 1024) < 1_000_000
+    git_version = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout
+    assert facts["git"] == git_version.split()[2]
     assert (
-        "tmux " + told["tmux"]
+        "tmux " + facts["tmux"]
         == subprocess.run(["tmux", "-V"], capture_output=True, text=True, check=True).stdout.strip()
     )
-    assert "missing" not in told
-    assert told.get("flock") == (str(any_land.bin / "flock") if (any_land.bin / "flock").exists() else None)
-    assert "python3" not in told and "rsync" not in told
+    assert "missing" not in facts
+    assert facts.get("flock") == (str(any_land.bin / "flock") if (any_land.bin / "flock").exists() else None)
+    assert "python3" not in facts and "rsync" not in facts
     assert not (any_land.bin.parent / ".mngr").exists()
 
 
-def test_what_is_missing_is_named(plain: Land) -> None:
+def test_missing_programs_are_reported(plain: Land) -> None:
     for name in ("git", "tmux", "tar"):
         (plain.bin / name).unlink()
     lines = plain.run("hello.sh").splitlines()
-    gone = ["git", "tmux"] if plain.name == "busybox" else ["git", "tmux", "tar"]  # it is its own tar
-    assert [line for line in lines if line.startswith("missing")] == [f"missing {name}" for name in gone]
+    missing = ["git", "tmux"] if plain.name == "busybox" else ["git", "tmux", "tar"]  # busybox has a built-in tar
+    assert [line for line in lines if line.startswith("missing")] == [f"missing {name}" for name in missing]
     assert not [line for line in lines if line.startswith(("git", "tmux"))]
 
 
@@ -65,7 +65,7 @@ def test_what_is_missing_is_named(plain: Land) -> None:
         ("/no such place/at all", "/no such place/at all"),
     ],
 )
-def test_the_home_is_told_by_its_real_path_be_it_there_or_not(
+def test_the_home_is_reported_by_its_real_path_even_if_it_is_missing(
     plain: Land, tmp_path: Path, given: str, meant: str
 ) -> None:
     user, other, link = tmp_path / "user", tmp_path / "other", tmp_path / "link"
@@ -73,36 +73,36 @@ def test_the_home_is_told_by_its_real_path_be_it_there_or_not(
     other.mkdir()
     link.symlink_to(other)
     words = {"user": str(user), "other": str(other), "link": str(link)}
-    assert facts(plain, given.format(**words), user=str(user))["home"] == meant.format(**words)
+    assert run_hello(plain, given.format(**words), user=str(user))["home"] == meant.format(**words)
     assert sorted(os.listdir(tmp_path)) == ["bin", "link", "other", "user"] and not list(user.iterdir())
 
 
-def test_a_user_without_the_variable_has_a_home_all_the_same(plain: Land) -> None:
-    assert facts(plain, user="")["home"] == os.path.realpath(f"{pwd.getpwuid(os.getuid()).pw_dir}/.mngr")
+def test_the_home_is_found_without_the_variable_home(plain: Land) -> None:
+    assert run_hello(plain, user="")["home"] == os.path.realpath(f"{pwd.getpwuid(os.getuid()).pw_dir}/.mngr")
 
 
-def test_a_home_is_made_once_and_python_takes_it_for_one(plain: Land, tmp_path: Path) -> None:
+def test_a_home_made_by_hello_is_valid_for_python(plain: Land, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     home = tmp_path / "h" / "home"
     for _ in range(2):
-        assert facts(plain, tmp_path / "link" / "h" / "home", "make")["home"] == str(home)
+        assert run_hello(plain, tmp_path / "link" / "h" / "home", "make")["home"] == str(home)
         assert sorted(os.listdir(home)) == ["agents", "cache", "lib", "names", "version", "work"]
         assert {path.stat().st_mode & 0o777 for path in (home, *home.iterdir()) if path.is_dir()} == {0o700}
         assert Home(str(home)).exists()
         (home / "agents" / "a-000000000001").mkdir(exist_ok=True)
-    assert facts(plain, home)["agents"] == "1"
+    assert run_hello(plain, home)["agents"] == "1"
     (home / "agents" / "a-000000000001" / "exit").touch()
-    assert facts(plain, home)["agents"] == "0"
+    assert run_hello(plain, home)["agents"] == "0"
 
 
-def test_a_home_that_python_made_is_one(plain: Land, tmp_path: Path) -> None:
+def test_a_home_made_by_python_is_valid_for_hello(plain: Land, tmp_path: Path) -> None:
     home = Home(str(tmp_path / "home"))
     home.create()
-    told = facts(plain, home.root, "make")
-    assert not {"stranger", "newer", "unwritable"} & set(told)
+    facts = run_hello(plain, home.root, "make")
+    assert not {"stranger", "newer", "unwritable"} & set(facts)
 
 
-def test_what_stands_in_a_home_without_a_mark_is_judged_as_python_does(plain: Land, tmp_path: Path) -> None:
+def test_hello_and_python_agree_on_foreign_files_in_a_home(plain: Land, tmp_path: Path) -> None:
     root = tmp_path / "home"
     root.mkdir()
     own = {os.path.basename(path) for path in vars(Home(str(root))).values() if path.startswith(f"{root}/")}
@@ -116,7 +116,7 @@ def test_what_stands_in_a_home_without_a_mark_is_judged_as_python_does(plain: La
             expected = None
         except MngrError:
             expected = name
-        assert facts(plain, root, "make").get("stranger") == expected, name
+        assert run_hello(plain, root, "make").get("stranger") == expected, name
         if expected:
             assert os.listdir(root) == [name]
         for path in sorted(root.rglob("*"), reverse=True):
@@ -135,18 +135,20 @@ def test_what_stands_in_a_home_without_a_mark_is_judged_as_python_does(plain: La
         ("", {"stranger": "version"}),
     ],
 )
-def test_the_mark_says_whose_home_it_is(plain: Land, tmp_path: Path, mark: str, said: dict[str, str]) -> None:
+def test_the_version_file_decides_whether_a_home_can_be_used(
+    plain: Land, tmp_path: Path, mark: str, said: dict[str, str]
+) -> None:
     (tmp_path / "version").write_text(mark)
-    told = facts(plain, tmp_path, "make")
-    assert {key: told[key] for key in ("stranger", "newer", "unwritable") if key in told} == said
-    assert told["home"] == str(tmp_path) and (tmp_path / "version").read_text() == mark
+    facts = run_hello(plain, tmp_path, "make")
+    assert {key: facts[key] for key in ("stranger", "newer", "unwritable") if key in facts} == said
+    assert facts["home"] == str(tmp_path) and (tmp_path / "version").read_text() == mark
     assert (tmp_path / "agents").exists() == (not said)
 
 
-def test_where_nothing_can_be_written_it_is_said_why(plain: Land, tmp_path: Path) -> None:
+def test_an_unwritable_home_is_reported_with_the_reason(plain: Land, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for home in (tmp_path / "file", tmp_path / "file" / "home"):
-        told = facts(plain, home, "make")
-        assert told["unwritable"] and "\n" not in told["unwritable"]
+        facts = run_hello(plain, home, "make")
+        assert facts["unwritable"] and "\n" not in facts["unwritable"]
     os.mkfifo(tmp_path / "version")
-    assert facts(plain, tmp_path, "make")["stranger"] == "version"
+    assert run_hello(plain, tmp_path, "make")["stranger"] == "version"

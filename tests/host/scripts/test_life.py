@@ -1,4 +1,4 @@
-"""An agent's whole life on every kind of host: start, enter, send, watch, stop; with a real tmux server."""
+"""The life of an agent on every kind of host: start, enter, send, watch, stop; with a real tmux server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ done"""
 
 @dataclass(frozen=True)
 class Process:
-    """One process, and not the next that gets its number."""
+    """One process, which is not confused with a later process of the same pid."""
 
     pid: int
     began: str
@@ -52,12 +52,12 @@ def _stat(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
-def written(path: Path) -> Process:
-    """The process whose number stands in a file, once it does."""
+def wait_for_pid_file(path: Path) -> Process:
+    """Wait for a file with a pid and return its process."""
     return Process.of(int(wait_for(lambda: path.exists() and path.read_text())))
 
 
-def events(folder: Path) -> list[str]:
+def list_event_types(folder: Path) -> list[str]:
     return [json.loads(line)["type"] for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
@@ -71,21 +71,21 @@ def send(place: Place, folder: Path, text: str, mark: str, timeout: int = 10, pa
 # ---- start, enter, launch
 
 
-def test_an_agent_runs_and_its_end_is_written_down(place: Place) -> None:
+def test_an_agent_runs_and_its_exit_code_is_recorded(place: Place) -> None:
     folder = place.agent(1, "sh", "-c", 'echo "$MNGR_AGENT_ID in $PWD"; read -r x; exit 7')
-    said = place.launch(folder).split()
-    assert said[0] == "running" and int(said[1]) == int((folder / "proc").read_text())
+    answer = place.launch(folder).split()
+    assert answer[0] == "running" and int(answer[1]) == int((folder / "proc").read_text())
     wait_for(lambda: f"{folder.name} in {place.home}" in place.tmux("capture-pane", "-p", "-J", "-t", "=n1:"))
     assert place.list()[f"pane {folder.name}"].split()[1] == "agent"
     place.tmux("send-keys", "-t", "=n1:", "Enter")
     record = json.loads(wait_for(lambda: (folder / "exit").exists() and (folder / "exit").read_text()))
     assert record["code"] == 7 and abs(record["at"] - time.time()) < 10
-    assert wait_for(lambda: events(folder)) == ["exited"]
+    assert wait_for(lambda: list_event_types(folder)) == ["exited"]
     row = json.loads((folder / "events.jsonl").read_text())
     assert (row["agent"], row["source"], row["data"]) == (folder.name, "wrapper", {"code": 7})
 
 
-def test_a_start_clears_what_the_last_life_left_whatever_it_is(place: Place) -> None:
+def test_a_start_removes_old_state_files_of_any_type(place: Place) -> None:
     folder = place.agent(1, "sleep", "1000")
     victim = place.home / "victim"
     (folder / "exit").mkdir()
@@ -96,6 +96,43 @@ def test_a_start_clears_what_the_last_life_left_whatever_it_is(place: Place) -> 
     assert place.launch(folder).startswith("running ")
     assert not victim.exists() and (folder / "proc").is_file()
     assert not any((folder / name).exists() for name in ("exit", "status", "stopped"))
+
+
+def test_links_instead_of_state_files_are_not_followed(place: Place) -> None:
+    folder = place.start(1, "sh", "-c", "read -r x")
+    victim = place.home / "kept"
+    victim.write_text("mine\n")
+    for name in ("exit", "events.jsonl"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(victim)
+    place.tmux("send-keys", "-t", "=n1:", "Enter")
+    wait_for(lambda: place.tmux("list-panes", "-a", "-F", "#{pane_dead}") == "1\n")
+    assert victim.read_text() == "mine\n"
+    assert json.loads((folder / "exit").read_text())["code"] == 0
+
+
+def test_a_missing_program_is_reported_with_exit_code_127(place: Place) -> None:
+    folder = place.agent(1, "no-such-program")
+    assert place.launch(folder, code=10) == "ended\nno-such-program: command not found\n"
+    assert json.loads((folder / "exit").read_text())["code"] == 127
+
+
+def test_enter_uses_the_agents_work_dir_and_environment(place: Place) -> None:
+    folder = place.agent(1, "true")
+    output = place.land.run("enter.sh", folder, "sh", "-c", 'echo "$PWD $MNGR_AGENT_ID $1"', "x", "a  b")
+    assert output == f"{place.home} {folder.name} a  b\n"
+    reason_file = folder / "why"
+    argv = place.land.argv("enter.sh", "-f", reason_file, folder, "cd")  # a shell builtin, not a program
+    assert subprocess.run(argv, env=place.land.env, capture_output=True, check=False).returncode == 125
+    assert reason_file.read_text() == "cd: command not found\n"
+
+
+def test_everything_works_with_a_sleep_without_fractions(tmp_path: Path, place: Place) -> None:
+    if place.land.name != "busybox":  # busybox uses its own sleep
+        place.land.replace("sleep", '#!/bin/sh\ncase $1 in *.*) exit 1 ;; esac\nexec {real} "$@"\n')
+    folder = place.start(1, "sh", "-c", ECHO)
+    assert send(place, folder, "hello", "got hello", pause="0.01") == "proven"
+    place.stop(folder)
 
 
 def test_start_sends_no_signal_to_a_stranger_that_got_the_process_id_of_the_keeper(place: Place) -> None:
@@ -109,47 +146,10 @@ def test_start_sends_no_signal_to_a_stranger_that_got_the_process_id_of_the_keep
         stranger.wait()
 
 
-def test_a_link_in_the_place_of_a_record_is_not_followed(place: Place) -> None:
-    folder = place.start(1, "sh", "-c", "read -r x")
-    kept = place.home / "kept"
-    kept.write_text("mine\n")
-    for name in ("exit", "events.jsonl"):
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(kept)
-    place.tmux("send-keys", "-t", "=n1:", "Enter")
-    wait_for(lambda: place.tmux("list-panes", "-a", "-F", "#{pane_dead}") == "1\n")
-    assert kept.read_text() == "mine\n"
-    assert json.loads((folder / "exit").read_text())["code"] == 0
-
-
-def test_what_cannot_be_started_says_why(place: Place) -> None:
-    folder = place.agent(1, "no-such-program")
-    assert place.launch(folder, code=10) == "ended\nno-such-program: command not found\n"
-    assert json.loads((folder / "exit").read_text())["code"] == 127
-
-
-def test_to_enter_is_to_be_in_its_work_dir_with_its_environment(place: Place) -> None:
-    folder = place.agent(1, "true")
-    said = place.land.run("enter.sh", folder, "sh", "-c", 'echo "$PWD $MNGR_AGENT_ID $1"', "x", "a  b")
-    assert said == f"{place.home} {folder.name} a  b\n"
-    why = folder / "why"
-    argv = place.land.argv("enter.sh", "-f", why, folder, "cd")  # which only a shell knows
-    assert subprocess.run(argv, env=place.land.env, capture_output=True, check=False).returncode == 125
-    assert why.read_text() == "cd: command not found\n"
-
-
-def test_without_fractions_of_a_second_all_takes_longer_and_works(tmp_path: Path, place: Place) -> None:
-    if place.land.name != "busybox":  # which takes its own sleep
-        place.land.replace("sleep", '#!/bin/sh\ncase $1 in *.*) exit 1 ;; esac\nexec {real} "$@"\n')
-    folder = place.start(1, "sh", "-c", ECHO)
-    assert send(place, folder, "hello", "got hello", pause="0.01") == "proven"
-    place.stop(folder)
-
-
 # ---- send
 
 
-def test_a_message_is_proven_by_its_event(place: Place) -> None:
+def test_send_reports_whether_the_message_is_proven_by_an_event(place: Place) -> None:
     folder = place.start(1, "sh", "-c", ECHO)
     assert send(place, folder, "hello", "got hello") == "proven"
     assert send(place, folder, "again", "got again", pause="0.1") == "proven"
@@ -161,28 +161,28 @@ def test_a_message_is_proven_by_its_event(place: Place) -> None:
     assert send(place, folder.parent / "a-00000000ffff", "hello", "x") == "not-running"
 
 
-def put(place: Place, folder: Path, text: str, mark: str, key: str = "", timeout: int = 10) -> str:
-    """The same for a program that takes files out of a box."""
+def send_by_file(place: Place, folder: Path, text: str, mark: str, key: str = "", timeout: int = 10) -> str:
+    """Send a message to a program that takes files from a directory."""
     words = (place.socket, folder, timeout, folder / "ready", "0", mark, "", "", "", key, "inbox")
     return place.land.run("send.sh", *words, stdin=text, timeout=timeout + 10).strip()
 
 
-def test_a_program_that_takes_files_has_nothing_typed(place: Place) -> None:
+def test_a_message_by_file_types_nothing_into_the_terminal(place: Place) -> None:
     folder = place.start(1, "sh", "-c", TAKE)
-    assert put(place, folder, "hello\nyou", "got message hello") == "proven"
-    assert put(place, folder, "allow", "", key="allow") == "sent"
+    assert send_by_file(place, folder, "hello\nyou", "got message hello") == "proven"
+    assert send_by_file(place, folder, "allow", "", key="allow") == "sent"
     wait_for(lambda: "got allow allow" in (folder / "events.jsonl").read_text())
     wait_for(lambda: os.listdir(folder / "inbox") == [])
     assert "hello" not in place.tmux("capture-pane", "-p", "-t", "=n1:")
 
 
-def test_a_file_that_is_not_taken_is_taken_back(place: Place) -> None:
+def test_a_message_file_that_is_not_taken_is_removed(place: Place) -> None:
     folder = place.start(1, "sh", "-c", 'cd "$MNGR_AGENT_DIR" && mkdir inbox && echo yes >ready; exec sleep 1000')
-    assert put(place, folder, "hello", "got it", timeout=0) == "not-ready"
+    assert send_by_file(place, folder, "hello", "got it", timeout=0) == "not-ready"
     assert os.listdir(folder / "inbox") == []
 
 
-def test_a_pipe_in_the_place_of_the_events_does_not_hold_a_sender_up(place: Place) -> None:
+def test_a_pipe_instead_of_the_events_file_does_not_block_send(place: Place) -> None:
     folder = place.start(1, "sh", "-c", ECHO)
     wait_for((folder / "ready").exists)
     (folder / "events.jsonl").unlink()
@@ -190,8 +190,8 @@ def test_a_pipe_in_the_place_of_the_events_does_not_hold_a_sender_up(place: Plac
     assert send(place, folder, "hello", "got hello", timeout=1) == "unproven"
 
 
-def test_eight_senders_take_turns(any_land: Land, tmp_path: Path) -> None:
-    """A program that is not there yet keeps the first one waiting with the lock in its hand; the others wait for that."""
+def test_eight_concurrent_senders_all_get_an_answer(any_land: Land, tmp_path: Path) -> None:
+    """The first sender waits for the program while it holds the lock; the others wait for the lock."""
     folder = tmp_path / "a-000000000001"
     folder.mkdir()
     argv = ("send.sh", tmp_path / "none", folder, 4, folder / "ready", "0", "", "")
@@ -209,16 +209,16 @@ CLEANS_UP = "trap 'sleep 0.7; echo done >cleaned; exit 0' TERM; echo yes >starte
 
 @pytest.fixture(params=[True, False], ids=["", "without proc"])
 def stopping(request: pytest.FixtureRequest, place: Place) -> Place:
-    """Also where there is no /proc; busybox has no processes at all without it."""
+    """A place with and without /proc. busybox finds no processes without /proc, so it keeps it."""
     place.land.has_proc = request.param or place.land.name == "busybox"
     return place
 
 
-def test_everything_of_a_session_ends(stopping: Place) -> None:
+def test_stop_ends_all_processes_of_the_session_and_no_others(stopping: Place) -> None:
     folder = stopping.start(1, "sh", "-c", STUBBORN)
     other = stopping.start(2, "sleep", "1000")
-    child = written(stopping.home / "child")
-    first, second = (written(f / "proc") for f in (folder, other))
+    child = wait_for_pid_file(stopping.home / "child")
+    first, second = (wait_for_pid_file(f / "proc") for f in (folder, other))
     start = time.monotonic()
     stopping.stop(folder, grace=0.5)
     assert time.monotonic() - start < 5
@@ -228,30 +228,30 @@ def test_everything_of_a_session_ends(stopping: Place) -> None:
     assert stopping.tmux("list-sessions", "-F", "#{session_name}").split() == ["n2"]
 
 
-def test_a_process_has_its_grace(stopping: Place) -> None:
+def test_stop_gives_a_process_time_to_clean_up(stopping: Place) -> None:
     folder = stopping.start(1, "sh", "-c", CLEANS_UP)
     wait_for((stopping.home / "started").exists)
     stopping.stop(folder, grace=10)
     assert (stopping.home / "cleaned").exists()
 
 
-def test_an_interactive_shell_goes_at_once(stopping: Place) -> None:
+def test_stop_ends_an_interactive_shell_quickly(stopping: Place) -> None:
     folder = stopping.start(1, "/bin/bash", "--norc", "-i")
     stopping.tmux("send-keys", "-t", "=n1:", "sleep 1002 & echo $! >child; sleep 1003", "Enter")
-    child = written(stopping.home / "child")
+    child = wait_for_pid_file(stopping.home / "child")
     start = time.monotonic()
     stopping.stop(folder, grace=15)
     assert time.monotonic() - start < 10
     wait_for(child.is_gone, 3)
 
 
-def test_a_process_that_outlived_its_terminal_is_found(stopping: Place) -> None:
+def test_stop_ends_a_process_that_outlived_its_terminal(stopping: Place) -> None:
     folder = stopping.start(1, "sh", "-c", "trap '' HUP; echo yes >started; while :; do sleep 1; done")
     wait_for((stopping.home / "started").exists)
     other = stopping.agent(2, "true")
     stranger = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-    (other / "proc").write_text(f"{stranger.pid}\n")  # a lie
-    process = written(folder / "proc")
+    (other / "proc").write_text(f"{stranger.pid}\n")  # the process belongs to no agent
+    process = wait_for_pid_file(folder / "proc")
     server = Process.of(int(stopping.tmux("display-message", "-p", "#{pid}")))
     os.kill(int(stopping.tmux("list-panes", "-a", "-F", "#{pane_pid}")), signal.SIGKILL)
     os.kill(server.pid, signal.SIGKILL)
@@ -264,41 +264,41 @@ def test_a_process_that_outlived_its_terminal_is_found(stopping: Place) -> None:
     stranger.wait()
 
 
-def test_what_an_agent_puts_in_the_place_of_its_files_does_not_hold_a_stop_up(place: Place) -> None:
+def test_hostile_state_files_do_not_block_stop(place: Place) -> None:
     folder = place.start(1, "sleep", "1000")
     dead = place.agent(2, "true")
-    kept = place.home / "kept"
-    kept.write_text("mine\n")
-    (folder / "stopped").symlink_to(kept)
+    victim = place.home / "kept"
+    victim.write_text("mine\n")
+    (folder / "stopped").symlink_to(victim)
     os.mkfifo(dead / "stopped")
     with (dead / "proc").open("wb") as file:
         file.truncate(20 << 30)
     start = time.monotonic()
     place.stop(folder, dead)
     assert time.monotonic() - start < 5
-    assert kept.read_text() == "mine\n"
-    assert all(json.loads((f / "stopped").read_text()) for f in (folder, dead))
+    assert victim.read_text() == "mine\n"
+    assert all(json.loads((agent_dir / "stopped").read_text()) for agent_dir in (folder, dead))
 
 
 # ---- watch
 
 
-def watch(place: Place) -> None:
+def start_watcher(place: Place) -> None:
     place.land.start("watch.sh", place.socket, place.home, place.lib, "2")
 
 
-def limit(folder: Path, idle: object, life: object) -> None:
+def write_limit(folder: Path, idle: object, life: object) -> None:
     (folder / "limit").write_text(f"{idle} {life} {int(time.time())}\n")
 
 
-def test_limits_are_enforced_whatever_other_agents_write(place: Place) -> None:
+def test_limits_are_enforced_despite_hostile_limit_files(place: Place) -> None:
     idle = place.start(1, "sleep", "1000")
     old = place.start(2, "sh", "-c", "while :; do echo busy; sleep 0.2; done")
     free = place.start(3, "sh", "-c", "while :; do echo busy; sleep 0.2; done")
     hostile = [place.start(number, "sleep", "1000") for number in range(4, 9)]
-    limit(idle, 1, "-")
-    limit(old, "-", 1)
-    limit(free, 60, 1000)
+    write_limit(idle, 1, "-")
+    write_limit(old, "-", 1)
+    write_limit(free, 60, 1000)
     os.mkfifo(hostile[0] / "limit")
     (hostile[1] / "limit").write_text("- 5 08\n")
     with (hostile[2] / "limit").open("wb") as file:
@@ -307,18 +307,18 @@ def test_limits_are_enforced_whatever_other_agents_write(place: Place) -> None:
     (hostile[4] / "limit").write_text("1 1 1; echo x\n99999999999999999999999 - 1\n")
     (idle / "events.jsonl").unlink()
     os.mkfifo(idle / "events.jsonl")
-    watch(place)
+    start_watcher(place)
     stopped = [f / "stopped" for f in (idle, old)]
     wait_for(lambda: all(path.exists() and path.stat().st_size for path in stopped), 15)
     assert json.loads((idle / "stopped").read_text())["reason"] == "idle"
     assert json.loads((old / "stopped").read_text())["reason"] == "lifetime"
-    wait_for(lambda: "stopped" in events(old))
+    wait_for(lambda: "stopped" in list_event_types(old))
     assert not any((f / "stopped").exists() for f in (free, *hostile))
 
 
-def test_a_watcher_with_nothing_to_watch_ends(place: Place) -> None:
+def test_a_watcher_without_limits_ends(place: Place) -> None:
     folder = place.start(1, "sleep", "1000")
-    watch(place)
+    start_watcher(place)
     (process,) = place.land.processes
     out, err = process.communicate(timeout=15)
     assert (process.returncode, out, err) == (0, "", "")

@@ -1,4 +1,4 @@
-"""An agent of every kind of host brought home, taken away, made again and landed there; and what lies about there."""
+"""Saving, removing and restoring an agent on hosts of every kind, and finding leftovers there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ID = "a-0123456789ab"
 
 
 class Wire:
-    """A host that is this machine, with nothing but the programs of its kind."""
+    """A transport to this machine with only the programs of one kind of host."""
 
     def __init__(self, land: Land) -> None:
         self.land = land
@@ -41,8 +41,8 @@ class Wire:
         env = [f"{key}={value}" for key, value in self.land.env.items()]
         return ["env", "-i", *(env if only is None else only), str(self.land.bin / "sh"), "-c", program]
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        return Unreachable(f"lost: {said}")
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        return Unreachable(f"lost: {stderr}")
 
     def close(self) -> None:
         pass
@@ -55,8 +55,8 @@ def host(plain: Land, tmp_path: Path) -> RemoteHost:
     return RemoteHost("there", "ssh", Wire(plain), str(home), os.getuid())
 
 
-def make(host: RemoteHost, repo: Path, **more: Any) -> tuple[AgentRecord, Path]:
-    """An agent without mngr: its record and its work dir."""
+def make_agent(host: RemoteHost, repo: Path, **more: Any) -> tuple[AgentRecord, Path]:
+    """Create an agent without mngr and return its record and work dir."""
     work = Path(host.home.work_dirs) / "foo"
     shutil.copytree(repo, work)
     run_git(work, "checkout", "-q", "-b", "mngr/foo")
@@ -66,18 +66,18 @@ def make(host: RemoteHost, repo: Path, **more: Any) -> tuple[AgentRecord, Path]:
         "base": run_git(repo, "rev-parse", "HEAD"), "created_at": "2026-01-01T00:00:00.000Z", "command": ["true"], **more,
     }  # fmt: skip
     record = AgentRecord(**values)
-    own = Path(host.home.agent_dir(ID))
-    own.mkdir()
-    (own / "outputs").mkdir()
-    (own / "outputs" / "result").write_text("done")
-    (own / "env").write_text("export HOME=/old\n# given\nexport A='b c'\nexport MNGR_AGENT_ID=x\n")
+    agent_dir = Path(host.home.agent_dir(ID))
+    agent_dir.mkdir()
+    (agent_dir / "outputs").mkdir()
+    (agent_dir / "outputs" / "result").write_text("done")
+    (agent_dir / "env").write_text("export HOME=/old\n# given\nexport A='b c'\nexport MNGR_AGENT_ID=x\n")
     store.save_record(host, record)
     os.symlink(ID, os.path.join(host.home.names, "foo"))
     return record, work
 
 
-def test_there_and_back(host: RemoteHost, mngr: MngrProgram) -> None:
-    record, work = make(host, mngr.repo)
+def test_a_saved_agent_can_be_removed_and_restored_unchanged(host: RemoteHost, mngr: MngrProgram) -> None:
+    record, work = make_agent(host, mngr.repo)
     run_git(work, "config", "user.name", "A")
     write(work, "README.md", b"stashed\n")
     run_git(work, "stash", "-q")
@@ -87,8 +87,8 @@ def test_there_and_back(host: RemoteHost, mngr: MngrProgram) -> None:
     os.link(work / "long" / ("n" * 120) / ("m" * 150), work / "second name")
     before, stashes = state(work), run_git(work, "stash", "list")
     write(work, "build/junk", b"x" * 5000)
-    ctx, kept = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = staging.save_agent(ctx, host, record, str(kept), why="snapshot")
+    ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
+    meta = staging.save_agent(ctx, host, record, str(saved_dir), why="snapshot")
     assert meta["ignored_bytes"] >= 4096 and meta["dirty"]
     remove_from_host(host, record)
     assert [os.listdir(path) for path in (host.home.agents, host.home.work_dirs, host.home.names)] == [
@@ -96,24 +96,24 @@ def test_there_and_back(host: RemoteHost, mngr: MngrProgram) -> None:
         [],
         [],
     ]
-    remove_from_host(host, record)  # may be repeated
-    made = restore_agent(
-        ctx, str(kept), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
+    remove_from_host(host, record)  # the removal can be repeated
+    restored = restore_agent(
+        ctx, str(saved_dir), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
     )
-    finish_restore(host, made.record)
-    assert made.record.work_dir == str(work) and made.notes == []
+    finish_restore(host, restored.record)
+    assert restored.record.work_dir == str(work) and restored.notes == []
     assert state(work) == before and run_git(work, "stash", "list") == stashes
-    own = Path(host.home.agent_dir(ID))
-    assert (own / "outputs" / "result").read_text() == "done"
-    assert sorted(name for name in os.listdir(own) if name not in ("outputs", "env", "agent.json")) == [
+    agent_dir = Path(host.home.agent_dir(ID))
+    assert (agent_dir / "outputs" / "result").read_text() == "done"
+    assert sorted(name for name in os.listdir(agent_dir) if name not in ("outputs", "env", "agent.json")) == [
         "events.jsonl",
         "stopped",
     ]
-    assert f"MNGR_AGENT_ID={ID}\n" in (own / "env").read_text()
+    assert f"MNGR_AGENT_ID={ID}\n" in (agent_dir / "env").read_text()
     assert os.readlink(os.path.join(host.home.names, "foo")) == ID
 
 
-def test_a_worktree_brings_its_objects(host: RemoteHost, mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_saved_worktree_contains_its_git_objects(host: RemoteHost, mngr: MngrProgram, tmp_path: Path) -> None:
     origin = tmp_path / "origin"
     shutil.copytree(mngr.repo, origin)
     work = Path(host.home.work_dirs) / "foo"
@@ -122,41 +122,43 @@ def test_a_worktree_brings_its_objects(host: RemoteHost, mngr: MngrProgram, tmp_
     write(work, "staged", b"s")
     run_git(work, "add", "staged")
     before = state(work)
-    own = Path(host.home.agent_dir(ID))
-    own.mkdir()
-    (own / "env").write_text("# given\nexport MNGR_AGENT_ID=x\n")
+    agent_dir = Path(host.home.agent_dir(ID))
+    agent_dir.mkdir()
+    (agent_dir / "env").write_text("# given\nexport MNGR_AGENT_ID=x\n")
     record = AgentRecord(
         id=ID, name="foo", kind="command", phase="ready", host="there", provider="ssh", project="p", source=str(origin),
         work_dir=str(work), transfer="worktree", branch="mngr/foo", created_at="2026-01-01T00:00:00.000Z",
         base=run_git(mngr.repo, "rev-parse", "HEAD"),
     )  # fmt: skip
     store.save_record(host, record)
-    ctx, kept = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = staging.save_agent(ctx, host, record, str(kept), why="snapshot")
-    assert not (own / "gather").exists()
+    ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
+    meta = staging.save_agent(ctx, host, record, str(saved_dir), why="snapshot")
+    assert not (agent_dir / "gather").exists()
     remove_from_host(host, record)
-    made = restore_agent(
-        ctx, str(kept), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
+    restored = restore_agent(
+        ctx, str(saved_dir), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
     )
-    assert state(work) == before and made.record.transfer == "mirror"
+    assert state(work) == before and restored.record.transfer == "mirror"
     run_git(work, "fsck", "--strict", "--no-dangling")
 
 
-def test_a_landing_that_is_cut_off_leaves_no_work_dir(host: RemoteHost, plain: Land, tmp_path: Path) -> None:
+def test_an_interrupted_transfer_leaves_no_work_dir(host: RemoteHost, plain: Land, tmp_path: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as file:
         for name, data in (("./env", b"x"), ("./landing/big", b"x" * 40_000), ("complete", b"")):
             member = tarfile.TarInfo(name)
             member.size = len(data)
             file.addfile(member, io.BytesIO(data))
-    whole = out.getvalue()
-    own = Path(host.home.agent_dir(ID))
-    for end in (0, 512, 1024, 1536, 20_000, 1024 + 512 + 40_448, len(whole)):
-        own.mkdir()
+    complete_stream = out.getvalue()
+    agent_dir = Path(host.home.agent_dir(ID))
+    for end in (0, 512, 1024, 1536, 20_000, 1024 + 512 + 40_448, len(complete_stream)):
+        agent_dir.mkdir()
         argv = plain.argv("land.sh", host.home.root, ID, "foo", "755", "")
-        done = subprocess.run(argv, input=whole[:end], env=plain.env, capture_output=True, check=False)
-        assert (done.returncode == 0) == (Path(host.home.work_dirs) / "foo").exists() == (end == len(whole)), end
-        shutil.rmtree(own)
+        result = subprocess.run(argv, input=complete_stream[:end], env=plain.env, capture_output=True, check=False)
+        assert (
+            (result.returncode == 0) == (Path(host.home.work_dirs) / "foo").exists() == (end == len(complete_stream))
+        ), end
+        shutil.rmtree(agent_dir)
 
 
 def age(path: Path, days: float) -> None:
@@ -164,8 +166,8 @@ def age(path: Path, days: float) -> None:
     os.utime(path, (then, then), follow_symlinks=False)
 
 
-def test_what_lies_about_is_named_when_it_is_old(host: RemoteHost, plain: Land, mngr: MngrProgram) -> None:
-    make(host, mngr.repo)
+def test_leftovers_are_reported_only_when_they_are_old(host: RemoteHost, plain: Land, mngr: MngrProgram) -> None:
+    make_agent(host, mngr.repo)
     home = Path(host.home.root)
     (home / "names" / "gone").symlink_to("a-0123456789ac")
     (home / "names" / "other").symlink_to(ID)
@@ -177,16 +179,22 @@ def test_what_lies_about_is_named_when_it_is_old(host: RemoteHost, plain: Land, 
     (home / "agents" / ID / "agent.json.77.new").touch()
     (home / "cache" / "sources" / "x.git").mkdir(parents=True)
     (home / "work" / "whose é\nis this").mkdir()
-    fresh = remote_homes.find_home_contents(host)
-    assert fresh is not None
-    assert (fresh.names, fresh.dangling_names, fresh.empty_agents, fresh.leftovers, fresh.unused_sources) == (
+    first_look = remote_homes.find_home_contents(host)
+    assert first_look is not None
+    assert (
+        first_look.names,
+        first_look.dangling_names,
+        first_look.empty_agents,
+        first_look.leftovers,
+        first_look.unused_sources,
+    ) == (
         [],
         [],
         [],
         [],
         [],
     )
-    assert fresh.unknown_work_dirs == ["whose é\nis this"]
+    assert first_look.unknown_work_dirs == ["whose é\nis this"]
     for path in (home / "names").iterdir():
         age(path, 0.01)
     age(home / "agents" / ID / "gather", 2)
@@ -194,14 +202,14 @@ def test_what_lies_about_is_named_when_it_is_old(host: RemoteHost, plain: Land, 
     for path in (home / "agents").iterdir():
         age(path, 0.01)
     age(home / "cache" / "sources" / "x.git", 40)
-    found = remote_homes.find_home_contents(host)
-    assert found is not None
-    assert sorted(found.names) == [["foo", ID], ["other", ID]]
-    assert found.dangling_names == [["gone", "a-0123456789ac"]]
-    assert found.empty_agents == ["a-0123456789ae"]
-    assert sorted(found.leftovers) == [
+    second_look = remote_homes.find_home_contents(host)
+    assert second_look is not None
+    assert sorted(second_look.names) == [["foo", ID], ["other", ID]]
+    assert second_look.dangling_names == [["gone", "a-0123456789ac"]]
+    assert second_look.empty_agents == ["a-0123456789ae"]
+    assert sorted(second_look.leftovers) == [
         f"agents/{ID}/agent.json.77.new",
         f"agents/{ID}/gather",
         "agents/a-0123456789ad.gone",
     ]
-    assert found.unused_sources == ["x.git"]
+    assert second_look.unused_sources == ["x.git"]

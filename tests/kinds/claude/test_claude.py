@@ -33,7 +33,7 @@ def timestamp(second: float) -> str:
 
 
 def derive(status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None) -> tuple[Any, ...]:
-    """Return (state, reason, source) of a running agent; `s` in both dicts is the number of seconds since its creation."""
+    """Return (state, reason, source) of a running agent; `s` in both dicts counts the seconds since its creation."""
     hook_status = None if status is None else {**status, "at": timestamp(status["s"])}
     program_status = (
         None if witness is None else {**witness, "statusUpdatedAt": (clock.parse_timestamp(MADE) + witness["s"]) * 1000}

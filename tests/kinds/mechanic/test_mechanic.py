@@ -1,4 +1,4 @@
-"""Kind `mechanic`: given a job, it runs blocks for real and leaves tests that pass."""
+"""Kind `mechanic`: given a job, it runs the blocks of a tutorial and writes tests that pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCRIPT = [
 ]
 
 
-def job() -> str:
+def build_job_message() -> str:
     rows: list[dict[str, Any]] = [
         {
             "id": f"id{n}",
@@ -44,9 +44,9 @@ def job() -> str:
     return f"Please.\n\n```mngr-job\n{json.dumps(data)}\n```\n"
 
 
-def test_it_writes_tests_that_pass_and_says_what_it_could_not(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_it_writes_passing_tests_and_explains_the_blocks_without_one(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "mech", "mechanic", "--no-connect")
-    mngr("message", "mech", "--wait", "--timeout", "90", stdin=job())
+    mngr("message", "mech", "--wait", "--timeout", "90", stdin=build_job_message())
     reply = mngr.run_json("transcript", "mech")["transcript"][-1]["text"]
     assert reply.startswith("4 of 6 blocks have a test now, in tests/test_observed.py.")
     assert "- asks: no test, for it asks for input: it ends with 1" in reply
@@ -56,25 +56,25 @@ def test_it_writes_tests_that_pass_and_says_what_it_could_not(mngr: MngrProgram,
     text = (work / "tests" / "test_observed.py").read_text()
     assert text.count("@pytest.mark.observed") == 4
     assert "[HASH] first" in text
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=work, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
-    checked = mngr(
-        "tutorial", "check", str(script(tmp_path)), str(work / "tests"), "--format", "json", code=1
+    assert result.returncode == 0, result.stdout
+    assert "4 passed" in result.stdout
+    report = mngr(
+        "tutorial", "check", str(write_script(tmp_path)), str(work / "tests"), "--format", "json", code=1
     ).parse_json()
-    assert checked["counts"]["cited"] == 4 and checked["counts"]["observed"] == 4
+    assert report["counts"]["cited"] == 4 and report["counts"]["observed"] == 4
 
 
-def script(place: Path) -> Path:
-    path = place / "tutorial.sh"
+def write_script(directory: Path) -> Path:
+    path = directory / "tutorial.sh"
     path.write_text("#!/bin/sh\n\n" + "\n\n".join(text for text, _ in SCRIPT) + "\n")
     return path
 
 
-def test_what_is_no_job(mngr: MngrProgram) -> None:
+def test_it_refuses_a_message_without_a_job_and_arguments(mngr: MngrProgram) -> None:
     mngr("create", "mech", "mechanic", "--no-connect", "-m", "hello")
     mngr("wait", "mech")
     assert "there is none in this message" in mngr.run_json("transcript", "mech")["transcript"][-1]["text"]

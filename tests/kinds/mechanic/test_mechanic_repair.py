@@ -1,4 +1,4 @@
-"""Kind `mechanic`, given tests of the sample project that are in trouble: commits by kind, a result, and no guesses."""
+"""Kind `mechanic` with failing tests of the sample project: one commit per change kind, a result, and no guesses."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def repair(mngr: MngrProgram, test: str, k: int) -> dict[str, Any]:
     mngr("pull", "mech")
     path = mngr.repo / ".mngr" / "outputs" / "mech" / "result.json"
     assert isinstance(read_claim(str(path), test), AgentClaim)
-    made: dict[str, Any] = json.loads(path.read_text())
-    return made
+    result: dict[str, Any] = json.loads(path.read_text())
+    return result
 
 
-@pytest.mark.full  # a demo of some of them is in make test
-def test_seeded_troubles(mngr: MngrProgram) -> None:
+@pytest.mark.full  # `make test` runs a demo with some of these tests
+def test_it_repairs_improves_or_blocks_tests_of_the_sample_project(mngr: MngrProgram) -> None:
     shutil.copytree(SAMPLE, mngr.repo, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "e2e"))
     run_git(mngr.repo, "add", ".")
     run_git(mngr.repo, "commit", "-qm", "A pantry")
     mngr("create", "mech", "mechanic", "--no-connect")
     work = Path(mngr.get_agent("mech")["work_dir"])
 
-    # An option that is called otherwise now: the tutorial, its citation, the test, and a check that was missing.
-    made = repair(mngr, "tests/test_stock.py::test_add_on_a_shelf", k=1)
-    assert (made["outcome"], made["before"], made["after"]) == ("fixed", "fail", "pass")
-    commits = [(one["kind"], commit) for one in made["changes"] for commit in one["commits"]]
+    # A renamed option: it changes the tutorial, its citation and the test, and adds a missing check.
+    result = repair(mngr, "tests/test_stock.py::test_add_on_a_shelf", k=1)
+    assert (result["outcome"], result["before"], result["after"]) == ("fixed", "fail", "pass")
+    commits = [(change["kind"], commit) for change in result["changes"] for commit in change["commits"]]
     assert [kind for kind, _ in commits] == ["FIX_TUTORIAL", "FIX_TEST", "IMPROVE_TEST"]
     for kind, commit in commits:
         assert run_git(work, "show", "-s", "--format=%s", commit).startswith(f"[{kind}] test_add_on_a_shelf: ")
@@ -48,26 +48,26 @@ def test_seeded_troubles(mngr: MngrProgram) -> None:
         "tests/test_stock.py",
         "tutorial.sh",
     ]
-    named = run_git(work, "grep", "-h", "-e", "jam --shelf top", "--", "tutorial.sh", "tests")
-    assert [row.strip() for row in named.strip().split("\n")] == [
+    matches = run_git(work, "grep", "-h", "-e", "jam --shelf top", "--", "tutorial.sh", "tests")
+    assert [row.strip() for row in matches.strip().split("\n")] == [
         "pantry add jam --shelf top",
         'expect(e2e.run("pantry add jam --shelf top")).to_succeed()',
         "pantry add jam --shelf top",
     ]
     assert "--place" not in run_git(work, "grep", "-h", "-e", "pantry add", "--", "tutorial.sh", "tests")
 
-    # A test that minds nothing but the exit code.
-    made = repair(mngr, "tests/test_order.py::test_export", k=2)
-    assert (made["outcome"], made["before"], made["after"]) == ("improved", "pass", "pass")
+    # A test that checks only the exit code.
+    result = repair(mngr, "tests/test_order.py::test_export", k=2)
+    assert (result["outcome"], result["before"], result["after"]) == ("improved", "pass", "pass")
     assert '(e2e.cwd / "pantry.csv").to_match_lines("""' in (work / "tests" / "test_order.py").read_text()
 
-    # A bug of the program, and a value of which nobody says who is right: nothing is touched.
+    # A bug of the program, and a value that may be wrong on either side: it changes nothing.
     head = run_git(work, "rev-parse", "HEAD")
-    made = repair(mngr, "tests/test_stock.py::test_take_half", k=1)
-    assert (made["outcome"], made["before"], made["after"]) == ("blocked", "fail", "fail")
-    [escalation] = made["escalations"]
+    result = repair(mngr, "tests/test_stock.py::test_take_half", k=1)
+    assert (result["outcome"], result["before"], result["after"]) == ("blocked", "fail", "fail")
+    [escalation] = result["escalations"]
     assert escalation["kind"] == "BLOCKER" and "ValueError" in escalation["title"]
     assert escalation["locations"][0]["path"] == "src/pantry/amounts.py"
-    made = repair(mngr, "tests/test_look.py::test_low", k=1)
-    assert (made["outcome"], made["changes"]) == ("blocked", []) and made["escalations"][0]["kind"] == "AMBIGUOUS"
+    result = repair(mngr, "tests/test_look.py::test_low", k=1)
+    assert (result["outcome"], result["changes"]) == ("blocked", []) and result["escalations"][0]["kind"] == "AMBIGUOUS"
     assert run_git(work, "rev-parse", "HEAD") == head and run_git(work, "status", "--porcelain") == ""

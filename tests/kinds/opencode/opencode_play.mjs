@@ -1,5 +1,8 @@
-// play.mjs PLUGIN RECORDING: play recorded events to the plugin; prints each status it wrote, what it asked of the program and how many files it left in its inbox after each row.
-// Time stands still. With IMMOVABLE a conversation can only be copied, and the events tell of that. A row {"box": NAME, "text": TEXT, "after": MS} is a file in the agent's inbox, so long after the events; with "stays" it is not waited for.
+// opencode_play.mjs PLUGIN RECORDING: send recorded events to the plugin. Prints each status that the plugin wrote, its requests
+// to the program, and the number of files in its inbox after each row.
+// The clock does not advance. With IMMOVABLE a conversation can only be copied, and the recording is played during the copy.
+// A row {"box": NAME, "text": TEXT, "after": MS} is a file in the agent's inbox that is MS newer than the events.
+// With "stays" the script does not wait until the plugin has taken the file.
 import fs from "node:fs"
 import path from "node:path"
 import { pathToFileURL } from "node:url"

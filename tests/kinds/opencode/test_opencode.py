@@ -1,4 +1,4 @@
-"""The plugin inside opencode against what the real program was seen to tell, and the configuration we make of a user's."""
+"""The opencode plugin with events recorded from the real program, and the configuration derived from a user's."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ in_node = pytest.mark.agents  # Node.js runs the plugin
 
 
 class Played:
-    """What the plugin made of a recording."""
+    """What the plugin wrote and requested for a recording."""
 
     def __init__(self, directory: Path, recording: Path, **env: str) -> None:
         for name in ("inbox", "opencode"):
             (directory / name).mkdir(exist_ok=True)
         plugin = directory / "opencode.mjs"
         plugin.write_text(scripts.read_program_beside(str(opencode.__file__), "opencode.js"))
-        given = {**os.environ, "MNGR_AGENT_DIR": str(directory), "MNGR_WORK_DIR": "/here", **env}
-        ran = subprocess.run(
+        variables = {**os.environ, "MNGR_AGENT_DIR": str(directory), "MNGR_WORK_DIR": "/here", **env}
+        result = subprocess.run(
             ["node", PLAY, plugin, recording],
-            env=given,
+            env=variables,
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
         )
-        assert ran.returncode == 0, ran.stderr
-        said = json.loads(ran.stdout)
+        assert result.returncode == 0, result.stderr
+        output = json.loads(result.stdout)
         self.directory = directory
-        self.statuses: list[dict[str, Any]] = said["states"]
+        self.statuses: list[dict[str, Any]] = output["states"]
         self.states = [(row["state"], row["reason"]) for row in self.statuses]
-        self.posts: list[Any] = said["posts"]
-        self.left: list[int] = said["left"]
+        self.posts: list[Any] = output["posts"]
+        self.left: list[int] = output["left"]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         path = self.directory / name
@@ -60,7 +60,7 @@ class Played:
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        """The conversation: who, and the text or the tool."""
+        """The conversation as (role, text or tool)."""
         return [(row["role"], row.get("tool") or row["text"]) for row in self.rows("transcript.jsonl")]
 
 
@@ -80,14 +80,14 @@ class Played:
         ("cut", [READY, BUSY, ("RUNNING", "retrying"), BUSY, READY]),
     ],
 )
-def test_states(tmp_path: Path, name: str, states: list[tuple[str, str]]) -> None:
+def test_recorded_events_lead_to_the_expected_states(tmp_path: Path, name: str, states: list[tuple[str, str]]) -> None:
     played = Played(tmp_path, CORPUS / f"{name}.jsonl")
     assert played.states == states
     assert [row for row in played.rows("events.jsonl") if row["type"] == "fault"] == []
 
 
 @in_node
-def test_a_limit_that_names_its_end_has_it(tmp_path: Path) -> None:
+def test_the_status_has_the_end_of_a_limit(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     assert Played(tmp_path / "a", CORPUS / "quota.jsonl").statuses[-1]["until"] == "2026-11-17T07:20:00.000Z"
@@ -95,9 +95,9 @@ def test_a_limit_that_names_its_end_has_it(tmp_path: Path) -> None:
 
 
 @in_node
-def test_conversation(tmp_path: Path) -> None:
+def test_the_transcript_has_every_message_and_its_usage(tmp_path: Path) -> None:
     played = Played(tmp_path, CORPUS / "busy.jsonl")
-    assert [(who, text[-8:]) for who, text in played.said] == [
+    assert [(role, text[-8:]) for role, text in played.said] == [
         ("user", "/fake> b1"[-8:]),
         ("assistant", "first"),
         ("user", "/fake> b2"[-8:]),
@@ -113,42 +113,42 @@ def test_conversation(tmp_path: Path) -> None:
 
 
 @in_node
-def test_what_is_said_before_a_call_does_not_wait_for_its_end(tmp_path: Path) -> None:
+def test_text_before_a_tool_call_is_written_before_the_call_ends(tmp_path: Path) -> None:
     lines = [x for x in (CORPUS / "tool.jsonl").read_text().splitlines() if '"type": "permission.' not in x]
-    said = next(number for number, line in enumerate(lines) if '"text": "on it"' in line)
+    text_line = next(number for number, line in enumerate(lines) if '"text": "on it"' in line)
     recording = tmp_path / "recording"
-    recording.write_text("\n".join(lines[: said + 1]))
+    recording.write_text("\n".join(lines[: text_line + 1]))
     assert Played(tmp_path, recording).said[1:] == [("assistant", "on it")]
 
 
 @in_node
-def test_what_was_said_before_an_interruption_is_kept(tmp_path: Path) -> None:
+def test_text_before_an_interruption_is_kept(tmp_path: Path) -> None:
     played = Played(tmp_path, CORPUS / "interrupt.jsonl")
     assert played.said[-1][0] == "assistant" and played.said[-1][1].startswith("one two three")
 
 
 @in_node
-def test_a_helper_is_part_of_the_call_that_asked_it(tmp_path: Path) -> None:
+def test_the_usage_of_a_sub_agent_belongs_to_its_tool_call(tmp_path: Path) -> None:
     played = Played(tmp_path, CORPUS / "helper.jsonl")
-    assert [who for who, _ in played.said] == ["user", "assistant", "tool", "assistant"]
+    assert [role for role, _ in played.said] == ["user", "assistant", "tool", "assistant"]
     parts = [
         json.loads(line)["properties"].get("part", {}) for line in (CORPUS / "helper.jsonl").read_text().splitlines()
     ]
-    spent = sum(part["tokens"]["input"] for part in parts if part.get("type") == "step-finish")
+    tokens = sum(part["tokens"]["input"] for part in parts if part.get("type") == "step-finish")
     rows = played.rows("transcript.jsonl")
-    assert sum(row["usage"]["input_tokens"] for row in rows if row.get("usage")) == spent
+    assert sum(row["usage"]["input_tokens"] for row in rows if row.get("usage")) == tokens
     assert [row["usage"]["calls"] for row in rows if "calls" in (row.get("usage") or {})] == [2]
     assert [row["type"] for row in played.rows("events.jsonl")].count("turn_end") == 1
 
 
 @in_node
-def test_of_a_refused_login_no_word_is_kept(tmp_path: Path) -> None:
+def test_the_message_of_a_refused_login_is_not_stored(tmp_path: Path) -> None:
     played = Played(tmp_path, CORPUS / "login.jsonl")
     assert "x-api-key" not in json.dumps(played.rows("events.jsonl"))
 
 
 @in_node
-def test_a_message_is_proven_by_what_the_program_stored(tmp_path: Path) -> None:
+def test_a_message_counts_as_delivered_when_opencode_has_stored_it(tmp_path: Path) -> None:
     recording = tmp_path / "recording"
     first = (CORPUS / "busy.jsonl").read_text().splitlines()[:2]
     recording.write_text("\n".join([json.dumps({"box": "1.message", "text": "hi", "after": 0}), *first]))
@@ -167,16 +167,21 @@ def test_a_message_waits_until_the_answer_to_the_last_one_has_begun(tmp_path: Pa
     roles = [row["properties"].get("info", {}).get("role") for row in rows]
     answer = rows[roles.index("assistant")]
     message = {"box": "1.message", "text": "hi", "after": 0, "stays": True}
-    played = [*rows[:2], message, {"box": "2.deny", "after": 0}, answer]  # by then it has looked into its box
+    recorded = [
+        *rows[:2],
+        message,
+        {"box": "2.deny", "after": 0},
+        answer,
+    ]  # once it has taken the second file, it has also seen the first
     recording = tmp_path / "recording"
-    recording.write_text("\n".join(json.dumps(row) for row in played))
-    found = Played(tmp_path, recording)
-    assert found.left == [0, 0, 1, 1, 0]
-    assert [body["parts"][0]["text"] for _, body in found.posts] == ["hi"]
+    recording.write_text("\n".join(json.dumps(row) for row in recorded))
+    played = Played(tmp_path, recording)
+    assert played.left == [0, 0, 1, 1, 0]
+    assert [body["parts"][0]["text"] for _, body in played.posts] == ["hi"]
 
 
 @in_node
-def test_a_message_at_the_end_of_a_turn_begins_the_next(tmp_path: Path) -> None:
+def test_a_message_at_the_end_of_a_turn_begins_the_next_turn(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (CORPUS / "retry.jsonl").read_text().splitlines()]
     end = next(
         n
@@ -192,7 +197,7 @@ def test_a_message_at_the_end_of_a_turn_begins_the_next(tmp_path: Path) -> None:
 
 
 @in_node
-def test_an_answer_is_to_what_was_asked_before_it(tmp_path: Path) -> None:
+def test_an_answer_given_before_the_question_does_not_count(tmp_path: Path) -> None:
     recording = tmp_path / "recording"
     ask = {
         "type": "permission.asked",
@@ -203,7 +208,7 @@ def test_an_answer_is_to_what_was_asked_before_it(tmp_path: Path) -> None:
     assert Played(tmp_path, recording).posts == [["/permission/per_1/reply", {"reply": "reject"}]]
 
 
-def begun_elsewhere(directory: Path, **env: str) -> Played:
+def play_in_another_work_dir(directory: Path, **env: str) -> Played:
     (directory / "opencode").mkdir()
     (directory / "opencode/session").write_text("ses_old\n/there\n")
     recording = directory / "recording"
@@ -213,35 +218,35 @@ def begun_elsewhere(directory: Path, **env: str) -> Played:
 
 
 @in_node
-def test_a_conversation_about_another_directory_is_brought_here(tmp_path: Path) -> None:
-    played = begun_elsewhere(tmp_path)
-    there = {"sessionID": "ses_old", "destination": {"directory": "/here"}}
-    assert played.posts[0] == ["/experimental/control-plane/move-session", there]
+def test_a_conversation_from_another_directory_is_moved_here(tmp_path: Path) -> None:
+    played = play_in_another_work_dir(tmp_path)
+    request = {"sessionID": "ses_old", "destination": {"directory": "/here"}}
+    assert played.posts[0] == ["/experimental/control-plane/move-session", request]
     assert (tmp_path / "opencode/session").read_text() == "ses_old\n/here\n"
     assert played.rows("events.jsonl")[0]["data"] == {"resumed": True}
 
 
 @in_node
-def test_where_it_cannot_be_moved_it_is_copied_and_nothing_is_said_twice(tmp_path: Path) -> None:
-    played = begun_elsewhere(tmp_path, IMMOVABLE="1")
+def test_a_conversation_that_cannot_be_moved_is_copied_without_repeated_rows(tmp_path: Path) -> None:
+    played = play_in_another_work_dir(tmp_path, IMMOVABLE="1")
     assert played.posts[1] == ["/session/ses_old/fork", {}]
     assert (tmp_path / "opencode/session").read_text() == "ses_new\n/here\n"
     assert (played.states, played.said) == ([READY], [])
 
 
-def test_a_conversation_begun_outside_in_our_schema() -> None:
-    found = list(user_conversations.iter_rows(json.loads((CORPUS / "exported.json").read_text())))
-    assert [(row["role"], row.get("tool") or row["text"][-9:]) for row in found] == [
+def test_an_exported_conversation_is_converted_to_the_schema() -> None:
+    rows = list(user_conversations.iter_rows(json.loads((CORPUS / "exported.json").read_text())))
+    assert [(row["role"], row.get("tool") or row["text"][-9:]) for row in rows] == [
         ("user", "/fake> go"),
         ("assistant", "on it"),
         ("tool", "bash"),
         ("assistant", "all done"),
     ]
-    assert [row["usage"]["cost_usd"] for row in found if row.get("usage")] == [0.024741, 0.024855]
-    assert found[2]["output"].startswith("XDG_") and found[2]["at"] == "2026-11-16T04:40:21.594Z"
+    assert [row["usage"]["cost_usd"] for row in rows if row.get("usage")] == [0.024741, 0.024855]
+    assert rows[2]["output"].startswith("XDG_") and rows[2]["at"] == "2026-11-16T04:40:21.594Z"
 
 
-def test_no_such_conversation(user: Path) -> None:
+def test_an_unknown_conversation_is_not_found(user: Path) -> None:
     with pytest.raises(NotFound, match="no conversation 'ses_x'"):
         OpencodeKind("opencode", dict).get_user_conversation("ses_x")
 
@@ -249,13 +254,13 @@ def test_no_such_conversation(user: Path) -> None:
 # The configuration.
 
 
-def test_a_sandboxed_agent_may_reach_its_models(user: Path) -> None:
+def test_a_sandbox_allows_the_addresses_of_the_configured_models(user: Path) -> None:
     kind = OpencodeKind("opencode", dict)
     assert kind.addresses({}) == ()
     assert kind.addresses({"OPENAI_API_KEY": "k"}) == ("api.openai.com:443",)
     (user / ".local/share/opencode/auth.json").write_text('{"anthropic": {"type": "api", "key": "k"}}')
-    own = {"mine": {"options": {"baseURL": "{env:WHERE}/v1"}}}
-    (user / ".config/opencode/opencode.json").write_text(json.dumps({"provider": own}))
+    provider = {"mine": {"options": {"baseURL": "{env:WHERE}/v1"}}}
+    (user / ".config/opencode/opencode.json").write_text(json.dumps({"provider": provider}))
     assert kind.addresses({"WHERE": "http://box:8080"}) == ("box:8080", "api.anthropic.com:443")
 
 
@@ -269,22 +274,22 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "user"
 
 
-def record_of(**more: Any) -> AgentRecord:
+def make_record(**fields: Any) -> AgentRecord:
     return AgentRecord(
         id="a-0123456789ab", name="foo", kind="opencode", phase="ready", project="p", source=None,
-        work_dir="/w", transfer="none", created_at="2026-11-16T04:00:00.000Z", **more,
+        work_dir="/w", transfer="none", created_at="2026-11-16T04:00:00.000Z", **fields,
     )  # fmt: skip
 
 
-def prepare(tmp_path: Path, settings: dict[str, Any], **more: Any) -> tuple[Path, dict[str, Any]]:
-    """The directory of an agent, and the configuration in it."""
+def prepare(tmp_path: Path, settings: dict[str, Any], **fields: Any) -> tuple[Path, dict[str, Any]]:
+    """Return the directory of a prepared agent, and its configuration."""
     home = Home(str(tmp_path / "home"))
     host: Host = LocalProvider(home).open("local")
-    record = record_of(**more)
-    place = Path(home.agent_dir(record.id))
-    place.mkdir(parents=True)
+    record = make_record(**fields)
+    agent_dir = Path(home.agent_dir(record.id))
+    agent_dir.mkdir(parents=True)
     OpencodeKind("opencode", lambda: settings).prepare(host, record)
-    return place, json.loads((place / "opencode/config/opencode/opencode.json").read_text())
+    return agent_dir, json.loads((agent_dir / "opencode/config/opencode/opencode.json").read_text())
 
 
 MINE = """{
@@ -294,53 +299,53 @@ MINE = """{
 }"""
 
 
-def test_of_the_users_configuration_only_how_he_finds_his_model(tmp_path: Path, user: Path) -> None:
+def test_by_default_only_the_model_settings_of_the_user_are_copied(tmp_path: Path, user: Path) -> None:
     (user / ".config/opencode/opencode.jsonc").write_text(MINE)
     (user / ".config/opencode/key").write_text('se"cret\n')
-    place, config = prepare(tmp_path, {})
+    agent_dir, config = prepare(tmp_path, {})
     assert config["model"] == "p/m"
     options = config["provider"]["p"]["options"]
     assert options == {"apiKey": "{env:MY_KEY}", "x": 'se"cret', "u": "http://h//x"}
     assert not {"mcp", "theme"} & set(config)
-    assert config["plugin"] == [(place / "opencode.js").as_uri()]
+    assert config["plugin"] == [(agent_dir / "opencode.js").as_uri()]
     assert config["permission"]["bash"] == "ask"
     assert (user / ".config/opencode/opencode.jsonc").read_text() == MINE
 
 
-def test_a_configuration_that_nobody_can_read_is_named(user: Path) -> None:
+def test_an_invalid_configuration_is_named_in_the_error(user: Path) -> None:
     (user / ".config/opencode/opencode.json").write_text('{"model": ')
     with pytest.raises(MngrError, match=r"opencode\.json is not JSON"):
         OpencodeKind("opencode", dict).get_user_variables()
 
 
-def test_the_rest_goes_along_by_choice(tmp_path: Path, user: Path) -> None:
+def test_carry_copies_the_chosen_settings_and_files(tmp_path: Path, user: Path) -> None:
     (user / ".config/opencode/opencode.jsonc").write_text(MINE)
     (user / ".config/opencode/AGENTS.md").write_text("be kind")
     (user / ".config/opencode/command").mkdir()
     (user / ".config/opencode/command/x.md").write_text("x")
-    place, config = prepare(tmp_path, {"carry": ["settings", "mcp", "memory"]})
+    agent_dir, config = prepare(tmp_path, {"carry": ["settings", "mcp", "memory"]})
     assert (config["theme"], config["mcp"]) == ("dark", {"s": {"type": "local"}})
     assert len(config["plugin"]) == 1
-    assert (place / "opencode/config/opencode/AGENTS.md").read_text() == "be kind"
-    assert not (place / "opencode/config/opencode/command").exists()
+    assert (agent_dir / "opencode/config/opencode/AGENTS.md").read_text() == "be kind"
+    assert not (agent_dir / "opencode/config/opencode/command").exists()
 
 
-def test_yolo_asks_nobody_whatever_a_project_says(tmp_path: Path, user: Path) -> None:
+def test_yolo_overrides_the_permissions_of_a_project(tmp_path: Path, user: Path) -> None:
     kind, host = OpencodeKind("opencode", dict), LocalProvider(Home(str(tmp_path / "home"))).open("local")
-    careful, yolo = (kind.build_variables(host, record_of(options=options)) for options in ({}, {"yolo": True}))
+    careful, yolo = (kind.build_variables(host, make_record(options=options)) for options in ({}, {"yolo": True}))
     assert "OPENCODE_PERMISSION" not in careful
     assert json.loads(yolo["OPENCODE_PERMISSION"]) == {"**": "allow"}
 
 
-def test_variables_that_the_configuration_speaks_of_are_passed(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_named_in_the_configuration_are_passed(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (user / ".config/opencode/opencode.jsonc").write_text(MINE)
     monkeypatch.setenv("MY_KEY", "k")
     monkeypatch.setenv("OTHER_KEY", "o")
-    given = OpencodeKind("opencode", dict).get_user_variables()
-    assert given["MY_KEY"] == "k" and "OTHER_KEY" not in given
+    variables = OpencodeKind("opencode", dict).get_user_variables()
+    assert variables["MY_KEY"] == "k" and "OTHER_KEY" not in variables
 
 
-def test_a_login_is_shared_or_lent(tmp_path: Path, user: Path) -> None:
+def test_a_login_is_linked_locally_and_copied_into_a_sandbox(tmp_path: Path, user: Path) -> None:
     auth = user / ".local/share/opencode/auth.json"
     auth.write_text(json.dumps({"p": {"type": "oauth", "access": "a", "refresh": "r", "expires": 1}}))
     (tmp_path / "1").mkdir()
@@ -348,6 +353,6 @@ def test_a_login_is_shared_or_lent(tmp_path: Path, user: Path) -> None:
     (tmp_path / "3").mkdir()
     name = "opencode/data/opencode/auth.json"
     assert (prepare(tmp_path / "1", {})[0] / name).readlink() == auth
-    lent = (prepare(tmp_path / "2", {}, sandbox=True)[0] / name).read_text()
-    assert json.loads(lent)["p"] == {"type": "oauth", "access": "a", "refresh": "", "expires": 1}
+    copied = (prepare(tmp_path / "2", {}, sandbox=True)[0] / name).read_text()
+    assert json.loads(copied)["p"] == {"type": "oauth", "access": "a", "refresh": "", "expires": 1}
     assert not (prepare(tmp_path / "3", {"login": "none"})[0] / name).exists()

@@ -1,4 +1,4 @@
-"""The player: its scenarios, what it makes of keys, and how it plays, on a terminal of the test's own."""
+"""The player: its scenarios, its decoding of keys, and how it plays in a terminal that the test controls."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_wrong_scenario_says_what_is_wrong(text: str, part: str) -> None:
         parse_scenario(text)
 
 
-def test_every_step_is_played_and_on_its_page() -> None:
+def test_every_step_is_implemented_and_documented() -> None:
     assert set(scenario.VERBS) == {*scenario.BASIC_VERBS, *steps.STEP_FUNCTIONS}
     assert (*faults.WEAKENINGS, "conftest") == scenario.WEAKENINGS and tuple(
         faults.HOSTILE_PLANTERS
@@ -100,7 +100,7 @@ def test_every_step_is_played_and_on_its_page() -> None:
     assert [word for word in words if f"`{word}`" not in page and f'"{word}"' not in page] == []
 
 
-def test_a_scenario_comes_from_a_file_or_stands_in_the_command(tmp_path: Path) -> None:
+def test_a_scenario_is_a_file_or_json_in_the_command(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text("[]")
     for args in ([], ["[]"], [' {"steps": []}'], [str(tmp_path / "s.json")]):
         KIND.check_arguments(args, {})
@@ -109,7 +109,7 @@ def test_a_scenario_comes_from_a_file_or_stands_in_the_command(tmp_path: Path) -
             KIND.check_arguments(args, {})
 
 
-# --- what is sent
+# --- messages
 
 
 def test_text_that_a_terminal_would_obey_is_refused() -> None:
@@ -119,7 +119,7 @@ def test_text_that_a_terminal_would_obey_is_refused() -> None:
     assert check_text("tab\tand\nline ✓ 日本") == "tab\tand\nline ✓ 日本"
 
 
-def test_an_order_to_the_program_is_refused_where_the_kind_says_so() -> None:
+def test_a_command_to_the_program_is_refused_if_the_kind_has_such_prefixes() -> None:
     for text in ("/exit", "  !ls"):
         with pytest.raises(MngrError, match="order"):
             reject_slash_command(Delivery(text=text, command_prefixes="/!"))
@@ -130,7 +130,7 @@ def test_an_order_to_the_program_is_refused_where_the_kind_says_so() -> None:
 # --- keys
 
 
-def pasted(text: str) -> bytes:
+def encode_paste(text: str) -> bytes:
     return b"\x1b[200~" + text.replace("\n", "\r").encode() + b"\x1b[201~\r"
 
 
@@ -141,17 +141,17 @@ def pasted(text: str) -> bytes:
     ),
     cuts=st.lists(st.integers(0, 400), max_size=12),
 )
-def test_pastes_arrive_whole_however_the_terminal_cuts_them(texts: list[str], cuts: list[int]) -> None:
-    data = b"".join(pasted(text) for text in texts)
+def test_pastes_arrive_complete_however_the_terminal_splits_them(texts: list[str], cuts: list[int]) -> None:
+    data = b"".join(encode_paste(text) for text in texts)
     keys = player.KeyDecoder()
-    got: list[str] = []
+    received: list[str] = []
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     for start, end in itertools.pairwise(edges):
-        got += keys.feed(data[start:end])
-    assert got == [text for text in texts if text.strip()]
+        received += keys.feed(data[start:end])
+    assert received == [text for text in texts if text.strip()]
 
 
-def test_typed_lines_keys_and_the_terminals_answer() -> None:
+def test_keys_are_decoded_into_lines_and_the_terminals_answer() -> None:
     keys = player.KeyDecoder()
     assert keys.feed("höllo\x7f\x7f\x7fl\x1b[A\x1bOB\x1bxo\t!\r\r \rnext\n".encode()) == ["hölo\t!", "next"]
     assert not keys.answered
@@ -162,7 +162,7 @@ def test_typed_lines_keys_and_the_terminals_answer() -> None:
         keys.feed(b"\x04")
 
 
-def test_enters_can_be_lost() -> None:
+def test_the_first_enters_can_be_ignored() -> None:
     keys = player.KeyDecoder(lose_enters=2)
     assert keys.feed(b"a\r\r") == []
     assert keys.feed(b"\r") == ["a"]
@@ -172,7 +172,7 @@ def test_enters_can_be_lost() -> None:
 
 
 class Seat:
-    """A terminal with a player in front of it; the test is the terminal."""
+    """A player in a terminal that the test controls."""
 
     def __init__(self, root: Path, steps: Any, **scenario: Any) -> None:
         self.root, self.work = root, root / "work"
@@ -199,24 +199,24 @@ class Seat:
         if answers:
             os.write(self.master, b"\x1b[0n")
 
-    def until(self, mark: bytes) -> bytes:
-        seen = b""
+    def until(self, marker: bytes) -> bytes:
+        output = b""
         deadline = time.monotonic() + 20
-        while mark not in seen:
-            assert time.monotonic() < deadline, seen
+        while marker not in output:
+            assert time.monotonic() < deadline, output
             if select.select([self.master], [], [], 0.1)[0]:
-                seen += os.read(self.master, 65536)
-        return seen
+                output += os.read(self.master, 65536)
+        return output
 
     def send(self, text: str) -> None:
-        os.write(self.master, pasted(text))
+        os.write(self.master, encode_paste(text))
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=10)
 
     def shorten(self, step: int) -> None:
-        """Let a sleep take no time from the next start on."""
+        """Set a sleep to zero, for the next start."""
         path = self.root / "scenario.json"
         scenario = json.loads(path.read_text())
         scenario["steps"][step][1] = 0
@@ -241,23 +241,23 @@ class Seat:
 
 
 @pytest.fixture
-def seats(tmp_path: Path) -> Iterator[Any]:
-    made: list[Seat] = []
+def make_seat(tmp_path: Path) -> Iterator[Any]:
+    created: list[Seat] = []
 
     def make(steps: Any, **scenario: Any) -> Seat:
-        made.append(Seat(tmp_path, steps, **scenario))
-        return made[-1]
+        created.append(Seat(tmp_path, steps, **scenario))
+        return created[-1]
 
     yield make
-    for seat in made:
+    for seat in created:
         seat.process.kill()
         seat.process.wait()
         os.close(seat.master)
         os.close(seat.slave)
 
 
-def test_it_waits_first_and_answers_every_message_without_steps(seats: Any) -> None:
-    seat = seats([])
+def test_without_steps_it_waits_and_answers_every_message(make_seat: Any) -> None:
+    seat = make_seat([])
     seat.wait_until("WAITING", "end_of_turn")
     assert seat.rows("transcript") == []
     seat.send("one\ntwo  \n")
@@ -273,10 +273,10 @@ def test_it_waits_first_and_answers_every_message_without_steps(seats: Any) -> N
     assert seat.events() == ["ready", "waiting", "message", "turn_start", "turn_end", "waiting"]
 
 
-def test_turns_end_at_wait_and_at_questions(seats: Any) -> None:
-    seat = seats([{"reply": "a"}, "wait", {"ask": "b?"}, {"permission": "c?"}, {"reply": "d"}])
+def test_a_turn_ends_at_wait_and_at_questions(make_seat: Any) -> None:
+    seat = make_seat([{"reply": "a"}, "wait", {"ask": "b?"}, {"permission": "c?"}, {"reply": "d"}])
     seat.wait_until("WAITING", "end_of_turn")
-    for answer, reason, said in (
+    for answer, reason, replies in (
         ("1", "end_of_turn", ["a"]),
         ("2", "question", ["a", "b?"]),
         ("3", "permission", ["a", "b?", "c?"]),
@@ -284,11 +284,11 @@ def test_turns_end_at_wait_and_at_questions(seats: Any) -> None:
         ("5", "end_of_turn", ["a", "b?", "c?", "d", "ok: 5"]),
     ):
         seat.send(answer)
-        wait_for(lambda: seat.said() == said)  # noqa: B023
+        wait_for(lambda: seat.said() == replies)  # noqa: B023
         seat.wait_until("WAITING", reason)
 
 
-def test_it_writes_appends_and_commits(seats: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_writes_appends_and_commits(make_seat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHERE", "deep")
     steps = [
         {"write": {"path": "$WHERE/x.txt", "content": "ä\n"}},
@@ -297,13 +297,13 @@ def test_it_writes_appends_and_commits(seats: Any, monkeypatch: pytest.MonkeyPat
         {"write": {"path": "deep/x.txt/y", "content": ""}},
         {"commit": "nothing"},
     ]
-    seat = seats(steps)
+    seat = make_seat(steps)
     run_git(seat.work, "init", "-q")
     run_git(seat.work, "config", "user.name", "Test")
     run_git(seat.work, "config", "user.email", "test@example.invalid")
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
-    wait_for(lambda: (seen := seat.events())[-1] == "waiting" and "message" in seen)
+    wait_for(lambda: (events := seat.events())[-1] == "waiting" and "message" in events)
     tools = [row for row in seat.rows("transcript") if row["role"] == "tool"]
     assert [row["tool"] for row in tools] == ["write", "write", "commit", "write", "commit"]
     assert (seat.work / "deep" / "x.txt").read_text() == "ä\nb\n"
@@ -311,8 +311,8 @@ def test_it_writes_appends_and_commits(seats: Any, monkeypatch: pytest.MonkeyPat
     assert all(row["output"].startswith("failed:") for row in tools[3:])
 
 
-def test_it_can_start_by_itself_and_end_with_a_code(seats: Any) -> None:
-    seat = seats([{"reply": "a"}, {"exit": 7}, {"reply": "b"}], start="now")
+def test_it_can_start_without_a_message_and_exit_with_a_code(make_seat: Any) -> None:
+    seat = make_seat([{"reply": "a"}, {"exit": 7}, {"reply": "b"}], start="now")
     assert seat.process.wait(timeout=10) == 7
     assert seat.said() == ["a"]
     assert termios.tcgetattr(seat.slave) == seat.before
@@ -323,8 +323,8 @@ def test_it_can_start_by_itself_and_end_with_a_code(seats: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_ends_it_with_the_terminal_restored(seats: Any, number: int) -> None:
-    seat = seats([{"sleep": 1000}])
+def test_a_signal_ends_it_and_the_terminal_is_restored(make_seat: Any, number: int) -> None:
+    seat = make_seat([{"sleep": 1000}])
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
     seat.until(b"sleeping")
@@ -334,9 +334,9 @@ def test_a_signal_ends_it_with_the_terminal_restored(seats: Any, number: int) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_it_goes_on_where_it_was_and_repeats_nothing(seats: Any, number: int) -> None:
+def test_after_a_restart_it_continues_and_repeats_no_step(make_seat: Any, number: int) -> None:
     log = {"write": {"path": "log", "append": "x"}}
-    seat = seats([{"reply": "a"}, log, {"sleep": 1000}, {"reply": "b"}])
+    seat = make_seat([{"reply": "a"}, log, {"sleep": 1000}, {"reply": "b"}])
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
     seat.until(b"sleeping")
@@ -348,8 +348,8 @@ def test_it_goes_on_where_it_was_and_repeats_nothing(seats: Any, number: int) ->
     assert (seat.work / "log").read_text() == "x"
 
 
-def test_a_message_that_came_during_a_turn_is_answered_after_it_even_by_a_new_start(seats: Any) -> None:
-    seat = seats([{"sleep": 1000}, {"reply": "a"}])
+def test_a_message_during_a_turn_is_answered_even_after_a_restart(make_seat: Any) -> None:
+    seat = make_seat([{"sleep": 1000}, {"reply": "a"}])
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
     seat.until(b"sleeping")
@@ -361,8 +361,8 @@ def test_a_message_that_came_during_a_turn_is_answered_after_it_even_by_a_new_st
     wait_for(lambda: seat.said() == ["a", "ok: came while it was busy"])
 
 
-def test_a_question_is_still_open_after_a_new_start(seats: Any) -> None:
-    seat = seats([{"ask": "well?"}, {"reply": "thanks"}])
+def test_a_question_is_still_open_after_a_restart(make_seat: Any) -> None:
+    seat = make_seat([{"ask": "well?"}, {"reply": "thanks"}])
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
     seat.wait_until("WAITING", "question")
@@ -374,8 +374,8 @@ def test_a_question_is_still_open_after_a_new_start(seats: Any) -> None:
     wait_for(lambda: seat.said() == ["well?", "thanks"])
 
 
-def test_it_is_ready_only_when_the_terminal_knows_that_pastes_are_to_be_bracketed(seats: Any) -> None:
-    seat = seats([])
+def test_it_is_ready_only_after_the_terminal_has_enabled_bracketed_paste(make_seat: Any) -> None:
+    seat = make_seat([])
     seat.wait_until("WAITING", "end_of_turn")
     seat.end()
     seat.until(b"\x1b[?2004l")
@@ -386,7 +386,7 @@ def test_it_is_ready_only_when_the_terminal_knows_that_pastes_are_to_be_brackete
     seat.wait_until("WAITING", "end_of_turn")
 
 
-def test_an_old_waiting_is_gone_before_the_proof_and_a_new_one_comes_last(tmp_path: Path) -> None:
+def test_waiting_ends_before_the_delivery_event_and_returns_last(tmp_path: Path) -> None:
     order: list[str] = []
 
     class Log(player.PlayerFiles):
@@ -398,29 +398,29 @@ def test_an_old_waiting_is_gone_before_the_proof_and_a_new_one_comes_last(tmp_pa
             order.append(state)
             super().write_status(state, reason, until)
 
-    one = player.Player(Log(str(tmp_path)), parse_scenario("[]"), str(tmp_path))
-    one._receive_message("hello")
+    played = player.Player(Log(str(tmp_path)), parse_scenario("[]"), str(tmp_path))
+    played._receive_message("hello")
     assert order == ["user", "RUNNING", "message"]
-    one._save_progress(turn=True, current=one.at["pending"].pop(0))
-    one._play_turn()
+    played._save_progress(turn=True, current=played.at["pending"].pop(0))
+    played._play_turn()
     assert order[3:] == ["RUNNING", "turn_start", "assistant", "turn_end", "waiting", "WAITING"]
-    os.close(one.wake)
-    os.close(one._wake_in)
+    os.close(played.wake)
+    os.close(played._wake_in)
 
 
-def test_a_hung_player_reads_nothing_and_still_ends(seats: Any) -> None:
-    seat = seats(["hang"], start="now")
+def test_a_hung_player_reads_nothing_but_obeys_signals(make_seat: Any) -> None:
+    seat = make_seat(["hang"], start="now")
     seat.until(b"hanging")
     seat.send("hello")
     assert seat.end() == 128 + signal.SIGTERM
     assert seat.rows("transcript") == []
 
 
-def test_a_long_message_in_many_scripts_arrives_as_it_is(seats: Any) -> None:
-    seat = seats([])
+def test_a_long_message_with_unicode_arrives_unchanged(make_seat: Any) -> None:
+    seat = make_seat([])
     seat.wait_until("WAITING", "end_of_turn")
     text = "```py\nprint('✓ 日本 🙂')\n\tend\n```\n" * 3000
-    data = memoryview(pasted(text))
+    data = memoryview(encode_paste(text))
     os.set_blocking(seat.master, False)
     while data:
         if select.select([], [seat.master], [], 5)[1]:

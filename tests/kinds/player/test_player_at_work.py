@@ -1,4 +1,4 @@
-"""The player at work on a task, and with every fault it knows: real agents, in tmux."""
+"""The player at work on a task, and with every fault it can play: real agents in tmux."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ TASK = "tests/test_shop.py::test_total"
 MIRROR = ("--transfer", "mirror")
 
 
-def job(**more: Any) -> str:
-    row = {"job": "repair", "test": TASK, "command": ["sh", "-c", 'grep -q "sum(" shop.py'], **more}
-    return f"Please repair this.\n```mngr-job\n{json.dumps({'test': 'quoted'})}\n```\n```mngr-job\n{json.dumps(row)}\n```\n"
+def build_job_message(**fields: Any) -> str:
+    build_job_message = {"job": "repair", "test": TASK, "command": ["sh", "-c", 'grep -q "sum(" shop.py'], **fields}
+    return f"Please repair this.\n```mngr-job\n{json.dumps({'test': 'quoted'})}\n```\n```mngr-job\n{json.dumps(build_job_message)}\n```\n"
 
 
 @pytest.fixture
@@ -48,23 +48,23 @@ def shop(mngr: MngrProgram) -> MngrProgram:
     return mngr
 
 
-def play(mngr: MngrProgram, name: str, steps: Any, *words: str, message: str | None = None) -> Any:
-    """Have an agent play, and wait until its turn is over; the agent."""
-    mngr("create", name, "player", *MIRROR, *words, "--", json.dumps(steps))
-    mngr("message", name, "-m", message or job(), "--wait")
+def play(mngr: MngrProgram, name: str, steps: Any, *options: str, message: str | None = None) -> Any:
+    """Create an agent, wait until its turn has ended, and return the agent."""
+    mngr("create", name, "player", *MIRROR, *options, "--", json.dumps(steps))
+    mngr("message", name, "-m", message or build_job_message(), "--wait")
     return mngr.get_agent(name)
 
 
-def tools(mngr: MngrProgram, name: str) -> list[tuple[str, str]]:
+def list_tool_calls(mngr: MngrProgram, name: str) -> list[tuple[str, str]]:
     rows = mngr.run_json("transcript", name)["transcript"]
     return [(row["tool"], row["output"]) for row in rows if row["role"] == "tool"]
 
 
-def outputs(mngr: MngrProgram, name: str) -> Path:
+def get_outputs_dir(mngr: MngrProgram, name: str) -> Path:
     return mngr.get_agent_dir(name) / "outputs"
 
 
-def test_it_works_on_the_task_of_its_message(shop: MngrProgram) -> None:
+def test_it_works_on_the_task_in_its_message(shop: MngrProgram) -> None:
     repair = {"edit": {"path": "shop.py", "old": "max(", "new": "sum("}}
     steps = [
         "test",
@@ -77,36 +77,36 @@ def test_it_works_on_the_task_of_its_message(shop: MngrProgram) -> None:
         {"result": "complete"},
     ]
     play(shop, "foo", steps)
-    said = tools(shop, "foo")
-    assert said[:4] == [
+    calls = list_tool_calls(shop, "foo")
+    assert calls[:4] == [
         ("test", "exit 1"),
         ("run", f"exit 3\n{TASK}"),
         ("edit", "failed: the old text is there 0 times"),
         ("edit", "done"),
     ]
-    found = read_claim(str(outputs(shop, "foo") / "result.json"), TASK)
-    assert isinstance(found, AgentClaim)
-    assert (found.outcome, found.before, found.after) == ("fixed", "fail", "pass")
-    assert [(c.kind, c.summary, c.commits) for c in found.changes] == [("FIX_IMPL", "Add prices up", (said[4][1],))]
+    claim = read_claim(str(get_outputs_dir(shop, "foo") / "result.json"), TASK)
+    assert isinstance(claim, AgentClaim)
+    assert (claim.outcome, claim.before, claim.after) == ("fixed", "fail", "pass")
+    assert [(c.kind, c.summary, c.commits) for c in claim.changes] == [("FIX_IMPL", "Add prices up", (calls[4][1],))]
     assert shop.run_json("usage", "foo")["usage"][0]["cost_usd"] == 0.25
 
 
-def test_results_of_every_form(shop: MngrProgram, tmp_path: Path) -> None:
-    mine = {"summary": "mine", "escalations": [{"kind": "DUPLICATE", "title": "t"}]}
-    forms = [*scenario.RESULT_FORMS, mine]
+def test_every_form_of_result_is_accepted_or_rejected_as_expected(shop: MngrProgram, tmp_path: Path) -> None:
+    custom = {"summary": "mine", "escalations": [{"kind": "DUPLICATE", "title": "t"}]}
+    forms = [*scenario.RESULT_FORMS, custom]
     steps: list[Any] = []
-    for at, form in enumerate(forms):
-        steps += [{"result": form}, {"run": f'mv "$MNGR_OUTPUT_DIR/result.json" {tmp_path}/{at}.json'}]
-    play(shop, "foo", steps, message=job(task="cause-1"))
-    read = [read_claim(f"{tmp_path}/{at}.json", "cause-1") for at in range(len(forms))]
-    wrong: Any = dict(zip([*scenario.RESULT_FORMS, "mine"], read, strict=True))
-    good = wrong.pop("complete")
-    assert isinstance(good, AgentClaim) and good.outcome == "unchanged"
-    own = wrong.pop("mine")
-    assert isinstance(own, AgentClaim) and (own.summary, own.escalations[0].kind) == ("mine", "DUPLICATE")
-    assert {form: problems[0] for form, problems in wrong.items() if isinstance(problems, list)} == {
+    for number, form in enumerate(forms):
+        steps += [{"result": form}, {"run": f'mv "$MNGR_OUTPUT_DIR/result.json" {tmp_path}/{number}.json'}]
+    play(shop, "foo", steps, message=build_job_message(task="cause-1"))
+    claims = [read_claim(f"{tmp_path}/{number}.json", "cause-1") for number in range(len(forms))]
+    claims_by_form: Any = dict(zip([*scenario.RESULT_FORMS, "mine"], claims, strict=True))
+    complete = claims_by_form.pop("complete")
+    assert isinstance(complete, AgentClaim) and complete.outcome == "unchanged"
+    merged = claims_by_form.pop("mine")
+    assert isinstance(merged, AgentClaim) and (merged.summary, merged.escalations[0].kind) == ("mine", "DUPLICATE")
+    assert {form: problems[0] for form, problems in claims_by_form.items() if isinstance(problems, list)} == {
         "partial": 'result.json has no "outcome".',
-        "broken": wrong["broken"][0],
+        "broken": claims_by_form["broken"][0],
         "empty": "result.json is empty.",
         "huge": "result.json is larger than 1 MB: cut its texts, put what is long in files of their own.",
         "deep": "result.json is nested too deep to be one.",
@@ -118,29 +118,29 @@ def test_results_of_every_form(shop: MngrProgram, tmp_path: Path) -> None:
         "pipe": "result.json is not a regular file.",
         "folder": "result.json is not a regular file.",
     }
-    assert "is not JSON" in wrong["broken"][0]
-    assert len(wrong["types"]) == 9
+    assert "is not JSON" in claims_by_form["broken"][0]
+    assert len(claims_by_form["types"]) == 9
 
 
-def test_it_lies_weakens_and_leaves_dirt(shop: MngrProgram) -> None:
+def test_it_claims_falsely_weakens_tests_and_leaves_uncommitted_files(shop: MngrProgram) -> None:
     steps: list[Any] = ["lie", "wait"]
-    for how in scenario.WEAKENINGS:
-        steps += [{"weaken": how}, {"run": "git reset -q --keep HEAD~1"}]
+    for weakening in scenario.WEAKENINGS:
+        steps += [{"weaken": weakening}, {"run": "git reset -q --keep HEAD~1"}]
     play(shop, "foo", [*steps, {"conflict": {"path": "shop.py", "line": 2}}, "dirt"])
     work = shop.get_work_dir("foo")
     assert run_git(work, "log", "-1", "--format=%s") == "[FIX_TEST] It passes now"
-    found = read_claim(str(outputs(shop, "foo") / "result.json"), TASK)
-    assert isinstance(found, AgentClaim) and (found.outcome, found.after) == ("fixed", "pass")
+    claim = read_claim(str(get_outputs_dir(shop, "foo") / "result.json"), TASK)
+    assert isinstance(claim, AgentClaim) and (claim.outcome, claim.after) == ("fixed", "pass")
     assert "max(" in (work / "shop.py").read_text()
     shop("message", "foo", "-m", "go on", "--wait")
-    said = tools(shop, "foo")
-    assert [tool for tool, output in said if output.startswith("failed")] == []
+    calls = list_tool_calls(shop, "foo")
+    assert [tool for tool, output in calls if output.startswith("failed")] == []
     assert (work / "shop.py").read_text().splitlines()[1] == "    return max(prices)  # foo"
     weaker = {}
-    for (_, commit), how in zip([row for row in said if row[0] == "weaken"], scenario.WEAKENINGS, strict=True):
-        name = "conftest.py" if how == "conftest" else "tests/test_shop.py"
-        weaker[how] = run_git(work, "show", f"{commit}:{name}")
-        compile(weaker[how], name, "exec")
+    for (_, commit), weakening in zip([row for row in calls if row[0] == "weaken"], scenario.WEAKENINGS, strict=True):
+        name = "conftest.py" if weakening == "conftest" else "tests/test_shop.py"
+        weaker[weakening] = run_git(work, "show", f"{commit}:{name}")
+        compile(weaker[weakening], name, "exec")
     assert "assert" not in weaker["asserts"] and "assert (total([1, 2]) == 3) or True" in weaker["true"]
     assert '    """Prices add up."""\n    return\n' in weaker["return"] and "def " not in weaker["delete"]
     assert ".skip(" in weaker["skip"] and ".xfail(" in weaker["xfail"] and "passed" in weaker["conftest"]
@@ -151,7 +151,7 @@ def test_it_lies_weakens_and_leaves_dirt(shop: MngrProgram) -> None:
     }
 
 
-def test_limits_park_it(shop: MngrProgram, tmp_path: Path) -> None:
+def test_limits_park_the_agent(shop: MngrProgram, tmp_path: Path) -> None:
     limited = tmp_path / "limited"
     limited.touch()
     steps = [
@@ -160,23 +160,23 @@ def test_limits_park_it(shop: MngrProgram, tmp_path: Path) -> None:
         {"park": {"reason": "login", "text": "log in"}},
         {"retry": 1000},
     ]
-    seen = []
+    agents = []
     shop("create", "foo", "player", "--", json.dumps(steps))
     for _ in range(4):
         shop("message", "foo", "-m", "go on", "--wait")
-        seen.append(shop.get_agent("foo"))
-        if len(seen) == 2:
+        agents.append(shop.get_agent("foo"))
+        if len(agents) == 2:
             limited.unlink()
-    assert [(a["state"], a["state_reason"]) for a in seen] == [
+    assert [(a["state"], a["state_reason"]) for a in agents] == [
         ("PARKED", "rate_limit"), ("PARKED", "rate_limit"), ("PARKED", "quota"), ("PARKED", "login"),
     ]  # fmt: skip
-    assert [a["parked_until"] is None for a in seen] == [False, False, False, True]
+    assert [a["parked_until"] is None for a in agents] == [False, False, False, True]
     shop("message", "foo", "-m", "go on")
     wait_for(lambda: (a := shop.get_agent("foo"))["state"] == "RUNNING" and a["state_reason"] == "retrying")
     assert "429" in shop("capture", "foo").out
 
 
-def test_it_crashes_and_goes_on_behind_that(shop: MngrProgram) -> None:
+def test_after_a_crash_it_continues_with_the_next_step(shop: MngrProgram) -> None:
     steps = [{"crash": "SEGV"}, {"crash": "TERM"}, {"crash": "lost"}, {"reply": "back"}]
     shop("create", "foo", "player", "--", json.dumps({"steps": steps, "start": "now"}))
     for reason in ("exit 139", "exit 143", "lost"):
@@ -187,7 +187,7 @@ def test_it_crashes_and_goes_on_behind_that(shop: MngrProgram) -> None:
     assert [row["text"] for row in shop.run_json("transcript", "foo")["transcript"]] == ["back"]
 
 
-def test_one_that_floods_and_is_deaf_can_be_stopped(shop: MngrProgram) -> None:
+def test_a_flooding_player_that_ignores_signals_can_be_stopped(shop: MngrProgram) -> None:
     shop("create", "foo", "player", "--", json.dumps({"steps": [{"flood": 2}, "deaf"], "start": "now"}))
     wait_for(lambda: "deaf" in shop("capture", "foo").out)
     pid = shop.get_agent("foo")["pid"]
@@ -195,39 +195,41 @@ def test_one_that_floods_and_is_deaf_can_be_stopped(shop: MngrProgram) -> None:
     wait_for(lambda: not Path(f"/proc/{pid}/exe").exists())
 
 
-def test_what_it_plants(shop: MngrProgram) -> None:
-    steps = [{"hostile": what} for what in scenario.HOSTILE_KINDS]
+def test_hostile_files_are_planted(shop: MngrProgram) -> None:
+    steps = [{"hostile": kind} for kind in scenario.HOSTILE_KINDS]
     play(shop, "foo", steps)
-    assert [row for row in tools(shop, "foo") if row[1].startswith("failed")] == []
-    place = outputs(shop, "foo")
-    assert os.readlink(place / "secret") == "/etc/passwd"
-    assert (place / "big.bin").stat().st_size == 2 << 30 and (place / "big.bin").stat().st_blocks == 0
-    assert stat.S_ISFIFO((place / "pipe").stat().st_mode) and stat.S_ISSOCK((place / "socket").stat().st_mode)
-    assert set(faults.ODD_NAMES) <= set(os.listdir(os.fsencode(place)))
+    assert [row for row in list_tool_calls(shop, "foo") if row[1].startswith("failed")] == []
+    outputs_dir = get_outputs_dir(shop, "foo")
+    assert os.readlink(outputs_dir / "secret") == "/etc/passwd"
+    assert (outputs_dir / "big.bin").stat().st_size == 2 << 30 and (outputs_dir / "big.bin").stat().st_blocks == 0
+    assert stat.S_ISFIFO((outputs_dir / "pipe").stat().st_mode) and stat.S_ISSOCK(
+        (outputs_dir / "socket").stat().st_mode
+    )
+    assert set(faults.ODD_NAMES) <= set(os.listdir(os.fsencode(outputs_dir)))
     assert "\x1b" not in shop("transcript", "foo").out
     work = shop.get_work_dir("foo")
     assert run_git(work, "-c", "core.fsmonitor=", "ls-files", "hostile-link") == "hostile-link"
-    assert not (place / "trapped").exists()
+    assert not (outputs_dir / "trapped").exists()
     run_git(work, "status")
-    assert (place / "trapped").exists()
+    assert (outputs_dir / "trapped").exists()
 
 
-def test_each_task_can_have_steps_of_its_own(shop: MngrProgram) -> None:
+def test_each_task_can_have_its_own_steps(shop: MngrProgram) -> None:
     cases = [
         {"task": "*::test_none", "steps": []},
         {"task": "*::test_total", "steps": [{"reply": "for the test"}]},
         {"task": "ba?", "steps": [{"reply": "for bar"}]},
     ]
-    story = {"steps": [{"reply": "for all"}, "wait", {"reply": "again"}], "cases": cases}
-    for name, message in (("foo", job()), ("bar", "hello"), ("eve", "hello")):
-        play(shop, name, story, message=message)
-    said = [
+    scenario_data = {"steps": [{"reply": "for all"}, "wait", {"reply": "again"}], "cases": cases}
+    for name, message in (("foo", build_job_message()), ("bar", "hello"), ("eve", "hello")):
+        play(shop, name, scenario_data, message=message)
+    last_lines = [
         shop("transcript", name, "--format", "{role}: {text}").out.splitlines()[-1] for name in ("foo", "bar", "eve")
     ]
-    assert said == ["assistant: for the test", "assistant: for bar", "assistant: for all"]
+    assert last_lines == ["assistant: for the test", "assistant: for bar", "assistant: for all"]
 
 
-def test_a_scenario_that_cannot_be_played_makes_no_agent(mngr: MngrProgram) -> None:
-    ran = mngr("create", "foo", "player", "--", '[{"weaken": "all"}]', code=2)
-    assert "step 1: weaken wants one of asserts, true," in ran.err
+def test_an_invalid_scenario_creates_no_agent(mngr: MngrProgram) -> None:
+    result = mngr("create", "foo", "player", "--", '[{"weaken": "all"}]', code=2)
+    assert "step 1: weaken wants one of asserts, true," in result.err
     assert not mngr.home.exists()

@@ -1,4 +1,4 @@
-"""Real coding agents, and a model that plays scripts."""
+"""Fixtures for real coding agents and a model that plays scripts."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mngr.testkit.modelserver import ModelServer
 from tests.conftest import IS_FULL_SCALE, MngrProgram
 from tests.kinds.real.kit import PLACE
 
-# To start and stop it takes half a minute of a whole core, so `make test-agents` does it once.
+# opencode needs half a minute of a whole core to start and stop, so `make test-agents` runs only these two tests.
 OPENCODE = ("test_a_permission_is_waited_for", "test_yolo_is_refused_where_more_is_at_stake")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the agents that --agents does not name; `make test-all` names all of them."""
+    """Deselect the agents that --agents does not name; `make test-all` names all of them."""
     wanted = config.getoption("--agents").split()
-    out = [i for i in items if i.path.parent == Path(__file__).parent and _program(i) not in wanted]
+    deselected = [i for i in items if i.path.parent == Path(__file__).parent and _program(i) not in wanted]
     if not IS_FULL_SCALE and not config.option.keyword:
-        out += [i for i in items if i.path.stem == "test_opencode" and i.name not in OPENCODE]
-    items[:] = [i for i in items if i not in out]
-    config.hook.pytest_deselected(items=out)
+        deselected += [i for i in items if i.path.stem == "test_opencode" and i.name not in OPENCODE]
+    items[:] = [i for i in items if i not in deselected]
+    config.hook.pytest_deselected(items=deselected)
 
 
 def _program(item: pytest.Item) -> str:
-    """What it runs, named as for scripts/agents.sh."""
+    """Return the program that a test runs, named as in scripts/agents.sh."""
     kind = getattr(getattr(item, "module", None), "KIND", item.path.stem.removeprefix("test_"))
     version = getattr(getattr(item, "cls", None), "version", "")
     return f"{kind}@{version}" if version else kind
@@ -35,14 +35,16 @@ def _program(item: pytest.Item) -> str:
 
 @pytest.fixture(scope="session")
 def model() -> Iterator[ModelServer]:
-    """One model for all; a session each for whoever asks by another name."""
+    """One model server for all tests, with a separate session for each name."""
     with ModelServer([]) as server:
         yield server
 
 
 @pytest.fixture
 def coder(mngr: MngrProgram) -> MngrProgram:
-    """The program where the coding agents are installed, as a user has them."""
-    found = [str(place / "node_modules/.bin") for place in sorted(PLACE.iterdir()) if "@" not in place.name]
-    mngr.env["PATH"] = os.pathsep.join([*found, mngr.env["PATH"]])
+    """The mngr program with the coding agents in its PATH, as a user has them installed."""
+    program_dirs = [
+        str(directory / "node_modules/.bin") for directory in sorted(PLACE.iterdir()) if "@" not in directory.name
+    ]
+    mngr.env["PATH"] = os.pathsep.join([*program_dirs, mngr.env["PATH"]])
     return mngr

@@ -1,4 +1,4 @@
-"""What every coding agent must do, checked with the real program: one class, a subclass for each kind."""
+"""The contract of every coding agent, checked with the real program: one class, and a subclass for each kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 PLACE = ROOT / ".agents"
 Steps = list[dict[str, Any]]
 ODD = "héllo 🌍 \"q\" 'a' `b` $HOME \\ %s\n\n```python\nprint('x')  # two\n```\n- last"
-# A question as every program's own tool for that takes it, and the names of these tools.
+# A question in the form that every program's own tool accepts, and the names of these tools.
 COLOURS = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
 QUESTION = {
     "id": "colour",
@@ -32,42 +32,42 @@ ASKERS = ("AskUserQuestion", "request_user_input", "question", "ask_user")
 
 
 def fake(steps: Steps, text: str = "go") -> str:
-    """A message that brings its script along."""
+    """Return a message that contains the script for the model."""
     return f"<fake>{json.dumps(steps)}</fake> {text}"
 
 
 class AgentContract:
-    """Give `kind`, its `features`, and `env`, by which the program finds the model."""
+    """The tests for one kind. A subclass sets `kind`, its `features`, and `env`, which points to the model."""
 
     kind = ""
-    version = ""  # another than the pinned one
+    version = ""  # a version other than the pinned one
     features: tuple[str, ...] = FEATURES
 
     def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
-        """Variables for `create`; may also write into the user's HOME."""
+        """Return variables for `create`; may also write into the user's HOME."""
         raise NotImplementedError
 
     @pytest.fixture
     def fleet(self, coder: MngrProgram, model: ModelServer, tmp_path: Path) -> MngrProgram:
-        model.reset()  # or what failed often enough in one test would not fail in the next
+        model.reset()  # otherwise failures already played in one test would be missing in the next
         coder.env.update(self.env(model, coder))
         if self.version:
-            place = PLACE / f"{self.kind}@{self.version}" / "node_modules/.bin"
-            assert place.is_dir()
-            coder.env["PATH"] = f"{place}{os.pathsep}{coder.env['PATH']}"
+            program_dir = PLACE / f"{self.kind}@{self.version}" / "node_modules/.bin"
+            assert program_dir.is_dir()
+            coder.env["PATH"] = f"{program_dir}{os.pathsep}{coder.env['PATH']}"
         return coder
 
-    def create(self, fleet: MngrProgram, name: str, *words: str, message: str = "hello") -> None:
-        fleet("create", name, self.kind, "--no-connect", "-m", message, *words)
+    def create(self, fleet: MngrProgram, name: str, *options: str, message: str = "hello") -> None:
+        fleet("create", name, self.kind, "--no-connect", "-m", message, *options)
 
     def yolo(self, fleet: MngrProgram) -> tuple[str, ...]:
-        """Words by which it asks nobody, where it could."""
+        """Return the options that switch off permission prompts, if the program has them."""
         fleet.env["MNGR__YOLO__ANYWHERE"] = "true"
         return ("--yolo",) if "permissions" in self.features else ()
 
     def rows(self, fleet: MngrProgram, name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = fleet.run_json("transcript", name)["transcript"]
-        return found
+        transcript: list[dict[str, Any]] = fleet.run_json("transcript", name)["transcript"]
+        return transcript
 
     def state(self, fleet: MngrProgram, name: str) -> tuple[str, str | None]:
         agent = fleet.get_agent(name)
@@ -76,7 +76,7 @@ class AgentContract:
     def work(self, fleet: MngrProgram, name: str) -> Path:
         return Path(fleet.get_agent(name)["work_dir"])
 
-    # The checks.
+    # The tests.
 
     def test_it_works_to_the_end_of_its_turn(self, fleet: MngrProgram) -> None:
         steps: Steps = [{"text": "on it", "sh": "echo hi > out.txt"}, {"text": "all done"}]
@@ -103,7 +103,7 @@ class AgentContract:
         raise NotImplementedError
 
     def resumes(self, fleet: MngrProgram) -> None:
-        """Stopped and started, cloned and destroyed: it is the same conversation."""
+        """Check that the conversation survives a stop, a start and a clone."""
         before = self.rows(fleet, "foo")
         fleet("stop", "foo")
         assert self.rows(fleet, "foo") == before
@@ -118,18 +118,18 @@ class AgentContract:
         assert texts[0].startswith("<fake>") and texts[-2:] == ["once more", "and you"]
         fleet("destroy", "--force", "bar")
 
-    def test_texts_arrive_unchanged(self, fleet: MngrProgram) -> None:
+    def test_messages_arrive_unchanged(self, fleet: MngrProgram) -> None:
         texts = [ODD, "0123456789 abcdef é\n" * 5000, "- a list\n- of two"]
         self.create(fleet, "foo", message="hello")
         for text in texts:
             fleet("message", "foo", "--wait", "--timeout", "90", stdin=text)
-        said = [row["text"] for row in self.rows(fleet, "foo") if row["role"] == "user"]
-        assert [text.rstrip() for text in said] == ["hello", *(text.rstrip() for text in texts)]
+        received = [row["text"] for row in self.rows(fleet, "foo") if row["role"] == "user"]
+        assert [text.rstrip() for text in received] == ["hello", *(text.rstrip() for text in texts)]
         if self.obeys:
             fleet("message", "foo", "-m", "a\ttab, which some make spaces", "--wait", "--timeout", "60")
             for text in self.obeys:
-                ran = fleet("message", "foo", "-m", text, code=1)
-                assert "is an order to the program itself" in ran.err
+                result = fleet("message", "foo", "-m", text, code=1)
+                assert "is an order to the program itself" in result.err
 
     obeys: tuple[str, ...] = ()
 
@@ -162,38 +162,40 @@ class AgentContract:
         assert "asks for no permission" in fleet("message", "foo", "--allow", code=1).err
 
     def asking(self, command: str) -> dict[str, Any]:
-        """What a model says so that the program asks before it runs a command."""
+        """Return a model's step for which the program asks before it runs a command."""
         return {"sh": command}
 
     def test_a_question_is_waited_for(self, fleet: MngrProgram) -> None:
-        """Or, of a program that asks none, whatever its model tries: it goes on to the end of its turn."""
-        has = "questions" in self.features
-        tools = (self.asker,) if has else ASKERS if "tools" in self.features else ()
+        """A program without such questions continues to the end of its turn, whatever its model tries."""
+        has_questions = "questions" in self.features
+        tools = (self.asker,) if has_questions else ASKERS if "tools" in self.features else ()
         self.create(fleet, "foo", message=fake([*map(self.question, tools), {"text": "all done"}]))
         fleet("wait", "foo", "--timeout", "60")
-        if has:
+        if has_questions:
             self.is_answered(fleet, "foo")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
         rows = self.rows(fleet, "foo")
         assert rows[-1]["text"] == "all done"
-        assert ["Red" in str(row["output"]) for row in rows if row["role"] == "tool"] == [has] * len(tools)
+        assert ["Red" in str(row["output"]) for row in rows if row["role"] == "tool"] == [has_questions] * len(tools)
 
-    asker = ""  # the tool by which its model asks the user something
+    asker = ""  # the tool with which its model asks the user
 
     def question(self, tool: str) -> dict[str, Any]:
         return {"text": "one thing", "tool": tool, "input": {"questions": [QUESTION]}}
 
     def is_answered(self, fleet: MngrProgram, name: str) -> None:
-        """Only by who sees it: any text would choose an answer, and so would a permission."""
+        """Check that only a person at the screen can answer: any text or permission would choose an answer."""
         assert self.state(fleet, name) == ("WAITING", "question")
-        ran = fleet("message", name, "-m", "2", code=1)
-        assert "waits for an answer" in ran.err and f"mngr connect {name}" in ran.err
+        result = fleet("message", name, "-m", "2", code=1)
+        assert "waits for an answer" in result.err and f"mngr connect {name}" in result.err
         assert "asks for no permission" in fleet("message", name, "--allow", code=1).err
         assert f"mngr connect {name}" in fleet.run_json("explain", name)["change"]
         wait_for(lambda: re.search(r"1\. +Red", fleet("capture", name).out))
 
         def is_over() -> bool:
-            fleet.run_tmux("send-keys", "-t", f"={name}:", "Enter")  # what comes as it appears may be ignored
+            fleet.run_tmux(
+                "send-keys", "-t", f"={name}:", "Enter"
+            )  # the program may ignore a key while the question appears
             return self.state(fleet, name) != ("WAITING", "question")
 
         wait_for(is_over)
@@ -203,18 +205,18 @@ class AgentContract:
         if "permissions" not in self.features:
             assert "changes nothing" in fleet("create", "foo", self.kind, "--yolo", code=2).err
             return
-        ran = fleet("create", "foo", self.kind, "--yolo", code=1)
-        assert "without asking" in ran.err and "--sandbox" in ran.err
+        result = fleet("create", "foo", self.kind, "--yolo", code=1)
+        assert "without asking" in result.err and "--sandbox" in result.err
         assert fleet.run_json("list")["agents"] == []
 
-    def test_limits_logins_and_crashes(self, fleet: MngrProgram) -> None:
+    def test_it_recovers_from_limits_refused_logins_and_crashes(self, fleet: MngrProgram) -> None:
         if "limits" in self.features:
             self.create(fleet, "foo", *self.impatient(), message="hello")
-            ends = {429: "rate_limit", 401: "login"}
+            reasons = {429: "rate_limit", 401: "login"}
             if self.relents:
-                del ends[429]
+                del reasons[429]
                 self.tries_again(fleet)
-            for status, reason in ends.items():
+            for status, reason in reasons.items():
                 fail = {"status": status, "times": -1, "headers": self.soon}
                 fleet("message", "foo", "-m", fake([{"text": "x", "fail": fail}], f"{status}"))
                 fleet("wait", "foo", "--state", "PARKED", "--timeout", "60")
@@ -227,8 +229,8 @@ class AgentContract:
         wait_for(lambda: fleet.get_agent("foo")["state"] == "FAILED")
         fleet("start", "foo")
         fleet("message", "foo", "-m", "back", "--wait", "--timeout", "60")
-        said = [row["text"].strip() for row in self.rows(fleet, "foo") if row["role"] == "user"]
-        assert (said[0], said[-1]) == ("hello", "back")
+        received = [row["text"].strip() for row in self.rows(fleet, "foo") if row["role"] == "user"]
+        assert (received[0], received[-1]) == ("hello", "back")
 
     def tries_again(self, fleet: MngrProgram) -> None:
         fail = {"status": 429, "times": self.relents}
@@ -238,9 +240,9 @@ class AgentContract:
         fleet("wait", "foo", "--timeout", "60")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
 
-    soon: dict[str, str] = {}  # what in a failure's head lets it try again at once
-    relents = 0  # where it does not give up soon on a limit: after so many failures the model is well again
+    soon: dict[str, str] = {}  # response headers of a failure that make it retry at once
+    relents = 0  # for a program that retries for long: the number of failures after which the model works again
 
     def impatient(self) -> tuple[str, ...]:
-        """Words for `create` by which it gives up soon."""
+        """Return options for `create` that make the program give up soon."""
         return ()

@@ -1,4 +1,4 @@
-"""aider, for real."""
+"""The contract with the real aider."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.kinds.real.kit import AgentContract, Steps
 
 
 class TestAider(AgentContract):
-    """By the checks that every coding agent must pass."""
+    """The contract of every coding agent."""
 
     kind = "aider"
     features = AiderKind.features
     obeys = ("/help", "!ls")
-    relents = 5  # it tries again for a minute
+    relents = 5  # it retries for a minute
 
     def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         return {
@@ -30,12 +30,12 @@ class TestAider(AgentContract):
         return [{"text": f"Sure.\n\n{path}\n```\n{content}```\n"}]
 
     def asking(self, command: str) -> dict[str, Any]:
-        """It asks before it makes a file."""
+        """aider asks before it creates a file."""
         _, word, _, path = command.split()
         return self.edit(path, f"{word}\n")[0]
 
 
 class TestAiderBefore(TestAider):
-    """And an older one."""
+    """The contract with an older version."""
 
     version = "0.84.0"

@@ -1,4 +1,4 @@
-"""Gemini CLI, for real."""
+"""The contract with the real Gemini CLI, and tests of its own features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kinds.real.kit import AgentContract
 
 
 class TestGemini(AgentContract):
-    """By the checks that every coding agent must pass."""
+    """The contract of every coding agent."""
 
     kind = "gemini"
     features = GeminiKind.features
@@ -20,9 +20,9 @@ class TestGemini(AgentContract):
     asker = "ask_user"
 
     def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
-        place = Path(coder.env["HOME"]) / ".gemini"
-        place.mkdir()
-        (place / "settings.json").write_text(json.dumps({"general": {"maxAttempts": 2}}))
+        config_dir = Path(coder.env["HOME"]) / ".gemini"
+        config_dir.mkdir()
+        (config_dir / "settings.json").write_text(json.dumps({"general": {"maxAttempts": 2}}))
         return {
             "GOOGLE_GEMINI_BASE_URL": model.url("gemini"),
             "GEMINI_API_KEY": "hush-hush",
@@ -30,17 +30,17 @@ class TestGemini(AgentContract):
             "MNGR__AGENTS__GEMINI__CARRY": '["settings"]',
         }
 
-    def test_nothing_of_it_is_left(self, fleet: MngrProgram) -> None:
+    def test_stop_and_destroy_leave_no_process(self, fleet: MngrProgram) -> None:
         def processes() -> list[str]:
-            """Those in whose environment the agent is named."""
-            found: list[str] = []
-            for place in Path("/proc").glob("[0-9]*/environ"):
+            """Return the names of the processes whose environment names the agent."""
+            names: list[str] = []
+            for environ in Path("/proc").glob("[0-9]*/environ"):
                 try:
-                    if f"MNGR_AGENT_ID={agent}".encode() in place.read_bytes():
-                        found.append((place.parent / "comm").read_text().strip())
+                    if f"MNGR_AGENT_ID={agent}".encode() in environ.read_bytes():
+                        names.append((environ.parent / "comm").read_text().strip())
                 except OSError:
                     continue
-            return found
+            return names
 
         self.create(fleet, "foo")
         agent = fleet.get_agent("foo")["id"]
@@ -54,6 +54,6 @@ class TestGemini(AgentContract):
 
 
 class TestGeminiBefore(TestGemini):
-    """And an older one."""
+    """The contract with an older version."""
 
     version = "0.47.0"

@@ -1,4 +1,4 @@
-"""opencode, for real."""
+"""The contract with the real opencode, and tests of its own features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTSIDE = ROOT / "tests/corpus/opencode/exported.json"
 
 @pytest.mark.sampled(3)
 class TestOpencode(AgentContract):
-    """By the checks that every coding agent must pass."""
+    """The contract of every coding agent."""
 
     kind = "opencode"
     soon = {"retry-after-ms": "10"}
@@ -26,25 +26,25 @@ class TestOpencode(AgentContract):
 
     def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         options = {"baseURL": model.url("opencode") + "/v1", "apiKey": "{env:FAKE_KEY}"}
-        known = {
+        model_entry = {
             "name": "Fake",
             "limit": {"context": 200000, "output": 8000},
             "cost": {"input": 3, "output": 15},
         }
-        provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"fake-model": known}}
+        provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"fake-model": model_entry}}
         config = {
             "model": "fake/fake-model",
             "small_model": "fake/fake-model",
             "enabled_providers": ["fake"],
             "provider": {"fake": provider},
         }
-        place = Path(coder.env["HOME"]) / ".config/opencode"
-        place.mkdir(parents=True)
-        (place / "opencode.jsonc").write_text(f"// a user's own\n{json.dumps(config)[:-1]},\n}}\n")
+        config_dir = Path(coder.env["HOME"]) / ".config/opencode"
+        config_dir.mkdir(parents=True)
+        (config_dir / "opencode.jsonc").write_text(f"// a user's own\n{json.dumps(config)[:-1]},\n}}\n")
         return {"FAKE_KEY": "hush-hush"}
 
-    def test_what_else_it_is_asked(self, fleet: MngrProgram) -> None:
-        """One program for all of it, because each takes long to start."""
+    def test_resume_plain_slashes_sub_agents_and_late_retries_work(self, fleet: MngrProgram) -> None:
+        """One test for all of these, because opencode takes long to start."""
         offline = {**fleet.env, "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_PURE": "1"}
         subprocess.run(["opencode", "import", OUTSIDE], env=offline, check=True, capture_output=True, timeout=60)
         name = json.loads(OUTSIDE.read_text())["info"]["id"]
@@ -53,8 +53,8 @@ class TestOpencode(AgentContract):
         fleet("wait", "foo", "--timeout", "60")
         rows = [row for row in self.rows(fleet, "foo") if row["role"] != "tool"]
         assert rows[3]["text"] == "/help ! is text here"
-        said = [row["text"] for row in rows if row["role"] == "assistant"]
-        assert said == ["on it", "all done", "ok", "both"]
+        answers = [row["text"] for row in rows if row["role"] == "assistant"]
+        assert answers == ["on it", "all done", "ok", "both"]
         self.a_sub_agent_asks_too(fleet)
         self.a_new_try_that_is_far_off(fleet)
 
@@ -84,14 +84,14 @@ class TestOpencode(AgentContract):
         assert agent["state_reason"] == "quota" and agent["parked_until"]
 
         def is_over() -> bool:
-            fleet.run_tmux("send-keys", "-t", "=foo:", "Escape")  # it must be pressed twice
+            fleet.run_tmux("send-keys", "-t", "=foo:", "Escape")  # Escape must be pressed twice
             return self.state(fleet, "foo") == ("WAITING", "end_of_turn")
 
         wait_for(is_over)
 
 
 class TestOpencodeBefore(TestOpencode):
-    """And an older one, which never gives up on a limit."""
+    """The contract with an older version, which never gives up on a limit."""
 
     version = "1.15.0"
     relents = 2

@@ -1,4 +1,4 @@
-"""pi, for real."""
+"""The contract with the real pi."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from tests.kinds.real.kit import AgentContract
 
 
 class TestPi(AgentContract):
-    """By the checks that every coding agent must pass."""
+    """The contract of every coding agent."""
 
     kind = "pi"
     features = PiKind.features
     soon = {"retry-after-ms": "10"}
 
     def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
-        known = {"id": "fake-model", "cost": {"input": 3, "output": 15, "cacheRead": 0, "cacheWrite": 0}}
-        where = {"baseUrl": model.url("pi") + "/v1", "api": "openai-completions", "apiKey": "FAKE_KEY"}
+        model_entry = {"id": "fake-model", "cost": {"input": 3, "output": 15, "cacheRead": 0, "cacheWrite": 0}}
+        provider = {"baseUrl": model.url("pi") + "/v1", "api": "openai-completions", "apiKey": "FAKE_KEY"}
         settings = {
             "defaultProvider": "fake",
             "defaultModel": "fake-model",
             "retry": {"maxRetries": 1, "baseDelayMs": 100},
         }
-        place = Path(coder.env["HOME"]) / ".pi/agent"
-        place.mkdir(parents=True)
-        (place / "models.json").write_text(json.dumps({"providers": {"fake": {**where, "models": [known]}}}))
-        (place / "settings.json").write_text(json.dumps(settings))
+        config_dir = Path(coder.env["HOME"]) / ".pi/agent"
+        config_dir.mkdir(parents=True)
+        (config_dir / "models.json").write_text(
+            json.dumps({"providers": {"fake": {**provider, "models": [model_entry]}}})
+        )
+        (config_dir / "settings.json").write_text(json.dumps(settings))
         return {"FAKE_KEY": "hush-hush", "MNGR__AGENTS__PI__CARRY": '["settings"]'}
 
 
 class TestPiBefore(TestPi):
-    """And an older one."""
+    """The contract with an older version."""
 
     version = "0.67.1"

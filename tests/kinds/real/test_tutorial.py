@@ -1,4 +1,4 @@
-"""A tutorial and its tests by the hands of a real coding agent, whose model makes mistakes on purpose."""
+"""`mngr tutorial` with a real coding agent whose model makes mistakes on purpose."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_open(e2e: E2eSession) -> None:
 
 @pytest.fixture
 def project(coder: MngrProgram, tmp_path: Path) -> MngrProgram:
-    """A tutorial of a shop with a block that has no test, and a blank."""
+    """A tutorial of a shop with one block that has no test and one empty section."""
     program = tmp_path / "bin" / "shop"
     program.parent.mkdir()
     program.write_text(SHOP)
@@ -65,8 +65,8 @@ def project(coder: MngrProgram, tmp_path: Path) -> MngrProgram:
     return coder
 
 
-def test_sync(project: MngrProgram) -> None:
-    """A citation that does not match and a file that is not its to change are told, and mended."""
+def test_sync_makes_the_agent_correct_its_mistakes(project: MngrProgram) -> None:
+    """The agent writes a wrong citation and changes a file that it must not change."""
     steps = [
         {"text": "I write a test.", "write": {"path": "tests/test_open.py", "content": TEST}},
         {"sh": "echo more >> README.md && git add -A && git commit -qm '[ADD_TEST] open'"},
@@ -76,22 +76,22 @@ def test_sync(project: MngrProgram) -> None:
     ]
     with ModelServer(steps) as model:
         project.env["ANTHROPIC_BASE_URL"] = model.url("sync")
-        ran = project("tutorial", "sync", "--agent", "claude", "--yolo", "--rounds", "3")
+        result = project("tutorial", "sync", "--agent", "claude", "--yolo", "--rounds", "3")
     agent = project.list_agents()[0]
-    assert ran.out.splitlines() == [
+    assert result.out.splitlines() == [
         "open-it: tests/test_open.py::test_open",
         f"the work is on {agent['branch']}: git diff ...{agent['branch']}",
     ]
-    assert "round 1: 3 things are still wrong\nround 2: done\n" in ran.err
+    assert "round 1: 3 things are still wrong\nround 2: done\n" in result.err
     rows = project.run_json("transcript", agent["name"])["transcript"]
-    told = [row["text"] for row in rows if row["role"] == "user"]
-    assert len(told) == 2 and "shop open" in told[0]
-    assert "tests/test_open.py:5: stale: " in told[1] and "README.md was changed" in told[1]
+    prompts = [row["text"] for row in rows if row["role"] == "user"]
+    assert len(prompts) == 2 and "shop open" in prompts[0]
+    assert "tests/test_open.py:5: stale: " in prompts[1] and "README.md was changed" in prompts[1]
     assert agent["state"] == "STOPPED"
 
 
-def test_fill(project: MngrProgram) -> None:
-    """A block elsewhere than under the blank is told, and where the program misled the agent is in the report."""
+def test_fill_makes_the_agent_correct_its_mistakes_and_reports_what_misled_it(project: MngrProgram) -> None:
+    """The agent also changes another block, and some of its calls of the program fail."""
     block = r"# sell an apple\nshop sell apple"
     steps = [
         {"text": "I try it.", "sh": "shop sell --help; shop sell --fast"},
@@ -105,8 +105,8 @@ def test_fill(project: MngrProgram) -> None:
     ]
     with ModelServer(steps) as model:
         project.env["ANTHROPIC_BASE_URL"] = model.url("fill")
-        ran = project("tutorial", "fill", "--yolo", "--output", "fill.patch")
-    assert ran.err.splitlines()[-5:] == [
+        result = project("tutorial", "fill", "--yolo", "--output", "fill.patch")
+    assert result.err.splitlines()[-5:] == [
         "tutorial.sh:12: Sell: # sell an apple: works",
         "What misled the agent:",
         "  shop sell: 2 of 4 calls failed, 2 tried again; no such option: --fast; worked only after: shop open",
@@ -115,7 +115,7 @@ def test_fill(project: MngrProgram) -> None:
     ]
     filler = next(agent for agent in project.list_agents() if agent["kind"] == "claude")
     rows = project.run_json("transcript", filler["name"])["transcript"]
-    told = [row["text"] for row in rows if row["role"] == "user"]
-    assert len(told) == 2 and "tutorial.sh:7: this line was changed or taken away: # open it" in told[1]
+    prompts = [row["text"] for row in rows if row["role"] == "user"]
+    assert len(prompts) == 2 and "tutorial.sh:7: this line was changed or taken away: # open it" in prompts[1]
     subprocess.run(["git", "apply", "fill.patch"], cwd=project.repo, check=True)
     assert (project.repo / "tutorial.sh").read_text() == SCRIPT + "\n# sell an apple\nshop sell apple\n"

@@ -1,4 +1,4 @@
-"""Where agents go and who is served first, while hosts do not answer."""
+"""Which host an agent gets, and which job runs first, while some hosts do not answer."""
 
 from __future__ import annotations
 
@@ -10,75 +10,75 @@ from mngr.mapreduce.worker_threads import WorkerThreads
 from tests.conftest import IS_FULL_SCALE, wait_for
 
 
-def moored(**hosts: list[str]) -> HostSlots:
-    made = HostSlots(2)
+def make_slots(**hosts: list[str]) -> HostSlots:
+    slots = HostSlots(2)
     for name, slugs in hosts.items():
-        made.add_host(name, slugs)
-    return made
+        slots.add_host(name, slugs)
+    return slots
 
 
-def test_nobody_goes_to_a_host_that_is_away() -> None:
-    places = moored(h1=["a"], h2=["b"])
-    assert places.assign_host("c", {"h1"}).name == "h2"
-    assert places.assign_host("d", {"h1"}).name is None
-    assert places.assign_host("e").name == "h1"
+def test_no_agent_is_assigned_to_an_unreachable_host() -> None:
+    slots = make_slots(h1=["a"], h2=["b"])
+    assert slots.assign_host("c", {"h1"}).name == "h2"
+    assert slots.assign_host("d", {"h1"}).name is None
+    assert slots.assign_host("e").name == "h1"
 
 
-def test_no_host_is_made_for_those_who_can_wait_for_one_that_is_away() -> None:
-    places = moored(h1=["a"], h2=["b"])
-    assert [places.count_placeable(wanted, {"h1"}) for wanted in (1, 2, 3)] == [1, 1, 2]
-    assert places.count_placeable(3, ()) == 3
-    assert places.count_placeable(3, {"h1", "h2"}) == 3  # nobody answers, so others are made
+def test_agents_wait_for_free_slots_on_an_unreachable_host() -> None:
+    slots = make_slots(h1=["a"], h2=["b"])
+    assert [slots.count_placeable(wanted, {"h1"}) for wanted in (1, 2, 3)] == [1, 1, 2]
+    assert slots.count_placeable(3, ()) == 3
+    assert slots.count_placeable(3, {"h1", "h2"}) == 3  # no host answers, so new hosts are created
 
 
-def test_nobody_waits_for_a_host_that_is_away_and_empty_and_it_is_the_first_to_go() -> None:
-    assert moored(h1=[], h2=["b"]).count_placeable(2, {"h1"}) == 2
-    assert moored(h1=[], h2=[]).take_idle_hosts(1, {"h1"}) == ["h1"]
+def test_an_empty_unreachable_host_is_not_waited_for_and_is_released_first() -> None:
+    assert make_slots(h1=[], h2=["b"]).count_placeable(2, {"h1"}) == 2
+    assert make_slots(h1=[], h2=[]).take_idle_hosts(1, {"h1"}) == ["h1"]
 
 
-def test_nothing_wakes_anybody_once_all_is_heard() -> None:
-    crew, heard, count = WorkerThreads(pull=4), 0, 20_000 if IS_FULL_SCALE else 4_000
+def test_the_wake_fd_is_quiet_after_all_results_were_taken() -> None:
+    workers, taken, count = WorkerThreads(pull=4), 0, 20_000 if IS_FULL_SCALE else 4_000
 
-    def have_all() -> bool:
-        nonlocal heard
-        heard += len(crew.take_results())
-        return heard == count
+    def has_taken_all() -> bool:
+        nonlocal taken
+        taken += len(workers.take_results())
+        return taken == count
 
     for number in range(count):
-        crew.submit("pull", str(number), lambda: None)
-    wait_for(have_all, timeout=60)
-    wait_for(lambda: not crew.take_results() and not select.select([crew.wake_fd], [], [], 0)[0])
+        workers.submit("pull", str(number), lambda: None)
+    wait_for(has_taken_all, timeout=60)
+    wait_for(lambda: not workers.take_results() and not select.select([workers.wake_fd], [], [], 0)[0])
 
 
-def test_who_had_his_place_on_a_host_that_is_away_gets_another() -> None:
-    places = moored(h1=["a"], h2=["b"])
-    assert (places.find_host("a"), places.assign_host("a", {"h1"}).name, places.find_host("a")) == (
+def test_a_task_assigned_to_an_unreachable_host_gets_another_host() -> None:
+    slots = make_slots(h1=["a"], h2=["b"])
+    assert (slots.find_host("a"), slots.assign_host("a", {"h1"}).name, slots.find_host("a")) == (
         "h1",
         "h2",
         "h2",
     )
 
 
-def test_jobs_at_a_place_that_hangs_keep_no_other_place_waiting() -> None:
-    crew, free, begun = WorkerThreads(pull=2), threading.Event(), threading.Semaphore(0)
+def test_hanging_jobs_of_one_host_do_not_delay_another_host() -> None:
+    workers, released, started = WorkerThreads(pull=2), threading.Event(), threading.Semaphore(0)
     done: list[str] = []
 
     def hang() -> None:
-        begun.release()
-        free.wait(30)
+        started.release()
+        released.wait(30)
 
-    def have(count: int) -> bool:
-        done.extend(slug for _, slug, _ in crew.take_results())
+    def has_finished(count: int) -> bool:
+        done.extend(slug for _, slug, _ in workers.take_results())
         return len(done) == count
 
     for number in range(4):
-        crew.submit("pull", f"hangs-{number}", hang, "h1")
-    assert all(begun.acquire(timeout=10) for _ in range(2))  # nobody is left
+        workers.submit("pull", f"hangs-{number}", hang, "h1")
+    assert all(started.acquire(timeout=10) for _ in range(2))  # both regular threads hang now
     for number in range(4):
-        crew.submit("pull", f"goes-{number}", lambda: None, "h2")
+        workers.submit("pull", f"goes-{number}", lambda: None, "h2")
     try:
-        wait_for(lambda: have(4))
+        wait_for(lambda: has_finished(4))
         assert sorted(done) == [f"goes-{number}" for number in range(4)]
     finally:
-        free.set()
-    wait_for(lambda: have(8))
+        released.set()
+    wait_for(lambda: has_finished(8))

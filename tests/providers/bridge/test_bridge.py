@@ -1,4 +1,4 @@
-"""The process that keeps an engine's library loaded: commands, terminals and calls through it, and what becomes of them."""
+"""The process that keeps an engine's library loaded: commands, terminals and calls through it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ENGINE = str(ROOT / "tests/support/hosts/process_engine.py")
 
 @pytest.fixture
 def bridge(tmp_path: Path) -> Iterator[Bridge]:
-    made = Bridge("lib", Home(str(tmp_path / "home")), ENGINE, {}, linger=30.0)
-    yield made
-    if os.path.exists(made.path):
-        os.kill(pid_of(made), signal.SIGKILL)
-    for left in Path(made.path).parent.glob(Path(made.path).name + "*"):
-        left.unlink()
+    new_bridge = Bridge("lib", Home(str(tmp_path / "home")), ENGINE, {}, linger=30.0)
+    yield new_bridge
+    if os.path.exists(new_bridge.path):
+        os.kill(get_pid(new_bridge), signal.SIGKILL)
+    for path in Path(new_bridge.path).parent.glob(Path(new_bridge.path).name + "*"):
+        path.unlink()
 
 
 @pytest.fixture
@@ -44,46 +44,46 @@ def wire(bridge: Bridge, tmp_path: Path) -> BridgeWire:
     return BridgeWire(bridge, "box", {"dir": str(tmp_path)})
 
 
-def pid_of(bridge: Bridge) -> int:
+def get_pid(bridge: Bridge) -> int:
     return int(bridge.call("echo")["pid"])
 
 
-def test_bytes_stay_bytes_streams_are_apart_and_the_code_comes_back(wire: BridgeWire, tmp_path: Path) -> None:
-    odd = bytes(range(256)) * 1000
+def test_streams_are_binary_and_separate_and_the_exit_code_is_returned(wire: BridgeWire, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 1000
     script = "cat; printf 'b\\351d' >&2; pwd >&2; exit 7"
-    done = remote_host.run(wire, ["sh", "-c", script], stdin=odd)
-    assert (done.code, done.out) == (7, odd)
-    assert done.err == b"b\xe9d" + os.fsencode(tmp_path) + b"\n"
+    result = remote_host.run(wire, ["sh", "-c", script], stdin=data)
+    assert (result.code, result.out) == (7, data)
+    assert result.err == b"b\xe9d" + os.fsencode(tmp_path) + b"\n"
     assert remote_host.run(wire, ["printf", "%s", "n\udce9 ï 'x'\n"]).out == b"n\xe9 \xc3\xaf 'x'\n"
     host = RemoteHost("box", "lib", wire, str(tmp_path), os.getuid())
     with host.stream(["sh", "-c", "cat; exit 3"], stdin=shell.PIPE, stdout=shell.PIPE) as process:
-        assert process.communicate(odd)[0] == odd and process.returncode == 3
+        assert process.communicate(data)[0] == data and process.returncode == 3
 
 
-def test_an_environment_can_be_all_there_is(wire: BridgeWire) -> None:
+def test_only_replaces_the_whole_environment(wire: BridgeWire) -> None:
     argv = wire.build_argv('printf "%s|" "$A" "${HOME-none}"', only=["A=x\udce9 'y'\n", "PATH=/usr/bin:/bin"])
-    done = shell.run(argv, start=wire.begin)
-    assert done.out == b"x\xe9 'y'\n|none|"
-    assert subprocess.run(argv, capture_output=True, check=True).stdout == done.out
+    result = shell.run(argv, start=wire.begin)
+    assert result.out == b"x\xe9 'y'\n|none|"
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == result.out
 
 
-def test_the_small_program_starts_at_once_and_does_the_same(wire: BridgeWire) -> None:
+def test_the_client_program_imports_little_and_behaves_the_same(wire: BridgeWire) -> None:
     argv = wire.build_argv("cat; echo no >&2; kill -9 $$")
-    done = subprocess.run(argv, input=b"in", capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (137, b"in", b"no\n")
-    loaded = subprocess.run(
+    result = subprocess.run(argv, input=b"in", capture_output=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (137, b"in", b"no\n")
+    import_log = subprocess.run(
         [*argv[:3], "-X", "importtime", argv[3], argv[4], argv[5], "true"], capture_output=True, check=True
     ).stderr.decode()
-    assert "socket" not in [line.split("|")[-1].strip() for line in loaded.splitlines()]
+    assert "socket" not in [line.split("|")[-1].strip() for line in import_log.splitlines()]
 
 
-def test_what_follows_a_large_output_is_not_lost_and_nobody_buffers_it(wire: BridgeWire, bridge: Bridge) -> None:
+def test_large_output_is_complete_and_not_buffered_in_memory(wire: BridgeWire, bridge: Bridge) -> None:
     process = subprocess.Popen(wire.build_argv("exec cat /dev/zero"), stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.read(1 << 20)
-    before = size(pid_of(bridge))
-    grown = [size(pid_of(bridge)) - before for _ in range(300)]
-    assert max(grown) < 8192
+    before = get_memory_size(get_pid(bridge))
+    growth = [get_memory_size(get_pid(bridge)) - before for _ in range(300)]
+    assert max(growth) < 8192
     process.stdout.close()
     assert process.wait(10) == 141
     assert len(remote_host.run(wire, ["head", "-c", "30000000", "/dev/zero"]).out) == 30_000_000
@@ -92,54 +92,54 @@ def test_what_follows_a_large_output_is_not_lost_and_nobody_buffers_it(wire: Bri
 def has_ended(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):  # the second when it went while we read
+    except (FileNotFoundError, ProcessLookupError):  # ProcessLookupError when it ended during the read
         return True
 
 
-def size(pid: int) -> int:
-    """Kilobytes of memory that a process has."""
+def get_memory_size(pid: int) -> int:
+    """Return the kilobytes of memory that a process uses."""
     text = Path(f"/proc/{pid}/status").read_text()
     return int(text.partition("VmRSS:")[2].split()[0])
 
 
-def test_many_at_once_also_where_a_shell_allows_few_open_files(wire: BridgeWire, bridge: Bridge) -> None:
-    with few_files(64):
-        pid_of(bridge)  # it starts
-    assert sorted(at_once(wire, 100)) == list(range(100))
-    wait_for(lambda: len(os.listdir(f"/proc/{pid_of(bridge)}/fd")) < 20)
+def test_a_hundred_commands_run_at_once_despite_a_low_open_file_limit(wire: BridgeWire, bridge: Bridge) -> None:
+    with limit_open_files(64):
+        get_pid(bridge)  # starts the process
+    assert sorted(run_concurrently(wire, 100)) == list(range(100))
+    wait_for(lambda: len(os.listdir(f"/proc/{get_pid(bridge)}/fd")) < 20)
 
 
-def test_where_no_more_files_may_be_opened_it_lives_on(wire: BridgeWire, bridge: Bridge) -> None:
-    pid = pid_of(bridge)
+def test_the_process_survives_when_it_can_open_no_more_files(wire: BridgeWire, bridge: Bridge) -> None:
+    pid = get_pid(bridge)
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (40, hard))
-    answers = at_once(wire, 50)
+    answers = run_concurrently(wire, 50)
     assert len(answers) == 50 and all(isinstance(answer, int | Unreachable) for answer in answers)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-    assert sorted(at_once(wire, 3)) == [0, 1, 2]
+    assert sorted(run_concurrently(wire, 3)) == [0, 1, 2]
 
 
-def at_once(wire: BridgeWire, number: int) -> list[Any]:
-    """So many commands, each of which says its number, or why it could not."""
+def run_concurrently(wire: BridgeWire, number: int) -> list[Any]:
+    """Run this many commands at once and return the output or error of each."""
     answers: list[Any] = []
 
-    def one(at: int) -> None:
+    def run_one(index: int) -> None:
         try:
-            answers.append(int(remote_host.run(wire, ["sh", "-c", f"sleep 0.3; echo {at}"]).out))
+            answers.append(int(remote_host.run(wire, ["sh", "-c", f"sleep 0.3; echo {index}"]).out))
         except MngrError as error:
             answers.append(error)
 
-    work = [threading.Thread(target=one, args=(at,)) for at in range(number)]
-    for thread in work:
+    threads = [threading.Thread(target=run_one, args=(index,)) for index in range(number)]
+    for thread in threads:
         thread.start()
-    for thread in work:
+    for thread in threads:
         thread.join()
     return answers
 
 
 @contextmanager
-def few_files(number: int) -> Iterator[None]:
-    """What is started meanwhile may open so many, unless it asks for more."""
+def limit_open_files(number: int) -> Iterator[None]:
+    """Limit the open files of processes that are started in the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
     try:
@@ -148,7 +148,7 @@ def few_files(number: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_who_goes_away_ends_the_command(wire: BridgeWire, tmp_path: Path) -> None:
+def test_a_command_ends_when_its_client_goes_away(wire: BridgeWire, tmp_path: Path) -> None:
     process = subprocess.Popen(wire.build_argv("echo $$ >pid; exec sleep 1000"))
     pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
     process.kill()
@@ -160,7 +160,7 @@ def test_who_goes_away_ends_the_command(wire: BridgeWire, tmp_path: Path) -> Non
     wait_for(lambda: has_ended(pid))
 
 
-def test_a_terminal_has_the_users_size_also_after_it_changed(wire: BridgeWire, tmp_path: Path) -> None:
+def test_a_terminal_follows_the_size_of_the_users_terminal(wire: BridgeWire, tmp_path: Path) -> None:
     argv = wire.build_argv(
         "trap 'stty size' WINCH; stty size; tty -s && echo tty; until read x; do :; done; echo \"got $x\"; until read y; do :; done; exit 5",
         terminal=True,
@@ -174,18 +174,18 @@ def test_a_terminal_has_the_users_size_also_after_it_changed(wire: BridgeWire, t
         terminal.wait_for_text("got hé")
         terminal.type("\r")
         assert terminal.wait_for_exit() == 5
-    with PtyTerminal(BridgeWire(wire._bridge, "box", {"dir": "/no"}).build_argv("x", terminal=True), tmp_path, {}) as t:
-        t.wait_for_text("Error: there is no /no")
-        assert t.wait_for_exit() == 255
+    with PtyTerminal(
+        BridgeWire(wire._bridge, "box", {"dir": "/no"}).build_argv("x", terminal=True), tmp_path, {}
+    ) as failing_terminal:
+        failing_terminal.wait_for_text("Error: there is no /no")
+        assert failing_terminal.wait_for_exit() == 255
 
 
-def test_a_size_counts_also_before_the_command_runs_and_when_it_is_not_taken_at_once(
-    wire: BridgeWire, tmp_path: Path
-) -> None:
+def test_a_resize_before_the_command_runs_or_after_a_failed_try_is_applied(wire: BridgeWire, tmp_path: Path) -> None:
     script = "trap 'stty size' WINCH; echo on; stty size; until read x; do :; done; exit 5"
     (tmp_path / "wait").touch()
     with PtyTerminal(wire.build_argv(script, terminal=True), tmp_path, dict(os.environ)) as terminal:
-        wait_for(lambda: asks_for_winch(terminal.process.pid))
+        wait_for(lambda: handles_winch(terminal.process.pid))
         terminal.resize(40, 120)
         (tmp_path / "wait").unlink()
         terminal.wait_for_text("on")
@@ -196,13 +196,13 @@ def test_a_size_counts_also_before_the_command_runs_and_when_it_is_not_taken_at_
         assert terminal.wait_for_exit() == 5
 
 
-def asks_for_winch(pid: int) -> bool:
-    """Whether a process has a handler for changes of its terminal's size."""
-    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return bool(caught and int(caught[1], 16) >> (signal.SIGWINCH - 1) & 1)
+def handles_winch(pid: int) -> bool:
+    """True when a process has a handler for changes of its terminal's size."""
+    match = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(match and int(match[1], 16) >> (signal.SIGWINCH - 1) & 1)
 
 
-def test_a_terminal_that_goes_ends_what_had_it(wire: BridgeWire, tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_its_command(wire: BridgeWire, tmp_path: Path) -> None:
     with PtyTerminal(
         wire.build_argv("echo $$ >pid; echo on; exec sleep 1000", terminal=True), tmp_path, {}
     ) as terminal:
@@ -213,7 +213,7 @@ def test_a_terminal_that_goes_ends_what_had_it(wire: BridgeWire, tmp_path: Path)
     wait_for(lambda: has_ended(pid))
 
 
-def test_a_call_answers_and_a_refusal_is_an_error_of_its_kind(bridge: Bridge) -> None:
+def test_a_call_returns_an_answer_or_raises_an_error_of_its_kind(bridge: Bridge) -> None:
     notes: list[str] = []
     assert bridge.call("echo", note=notes.append, a=[1], b="é")["words"] == {"a": [1], "b": "é"}
     assert notes == ["a note"]
@@ -229,12 +229,12 @@ def test_a_call_answers_and_a_refusal_is_an_error_of_its_kind(bridge: Bridge) ->
         bridge.call("crash")
 
 
-def test_a_machine_that_is_gone_is_said_to_be_so(bridge: Bridge) -> None:
+def test_a_command_on_a_lost_machine_raises_host_gone(bridge: Bridge) -> None:
     with pytest.raises(HostGone, match="the host box is gone: there is no /no"):
         remote_host.run(BridgeWire(bridge, "box", {"dir": "/no"}), ["true"])
 
 
-def test_what_nobody_has_noted_is_undone(bridge: Bridge, tmp_path: Path) -> None:
+def test_a_result_that_the_client_did_not_save_is_undone(bridge: Bridge, tmp_path: Path) -> None:
     bridge.call("make", keep=lambda answer: None, path=str(tmp_path / "kept"))
 
     def fail(answer: dict[str, object]) -> None:
@@ -247,31 +247,32 @@ def test_what_nobody_has_noted_is_undone(bridge: Bridge, tmp_path: Path) -> None
     assert (tmp_path / "kept").exists()
 
 
-def test_a_call_whose_caller_is_gone_is_cancelled(bridge: Bridge, tmp_path: Path) -> None:
+def test_a_call_is_cancelled_when_its_client_goes_away(bridge: Bridge, tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="lib did not answer within"):
         bridge.call("sleep", path=str(tmp_path / "ended"), timeout=0.5)
     wait_for((tmp_path / "ended").exists)
 
 
-def test_a_bridge_that_is_killed_is_a_lost_connection_and_the_next_command_starts_another(
-    bridge: Bridge, wire: BridgeWire
-) -> None:
-    first = pid_of(bridge)
+def test_after_the_process_is_killed_the_next_command_starts_another(bridge: Bridge, wire: BridgeWire) -> None:
+    first = get_pid(bridge)
     with subprocess.Popen(wire.build_argv("echo on; exec sleep 1000"), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"on\n"
         os.kill(first, signal.SIGKILL)
         assert process.wait(10) == 255
     assert remote_host.run(wire, ["echo", "again"]).out == b"again\n"
-    assert pid_of(bridge) != first
+    assert get_pid(bridge) != first
 
 
-def test_it_ends_by_itself_and_only_one_starts(tmp_path: Path) -> None:
+def test_concurrent_clients_start_one_process_which_ends_when_unused(tmp_path: Path) -> None:
     bridges = [Bridge("lib", Home(str(tmp_path)), ENGINE, {}, linger=0.3) for _ in range(8)]
     pids: set[int] = set()
-    work = [threading.Thread(target=lambda one=one: pids.add(pid_of(one))) for one in bridges]
-    for thread in work:
+    threads = [
+        threading.Thread(target=lambda client_bridge=client_bridge: pids.add(get_pid(client_bridge)))
+        for client_bridge in bridges
+    ]
+    for thread in threads:
         thread.start()
-    for thread in work:
+    for thread in threads:
         thread.join()
     assert len(pids) == 1
     wait_for(lambda: not os.path.exists(bridges[0].path))
@@ -279,19 +280,21 @@ def test_it_ends_by_itself_and_only_one_starts(tmp_path: Path) -> None:
     wait_for(lambda: has_ended(pid))
 
 
-def test_a_library_or_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_library_or_python_is_reported(tmp_path: Path) -> None:
     home = Home(str(tmp_path))
     hints = {"missing": "install it"}
-    with pytest.raises(MngrError, match=f"{sys.executable} cannot load lib: No module named 'nowhere'") as told:
+    with pytest.raises(MngrError, match=f"{sys.executable} cannot load lib: No module named 'nowhere'") as caught:
         Bridge("lib", home, ENGINE, {"broken": True}, hints=hints).call("echo")
-    assert told.value.hint == "install it"
+    assert caught.value.hint == "install it"
     with pytest.raises(MngrError, match="/no/python is not installed"):
         Bridge("lib", home, ENGINE, {}, python="/no/python").call("echo")
     with pytest.raises(MngrError, match="/bin/false cannot serve lib: it does not say why"):
         Bridge("lib", home, ENGINE, {}, python="/bin/false").call("echo")
 
 
-def test_what_differs_is_another_process(bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_python_or_variable_uses_another_process(
+    bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = Home(str(tmp_path / "home"))
 
     def path(**words: object) -> str:
@@ -303,8 +306,8 @@ def test_what_differs_is_another_process(bridge: Bridge, tmp_path: Path, monkeyp
     assert path() != before
 
 
-def test_a_program_there_cannot_say_that_its_machine_is_gone(wire: BridgeWire) -> None:
-    """It ends the shell that would tell its exit code, so its words are the last."""
+def test_a_program_cannot_forge_the_message_that_its_machine_is_gone(wire: BridgeWire) -> None:
+    """The program kills the shell that would report its exit code, so its own output comes last."""
     for kind in ("gone", "stopped"):
         with pytest.raises(Unreachable) as caught:
             remote_host.run(wire, ["sh", "-c", f"echo 'mngr-bridge {kind}: x' >&2; kill -9 $$", "sh"])

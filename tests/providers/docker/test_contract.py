@@ -1,4 +1,4 @@
-"""Containers of a docker daemon, by the checks that every provider must pass."""
+"""Containers of a docker daemon pass the checks for every provider."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.support.hosts.engines import IMAGE, TOOLS, Docker
 
 
 def settings(provider: str) -> dict[str, str]:
-    """What makes hosts of the tiny image with this machine's programs."""
-    places = [word for word in TOOLS if word != "-v"]
+    """Return the settings for hosts of a tiny image that mounts this machine's programs."""
+    mounts = [word for word in TOOLS if word != "-v"]
     prefix = f"MNGR__PROVIDERS__{provider.upper()}__"
-    return {prefix + "IMAGE": IMAGE, prefix + "VOLUMES": str(places).replace("'", '"')}
+    return {prefix + "IMAGE": IMAGE, prefix + "VOLUMES": str(mounts).replace("'", '"')}
 
 
 @pytest.mark.sampled(8)
 class TestDocker(HostContract, NewHostContract, StopHostContract):
-    """Every check has a container of its own."""
+    """Every check has its own container."""
 
     @pytest.fixture
     def place(self, docker_engine: Docker) -> ProviderUnderTest:

@@ -1,4 +1,4 @@
-"""Containers as hosts: how they are made, what they may, and that nothing of them is lost or left."""
+"""Containers as hosts: creation, privileges, life cycle, and cleanup without losses or leftovers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RUN = ("--", "sleep", "1000")
 
 @pytest.fixture
 def docker(mngr: MngrProgram, docker_engine: Docker) -> Docker:
-    """The engine, which `mngr` uses."""
+    """The engine that `mngr` uses."""
     mngr.env.update({**settings("docker"), **docker_engine.env})
     return docker_engine
 
@@ -46,13 +46,13 @@ def containers(engine: Engine) -> list[str]:
     return sorted(engine.run("ps", "-a", "--format", "{{.Names}}").stdout.split())
 
 
-def hosts(mngr: MngrProgram) -> dict[str, str]:
+def get_host_states(mngr: MngrProgram) -> dict[str, str]:
     rows = mngr.run_json("list", "--hosts")["hosts"]
     return {row["host"]: row["state"] for row in rows if row["provider"] == "docker"}
 
 
-def witness(mngr: MngrProgram, tmp_path: Path, before: str = "") -> Path:
-    """Have mngr call docker through a program that writes down all words; `before` is run first."""
+def record_docker_calls(mngr: MngrProgram, tmp_path: Path, before: str = "") -> Path:
+    """Make mngr call docker through a script that logs all arguments. `before` is shell code that runs first."""
     log, program = tmp_path / "calls", tmp_path / "bin" / "docker"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$*" >>{log}\n{before}\nexec {shutil.which("docker")} "$@"\n')
@@ -61,38 +61,38 @@ def witness(mngr: MngrProgram, tmp_path: Path, before: str = "") -> Path:
     return log
 
 
-def test_a_container_has_limits_and_as_little_power_as_it_needs(mngr: MngrProgram, docker: Docker) -> None:
+def test_a_container_has_resource_limits_and_few_privileges(mngr: MngrProgram, docker: Docker) -> None:
     limits = ("-b", "memory=200m", "-b", "cpus=0.5", "-b", "pids=300", "-b", "run_args+=--shm-size=32m")
     (agent,) = mngr.run_json("create", "foo@.docker", *limits, *RUN)["agents"]
-    made = inspect(docker, agent["host"])
-    config = made["HostConfig"]
+    container = inspect(docker, agent["host"])
+    config = container["HostConfig"]
     assert (config["Memory"], config["NanoCpus"], config["PidsLimit"]) == (200 << 20, 500_000_000, 300)
     assert config["ShmSize"] == 32 << 20
     assert config["CapDrop"] == ["ALL"] and config["CapAdd"] in (["CHOWN"], ["CAP_CHOWN"])
     assert config["SecurityOpt"] == ["no-new-privileges"] and config["Init"] is True
-    (volume,) = [m for m in made["Mounts"] if m["Type"] == "volume"]
+    (volume,) = [mount for mount in container["Mounts"] if mount["Type"] == "volume"]
     assert volume["Destination"] == "/home/agent" and agent["work_dir"].startswith("/home/agent/")
     script = "id -u; echo $HOME; grep CapEff /proc/self/status; touch ~/x /tmp/x; ! touch /x 2>/dev/null && git config user.name"
-    said = mngr("exec", "foo", "--", "sh", "-c", script + "; grep :1000: /etc/passwd").out.split()
-    assert said[:5] == ["1000", "/home/agent", "CapEff:", "0000000000000000", "Test"]
-    assert said[5:] == ["user:x:1000:1000:user:/home/agent:/bin/bash"]  # the image had that number already
+    output = mngr("exec", "foo", "--", "sh", "-c", script + "; grep :1000: /etc/passwd").out.split()
+    assert output[:5] == ["1000", "/home/agent", "CapEff:", "0000000000000000", "Test"]
+    assert output[5:] == ["user:x:1000:1000:user:/home/agent:/bin/bash"]  # the image already had a user with this id
     mngr("create", "bar@.docker", *RUN)
     other = inspect(docker, mngr.get_agent("bar")["host"])
-    assert volume["Name"] not in [m.get("Name") for m in other["Mounts"]]
+    assert volume["Name"] not in [mount.get("Name") for mount in other["Mounts"]]
 
 
-def test_nobody_sees_an_agents_secrets(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
-    log = witness(mngr, tmp_path)
+def test_an_agents_secrets_are_not_visible_in_docker(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
+    log = record_docker_calls(mngr, tmp_path)
     mngr("create", "foo@box.docker", "--env", "TOKEN=hunter2", *RUN)
     assert mngr("exec", "foo", "--", "printenv", "TOKEN").out == "hunter2\n"
-    shown = json.dumps(inspect(docker, "box")) + docker.run("history", "--no-trunc", IMAGE).stdout
+    visible = json.dumps(inspect(docker, "box")) + docker.run("history", "--no-trunc", IMAGE).stdout
     volumes = docker.run("volume", "ls", "-q").stdout.split()
-    shown += docker.run("volume", "inspect", *volumes).stdout + docker.run("image", "inspect", IMAGE).stdout
-    shown += docker.run("top", "box", "-eo", "pid,args").stdout + log.read_text()
-    assert "mngr.home" in shown and "hunter2" not in shown
+    visible += docker.run("volume", "inspect", *volumes).stdout + docker.run("image", "inspect", IMAGE).stdout
+    visible += docker.run("top", "box", "-eo", "pid,args").stdout + log.read_text()
+    assert "mngr.home" in visible and "hunter2" not in visible
 
 
-def test_the_network_is_the_hosts(mngr: MngrProgram, docker: Docker) -> None:
+def test_the_network_option_applies_to_the_whole_host(mngr: MngrProgram, docker: Docker) -> None:
     docker.run("network", "create", "--subnet", "10.91.7.0/24", "ours")
     try:
         mngr("create", "foo@open.docker", "-b", "network=ours", *RUN)
@@ -102,10 +102,10 @@ def test_the_network_is_the_hosts(mngr: MngrProgram, docker: Docker) -> None:
         assert "eth0" in mngr("exec", "foo", "--", "cat", "/proc/net/dev").out
         assert "eth0" not in mngr("exec", "bar", "--", "cat", "/proc/net/dev").out
         mngr("create", "baz@shut.docker", "--network", "off", *RUN)
-        refused = mngr("create", "qux@open.docker", "--network", "off", *RUN, code=1).err
-        assert "open was made with --network on" in refused and "NAME@.docker --network off" in refused
-        refused = mngr("create", "qux@.docker", "--network", "allow=example.com", *RUN, code=2).err
-        assert "--network on or off" in refused and "--sandbox" in refused
+        stderr = mngr("create", "qux@open.docker", "--network", "off", *RUN, code=1).err
+        assert "open was made with --network on" in stderr and "NAME@.docker --network off" in stderr
+        stderr = mngr("create", "qux@.docker", "--network", "allow=example.com", *RUN, code=2).err
+        assert "--network on or off" in stderr and "--sandbox" in stderr
         assert containers(docker) == ["open", "shut"]
     finally:
         docker.run("rm", "-f", "open", check=False)
@@ -113,33 +113,31 @@ def test_the_network_is_the_hosts(mngr: MngrProgram, docker: Docker) -> None:
 
 
 def test_an_image_is_built_once_for_the_same_contents(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
-    log = witness(mngr, tmp_path)
+    log = record_docker_calls(mngr, tmp_path)
     folder = tmp_path / "image"
     folder.mkdir()
     (folder / "hello").write_text("hello\n")
     (folder / "Dockerfile").write_text(f"FROM {IMAGE}\nARG WHO\nENV WHO=$WHO\nCOPY hello /hello\n")
     build = ("-b", f"dockerfile={folder}/Dockerfile", "-b", "arg.WHO=3.10")
 
-    def seen(name: str) -> tuple[str, int]:
-        said = mngr("exec", name, "--", "sh", "-c", "cat /hello; env | grep WHO")
-        return said.out, sum(line.startswith("build") for line in log.read_text().splitlines())
+    def read_state(name: str) -> tuple[str, int]:
+        result = mngr("exec", name, "--", "sh", "-c", "cat /hello; env | grep WHO")
+        return result.out, sum(line.startswith("build") for line in log.read_text().splitlines())
 
-    ran = mngr("create", "one@.docker", *build, *RUN)
-    assert "is being built" in ran.err and seen("one") == ("hello\nWHO=3.10\n", 1)
+    created = mngr("create", "one@.docker", *build, *RUN)
+    assert "is being built" in created.err and read_state("one") == ("hello\nWHO=3.10\n", 1)
     mngr("create", "two@.docker", *build, *RUN)
-    assert seen("two") == ("hello\nWHO=3.10\n", 1)
+    assert read_state("two") == ("hello\nWHO=3.10\n", 1)
     (folder / "hello").write_text("changed\n")
     mngr("create", "three@.docker", *build, *RUN)
-    assert seen("three") == ("changed\nWHO=3.10\n", 2)
+    assert read_state("three") == ("changed\nWHO=3.10\n", 2)
     (folder / "Dockerfile").write_text("FROM nowhere.invalid/x:1\n")
-    failed = mngr("create", "four@.docker", "-b", f"dockerfile={folder}/Dockerfile", *RUN, code=1).err
-    assert f"could not be built from {folder}/Dockerfile" in failed and "\nHint: " in failed
+    stderr = mngr("create", "four@.docker", "-b", f"dockerfile={folder}/Dockerfile", *RUN, code=1).err
+    assert f"could not be built from {folder}/Dockerfile" in stderr and "\nHint: " in stderr
     assert len(containers(docker)) == 3
 
 
-def test_an_image_that_lacks_something_is_said_so_and_nothing_stays(
-    mngr: MngrProgram, docker: Docker, tmp_path: Path
-) -> None:
+def test_an_unsuitable_image_is_reported_and_leaves_nothing(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
     volumes = docker.run("volume", "ls", "-q").stdout
     bare = mngr("create", "foo@.docker", "-b", "volumes=", *RUN, code=1).err
     assert "exec sh failed" in bare and "use an image that has sh" in bare
@@ -152,11 +150,11 @@ def test_an_image_that_lacks_something_is_said_so_and_nothing_stays(
     unknown = mngr("create", "foo@.docker", "-b", "image=localhost:1/nowhere", *RUN, code=1).err
     assert "localhost:1/nowhere cannot be had" in unknown
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == volumes
-    assert hosts(mngr) == {} and mngr.run_json("gc", "--dry-run")["results"] == []
+    assert get_host_states(mngr) == {} and mngr.run_json("gc", "--dry-run")["results"] == []
 
 
-def test_what_a_host_shall_be_like_is_checked_before_it_is_made(mngr: MngrProgram, docker: Docker) -> None:
-    for words, what in (
+def test_invalid_host_options_fail_before_a_container_is_created(mngr: MngrProgram, docker: Docker) -> None:
+    for words, message in (
         (("foo@.docker", "-b", "memroy=1g"), "no option 'memroy'"),
         (("foo@.docker", "-b", "memory"), "not KEY=VALUE"),
         (("foo@.docker", "-b", "program=podman"), "no option 'program'"),
@@ -166,17 +164,17 @@ def test_what_a_host_shall_be_like_is_checked_before_it_is_made(mngr: MngrProgra
         (("foo", "-b", "memory=1g"), "local makes no hosts"),
         (("foo", "--new-host"), "local makes no hosts"),
     ):
-        ran = mngr("create", *words, *RUN, code=2)
-        assert what in ran.err and "\nHint: " in ran.err
+        result = mngr("create", *words, *RUN, code=2)
+        assert message in result.err and "\nHint: " in result.err
     assert containers(docker) == []
     mngr("create", "foo@box.docker", "--new-host", *RUN)
     assert "there is already a host 'box'" in mngr("create", "bar@box.docker", "--new-host", *RUN, code=1).err
     assert "there already" in mngr("create", "bar@box.docker", "-b", "memory=1g", *RUN, code=2).err
     mngr("create", "bar@box.docker", *RUN)
-    assert hosts(mngr) == {"box": "RUNNING"}
+    assert get_host_states(mngr) == {"box": "RUNNING"}
 
 
-def test_a_project_chooses_what_is_in_a_container_and_not_what_it_may(
+def test_project_settings_cannot_raise_a_containers_privileges(
     mngr: MngrProgram, docker: Docker, tmp_path: Path
 ) -> None:
     evil = tmp_path / "evil"
@@ -186,43 +184,43 @@ def test_a_project_chooses_what_is_in_a_container_and_not_what_it_may(
     (mngr.repo / ".mngr/settings.toml").write_text(
         f'[providers.docker]\nmemory = "300m"\nprogram = "{evil}"\nrun_args = ["--privileged"]\n'
     )
-    ran = mngr("create", "foo@box.docker", "--dirty", "ignore", *RUN)
+    result = mngr("create", "foo@box.docker", "--dirty", "ignore", *RUN)
     config = inspect(docker, "box")["HostConfig"]
     assert (config["Memory"], config["Privileged"]) == (300 << 20, False)
     assert not (tmp_path / "ran").exists()
-    assert "providers.docker.program in the project's settings does not count" in ran.err
+    assert "providers.docker.program in the project's settings does not count" in result.err
 
 
-def test_a_host_can_be_stopped_and_comes_back_with_all_it_had(mngr: MngrProgram, docker: Docker) -> None:
+def test_a_stopped_host_keeps_its_files_and_starts_on_demand(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("create", "done@box.docker", "--", "true")
     wait_for(lambda: mngr.get_agent("done")["state"] == "DONE")
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt; echo installed >/tmp/installed")
     assert mngr("stop", "@box.docker").out == "stopped @box.docker\n"
     assert inspect(docker, "box")["State"]["Running"] is False
-    shown = mngr.run_json("list")
-    states = {a["name"]: (a["state"], a["host_state"]) for a in shown["agents"]}
-    assert states == {"foo": ("STOPPED", "STOPPED"), "done": ("DONE", "STOPPED")} and shown["errors"] == []
-    assert hosts(mngr) == {"box": "STOPPED"}
+    listing = mngr.run_json("list")
+    states = {agent["name"]: (agent["state"], agent["host_state"]) for agent in listing["agents"]}
+    assert states == {"foo": ("STOPPED", "STOPPED"), "done": ("DONE", "STOPPED")} and listing["errors"] == []
+    assert get_host_states(mngr) == {"box": "STOPPED"}
     for words in (("exec", "foo", "--", "true"), ("message", "foo", "-m", "x"), ("pull", "foo")):
-        ran = mngr(*words, code=6)
-        assert ran.err == "Error: the host box is stopped\nHint: start it: mngr start @box.docker\n"
+        result = mngr(*words, code=6)
+        assert result.err == "Error: the host box is stopped\nHint: start it: mngr start @box.docker\n"
     assert "had ended already" in mngr("stop", "foo").out
     assert mngr.run_json("gc", "--dry-run")["results"] == []
-    assert inspect(docker, "box")["State"]["Running"] is False  # nothing of this has started it
+    assert inspect(docker, "box")["State"]["Running"] is False  # none of these commands has started it
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "cat", "draft.txt", "/tmp/installed").out == "draft\ninstalled\n"
-    assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"foo": "RUNNING", "done": "DONE"}
+    assert {agent["name"]: agent["state"] for agent in mngr.list_agents()} == {"foo": "RUNNING", "done": "DONE"}
     mngr("stop", "@box")
     mngr("start", "@box")
-    assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"foo": "STOPPED", "done": "DONE"}
+    assert {agent["name"]: agent["state"] for agent in mngr.list_agents()} == {"foo": "STOPPED", "done": "DONE"}
     mngr("stop", "@box")
     mngr("create", "bar@box.docker", *RUN)
     assert mngr.get_agent("bar")["state"] == "RUNNING"
 
 
 @pytest.mark.full
-def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: MngrProgram, docker: Docker) -> None:
+def test_a_killed_container_shows_its_agents_as_stopped(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     docker.run("kill", "box")
     (agent,) = mngr.list_agents()
@@ -232,11 +230,11 @@ def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: MngrProgra
 
 
 @pytest.mark.full
-def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: MngrProgram, docker: Docker) -> None:
+def test_a_host_stops_when_all_its_agents_are_idle_or_stopped(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", "--idle-timeout", "2s", *RUN)
     mngr("create", "bar@other.docker", "--idle-timeout", "2s", *RUN)
     mngr("create", "busy@other.docker", *RUN)
-    wait_for(lambda: hosts(mngr)["box"] == "STOPPED", 30)
+    wait_for(lambda: get_host_states(mngr)["box"] == "STOPPED", 30)
     assert {a["name"]: (a["state"], a["host_state"]) for a in mngr.list_agents()} == {
         "foo": ("STOPPED", "STOPPED"),
         "bar": ("STOPPED", "RUNNING"),
@@ -247,10 +245,10 @@ def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: MngrProgram
     mngr("start", "foo")
     assert mngr.get_agent("foo")["state"] == "RUNNING"
     mngr("stop", "busy")
-    wait_for(lambda: hosts(mngr) == {"box": "RUNNING", "other": "STOPPED"}, 30)
+    wait_for(lambda: get_host_states(mngr) == {"box": "RUNNING", "other": "STOPPED"}, 30)
 
 
-def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: MngrProgram, docker: Docker) -> None:
+def test_an_automatic_host_is_destroyed_and_restored_with_its_last_agent(mngr: MngrProgram, docker: Docker) -> None:
     (agent,) = mngr.run_json("create", "foo@.docker", "-b", "memory=300m", *RUN)["agents"]
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt")
     mngr("create", f"bar@{agent['host']}.docker", *RUN)
@@ -258,7 +256,7 @@ def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: Mngr
     mngr("destroy", "--force", "foo", "baz")
     assert containers(docker) == sorted(["named", agent["host"]])
     mngr("destroy", "--force", "bar")
-    assert containers(docker) == ["named"] and hosts(mngr) == {"named": "RUNNING"}
+    assert containers(docker) == ["named"] and get_host_states(mngr) == {"named": "RUNNING"}
     assert len(docker.run("volume", "ls", "-q").stdout.split()) == 1
     mngr("undestroy", "foo")
     assert inspect(docker, agent["host"])["HostConfig"]["Memory"] == 300 << 20
@@ -266,29 +264,29 @@ def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: Mngr
     assert mngr.get_agent("foo")["host"] == agent["host"]
 
 
-def test_destroying_a_host_buries_its_agents(mngr: MngrProgram, docker: Docker) -> None:
+def test_destroying_a_host_moves_its_agents_to_the_trash(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("create", "bar@box.docker", *RUN)
     mngr("stop", "bar")
-    refused = mngr("destroy", "@box", code=1).err
-    assert "box stays: foo is RUNNING" in refused and "mngr destroy --force @box.docker" in refused
+    stderr = mngr("destroy", "@box", code=1).err
+    assert "box stays: foo is RUNNING" in stderr and "mngr destroy --force @box.docker" in stderr
     mngr("stop", "@box")
     mngr("destroy", "@box")
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
-    assert hosts(mngr) == {} and mngr.list_agents() == []
-    assert {grave["name"] for grave in mngr.run_json("undestroy", "--list")["graves"]} == {"foo", "bar"}
+    assert get_host_states(mngr) == {} and mngr.list_agents() == []
+    assert {saved["name"] for saved in mngr.run_json("undestroy", "--list")["graves"]} == {"foo", "bar"}
     assert "docker has no host 'box'" in mngr("destroy", "@box.docker", code=1).err
     assert "not ours to destroy" in mngr("destroy", "@local", code=1).err
     assert "not ours to start and stop" in mngr("stop", "@local", code=1).err
 
 
-def test_a_container_that_somebody_removed_is_made_anew_from_its_volume(mngr: MngrProgram, docker: Docker) -> None:
+def test_a_removed_container_is_created_again_from_its_volume(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt")
     docker.run("rm", "-f", "box")
-    shown = mngr.run_json("list")
-    assert [(a["name"], a["state"]) for a in shown["agents"]] == [("foo", "UNKNOWN")]
-    assert "the container box is gone" in shown["errors"][0]["error"]
+    listing = mngr.run_json("list")
+    assert [(agent["name"], agent["state"]) for agent in listing["agents"]] == [("foo", "UNKNOWN")]
+    assert "the container box is gone" in listing["errors"][0]["error"]
     assert "mngr start @box.docker" in mngr("exec", "foo", "--", "true", code=6).err
     mngr("start", "@box.docker")
     mngr("start", "foo")
@@ -297,47 +295,45 @@ def test_a_container_that_somebody_removed_is_made_anew_from_its_volume(mngr: Mn
     docker.run("volume", "rm", *docker.run("volume", "ls", "-q").stdout.split())
     assert "and so is its volume" in mngr("start", "@box.docker", code=1).err
     mngr("destroy", "@box.docker")
-    assert mngr.list_agents() == [] and hosts(mngr) == {}
+    assert mngr.list_agents() == [] and get_host_states(mngr) == {}
 
 
-def test_an_engine_that_does_not_answer_is_one_row(mngr: MngrProgram, docker: Docker) -> None:
+def test_an_unreachable_engine_is_one_error_in_list(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("create", "here", *RUN)
-    away = {"DOCKER_HOST": "unix:///nowhere.sock"}
-    shown = mngr.run_json("list", env=away)
-    assert {a["name"]: (a["state"], a["host_state"]) for a in shown["agents"]} == {
+    unreachable = {"DOCKER_HOST": "unix:///nowhere.sock"}
+    listing = mngr.run_json("list", env=unreachable)
+    assert {agent["name"]: (agent["state"], agent["host_state"]) for agent in listing["agents"]} == {
         "foo": ("UNKNOWN", "UNKNOWN"),
         "here": ("RUNNING", "RUNNING"),
     }
-    assert [(row["host"], row["provider"]) for row in shown["errors"]] == [("box", "docker")]
-    assert "Cannot connect to the Docker daemon" in shown["errors"][0]["error"]
+    assert [(row["host"], row["provider"]) for row in listing["errors"]] == [("box", "docker")]
+    assert "Cannot connect to the Docker daemon" in listing["errors"][0]["error"]
     for words in (("exec", "foo", "--", "true"), ("create", "bar@.docker", *RUN), ("start", "@box")):
-        ran = mngr(*words, code=6, env=away)
-        assert "Cannot connect" in ran.err and "\nHint: " in ran.err
+        result = mngr(*words, code=6, env=unreachable)
+        assert "Cannot connect" in result.err and "\nHint: " in result.err
     assert (
         "no-docker is not installed"
         in mngr("create", "bar@.docker", "-S", "providers.docker.program=no-docker", *RUN, code=1).err
     )
-    left = mngr("gc", env=away)
-    assert "box was not looked at" in left.err and "docker was not looked at" in left.err
-    assert hosts(mngr) == {"box": "RUNNING"} and mngr.run_json("gc")["results"] == []
+    gc_result = mngr("gc", env=unreachable)
+    assert "box was not looked at" in gc_result.err and "docker was not looked at" in gc_result.err
+    assert get_host_states(mngr) == {"box": "RUNNING"} and mngr.run_json("gc")["results"] == []
 
 
-def test_which_engine_is_remembered_with_the_host(mngr: MngrProgram, docker: Docker) -> None:
+def test_a_host_remembers_its_engine(mngr: MngrProgram, docker: Docker) -> None:
     del mngr.env["DOCKER_HOST"]
     engine = ("-S", f"providers.docker.host={docker.env['DOCKER_HOST']}")
     mngr("create", "foo@box.docker", *engine, *RUN)
     assert mngr("exec", "foo", "--", "hostname").out == "box\n"
 
 
-def test_an_engine_on_another_machine_is_reached_by_ssh(
-    mngr: MngrProgram, docker: Docker, farm: Farm, tmp_path: Path
-) -> None:
+def test_a_remote_engine_is_reached_by_ssh(mngr: MngrProgram, docker: Docker, farm: Farm, tmp_path: Path) -> None:
     farm.ssh(
         "h1",
         f"docker context create there --docker host={docker.env['DOCKER_HOST']} && docker context use there",
     )
-    ssh = tmp_path / "bin" / "ssh"  # ssh itself asks the password file, not HOME, where its configuration is
+    ssh = tmp_path / "bin" / "ssh"  # ssh finds its configuration by the password file, not by HOME
     ssh.parent.mkdir()
     ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {farm.config} "$@"\n')
     ssh.chmod(0o755)
@@ -347,33 +343,35 @@ def test_an_engine_on_another_machine_is_reached_by_ssh(
     mngr("create", "foo@box.docker", *RUN)
     assert mngr("exec", "foo", "--", "hostname").out == "box\n"
     farm.cut("h1")
-    ran = mngr("exec", "foo", "--", "true", code=6)
-    assert "Connection refused" in ran.err and mngr.get_agent("foo")["state"] == "UNKNOWN"
+    result = mngr("exec", "foo", "--", "true", code=6)
+    assert "Connection refused" in result.err and mngr.get_agent("foo")["state"] == "UNKNOWN"
     farm.mend("h1")
     assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_what_was_interrupted_is_known_and_cleaned_up(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
+def test_gc_cleans_up_an_interrupted_create(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
     hold = tmp_path / "hold"
-    witness(mngr, tmp_path, before=f'[ "$1" != exec ] || while [ -e {hold} ]; do sleep 0.05; done')
+    record_docker_calls(mngr, tmp_path, before=f'[ "$1" != exec ] || while [ -e {hold} ]; do sleep 0.05; done')
     hold.touch()
     create = subprocess.Popen(
         [BIN_DIR / "mngr", "create", "foo@.docker", *RUN], cwd=mngr.repo, env=mngr.env, start_new_session=True
     )
     wait_for(lambda: containers(docker))
-    assert mngr.run_json("gc", "--dry-run")["results"] == [] and hosts(mngr) == {}  # it is somebody's
+    assert (
+        mngr.run_json("gc", "--dry-run")["results"] == [] and get_host_states(mngr) == {}
+    )  # the running create owns it
     create.send_signal(signal.SIGKILL)
     create.wait()
     hold.unlink()
-    assert hosts(mngr) == {} and mngr.list_agents() == []
-    (found,) = mngr.run_json("gc")["results"]
-    assert (found["what"], found["action"]) == ("interrupted create", "cleaned")
+    assert get_host_states(mngr) == {} and mngr.list_agents() == []
+    (row,) = mngr.run_json("gc")["results"]
+    assert (row["what"], row["action"]) == ("interrupted create", "cleaned")
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
     assert mngr.run_json("gc")["results"] == []
 
 
 @pytest.mark.full
-def test_what_is_not_known_is_named_and_left(mngr: MngrProgram, docker: Docker) -> None:
+def test_gc_reports_unknown_containers_and_volumes_and_keeps_them(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     key = inspect(docker, "box")["Config"]["Labels"]["mngr.home"]
     docker.start_container("stray", "--label", f"mngr.home={key}")
@@ -388,13 +386,13 @@ def test_what_is_not_known_is_named_and_left(mngr: MngrProgram, docker: Docker) 
     assert containers(docker) == ["box", "other", "stray", "user"]
     assert "mngr did not make" in mngr("create", "bar@user.docker", *RUN, code=1).err
     docker.run("rename", "box", "hidden")
-    docker.start_container("box")  # somebody else's takes the name
+    docker.start_container("box")  # another container takes the name
     assert mngr("exec", "foo", "--", "printenv", "MNGR_AGENT_NAME").out == "foo\n"
     mngr("destroy", "--force", "@box.docker")
     assert containers(docker) == ["box", "other", "stray", "user"]
 
 
-def test_two_homes_can_use_one_host_and_one_of_them_owns_it(
+def test_two_homes_can_use_one_host_but_only_one_owns_it(
     mngr: MngrProgram, docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mngr("create", "foo@box.docker", *RUN)
@@ -403,33 +401,35 @@ def test_two_homes_can_use_one_host_and_one_of_them_owns_it(
     env = {**new_env(root), **settings("docker"), **docker.env}
     other = MngrProgram(new_repo(root, env, monkeypatch), Path(env["MNGR_HOME"]), env)
     other("create", "bar@box.docker", *RUN)
-    assert sorted(a["name"] for a in other.list_agents()) == ["bar", "foo"]
+    assert sorted(agent["name"] for agent in other.list_agents()) == ["bar", "foo"]
     assert "made from another home" in other("stop", "@box.docker", code=1).err
     assert mngr.get_agent("foo")["state"] == "RUNNING"
     other("destroy", "@box.docker")
-    assert other.list_agents() == [] and sorted(a["name"] for a in mngr.list_agents()) == ["bar", "foo"]
+    assert other.list_agents() == [] and sorted(agent["name"] for agent in mngr.list_agents()) == ["bar", "foo"]
     clean_up(root)
 
 
-def test_several_at_once_share_the_host_they_name(mngr: MngrProgram, docker: Docker) -> None:
+def test_concurrent_creates_with_one_host_name_share_one_container(mngr: MngrProgram, docker: Docker) -> None:
     argv = [str(BIN_DIR / "mngr"), "create"]
-    started = [subprocess.Popen([*argv, f"w{n}@box.docker", *RUN], cwd=mngr.repo, env=mngr.env) for n in range(3)]
-    assert [process.wait(60) for process in started] == [0, 0, 0]
+    processes = [
+        subprocess.Popen([*argv, f"w{number}@box.docker", *RUN], cwd=mngr.repo, env=mngr.env) for number in range(3)
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert containers(docker) == ["box"]
-    assert {a["name"]: a["host"] for a in mngr.list_agents()} == {"w0": "box", "w1": "box", "w2": "box"}
+    assert {agent["name"]: agent["host"] for agent in mngr.list_agents()} == {"w0": "box", "w1": "box", "w2": "box"}
     (first, second) = mngr.run_json("create", "v@.docker", "--count", "2", *RUN)["agents"]
     assert first["host"] == second["host"] != "box"
 
 
-def test_root_is_for_who_asks(mngr: MngrProgram, docker: Docker) -> None:
+def test_the_option_user_root_gives_root(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", "-b", "user=root", *RUN)
-    said = mngr("exec", "foo", "--", "sh", "-c", "id -u; touch /x; chown 7 /x; echo $HOME").out.split()
-    assert said[0] == "0" and mngr.get_agent("foo")["work_dir"] == f"{said[1]}/.mngr/work/foo"
+    output = mngr("exec", "foo", "--", "sh", "-c", "id -u; touch /x; chown 7 /x; echo $HOME").out.split()
+    assert output[0] == "0" and mngr.get_agent("foo")["work_dir"] == f"{output[1]}/.mngr/work/foo"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("program", ["docker", "podman"])
-def test_a_host_can_be_made_from_another(
+def test_a_host_can_be_created_from_a_snapshot_of_another(
     program: str, mngr: MngrProgram, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     engine: Engine = request.getfixturevalue(f"{program}_engine")
@@ -437,8 +437,8 @@ def test_a_host_can_be_made_from_another(
     mngr.env.update({**settings(program), **(kind if program == "podman" else {}), **engine.env})
     mngr("create", f"foo@box.{program}", "--env", "TOKEN=hunter2", "-b", "user=root", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo tool >/opt-tool; mkdir ~/.cache; echo warm >~/.cache/x")
-    said = mngr("snapshot", "create", f"@box.{program}", "warm").out
-    assert said == f"warm is a snapshot of @box.{program}\n"
+    output = mngr("snapshot", "create", f"@box.{program}", "warm").out
+    assert output == f"warm is a snapshot of @box.{program}\n"
     (row,) = mngr.run_json("snapshot", "list")["snapshots"]
     assert (row["name"], row["agent"], row["kind"]) == ("warm", f"@box.{program}", "host")
     assert b"hunter2" not in (mngr.home / "snapshots/warm/home.tar").read_bytes()
@@ -455,15 +455,15 @@ def test_a_host_can_be_made_from_another(
     assert "have no snapshots" in mngr("snapshot", "create", "@local", code=1).err
 
 
-def test_what_is_no_longer_watched_does_not_run_on(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
-    deaf = 'case $* in *"yes late"*) exec 2>/dev/null ;; esac'  # what that one writes comes, its number does not
-    witness(mngr, tmp_path, before=deaf)
+def test_commands_end_when_their_client_or_terminal_is_gone(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
+    drop_stderr = 'case $* in *"yes late"*) exec 2>/dev/null ;; esac'  # its output arrives, but not its pid
+    record_docker_calls(mngr, tmp_path, before=drop_stderr)
     mngr("create", "foo@box.docker", *RUN)
 
-    def running() -> set[str]:
-        listed = docker.run("exec", "box", "ps", "-eo", "args").stdout.splitlines()
-        attached = {"attach" for line in listed if line.startswith("tmux") and "attach-session" in line}
-        return {line.split()[0] for line in listed} & {"yes", "tail"} | attached
+    def list_running() -> set[str]:
+        lines = docker.run("exec", "box", "ps", "-eo", "args").stdout.splitlines()
+        attached = {"attach" for line in lines if line.startswith("tmux") and "attach-session" in line}
+        return {line.split()[0] for line in lines} & {"yes", "tail"} | attached
 
     with (
         BackgroundProgram(mngr, "events", "foo", "--follow", "--format", "{type}") as events,
@@ -473,21 +473,21 @@ def test_what_is_no_longer_watched_does_not_run_on(mngr: MngrProgram, docker: Do
     ):
         assert (events.read_line(), command.read_line(), late.read_line()) == ("created", "y", "late")
         terminal.wait_for_text("detach:")
-        assert running() == {"yes", "tail", "attach"}
+        assert list_running() == {"yes", "tail", "attach"}
         events.process.kill()
-        for one in (command, late):
-            assert one.process.stdout is not None
-            one.process.stdout.close()
-        os.killpg(terminal.process.pid, signal.SIGHUP)  # as a terminal does that is closed
-        wait_for(lambda: running() == set())
-        assert [one.process.wait(20) for one in (command, late)] == [141, 141]
+        for program in (command, late):
+            assert program.process.stdout is not None
+            program.process.stdout.close()
+        os.killpg(terminal.process.pid, signal.SIGHUP)  # as a closed terminal does
+        wait_for(lambda: list_running() == set())
+        assert [program.process.wait(20) for program in (command, late)] == [141, 141]
         terminal.process.wait(20)
-    found = mngr.get_agent("foo")
-    assert (found["state"], found["state_reason"]) == ("RUNNING", None)
+    agent = mngr.get_agent("foo")
+    assert (agent["state"], agent["state_reason"]) == ("RUNNING", None)
 
 
 @pytest.mark.full
-def test_podman_is_the_same_with_another_program(mngr: MngrProgram, podman_engine: Podman, tmp_path: Path) -> None:
+def test_podman_hosts_work_like_docker_hosts(mngr: MngrProgram, podman_engine: Podman, tmp_path: Path) -> None:
     kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
     mngr.env.update({**settings("podman"), **kind, **podman_engine.env})
     (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nENV WHO=me\n")

@@ -1,4 +1,4 @@
-"""What engines say, and what it means; which image is meant."""
+"""Error messages of engines and the choice of an image."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STOPPED = "the host box is stopped"
         ("", Unreachable, "box: the connection ended"),
     ],
 )  # fmt: skip
-def test_a_connection_that_ended_says_why(said: str, kind: type[Unreachable], message: str) -> None:
+def test_a_lost_connection_becomes_an_error_with_its_reason(said: str, kind: type[Unreachable], message: str) -> None:
     error = DockerWire(DockerCli(["docker"]), "docker", "box", "4f5e", "1000:1000", "/home/agent").make_lost_error(said)
     assert type(error) is kind and message in error.message and error.hint
 
@@ -43,17 +43,17 @@ def test_every_call_has_a_time_limit() -> None:
         DockerCli(["sleep"]).run("60", timeout=0.1)
 
 
-def test_a_complaint_is_told_without_its_preface() -> None:
-    said = (
+def test_error_messages_are_shown_without_their_prefix() -> None:
+    stderr = (
         b"WARNING: old\ndocker: Error response from daemon: network x not found\n\nRun 'docker run --help' for more\n"
     )
-    assert parse_error(said) == "network x not found"
+    assert parse_error(stderr) == "network x not found"
     assert parse_error(b"Error: nosuch:1: image not known\n") == "nosuch:1: image not known"
     with pytest.raises(MngrError, match="it broke: bad spec"):
         DockerCli(["sh", "-c", "echo 'Error: bad spec' >&2; exit 1"]).run_checked("it broke")
 
 
-def test_the_settings_say_which_engine() -> None:
+def test_the_settings_choose_program_context_and_host() -> None:
     assert choose_cli({}).words == ["docker"]
     assert choose_cli({"context": "far"}).words == ["docker", "--context", "far"]
     assert choose_cli({"host": "ssh://x"}).words == ["docker", "--host", "ssh://x"]
@@ -62,38 +62,38 @@ def test_the_settings_say_which_engine() -> None:
 
 
 @pytest.mark.parametrize("text", ["plain", "naïve \\ ✓ %s $x `y` 'z'", os.fsdecode(b"caf\xe9 \\0101 \\n")])
-def test_words_reach_the_shell_as_they_are(text: str) -> None:
+def test_a_program_with_special_characters_reaches_the_shell_unchanged(text: str) -> None:
     program = "printf %s '" + text.replace("'", "'\\''") + "'"
     words = DockerWire(DockerCli(["docker"]), "docker", "box", "4f5e", "0:0", "/x").build_argv(program)
-    done = subprocess.run(words[words.index("4f5e") + 1 :], capture_output=True, check=True)
-    assert all(word.isascii() for word in words) and os.fsdecode(done.stdout) == text
+    result = subprocess.run(words[words.index("4f5e") + 1 :], capture_output=True, check=True)
+    assert all(word.isascii() for word in words) and os.fsdecode(result.stdout) == text
 
 
-def test_an_image_has_a_name_for_its_contents(tmp_path: Path) -> None:
+def test_the_tag_of_a_built_image_depends_on_its_contents(tmp_path: Path) -> None:
     home = Home(str(tmp_path / "home"))
     folder = tmp_path / "context"
     folder.mkdir()
     (folder / "data").write_text("1")
     file = folder / "Dockerfile"
 
-    def name(text: str, **args: str) -> str:
+    def build_tag(text: str, **args: str) -> str:
         file.write_text(text)
         options = {"dockerfile": "Dockerfile", **{f"arg.{key}": value for key, value in args.items()}}
-        image, kept = docker_image.choose_image(options, str(folder), home)
-        assert kept is None and image.name.startswith("mngr-build:")
+        image, snapshot_tar = docker_image.choose_image(options, str(folder), home)
+        assert snapshot_tar is None and image.name.startswith("mngr-build:")
         return image.name
 
-    alone, copies = "FROM x\nCOPY --from=y /a /b\n", "FROM x\n copy data /\n"
-    first = [name(alone), name(alone, A="1"), name(copies)]
-    assert len(set(first)) == 3 and name(alone, A="1") == first[1]
+    without_files, with_files = "FROM x\nCOPY --from=y /a /b\n", "FROM x\n copy data /\n"
+    first = [build_tag(without_files), build_tag(without_files, A="1"), build_tag(with_files)]
+    assert len(set(first)) == 3 and build_tag(without_files, A="1") == first[1]
     (folder / "data").write_text("2")
-    again = [name(alone), name(alone, A="1"), name(copies)]
-    assert again[:2] == first[:2] and again[2] != first[2]
+    second = [build_tag(without_files), build_tag(without_files, A="1"), build_tag(with_files)]
+    assert second[:2] == first[:2] and second[2] != first[2]
     assert docker_image.choose_image({"image": "a:1"}, "/", home)[0].name == "a:1"
     default, _ = docker_image.choose_image({}, "/", home)
     assert default.dockerfile is not None and b"git" in default.dockerfile and b"tmux" in default.dockerfile
-    for wrong in ({"image": "a", "dockerfile": "b"}, {"image": "a", "arg.X": "1"}):
+    for invalid_options in ({"image": "a", "dockerfile": "b"}, {"image": "a", "arg.X": "1"}):
         with pytest.raises(UsageError):
-            docker_image.choose_image(wrong, "/", home)
+            docker_image.choose_image(invalid_options, "/", home)
     with pytest.raises(MngrError, match="cannot read the Dockerfile"):
         docker_image.choose_image({"dockerfile": "nowhere"}, str(folder), home)

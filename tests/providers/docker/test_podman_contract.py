@@ -1,4 +1,4 @@
-"""Containers of Podman, by the checks that every provider must pass."""
+"""Containers of Podman pass the checks for every provider."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.hosts.engines import Podman
 
 @pytest.mark.sampled(8)
 class TestPodman(HostContract, NewHostContract, StopHostContract):
-    """Every check has a container of its own; a provider of the user's is the docker one with another program."""
+    """Every check has its own container. The provider is the docker provider with another program."""
 
     @pytest.fixture
     def place(self, podman_engine: Podman) -> ProviderUnderTest:

@@ -1,4 +1,4 @@
-"""Sandboxes of Modal, by the checks that every provider must pass: the real library, and a control plane of ours."""
+"""Modal sandboxes pass the checks for every provider, with the real library and a control plane for tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.hosts.modal.server import NEWEST, Modal, python
 
 
 def settings(version: str = NEWEST) -> dict[str, str]:
-    """What makes hosts with that version of the library, and lets its process go soon."""
+    """Return the settings for this version of the library. Its process ends soon after use."""
     prefix = "MNGR__PROVIDERS__MODAL__"
     return {prefix + "PYTHON": str(python(version)), prefix + "LINGER": "5s"}
 
 
 @pytest.fixture(scope="session")
 def real_modal() -> Iterator[dict[str, str]]:
-    """The service itself, with the token that is there, and an app of our own that is stopped with all its sandboxes."""
+    """The real service with the user's token, and an app for these tests, which is stopped with all its sandboxes."""
     app = f"mngr-tests-{os.urandom(4).hex()}"
     yield {name: value for name, value in os.environ.items() if name.startswith("MODAL_")} | {
         "MNGR__PROVIDERS__MODAL__APP": app
@@ -37,7 +37,7 @@ def real_modal() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def modal_env(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What the library needs to find the control plane that was asked for."""
+    """Return the environment with which the library finds the chosen control plane."""
     if request.config.getoption("modal") == "real":
         return dict(request.getfixturevalue("real_modal"))
     return dict(request.getfixturevalue("modal").env)
@@ -45,7 +45,7 @@ def modal_env(request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.mark.sampled(16)
 class TestModal(HostContract, NewHostContract, StopHostContract):
-    """Every check has a sandbox of its own."""
+    """Every check has its own sandbox."""
 
     @pytest.fixture
     def place(self, modal_env: dict[str, str]) -> ProviderUnderTest:
@@ -54,7 +54,7 @@ class TestModal(HostContract, NewHostContract, StopHostContract):
 
 @pytest.mark.sampled(24)
 class TestModalOlder(HostContract, NewHostContract, StopHostContract):
-    """The same with the oldest library that we support."""
+    """The same with the oldest library that mngr supports."""
 
     @pytest.fixture
     def place(self, modal_env: dict[str, str]) -> ProviderUnderTest:

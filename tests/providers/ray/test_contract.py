@@ -1,4 +1,4 @@
-"""Hosts on a Ray cluster, by the checks that every provider must pass."""
+"""Hosts on a Ray cluster pass the checks for every provider."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.support.hosts.ray import Cluster
 
 
 def settings(cluster: Cluster) -> dict[str, str]:
-    """What mngr needs to reach it."""
+    """Return the settings with which mngr reaches the cluster."""
     return {f"MNGR__PROVIDERS__RAY__{key.upper()}": value for key, value in cluster.settings.items()}
 
 
 @pytest.mark.sampled(16)
 class TestRay(HostContract, NewHostContract, StopHostContract):
-    """Every check has an actor of its own."""
+    """Every check has its own actor."""
 
     @pytest.fixture
     def place(self, ray: Cluster) -> ProviderUnderTest:
@@ -32,7 +32,7 @@ class TestRay(HostContract, NewHostContract, StopHostContract):
 
 @pytest.mark.sampled(16)
 class TestRayLost(LossContract):
-    """The process that is connected to the cluster is killed, and another finds no cluster."""
+    """The process that is connected to the cluster is killed, and a new one cannot reach the cluster."""
 
     @pytest.fixture
     def place(self, ray: Cluster) -> Iterator[ProviderUnderTest]:

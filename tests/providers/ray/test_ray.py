@@ -1,4 +1,4 @@
-"""Hosts on a Ray cluster: what is kept when a node is lost, what a run loses by that, and that nothing is left behind."""
+"""Hosts on a Ray cluster: backups for lost nodes, runs that continue, and cleanup without leftovers."""
 
 from __future__ import annotations
 
@@ -27,70 +27,70 @@ RUN = ("--", "sleep", "1000")
 
 @pytest.fixture
 def cluster_of(mngr: MngrProgram, ray: Cluster) -> Cluster:
-    """The cluster, which `mngr` uses."""
+    """The cluster that `mngr` uses."""
     mngr.env.update(settings(ray))
     return ray
 
 
-def node_of(cluster: Cluster, host: str) -> str:
-    """The node that a host's directory is on."""
+def get_node(cluster: Cluster, host: str) -> str:
+    """Return the node that has a host's directory."""
     return next(node for node in cluster.nodes if any(name.startswith(f"{host}-") for name in cluster.hosts(node)))
 
 
-def kept(mngr: MngrProgram, cluster: Cluster, name: str, commit: str) -> bool:
-    """Whether a commit of an agent is on another node by now."""
-    return commit in heads(cluster, mngr.get_agent(name)["id"])
+def has_backup(mngr: MngrProgram, cluster: Cluster, name: str, commit: str) -> bool:
+    """True when the backup of an agent contains this commit."""
+    return commit in list_backup_heads(cluster, mngr.get_agent(name)["id"])
 
 
-def heads(cluster: Cluster, agent: str) -> list[str]:
-    """Where the commits end that are kept of an agent."""
-    found = (cluster.dir / "hosts" / ".kept").rglob(f"{agent}/about.json")
-    return [json.loads(about.read_text()).get("head") for about in found]
+def list_backup_heads(cluster: Cluster, agent: str) -> list[str]:
+    """Return the latest commits in the backups of an agent."""
+    paths = (cluster.dir / "hosts" / ".kept").rglob(f"{agent}/about.json")
+    return [json.loads(path.read_text()).get("head") for path in paths]
 
 
-def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_only_uncommitted_work_is_lost_with_a_node(mngr: MngrProgram, cluster_of: Cluster) -> None:
     ray = cluster_of
     foo = mngr.run_json("create", "foo@.ray", "player", "-m", "hello")["agents"][0]
     other = mngr.run_json("create", "other@.ray", *RUN)["agents"][0]
     mngr("wait", "foo")
     mngr("exec", "foo", "--", "sh", "-c", "echo new >f; git add f; git commit -qm work; echo draft >g")
     commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
-    wait_for(lambda: kept(mngr, ray, "foo", commit), timeout=30)
-    mine, theirs = node_of(ray, foo["host"]), node_of(ray, other["host"])
-    assert mine != theirs  # they are spread
+    wait_for(lambda: has_backup(mngr, ray, "foo", commit), timeout=30)
+    foo_node, other_node = get_node(ray, foo["host"]), get_node(ray, other["host"])
+    assert foo_node != other_node  # hosts are spread over the nodes
     mngr("list")
-    ray.kill(mine)
+    ray.kill(foo_node)
     wait_for(lambda: mngr.get_agent("foo")["state"] != "UNKNOWN", timeout=30)
-    shown = {agent["name"]: (agent["state"], agent["state_reason"]) for agent in mngr.list_agents()}
-    assert shown == {"foo": ("FAILED", "host gone"), "other": ("RUNNING", None)}
+    agents = {agent["name"]: (agent["state"], agent["state_reason"]) for agent in mngr.list_agents()}
+    assert agents == {"foo": ("FAILED", "host gone"), "other": ("RUNNING", None)}
     assert f"mngr start @{foo['host']}.ray" in mngr("exec", "foo", "--", "true", code=6).err
-    told = mngr("start", "foo").err
-    assert f"foo is at {commit[:10]}" in told and "what it had not committed is lost" in told
-    again = mngr.get_agent("foo")
-    assert (again["id"], again["host"], again["branch"]) == (foo["id"], foo["host"], foo["branch"])
-    assert node_of(ray, foo["host"]) == theirs
+    stderr = mngr("start", "foo").err
+    assert f"foo is at {commit[:10]}" in stderr and "what it had not committed is lost" in stderr
+    restored = mngr.get_agent("foo")
+    assert (restored["id"], restored["host"], restored["branch"]) == (foo["id"], foo["host"], foo["branch"])
+    assert get_node(ray, foo["host"]) == other_node
     assert mngr("exec", "foo", "--", "sh", "-c", "git rev-parse HEAD; git status --short; ls").out.split() == [
         commit, "README.md", "f", "src",
     ]  # fmt: skip
     mngr("message", "foo", "-m", "again", "--wait")
-    said = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
-    assert said == ["hello", "ok: hello", "again", "ok: again"]
+    texts = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
+    assert texts == ["hello", "ok: hello", "again", "ok: again"]
     mngr("destroy", "--force", "foo", "other")
-    assert ray.ask()["actors"] == [] and ray.hosts(theirs) == []
+    assert ray.ask()["actors"] == [] and ray.hosts(other_node) == []
 
 
 def lose_foo(mngr: MngrProgram, ray: Cluster) -> str:
-    """An agent `foo` that has committed something, and whose node is lost; the commit, which was kept."""
+    """Create an agent `foo`, commit, back up the commit and kill its node. Return the commit."""
     foo = mngr.run_json("create", "foo@.ray", *RUN)["agents"][0]
     mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
     commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
-    wait_for(lambda: kept(mngr, ray, "foo", commit), timeout=30)
-    ray.kill(node_of(ray, foo["host"]))
+    wait_for(lambda: has_backup(mngr, ray, "foo", commit), timeout=30)
+    ray.kill(get_node(ray, foo["host"]))
     wait_for(lambda: mngr.get_agent("foo")["state"] != "UNKNOWN", timeout=30)
     return commit
 
 
-def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
+def test_an_agent_destroyed_after_its_node_was_lost_can_be_restored_from_the_backup(
     mngr: MngrProgram, cluster_of: Cluster
 ) -> None:
     commit = lose_foo(mngr, cluster_of)
@@ -102,16 +102,16 @@ def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
 
 
 @pytest.mark.sampled(6)
-def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_a_slow_backup_actor_does_not_lose_backups(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "here", *RUN)
     commit = lose_foo(mngr, cluster_of)
-    [keeper] = cluster_of.actors("Keeper")
+    [keeper] = cluster_of.actors("WorkBackup")
     os.kill(keeper, signal.SIGSTOP)
     try:
         assert "the keeper did not answer within 10s" in mngr("destroy", "--force", "foo", "here", code=4).err
-        assert [agent["name"] for agent in mngr.list_agents()] == ["foo"]  # the other is not held up by it
-        said = mngr("gc", code=4).err
-        assert "the keeper did not answer within 10s" in said and "was made from this home" not in said
+        assert [agent["name"] for agent in mngr.list_agents()] == ["foo"]  # the other agent is destroyed nevertheless
+        stderr = mngr("gc", code=4).err
+        assert "the keeper did not answer within 10s" in stderr and "was made from this home" not in stderr
     finally:
         os.kill(keeper, signal.SIGCONT)
     assert f"foo is at {commit[:10]}" in mngr("start", "foo").err
@@ -119,29 +119,29 @@ def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: MngrProgr
 
 
 @pytest.mark.sampled(4)
-def test_two_homes_with_a_host_of_the_same_name_have_nothing_in_common(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_hosts_of_the_same_name_in_two_homes_are_independent(mngr: MngrProgram, cluster_of: Cluster) -> None:
     other = ("--home", str(mngr.home.parent / "other"))
-    same = ("-b", "resources.node:10.0.0.2=0.001")
-    mngr("create", "foo@box.ray", *same, *RUN)
+    on_same_node = ("-b", "resources.node:10.0.0.2=0.001")
+    mngr("create", "foo@box.ray", *on_same_node, *RUN)
     mngr("stop", "@box.ray")
-    bar = mngr.run_json(*other, "create", "bar@box.ray", *same, *RUN)["agents"][0]
+    bar = mngr.run_json(*other, "create", "bar@box.ray", *on_same_node, *RUN)["agents"][0]
     mngr(*other, "exec", "bar", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
     commit = mngr(*other, "exec", "bar", "--", "git", "rev-parse", "HEAD").out.strip()
-    wait_for(lambda: commit in heads(cluster_of, bar["id"]), timeout=30)
+    wait_for(lambda: commit in list_backup_heads(cluster_of, bar["id"]), timeout=30)
     mngr("start", "foo")
-    wait_for(lambda: heads(cluster_of, mngr.get_agent("foo")["id"]), timeout=30)
+    wait_for(lambda: list_backup_heads(cluster_of, mngr.get_agent("foo")["id"]), timeout=30)
     assert [agent["name"] for agent in mngr.run_json(*other, "list")["agents"]] == ["bar"]
     mngr("destroy", "--force", "@box.ray")
     assert mngr(*other, "exec", "bar", "--", "git", "rev-parse", "HEAD").out.strip() == commit
-    assert commit in heads(cluster_of, bar["id"])
+    assert commit in list_backup_heads(cluster_of, bar["id"])
     mngr(*other, "destroy", "--force", "@box.ray")
-    left = (cluster_of.dir / "hosts" / ".kept").glob("*")
-    assert not {path.name for path in left} & {
+    remaining = (cluster_of.dir / "hosts" / ".kept").glob("*")
+    assert not {path.name for path in remaining} & {
         registry.compute_owner_key(Home(home)) for home in (str(mngr.home), other[1])
     }
 
 
-def test_a_run_goes_on_when_a_node_is_lost(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_a_run_continues_when_a_node_is_lost(mngr: MngrProgram, cluster_of: Cluster) -> None:
     items = [str(number) for number in range(100 if IS_FULL_SCALE else 4)]
     play = [
         {"run": "echo x >made.txt; git add made.txt; git commit -qm made || :"}, {"sleep": 4},
@@ -161,46 +161,46 @@ def test_a_run_goes_on_when_a_node_is_lost(mngr: MngrProgram, cluster_of: Cluste
     words += ["--", json.dumps(play)]
     run = RunDir(str(mngr.repo), "r")
 
-    def seen(kind: str) -> list[dict[str, Any]]:
+    def list_events(kind: str) -> list[dict[str, Any]]:
         return [row for row in read_journal(run.journal) if row["type"] == kind] if os.path.exists(run.journal) else []
 
     with subprocess.Popen([BIN_DIR / "mngr", *words], cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE) as process:
-        wait_for(lambda: len(seen("prompted")) >= (20 if IS_FULL_SCALE else 3), timeout=120)
-        host = seen("host")[0]["host"]
-        cluster_of.kill(node_of(cluster_of, host))
-        said = process.communicate(timeout=900 if IS_FULL_SCALE else 120)[1].decode()
-    assert process.returncode == 0, said
-    assert [row["outcome"] for row in seen("settled")] == ["done"] * len(items)
-    assert any(row["why"] == "its host is gone" for row in seen("remind")), said
-    for slug in {row["slug"] for row in seen("settled")}:
+        wait_for(lambda: len(list_events("prompted")) >= (20 if IS_FULL_SCALE else 3), timeout=120)
+        host = list_events("host")[0]["host"]
+        cluster_of.kill(get_node(cluster_of, host))
+        stderr = process.communicate(timeout=900 if IS_FULL_SCALE else 120)[1].decode()
+    assert process.returncode == 0, stderr
+    assert [row["outcome"] for row in list_events("settled")] == ["done"] * len(items)
+    assert any(row["why"] == "its host is gone" for row in list_events("remind")), stderr
+    for slug in {row["slug"] for row in list_events("settled")}:
         assert run_git(Path(run.repo), "show", f"{run.ref_name(slug)}:made.txt") == "x"
         assert Path(run.task_path(slug, "outputs", "r.txt")).read_text() == "done"
-    assert max(row["attempt"] for row in seen("launch")) <= 2
+    assert max(row["attempt"] for row in list_events("launch")) <= 2
     assert cluster_of.ask()["actors"] == [] and mngr.run_json("gc")["results"] == []
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("moment", range(50 if IS_FULL_SCALE else 4))
-def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
-    mngr: MngrProgram, cluster_of: Cluster, moment: int
-) -> None:
-    chance = random.Random(f"{SEED} {moment}")
+def test_gc_cleans_up_after_mngr_is_killed_at_any_moment(mngr: MngrProgram, cluster_of: Cluster, moment: int) -> None:
+    rng = random.Random(f"{SEED} {moment}")
     steps = [
         ("create", "foo@box.ray", *RUN),
         ("stop", "@box.ray"),
         ("start", "@box.ray"),
         ("destroy", "--force", "@box.ray"),
     ]
-    at = chance.randrange(len(steps))
-    for words in steps[:at]:
+    index = rng.randrange(len(steps))
+    for words in steps[:index]:
         mngr(*words)
-    process = subprocess.Popen([BIN_DIR / "mngr", *steps[at]], cwd=mngr.repo, env=mngr.env, stderr=subprocess.DEVNULL)
-    time.sleep(chance.random() * 2.5)
+    process = subprocess.Popen(
+        [BIN_DIR / "mngr", *steps[index]], cwd=mngr.repo, env=mngr.env, stderr=subprocess.DEVNULL
+    )
+    time.sleep(rng.random() * 2.5)
     process.send_signal(signal.SIGKILL)
     process.wait()
     mngr("gc")
-    known = [row["host"] for row in mngr.run_json("list", "--hosts")["hosts"] if row["provider"] == "ray"]
-    if known:
+    hosts = [row["host"] for row in mngr.run_json("list", "--hosts")["hosts"] if row["provider"] == "ray"]
+    if hosts:
         mngr("destroy", "--force", "@box.ray")
     assert mngr.run_json("gc")["results"] == []
     wait_for(lambda: cluster_of.ask()["actors"] == [])
@@ -209,7 +209,7 @@ def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
 
 
 @pytest.mark.sampled(2)
-def test_a_stop_that_is_cut_off_loses_no_file(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_an_interrupted_stop_loses_no_file(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
     files = mngr.home / "hosts" / "ray" / "box.files"
@@ -222,23 +222,21 @@ def test_a_stop_that_is_cut_off_loses_no_file(mngr: MngrProgram, cluster_of: Clu
     assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n" and not files.exists()
 
 
-def pack(mngr: MngrProgram, cluster: Cluster, host: str) -> Path:
-    """What a stop leaves behind that comes no further than that."""
+def make_stop_archive(mngr: MngrProgram, cluster: Cluster, host: str) -> Path:
+    """Create the archive that an interrupted stop leaves behind."""
     files = mngr.home / "hosts" / "ray" / f"{host}.files"
-    place = next(cluster.files(node_of(cluster, host)).glob(f"{host}-*"))
-    subprocess.run(["tar", "-cf", files, "--exclude=./.tmp", "-C", place, "."], check=True)
+    host_dir = next(cluster.files(get_node(cluster, host)).glob(f"{host}-*"))
+    subprocess.run(["tar", "-cf", files, "--exclude=./.tmp", "-C", host_dir, "."], check=True)
     return files
 
 
 @pytest.mark.sampled(4)
-def test_what_a_stop_that_failed_has_packed_does_not_replace_what_was_done_since(
-    mngr: MngrProgram, cluster_of: Cluster
-) -> None:
+def test_the_archive_of_a_failed_stop_does_not_replace_newer_files(mngr: MngrProgram, cluster_of: Cluster) -> None:
     foo = mngr.run_json("create", "foo@box.ray", *RUN)["agents"][0]
     mngr("exec", "foo", "--", "sh", "-c", "echo old >g")
-    files = pack(mngr, cluster_of, "box")
+    files = make_stop_archive(mngr, cluster_of, "box")
     mngr("exec", "foo", "--", "sh", "-c", "echo new >g")
-    cluster_of.ask("reset")  # no actor runs any more, and their nodes do
+    cluster_of.ask("reset")  # ends all actors but no node
     wait_for(lambda: mngr.get_agent("foo")["host_state"] == "STOPPED", timeout=30)
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "cat", "g").out == "new\n" and not files.exists()
@@ -246,12 +244,10 @@ def test_what_a_stop_that_failed_has_packed_does_not_replace_what_was_done_since
 
 
 @pytest.mark.sampled(4)
-def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
-    mngr: MngrProgram, cluster_of: Cluster
-) -> None:
+def test_the_archive_is_used_when_the_host_is_being_removed(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
-    pack(mngr, cluster_of, "box")
+    make_stop_archive(mngr, cluster_of, "box")
     cluster_of.ask("leave")
     mngr("start", "@box.ray")
     mngr("start", "foo")
@@ -259,7 +255,7 @@ def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
 
 
 @pytest.mark.sampled(4)
-def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_gc_finishes_a_start_that_was_killed_at_its_end(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
     mngr("stop", "@box.ray")
@@ -276,16 +272,16 @@ def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: MngrPr
 
 
 @pytest.mark.sampled(4)
-def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_a_forgotten_host_is_used_again_with_its_facts(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", "-b", "cpus=2", *RUN)
     facts = mngr.home / "hosts" / "ray" / "box.json"
-    known = json.loads(facts.read_text())["engine"]
+    engine_facts = json.loads(facts.read_text())["engine"]
     other = ("--home", str(mngr.home.parent / "other"))
     mngr(*other, "create", "guest@box.ray", *RUN)
     assert "another home" in mngr(*other, "stop", "@box.ray", code=1).err
     facts.unlink()
     mngr("create", "bar@box.ray", *RUN)
-    assert json.loads(facts.read_text())["engine"] == known
+    assert json.loads(facts.read_text())["engine"] == engine_facts
     mngr("stop", "@box.ray")
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "echo", "there").out == "there\n"
@@ -297,30 +293,28 @@ def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: MngrProg
 
 @pytest.mark.sampled(4)
 @pytest.mark.hosts  # it needs the library of Ray, and no cluster
-def test_a_cluster_that_takes_connections_and_says_nothing_does_not_answer(mngr: MngrProgram) -> None:
+def test_a_silent_cluster_counts_as_unreachable(mngr: MngrProgram) -> None:
     mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(ENGINES / "ray/bin/python")
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = f"127.0.0.1:{mute.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as silent_server:
+        mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = f"127.0.0.1:{silent_server.getsockname()[1]}"
         assert "cannot be reached: no answer within 10s" in mngr("create", "foo@.ray", *RUN, code=6).err
 
 
 @pytest.mark.sampled(4)
-def test_what_does_not_answer_says_so_in_seconds(mngr: MngrProgram, cluster_of: Cluster) -> None:
+def test_an_unreachable_cluster_is_reported_within_seconds(mngr: MngrProgram, cluster_of: Cluster) -> None:
     for setting, variable in (("auto", "10.0.0.77:6379"), ("10.0.0.77:6379", "")):
         mngr.env.update(MNGR__PROVIDERS__RAY__ADDRESS=setting, RAY_ADDRESS=variable)
-        began = time.monotonic()
-        ran = mngr("create", "foo@.ray", *RUN, code=6)
-        assert "Ray at 10.0.0.77:6379 cannot be reached" in ran.err and "ray status" in ran.err
-        assert time.monotonic() - began < 15
+        started = time.monotonic()
+        result = mngr("create", "foo@.ray", *RUN, code=6)
+        assert "Ray at 10.0.0.77:6379 cannot be reached" in result.err and "ray status" in result.err
+        assert time.monotonic() - started < 15
     mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(BIN_DIR / "python")
     assert "pip install ray" in mngr("create", "foo@.ray", *RUN, code=1).err
     assert "no option 'cpu'" in mngr("create", "foo@.ray", "-b", "cpu=1", *RUN, code=2).err
 
 
 @pytest.mark.sampled(2)
-def test_what_the_cluster_has_not_is_refused_and_what_is_in_use_is_waited_for(
-    mngr: MngrProgram, cluster_of: Cluster
-) -> None:
+def test_impossible_resources_are_rejected_and_busy_ones_are_waited_for(mngr: MngrProgram, cluster_of: Cluster) -> None:
     assert "no node of the cluster has CPU 900" in mngr("create", "foo@.ray", "-b", "cpus=900", *RUN, code=2).err
     mngr("create", "a@.ray", "-b", "cpus=64", *RUN)
     mngr("create", "b@.ray", "-b", "cpus=64", *RUN)

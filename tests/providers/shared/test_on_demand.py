@@ -1,4 +1,4 @@
-"""What every engine that makes machines gets from `RentedProvider`, seen with one whose machines are directories."""
+"""The behaviour that OnDemandProvider gives every engine, tested with an engine whose machines are directories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN = ("--", "sleep", "1000")
 
 @pytest.fixture
 def root(mngr: MngrProgram, tmp_path: Path) -> Path:
-    """Where the machines are; mngr has the provider as a plugin."""
+    """The directory of the machines; mngr has their provider as a plugin."""
     root, site = tmp_path / "machines", tmp_path / "site"
     root.mkdir()
     (site / "toy-1.dist-info").mkdir(parents=True)
@@ -33,124 +33,124 @@ def root(mngr: MngrProgram, tmp_path: Path) -> Path:
 
 
 def machines(root: Path) -> dict[str, bool]:
-    """Every machine and whether it runs, by the engine's own word."""
-    return {one.name.partition(".")[0]: (one / "on").exists() for one in root.iterdir() if one.is_dir()}
+    """Return every machine and whether it runs, as the engine itself stores it."""
+    return {path.name.partition(".")[0]: (path / "on").exists() for path in root.iterdir() if path.is_dir()}
 
 
 def lose(machine: Path) -> None:
-    """It is gone with all that runs on it."""
+    """Remove a machine with everything that runs on it."""
     kill_tmux_servers(machine)
     shutil.rmtree(machine)
 
 
-def kill_in(mngr: MngrProgram, root: Path, what: str, *words: str) -> None:
-    """Run a command that is killed in the middle of what it asks of the engine."""
-    (root / "faults").write_text(f"die in {what}")
+def run_and_kill_during(mngr: MngrProgram, root: Path, engine_call: str, *words: str) -> None:
+    """Run a command that is killed in the middle of a call of the engine."""
+    (root / "faults").write_text(f"die in {engine_call}")
     assert mngr.run_bytes(*words).returncode == -9
 
 
-def kill_after(mngr: MngrProgram, root: Path, what: str, *words: str) -> None:
-    """The same, when the engine has done it."""
-    (root / "faults").write_text(f"die after {what}")
+def run_and_kill_after(mngr: MngrProgram, root: Path, engine_call: str, *words: str) -> None:
+    """Run a command that is killed right after a call of the engine."""
+    (root / "faults").write_text(f"die after {engine_call}")
     assert mngr.run_bytes(*words).returncode == -9
 
 
-def rows(mngr: MngrProgram) -> list[tuple[str, str]]:
+def run_gc(mngr: MngrProgram) -> list[tuple[str, str]]:
     return [(row["what"], row["action"]) for row in mngr.run_json("gc")["results"]]
 
 
-def test_what_is_cut_off_is_finished_or_taken_back(mngr: MngrProgram, root: Path) -> None:
-    kill_in(mngr, root, "make", "create", "foo@.toy", *RUN)
+def test_gc_finishes_or_undoes_interrupted_host_operations(mngr: MngrProgram, root: Path) -> None:
+    run_and_kill_during(mngr, root, "make", "create", "foo@.toy", *RUN)
     assert len(machines(root)) == 1
-    assert rows(mngr) == [("interrupted create", "cleaned")] and machines(root) == {}
+    assert run_gc(mngr) == [("interrupted create", "cleaned")] and machines(root) == {}
     mngr("create", "foo@box.toy", *RUN)
-    kill_in(mngr, root, "stop", "stop", "@box.toy")
-    assert rows(mngr) == [("interrupted stop", "cleaned")] and machines(root) == {"box": False}
-    kill_in(mngr, root, "start", "start", "@box.toy")
+    run_and_kill_during(mngr, root, "stop", "stop", "@box.toy")
+    assert run_gc(mngr) == [("interrupted stop", "cleaned")] and machines(root) == {"box": False}
+    run_and_kill_during(mngr, root, "start", "start", "@box.toy")
     assert mngr("exec", "foo", "--", "true", code=6).err.startswith("Error: the host box is stopped")
-    assert rows(mngr) == [("interrupted start", "cleaned")] and machines(root) == {"box": True}
+    assert run_gc(mngr) == [("interrupted start", "cleaned")] and machines(root) == {"box": True}
     assert mngr("exec", "foo", "--", "echo", "fine").out == "fine\n"
-    kill_in(mngr, root, "remove", "destroy", "--force", "@box.toy")
-    assert rows(mngr) == [("interrupted destroy", "cleaned")] and machines(root) == {}
-    assert rows(mngr) == [] and mngr.list_agents() == []
+    run_and_kill_during(mngr, root, "remove", "destroy", "--force", "@box.toy")
+    assert run_gc(mngr) == [("interrupted destroy", "cleaned")] and machines(root) == {}
+    assert run_gc(mngr) == [] and mngr.list_agents() == []
     mngr("undestroy", "foo")
     assert machines(root) == {"box": True}
 
 
-def test_a_host_goes_at_once_with_the_agent_that_it_was_made_for_and_that_was_cut_off(
-    mngr: MngrProgram, root: Path
-) -> None:
+def test_gc_removes_a_host_with_its_only_agent_whose_create_was_interrupted(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "foo@.toy", *RUN)
     (record,) = root.glob("*/**/agents/a-*/agent.json")
     owner = {**store.describe_this_process(), "start": "another"}
     half = {**json.loads(record.read_text()), "phase": "creating", "owner": owner}
     record.write_text(json.dumps(half, separators=(",", ":")) + "\n")
-    assert rows(mngr) == [("interrupted create", "cleaned"), ("host without agents", "cleaned")]
-    assert machines(root) == {} and rows(mngr) == []
+    assert run_gc(mngr) == [("interrupted create", "cleaned"), ("host without agents", "cleaned")]
+    assert machines(root) == {} and run_gc(mngr) == []
 
 
-def test_a_host_that_somebody_is_just_making_agents_for_stays(mngr: MngrProgram, root: Path) -> None:
+def test_gc_keeps_a_host_without_agents_while_its_creator_runs(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "here", *RUN)
     provider = ToyProvider("toy", Home(str(mngr.home)), {"root": str(root)})
-    made = provider.create(None, {}).name
+    host = provider.create(None, {}).name
     old = time.time() - 3600
-    note = mngr.home / f"hosts/toy/{made}.json"
+    note = mngr.home / f"hosts/toy/{host}.json"
     os.utime(note, (old, old))
-    assert rows(mngr) == []  # we live
-    known = json.loads(note.read_text())
-    note.write_text(json.dumps({**known, "maker": {**known["maker"], "start": "another"}}))
-    assert rows(mngr) == [("host without agents", "cleaned")] and machines(root) == {}
+    assert run_gc(mngr) == []  # this process created the host and runs
+    facts = json.loads(note.read_text())
+    note.write_text(json.dumps({**facts, "maker": {**facts["maker"], "start": "another"}}))
+    assert run_gc(mngr) == [("host without agents", "cleaned")] and machines(root) == {}
 
 
-def test_what_is_made_again_after_it_was_cut_off_is_nothing_to_take_back(mngr: MngrProgram, root: Path) -> None:
-    kill_in(mngr, root, "make", "create", "foo@box.toy", *RUN)
-    (half,) = root.iterdir()
-    kill_after(mngr, root, "make", "create", "foo@box.toy", *RUN)
-    assert not half.exists() and len(machines(root)) == 1
+def test_gc_keeps_a_host_that_was_created_again_after_an_interruption(mngr: MngrProgram, root: Path) -> None:
+    run_and_kill_during(mngr, root, "make", "create", "foo@box.toy", *RUN)
+    (incomplete_machine,) = root.iterdir()
+    run_and_kill_after(mngr, root, "make", "create", "foo@box.toy", *RUN)
+    assert not incomplete_machine.exists() and len(machines(root)) == 1
     mngr("create", "foo@box.toy", *RUN)
     notes = mngr.home / "hosts/toy"
-    made = json.loads((notes / "box.json").read_text())
-    assert rows(mngr) == [] and mngr("exec", "foo", "--", "echo", "fine").out == "fine\n"
+    facts = json.loads((notes / "box.json").read_text())
+    assert run_gc(mngr) == [] and mngr("exec", "foo", "--", "echo", "fine").out == "fine\n"
     owner = {"pid": 1, "start": "0", "boot": "another"}
-    (notes / "box.making").write_text(json.dumps({**made, "owner": owner}))  # of who was cut off at the end
-    (notes / "other.making").touch()  # of who lost power
-    assert rows(mngr) == [("interrupted create", "cleaned")] * 2 and rows(mngr) == []
-    (notes / "box.making").write_text(json.dumps({**made, "owner": owner}))
+    (notes / "box.making").write_text(json.dumps({**facts, "owner": owner}))  # of a command that was killed at its end
+    (notes / "other.making").touch()  # of a command that lost power
+    assert run_gc(mngr) == [("interrupted create", "cleaned")] * 2 and run_gc(mngr) == []
+    (notes / "box.making").write_text(json.dumps({**facts, "owner": owner}))
     mngr("create", "bar@box.toy", *RUN)
-    assert rows(mngr) == [] and {agent["name"] for agent in mngr.list_agents()} == {"foo", "bar"}
+    assert run_gc(mngr) == [] and {agent["name"] for agent in mngr.list_agents()} == {"foo", "bar"}
 
 
-def test_who_cleans_up_looks_again_before(mngr: MngrProgram, root: Path) -> None:
+def test_a_cleanup_does_not_remove_a_host_that_was_created_again(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "foo@box.toy", *RUN)
-    kill_in(mngr, root, "remove", "destroy", "--force", "@box.toy")
+    run_and_kill_during(mngr, root, "remove", "destroy", "--force", "@box.toy")
     provider = ToyProvider("toy", Home(str(mngr.home)), {"root": str(root)})
-    (task,) = provider.list_leftovers()
+    (leftover,) = provider.list_leftovers()
     mngr("create", "bar@box.toy", *RUN)
-    assert task.remove is not None
-    task.remove()
-    assert mngr("exec", "bar", "--", "echo", "fine").out == "fine\n" and rows(mngr) == []
+    assert leftover.remove is not None
+    leftover.remove()
+    assert mngr("exec", "bar", "--", "echo", "fine").out == "fine\n" and run_gc(mngr) == []
 
 
-def test_what_this_home_does_not_know_is_named_and_left(mngr: MngrProgram, root: Path) -> None:
+def test_gc_reports_an_unknown_machine_and_keeps_it(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "other@two.toy", *RUN)
     mngr("create", "foo@box.toy", *RUN)
     (mngr.home / "hosts/toy/box.json").unlink()
-    assert rows(mngr) == [("unknown directory", "left")]
+    assert run_gc(mngr) == [("unknown directory", "left")]
     assert "rm -r " in mngr("gc").err and machines(root) == {"box": True, "two": True}
-    mngr("create", "bar@box.toy", *RUN)  # taken up again by its name
+    mngr("create", "bar@box.toy", *RUN)  # the existing machine is used again
     assert {agent["name"] for agent in mngr.list_agents()} == {"other", "foo", "bar"}
     assert mngr.run_json("gc")["results"] == []
 
 
-def test_of_a_host_that_is_gone_all_that_is_known_is_told_and_can_be_forgotten(mngr: MngrProgram, root: Path) -> None:
+def test_agents_of_a_lost_host_are_listed_as_failed_and_can_be_destroyed(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "foo@.toy", "--label", "team=red", *RUN)
     mngr("create", "done@two.toy", "--", "true")
     mngr("create", "bar@two.toy", *RUN)
     wait_for(lambda: mngr.get_agent("done")["state"] == "DONE")
-    for one in root.iterdir():
-        lose(one)
+    for machine in root.iterdir():
+        lose(machine)
     shown = mngr.run_json("list")
-    assert {a["name"]: (a["state"], a["state_reason"], a["host_state"]) for a in shown["agents"]} == {
+    assert {
+        agent["name"]: (agent["state"], agent["state_reason"], agent["host_state"]) for agent in shown["agents"]
+    } == {
         "foo": ("FAILED", "host gone", "GONE"),
         "bar": ("FAILED", "host gone", "GONE"),
         "done": ("DONE", None, "GONE"),
@@ -159,13 +159,13 @@ def test_of_a_host_that_is_gone_all_that_is_known_is_told_and_can_be_forgotten(m
     states = {row["host"]: row["state"] for row in mngr.run_json("list", "--hosts")["hosts"]}
     assert states["two"] == "GONE"
     assert "mngr destroy @two.toy" in mngr("list").err
-    gone = mngr("exec", "foo", "--", "true", code=6).err
-    assert "is gone: its directory was removed" in gone and "is lost; forget it" in gone
+    error = mngr("exec", "foo", "--", "true", code=6).err
+    assert "is gone: its directory was removed" in error and "is lost; forget it" in error
     assert "only what was pulled is left" in mngr("destroy", "foo").err
-    assert [a["name"] for a in mngr.list_agents()] == ["done", "bar"]
-    assert ("host that is gone", "cleaned") in rows(mngr)
-    assert mngr.list_agents() == [] and rows(mngr) == []
-    graves = {g["name"]: g["problem"] for g in mngr.run_json("undestroy", "--list")["graves"]}
+    assert [agent["name"] for agent in mngr.list_agents()] == ["done", "bar"]
+    assert ("host that is gone", "cleaned") in run_gc(mngr)
+    assert mngr.list_agents() == [] and run_gc(mngr) == []
+    graves = {saved["name"]: saved["problem"] for saved in mngr.run_json("undestroy", "--list")["graves"]}
     assert sorted(graves) == ["bar", "done", "foo"] and "the host two is gone" in graves["bar"]
     assert "cannot be brought back: the host" in mngr("undestroy", "bar", code=1).err
     mngr("create", "foo@two.toy", *RUN)
@@ -176,44 +176,42 @@ def test_of_a_host_that_is_gone_all_that_is_known_is_told_and_can_be_forgotten(m
     ]
 
 
-def test_an_engine_without_room_is_asked_again(mngr: MngrProgram, root: Path) -> None:
+def test_create_retries_while_the_engine_is_busy(mngr: MngrProgram, root: Path) -> None:
     (root / "faults").write_text("full")
-    ran = mngr("create", "foo@.toy", *RUN)
-    assert "there is no room; waiting for toy" in ran.err and len(machines(root)) == 1
+    result = mngr("create", "foo@.toy", *RUN)
+    assert "there is no room; waiting for toy" in result.err and len(machines(root)) == 1
 
 
-def test_what_is_asked_of_a_host_is_checked_before_it_is_made(mngr: MngrProgram, root: Path) -> None:
-    for words, what in (
+def test_invalid_host_options_fail_before_a_host_is_created(mngr: MngrProgram, root: Path) -> None:
+    for words, message in (
         (("foo@.toy", "-b", "siez=1"), "no option 'siez'"),
         (("foo@.toy", "-b", "root=/"), "no option 'root'"),
         (("foo@.toy", "-b", "size=absurd"), "no machine is that large"),
         (("foo@.toy", "-S", "providers.toy.rot=x"), "no setting 'rot'"),
         (("foo@.toy", "--network", "off"), "--network has no meaning"),
     ):
-        ran = mngr("create", *words, *RUN, code=2)
-        assert what in ran.err and "\nHint: " in ran.err
+        result = mngr("create", *words, *RUN, code=2)
+        assert message in result.err and "\nHint: " in result.err
     assert machines(root) == {} and not (mngr.home / "hosts" / "toy").exists()
     mngr("create", "foo@box.toy", "-b", "size=1", "-b", "env.A=b", "--network", "on", *RUN)
     assert "there already" in mngr("create", "bar@box.toy", "-b", "size=2", *RUN, code=2).err
 
 
-def test_one_that_comes_back_is_as_it_was_and_a_new_one_of_its_name_as_is_asked_now(
-    mngr: MngrProgram, root: Path
-) -> None:
-    def asked() -> object:
+def test_a_restored_host_keeps_its_options_and_a_new_one_of_its_name_does_not(mngr: MngrProgram, root: Path) -> None:
+    def read_options() -> object:
         return json.loads((mngr.home / "hosts/toy/box.json").read_text())["options"]
 
     mngr("create", "foo@box.toy", "-b", "size=1", *RUN)
     mngr("destroy", "--force", "@box.toy")
     mngr("undestroy", "foo")
-    assert asked() == {"size": "1"}
+    assert read_options() == {"size": "1"}
     mngr("destroy", "--force", "@box.toy")
     mngr("create", "bar@box.toy", *RUN)
-    assert asked() == {}
+    assert read_options() == {}
 
 
 @pytest.mark.sampled(3)
-def test_a_new_host_can_be_made_from_what_was_kept_of_another(mngr: MngrProgram, root: Path) -> None:
+def test_a_host_can_be_created_from_a_snapshot(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "foo@box.toy", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo built >~/tool")
     mngr("snapshot", "create", "@box.toy", "kept")

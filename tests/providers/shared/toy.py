@@ -1,4 +1,4 @@
-"""An engine whose machines are directories: as much as `RentedProvider` needs to be seen at work."""
+"""An engine whose machines are directories, to test OnDemandProvider."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ shift; HOME=$0 exec "$@"'''
 
 
 class ToyWire:
-    """A shell whose home is the directory."""
+    """A transport to a shell whose home is the machine's directory."""
 
     def __init__(self, name: str, path: str, turn: int) -> None:
         self._name = name
         self._way = [path, str(turn)]
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        clean = [] if only is None else ["env", "-i", *only]
-        return ["sh", "-c", _ENTER, *self._way, *clean, "sh", "-c", program]
+        env_command = [] if only is None else ["env", "-i", *only]
+        return ["sh", "-c", _ENTER, *self._way, *env_command, "sh", "-c", program]
 
-    def make_lost_error(self, said: str) -> Unreachable:
-        if said == "stopped":
+    def make_lost_error(self, stderr: str) -> Unreachable:
+        if stderr == "stopped":
             return HostStopped("toy", self._name)
-        return HostGone("toy", self._name, "its directory was removed") if said == "gone" else Unreachable(said)
+        return HostGone("toy", self._name, "its directory was removed") if stderr == "gone" else Unreachable(stderr)
 
     def close(self) -> None:
         pass
 
 
 class ToyEngine(EngineDefaults):
-    """Directories under the setting `root`: NAME.TAG.KEY; one that runs has a file `on` with how often it was started."""
+    """Directories below the setting `root`, named NAME.TAG.KEY. A running one has a file `on` with its start count."""
 
     options: tuple[str, ...] = ("size", "env.")
     settings: tuple[str, ...] = ("root",)
@@ -56,26 +56,26 @@ class ToyEngine(EngineDefaults):
         self._root = Path(str(options["root"]))
         self._key = registry.compute_owner_key(home)
 
-    def plan_machine(self, name: str, wish: dict[str, Any]) -> dict[str, Any]:
-        if wish.get("size") == "absurd":
+    def plan_machine(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        if options.get("size") == "absurd":
             raise UsageError("no machine is that large", "ask for less")
-        return {"tag": os.urandom(4).hex(), "from": wish.get("snapshot"), "size": wish.get("size")}
+        return {"tag": os.urandom(4).hex(), "from": options.get("snapshot"), "size": options.get("size")}
 
     def create(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
         self._fault("full", EngineBusy("there is no room", "wait"))
-        place = self._root / f"{name}.{facts['tag']}.{self._key}"
+        machine_dir = self._root / f"{name}.{facts['tag']}.{self._key}"
         if facts["from"]:
-            shutil.copytree(Path(facts["from"]["place"]) / "files", place)
-        place.mkdir(exist_ok=True)
+            shutil.copytree(Path(facts["from"]["place"]) / "files", machine_dir)
+        machine_dir.mkdir(exist_ok=True)
         self._fault("die in make", None)
-        (place / "on").write_text("1")
+        (machine_dir / "on").write_text("1")
         self._fault("die after make", None)
-        return {**facts, "path": str(place), "turn": 1}
+        return {**facts, "path": str(machine_dir), "turn": 1}
 
     def find_existing(self, name: str) -> dict[str, Any] | None:
-        for place in self._root.glob(f"{name}.*"):
-            _, tag, key = place.name.rsplit(".", 2)
-            return {"tag": tag, "whose": key, "path": str(place), "turn": int((place / "on").read_text())}
+        for machine_dir in self._root.glob(f"{name}.*"):
+            _, tag, key = machine_dir.name.rsplit(".", 2)
+            return {"tag": tag, "whose": key, "path": str(machine_dir), "turn": int((machine_dir / "on").read_text())}
         return None
 
     def open_wire(self, name: str, facts: dict[str, Any]) -> ToyWire:
@@ -96,32 +96,32 @@ class ToyEngine(EngineDefaults):
         return facts
 
     def remove(self, name: str, facts: dict[str, Any]) -> None:
-        for place in self._root.glob(f"*.{facts['tag']}.*"):
-            shutil.rmtree(place)
+        for machine_dir in self._root.glob(f"*.{facts['tag']}.*"):
+            shutil.rmtree(machine_dir)
         self._fault("die in remove", None)
 
     def list_machines(self) -> list[FoundMachine]:
         return [
             FoundMachine(
                 resource_kind="directory",
-                name=place.name,
-                tag=place.name.split(".")[-2],
-                removal_command=f"rm -r {place}",
+                name=machine_dir.name,
+                tag=machine_dir.name.split(".")[-2],
+                removal_command=f"rm -r {machine_dir}",
             )
-            for place in self._root.glob(f"*.{self._key}")
+            for machine_dir in self._root.glob(f"*.{self._key}")
         ]
 
-    def save_snapshot(self, name: str, facts: dict[str, Any], place: str) -> dict[str, Any]:
-        shutil.copytree(facts["path"], Path(place) / "files", ignore=shutil.ignore_patterns("on", ".mngr"))
+    def save_snapshot(self, name: str, facts: dict[str, Any], directory: str) -> dict[str, Any]:
+        shutil.copytree(facts["path"], Path(directory) / "files", ignore=shutil.ignore_patterns("on", ".mngr"))
         return {"of": name}
 
     def delete_snapshot(self, facts: dict[str, Any]) -> None:
         (self._root / f"dropped-{facts['of']}").touch()
 
-    def _fault(self, what: str, error: Exception | None) -> None:
-        """As the file `faults` says, once."""
+    def _fault(self, fault: str, error: Exception | None) -> None:
+        """Raise the error, or kill this process, if the file `faults` asks for this fault. It happens once."""
         file = self._root / "faults"
-        if not file.exists() or file.read_text() != what:
+        if not file.exists() or file.read_text() != fault:
             return
         file.unlink()
         if error is not None:
@@ -130,7 +130,7 @@ class ToyEngine(EngineDefaults):
 
 
 class ToyProvider(OnDemandProvider):
-    """Directories as hosts."""
+    """Provides directories as hosts."""
 
     patience = 3.0
 

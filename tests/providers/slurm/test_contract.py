@@ -1,4 +1,4 @@
-"""Jobs of a Slurm with three nodes, by the checks that every provider must pass."""
+"""Jobs of a Slurm cluster with three nodes pass the checks for every provider."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.support.hosts.slurm import Line, Slurm
 
 
 def settings(slurm: Slurm) -> dict[str, str]:
-    """Where the hosts have their files, and users theirs."""
+    """Return the environment with the directories of the hosts and of the user."""
     home = {"HOME": str(slurm.home), "MNGR__PROVIDERS__SLURM__HOME": str(slurm.shared / "hosts")}
     return {**slurm.env, **home}
 
 
 @pytest.mark.sampled(10)
 class TestSlurm(HostContract, NewHostContract, StopHostContract):
-    """Every check has a job of its own."""
+    """Every check has its own job."""
 
     @pytest.fixture
     def place(self, slurm: Slurm) -> ProviderUnderTest:

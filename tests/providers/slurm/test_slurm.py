@@ -1,4 +1,4 @@
-"""Jobs of Slurm as hosts: what Slurm does by itself, and what we make of it. The cluster is a real one of three nodes."""
+"""Slurm jobs as hosts, on a real cluster of three nodes: how mngr reacts to Slurm's own actions."""
 
 from __future__ import annotations
 
@@ -34,49 +34,49 @@ PLAY = [
 
 @pytest.fixture
 def nodes(mngr: MngrProgram, slurm: Slurm) -> Slurm:
-    """The cluster, which `mngr` uses."""
+    """The cluster that `mngr` uses."""
     mngr.env.update(settings(slurm))
     return slurm
 
 
-def processes(slurm: Slurm) -> list[int]:
-    """What runs on any node for a host: it has the host's directory among its words or variables."""
+def list_host_processes(slurm: Slurm) -> list[int]:
+    """Return the processes of hosts on any node: a host's directory is in their arguments or variables."""
     return naming(slurm.shared / "hosts") + naming(slurm.shared / "hosts", "environ")
 
 
-def ids(slurm: Slurm) -> list[str]:
-    """The jobs that are not over, and each element of an array."""
+def list_job_ids(slurm: Slurm) -> list[str]:
+    """Return the ids of the jobs that have not ended, with each element of an array."""
     return sorted(slurm.run("squeue", "-h", "-r", "-o", "%i").splitlines())
 
 
-def places(slurm: Slurm) -> list[Path]:
-    """The directories that hosts have."""
+def list_host_dirs(slurm: Slurm) -> list[Path]:
+    """Return the directories of the hosts."""
     return sorted((slurm.shared / "hosts").glob("*/*"))
 
 
-def node_of(slurm: Slurm, job: str) -> str:
+def get_node(slurm: Slurm, job: str) -> str:
     return slurm.run("squeue", "-h", "-j", job, "-o", "%N")
 
 
-def job_of(mngr: MngrProgram, host: str) -> str:
-    """The job of a host, by what mngr knows."""
+def get_job(mngr: MngrProgram, host: str) -> str:
+    """Return the job of a host, as mngr has recorded it."""
     return str(json.loads((mngr.home / f"hosts/slurm/{host}.json").read_text())["engine"]["job"])
 
 
-def states(mngr: MngrProgram) -> dict[str, str]:
+def get_host_states(mngr: MngrProgram) -> dict[str, str]:
     rows = mngr.run_json("list", "--hosts")["hosts"]
     return {row["host"]: row["state"] for row in rows if row["provider"] == "slurm"}
 
 
 def assert_nothing_is_left(mngr: MngrProgram, slurm: Slurm) -> None:
-    wait_for(lambda: ids(slurm) == [], timeout=60)  # a node that is just lost holds a job that long
-    wait_for(lambda: processes(slurm) == [], timeout=10)
-    assert places(slurm) == [] and states(mngr) == {}
+    wait_for(lambda: list_job_ids(slurm) == [], timeout=60)  # a job on a lost node needs this long to end
+    wait_for(lambda: list_host_processes(slurm) == [], timeout=10)
+    assert list_host_dirs(slurm) == [] and get_host_states(mngr) == {}
     assert mngr("gc").err == "nothing to clean up\n"
 
 
 @pytest.mark.sampled(6)
-def test_agents_get_term_and_nothing_outlives_its_job(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_a_cancelled_job_ends_its_agents_with_term_and_leaves_no_process(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr(
         "create",
         "foo@box.slurm",
@@ -94,11 +94,13 @@ def test_agents_get_term_and_nothing_outlives_its_job(mngr: MngrProgram, nodes: 
         'trap "" TERM HUP; setsid sleep 2000 & while :; do sleep 0.1; done',
     )
     mngr("list")
-    assert processes(nodes)
-    nodes.run("scancel", job_of(mngr, "box"))
-    wait_for(lambda: ids(nodes) == [], timeout=30)
-    wait_for(lambda: processes(nodes) == [], timeout=2)
-    assert [a["state"] for a in mngr.list_agents()] == ["STOPPED", "STOPPED"] and states(mngr) == {"box": "STOPPED"}
+    assert list_host_processes(nodes)
+    nodes.run("scancel", get_job(mngr, "box"))
+    wait_for(lambda: list_job_ids(nodes) == [], timeout=30)
+    wait_for(lambda: list_host_processes(nodes) == [], timeout=2)
+    assert [agent["state"] for agent in mngr.list_agents()] == ["STOPPED", "STOPPED"] and get_host_states(mngr) == {
+        "box": "STOPPED"
+    }
     assert "mngr start @box.slurm" in mngr("exec", "foo", "--", "true", code=6).err
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "cat", "word").out == "told\n"
@@ -107,7 +109,7 @@ def test_agents_get_term_and_nothing_outlives_its_job(mngr: MngrProgram, nodes: 
 
 
 @pytest.mark.sampled(4)
-def test_the_end_by_a_time_limit_is_shown(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_list_hosts_shows_when_a_job_reaches_its_time_limit(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", "-b", "time=2:00:00", *RUN)
     (row,) = [row for row in mngr.run_json("list", "--hosts")["hosts"] if row["host"] == "box"]
     assert 7000 < clock.parse_timestamp(row["ends_at"]) - time.time() <= 7200
@@ -118,12 +120,12 @@ def test_the_end_by_a_time_limit_is_shown(mngr: MngrProgram, nodes: Slurm) -> No
 
 
 @pytest.mark.full
-def test_a_host_whose_time_is_over_is_stopped_and_can_be_started_again(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_a_host_that_reached_its_time_limit_can_be_started_again(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", "player", "-b", "time=1", "-m", "hello")  # Slurm counts in minutes
     mngr("wait", "foo")
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >file")
-    wait_for(lambda: ids(nodes) == [], timeout=150)
-    assert processes(nodes) == [] and states(mngr) == {"box": "STOPPED"}
+    wait_for(lambda: list_job_ids(nodes) == [], timeout=150)
+    assert list_host_processes(nodes) == [] and get_host_states(mngr) == {"box": "STOPPED"}
     assert "its job reached its time limit" in mngr("exec", "foo", "--", "true", code=6).err
     assert mngr.get_agent("foo")["state"] == "STOPPED"
     mngr("start", "foo")
@@ -138,36 +140,36 @@ def test_a_host_whose_time_is_over_is_stopped_and_can_be_started_again(mngr: Mng
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("requeue", ["--requeue", "--no-requeue"])
-def test_a_lost_node_costs_no_file(mngr: MngrProgram, nodes: Slurm, requeue: str) -> None:
+def test_no_file_is_lost_with_a_node(mngr: MngrProgram, nodes: Slurm, requeue: str) -> None:
     mngr("create", "foo@box.slurm", "player", "-b", f"args+={requeue}", "-m", "hello")
     mngr("wait", "foo")
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >file")
     mngr("list")
-    job = job_of(mngr, "box")
-    lost = node_of(nodes, job)
-    nodes.crash_node(lost)
+    job = get_job(mngr, "box")
+    lost_node = get_node(nodes, job)
+    nodes.crash_node(lost_node)
     if requeue == "--requeue":
         wait_for(lambda: nodes.run("squeue", "-h", "-j", job, "-o", "%t", check=False) != "R", timeout=30)
-        wait_for(lambda: node_of(nodes, job) not in ("", lost), timeout=60)
-        wait_for(lambda: states(mngr) == {"box": "RUNNING"}, timeout=20)
-        shown = mngr.get_agent("foo")
-        assert (shown["state"], shown["state_reason"]) == ("FAILED", "lost")
+        wait_for(lambda: get_node(nodes, job) not in ("", lost_node), timeout=60)
+        wait_for(lambda: get_host_states(mngr) == {"box": "RUNNING"}, timeout=20)
+        agent = mngr.get_agent("foo")
+        assert (agent["state"], agent["state_reason"]) == ("FAILED", "lost")
     else:
-        wait_for(lambda: ids(nodes) == [], timeout=30)
+        wait_for(lambda: list_job_ids(nodes) == [], timeout=30)
         assert "its node failed" in mngr("exec", "foo", "--", "true", code=6).err
-        assert states(mngr) == {"box": "STOPPED"} and mngr.get_agent("foo")["state"] == "STOPPED"
+        assert get_host_states(mngr) == {"box": "STOPPED"} and mngr.get_agent("foo")["state"] == "STOPPED"
     mngr("start", "foo")
-    assert (job_of(mngr, "box") == job) is (requeue == "--requeue")
+    assert (get_job(mngr, "box") == job) is (requeue == "--requeue")
     assert mngr("exec", "foo", "--", "cat", "file").out == "draft\n"
     mngr("message", "foo", "-m", "again", "--wait")
-    said = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
-    assert said == ["hello", "ok: hello", "again", "ok: again"]
+    texts = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
+    assert texts == ["hello", "ok: hello", "again", "ok: again"]
     mngr("destroy", "--force", "@box.slurm")
     assert_nothing_is_left(mngr, nodes)
 
 
 @pytest.mark.sampled(4)
-def test_what_is_pending_is_waited_for_and_said(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_create_waits_for_a_pending_job_and_reports_the_reason(mngr: MngrProgram, nodes: Slurm) -> None:
     try:
         with BackgroundProgram(mngr, "create", "foo@.slurm", "-b", "partition=tiny", *RUN) as waiting:
             wait_for(lambda: "is pending: PartitionDown" in waiting.read_stderr(), timeout=30)
@@ -175,54 +177,52 @@ def test_what_is_pending_is_waited_for_and_said(mngr: MngrProgram, nodes: Slurm)
             assert waiting.wait_for_end().code == 0
     finally:
         nodes.run("scontrol", "update", "PartitionName=tiny", "State=DOWN")
-    assert node_of(nodes, ids(nodes)[0]) == "n3" and mngr.get_agent("foo")["state"] == "RUNNING"
+    assert get_node(nodes, list_job_ids(nodes)[0]) == "n3" and mngr.get_agent("foo")["state"] == "RUNNING"
 
 
 @pytest.mark.sampled(4)
-def test_who_waits_no_longer_leaves_nothing(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_a_job_that_stays_pending_is_cancelled_after_the_wait(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr.env["MNGR__PROVIDERS__SLURM__WAIT"] = "1s"
-    ran = mngr("create", "foo@.slurm", "-b", "partition=tiny", *RUN, code=5)
-    assert "was still pending after" in ran.err and "PartitionDown" in ran.err and "wait longer" in ran.err
+    result = mngr("create", "foo@.slurm", "-b", "partition=tiny", *RUN, code=5)
+    assert "was still pending after" in result.err and "PartitionDown" in result.err and "wait longer" in result.err
     assert_nothing_is_left(mngr, nodes)
 
 
 @pytest.mark.sampled(4)
-def test_what_slurm_refuses_is_said_and_leaves_nothing(mngr: MngrProgram, nodes: Slurm) -> None:
-    ran = mngr("create", "foo@.slurm", "-b", "partition=none", *RUN, code=1)
-    assert "Slurm does not take the job: Invalid partition" in ran.err
-    assert "Hint: check what is asked for: sinfo" in ran.err
+def test_a_rejected_job_is_reported_and_leaves_nothing(mngr: MngrProgram, nodes: Slurm) -> None:
+    result = mngr("create", "foo@.slurm", "-b", "partition=none", *RUN, code=1)
+    assert "Slurm does not take the job: Invalid partition" in result.err
+    assert "Hint: check what is asked for: sinfo" in result.err
     assert "no option 'cpu'" in mngr("create", "foo@.slurm", "-b", "cpu=1", *RUN, code=2).err
     assert mngr.list_agents() == []
     assert_nothing_is_left(mngr, nodes)
     mngr.env["MNGR__PROVIDERS__SLURM__THROUGH"] = '["env", "PATH=/nowhere", "/bin/sh", "-c"]'
-    ran = mngr("create", "foo@.slurm", *RUN, code=1)
-    assert "there is no sbatch" in ran.err and "through" in ran.err
+    result = mngr("create", "foo@.slurm", *RUN, code=1)
+    assert "there is no sbatch" in result.err and "through" in result.err
 
 
 @pytest.mark.sampled(6)
-def test_a_controller_that_does_not_answer_is_said_so_in_seconds(
-    mngr: MngrProgram, nodes: Slurm, tmp_path: Path
-) -> None:
+def test_an_unreachable_controller_is_reported_within_seconds(mngr: MngrProgram, nodes: Slurm, tmp_path: Path) -> None:
     mngr("create", "foo@box.slurm", *RUN)
     mngr("list")
     text = Path(nodes.env["SLURM_CONF"]).read_text()
     (tmp_path / "away.conf").write_text(re.sub(r"SlurmctldPort=\d+", "SlurmctldPort=1", text))
     mngr.env["SLURM_CONF"] = str(tmp_path / "away.conf")
-    began = time.monotonic()
-    ran = mngr("create", "bar@.slurm", *RUN, code=6)
-    assert time.monotonic() - began < 15  # 9 of which are Slurm's own
-    assert "Slurm does not answer: Unable to contact slurm controller" in ran.err
-    shown = mngr.run_json("list")
-    assert [row["host"] for row in shown["errors"]] == ["box"]
-    assert [(a["name"], a["state"]) for a in shown["agents"]] == [("foo", "UNKNOWN")]
+    started = time.monotonic()
+    result = mngr("create", "bar@.slurm", *RUN, code=6)
+    assert time.monotonic() - started < 15  # Slurm itself takes 9 of them
+    assert "Slurm does not answer: Unable to contact slurm controller" in result.err
+    listing = mngr.run_json("list")
+    assert [row["host"] for row in listing["errors"]] == ["box"]
+    assert [(agent["name"], agent["state"]) for agent in listing["agents"]] == [("foo", "UNKNOWN")]
     mngr.env["SLURM_CONF"] = nodes.env["SLURM_CONF"]
-    mngr("gc")  # nobody knew whether bar's job was there
+    mngr("gc")  # it was unknown whether bar's job exists
     mngr("destroy", "--force", "@box.slurm")
     assert_nothing_is_left(mngr, nodes)
 
 
 @pytest.mark.sampled(4)
-def test_one_whose_file_was_lost_is_taken_up_as_what_it_is(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_a_host_without_its_registry_file_is_found_again_with_its_options(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", "-b", "shared=false", *RUN)
     (mngr.home / "hosts/slurm/box.json").unlink()
     mngr("create", "bar@box.slurm", *RUN)
@@ -233,36 +233,36 @@ def test_one_whose_file_was_lost_is_taken_up_as_what_it_is(mngr: MngrProgram, no
     assert_nothing_is_left(mngr, nodes)
 
 
-def test_what_nobody_knows_is_named(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_gc_reports_an_unknown_job_and_directory_with_removal_commands(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", *RUN)
     for name in ("json", "seen"):
         (mngr.home / f"hosts/slurm/box.{name}").unlink(missing_ok=True)
-    said = mngr("gc").err
-    assert "the job box was made from this home, which does not know it" in said
-    removals = re.findall("if you do not need it: (.+)", said)
-    assert removals == [f"scancel {ids(nodes)[0]}", shlex.join(["rm", "-r", str(places(nodes)[0])])]
+    stderr = mngr("gc").err
+    assert "the job box was made from this home, which does not know it" in stderr
+    removals = re.findall("if you do not need it: (.+)", stderr)
+    assert removals == [f"scancel {list_job_ids(nodes)[0]}", shlex.join(["rm", "-r", str(list_host_dirs(nodes)[0])])]
     nodes.run(*removals[0].split())
-    wait_for(lambda: ids(nodes) == [], timeout=20)
+    wait_for(lambda: list_job_ids(nodes) == [], timeout=20)
     subprocess.run(shlex.split(removals[1]), check=True)
     mngr("gc")
-    assert processes(nodes) == [] and mngr("gc").err == "nothing to clean up\n"
+    assert list_host_processes(nodes) == [] and mngr("gc").err == "nothing to clean up\n"
 
 
 @pytest.mark.sampled(4)
-def test_a_host_whose_end_was_cut_off_is_ended_before_it_is_made_again(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_an_interrupted_destroy_is_finished_before_the_host_is_created_again(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", *RUN)
     mngr("destroy", "--force", "foo")
-    known = mngr.home / "hosts/slurm/box.json"
-    known.with_suffix(".ending").write_bytes(known.read_bytes())  # as a killed destroy leaves it
-    (before,) = ids(nodes)
+    facts_file = mngr.home / "hosts/slurm/box.json"
+    facts_file.with_suffix(".ending").write_bytes(facts_file.read_bytes())  # the state after a killed destroy
+    (old_job,) = list_job_ids(nodes)
     mngr("undestroy", "foo")
-    assert mngr("gc").err == "nothing to clean up\n" and before not in ids(nodes)
+    assert mngr("gc").err == "nothing to clean up\n" and old_job not in list_job_ids(nodes)
     mngr("start", "foo")
-    assert mngr.get_agent("foo")["state"] == "RUNNING" and len(places(nodes)) == 1
+    assert mngr.get_agent("foo")["state"] == "RUNNING" and len(list_host_dirs(nodes)) == 1
 
 
 @pytest.mark.sampled(4)
-def test_hosts_that_are_wanted_together_are_one_array(mngr: MngrProgram, nodes: Slurm) -> None:
+def test_hosts_of_one_run_are_submitted_as_a_job_array(mngr: MngrProgram, nodes: Slurm) -> None:
     words = [
         "map",
         *"abcd",
@@ -283,37 +283,37 @@ def test_hosts_that_are_wanted_together_are_one_array(mngr: MngrProgram, nodes: 
         "-c",
         "echo $MNGR_AGENT_NAME >$MNGR_OUTPUT_DIR/own; sleep 1",
     )
-    jobs = {host: job_of(mngr, host) for host in states(mngr)}
-    assert sorted(jobs.values()) == ids(nodes) and len(set(jobs.values())) == 4
+    jobs = {host: get_job(mngr, host) for host in get_host_states(mngr)}
+    assert sorted(jobs.values()) == list_job_ids(nodes) and len(set(jobs.values())) == 4
     assert len({job.partition("_")[0] for job in jobs.values()}) < 4, jobs
-    together = [host for host, job in jobs.items() if "_" in job]
-    host, other = together[:2]
-    (agent,) = [a["name"] for a in mngr.list_agents() if a["host"] == host]
-    (beside,) = [a["name"] for a in mngr.list_agents() if a["host"] == other]
+    array_hosts = [host for host, job in jobs.items() if "_" in job]
+    host, other = array_hosts[:2]
+    (agent,) = [row["name"] for row in mngr.list_agents() if row["host"] == host]
+    (other_agent,) = [row["name"] for row in mngr.list_agents() if row["host"] == other]
     mngr("stop", f"@{host}.slurm")
-    assert ids(nodes) == sorted(set(jobs.values()) - {jobs[host]})  # the others go on
+    assert list_job_ids(nodes) == sorted(set(jobs.values()) - {jobs[host]})  # the other jobs still run
     mngr("start", f"@{host}.slurm")
-    assert job_of(mngr, host) != jobs[host] and len(ids(nodes)) == 4
+    assert get_job(mngr, host) != jobs[host] and len(list_job_ids(nodes)) == 4
     assert mngr("exec", agent, "--", *OWN).out == f"{agent}\n"
     nodes.run("scontrol", "requeue", jobs[other])
-    wait_for(lambda: states(mngr)[other] == "RUNNING", timeout=30)
-    assert mngr("exec", beside, "--", *OWN).out == f"{beside}\n" and job_of(mngr, other) == jobs[other]
-    again = mngr.home.parent / "again"
-    mngr("--home", str(again), "create", f"guest@{other}.slurm", *RUN)
-    assert mngr("--home", str(again), "exec", beside, "--", *OWN).out == f"{beside}\n"
+    wait_for(lambda: get_host_states(mngr)[other] == "RUNNING", timeout=30)
+    assert mngr("exec", other_agent, "--", *OWN).out == f"{other_agent}\n" and get_job(mngr, other) == jobs[other]
+    other_home = mngr.home.parent / "again"
+    mngr("--home", str(other_home), "create", f"guest@{other}.slurm", *RUN)
+    assert mngr("--home", str(other_home), "exec", other_agent, "--", *OWN).out == f"{other_agent}\n"
     for name in ("json", "seen"):
         (mngr.home / f"hosts/slurm/{other}.{name}").unlink(missing_ok=True)
-    said = mngr("gc").err
-    assert f"the job {other} was made from this home" in said and f"scancel {jobs[other]}\n" in said
+    stderr = mngr("gc").err
+    assert f"the job {other} was made from this home" in stderr and f"scancel {jobs[other]}\n" in stderr
     nodes.run("scancel", jobs[other])
-    mngr("destroy", "--force", *(f"@{host}.slurm" for host in states(mngr)))
-    wait_for(lambda: ids(nodes) == [], timeout=20)
-    assert [place.name.rpartition("-")[0] for place in places(nodes)] == [other]
+    mngr("destroy", "--force", *(f"@{host}.slurm" for host in get_host_states(mngr)))
+    wait_for(lambda: list_job_ids(nodes) == [], timeout=20)
+    assert [path.name.rpartition("-")[0] for path in list_host_dirs(nodes)] == [other]
 
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("requeue", ["--requeue", "--no-requeue"])
-def test_a_run_goes_on_when_a_node_is_lost(mngr: MngrProgram, nodes: Slurm, requeue: str) -> None:
+def test_a_run_continues_when_a_node_is_lost(mngr: MngrProgram, nodes: Slurm, requeue: str) -> None:
     mngr.env["MNGR__PROVIDERS__SLURM__ARGS"] = f'["{requeue}"]'
     items = [str(number) for number in range(100 if IS_FULL_SCALE else 4)]
     words = [
@@ -342,17 +342,17 @@ def test_a_run_goes_on_when_a_node_is_lost(mngr: MngrProgram, nodes: Slurm, requ
     ]
     run = RunDir(str(mngr.repo), "r")
 
-    def seen(kind: str) -> list[dict[str, Any]]:
+    def list_events(kind: str) -> list[dict[str, Any]]:
         rows = read_journal(run.journal) if os.path.exists(run.journal) else []
         return [row for row in rows if row["type"] == kind]
 
     with BackgroundProgram(mngr, *words) as process:
-        wait_for(lambda: len(seen("prompted")) >= (20 if IS_FULL_SCALE else 3), timeout=120)
-        nodes.crash_node(node_of(nodes, job_of(mngr, seen("host")[0]["host"])))
-        ended = process.wait_for_end(900 if IS_FULL_SCALE else 120)
-    assert ended.code == 0, ended.err
-    assert [row["outcome"] for row in seen("settled")] == ["done"] * len(items)
-    for slug in {row["slug"] for row in seen("settled")}:
+        wait_for(lambda: len(list_events("prompted")) >= (20 if IS_FULL_SCALE else 3), timeout=120)
+        nodes.crash_node(get_node(nodes, get_job(mngr, list_events("host")[0]["host"])))
+        result = process.wait_for_end(900 if IS_FULL_SCALE else 120)
+    assert result.code == 0, result.err
+    assert [row["outcome"] for row in list_events("settled")] == ["done"] * len(items)
+    for slug in {row["slug"] for row in list_events("settled")}:
         assert Path(run.task_path(slug, "outputs", "r.txt")).read_text() == "done"
     assert_nothing_is_left(mngr, nodes)
 
@@ -363,8 +363,8 @@ VERBS = ("create", "stop", "start", "destroy")
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("verb", VERBS)
-def test_nothing_is_left_wherever_mngr_is_killed(mngr: MngrProgram, nodes: Slurm, verb: str) -> None:
-    chance = random.Random(f"{SEED} {verb}")
+def test_gc_cleans_up_after_mngr_is_killed_at_any_moment(mngr: MngrProgram, nodes: Slurm, verb: str) -> None:
+    rng = random.Random(f"{SEED} {verb}")
     words = {
         "create": ("create", "foo@box.slurm", *RUN), "stop": ("stop", "@box.slurm"), "start": ("start", "@box.slurm"),
         "destroy": ("destroy", "--force", "@box.slurm"),
@@ -376,14 +376,14 @@ def test_nothing_is_left_wherever_mngr_is_killed(mngr: MngrProgram, nodes: Slurm
             mngr("stop", "@box.slurm")
         with BackgroundProgram(mngr, *words) as command:
             try:
-                command.process.wait(chance.uniform(0.05, 3.0 if verb == "create" else 1.5))
+                command.process.wait(rng.uniform(0.05, 3.0 if verb == "create" else 1.5))
             except subprocess.TimeoutExpired:
                 command.process.kill()
         mngr("gc")
-        known = states(mngr)
-        assert set(known) <= {"box"} and "UNKNOWN" not in known.values()
-        if known:
-            if known["box"] == "STOPPED":
+        host_states = get_host_states(mngr)
+        assert set(host_states) <= {"box"} and "UNKNOWN" not in host_states.values()
+        if host_states:
+            if host_states["box"] == "STOPPED":
                 mngr("start", "@box.slurm")
             mngr("destroy", "--force", "@box.slurm")
         assert_nothing_is_left(mngr, nodes)

@@ -1,4 +1,4 @@
-"""A host with git, tmux and what busybox brings, and nothing else: all of it by the checks that every provider must pass."""
+"""A host with only git, tmux and busybox passes the checks for every provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts reached by ssh, by the checks that every provider must pass."""
+"""Hosts reached by ssh pass the checks for every provider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.hosts
 
 @pytest.mark.sampled(8)
 class TestSsh(HostContract):
-    """On one connection, as a user would; every check has a home of its own there."""
+    """All checks share one connection, as a user's commands do. Every check has its own home on the host."""
 
     @pytest.fixture
     def place(self, three_hosts: Farm, request: pytest.FixtureRequest) -> Iterator[ProviderUnderTest]:

@@ -1,4 +1,4 @@
-"""Commands over ssh's shared connection: by its master's socket where that answers as it should, by ssh where not."""
+"""Commands over ssh's shared connection use the master's socket if it answers correctly, and otherwise ssh."""
 
 from __future__ import annotations
 
@@ -29,74 +29,76 @@ REFUSED = bytes.fromhex("000000108000000300000000000000046e6f7065")
 @pytest.fixture
 def wire(farm: Farm) -> Iterator[SshWire]:
     wire = SshWire("h1", {"config": str(farm.config)})
-    assert remote_host.run(wire, ["true"]).code == 0  # the connection is there
-    control = control_of(wire)
+    assert remote_host.run(wire, ["true"]).code == 0  # opens the connection
+    control = get_control_path(wire)
     yield wire
     control.unlink(missing_ok=True)
 
 
-def control_of(wire: SshWire) -> Path:
+def get_control_path(wire: SshWire) -> Path:
     return Path(next(word for word in wire.build_argv("true") if word.startswith("ControlPath=")).partition("=")[2])
 
 
-def master(at: Path, *answers: bytes, hang: bool = False) -> threading.Thread:
-    """Something that listens there; it answers what it hears in turn, and then closes, or says no more."""
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(at))
-    listening.listen()
+def start_fake_master(path: Path, *answers: bytes, hang: bool = False) -> threading.Thread:
+    """Listen on a socket, answer each request in turn, and then close the connection or stay silent."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
 
-    def play() -> None:
-        with listening, listening.accept()[0] as link:
-            heard = link.makefile("rb")
-            for turn, answer in enumerate(answers):
-                size = int.from_bytes(heard.read(4), "big")
-                heard.read(size + 3 * turn)  # the second has a byte with each of three streams
+    def serve() -> None:
+        with listener, listener.accept()[0] as link:
+            reader = link.makefile("rb")
+            for number, answer in enumerate(answers):
+                size = int.from_bytes(reader.read(4), "big")
+                reader.read(size + 3 * number)  # the second request comes with three bytes, one for each stream
                 link.sendall(answer)
             while hang and link.recv(65536):
                 pass
 
-    thread = threading.Thread(target=play, daemon=True)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     return thread
 
 
-def begin(at: Path, timeout: float | None = 10.0) -> mux.SshSession | None:
-    return mux.start_command(str(at), "true", (0, 1, 2), timeout)
+def start_true(path: Path, timeout: float | None = 10.0) -> mux.SshSession | None:
+    return mux.start_command(str(path), "true", (0, 1, 2), timeout)
 
 
-def test_a_command_needs_no_process_of_ssh(wire: SshWire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_runs_without_an_ssh_process(wire: SshWire, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     result = remote_host.run(wire, ["sh", "-c", "cat; echo err >&2; exit 7"], stdin=b"\0\xff\n" * 100_000)
     assert (result.code, result.err) == (7, b"err\n")
     assert result.out == b"\0\xff\n" * 100_000
 
 
-def test_what_the_server_refuses_goes_by_a_connection_of_its_own(wire: SshWire) -> None:
-    """Its limit is 100 sessions on one connection."""
-    quiet = os.open(os.devnull, os.O_RDWR)
-    held: list[mux.SshSession] = []
+def test_a_session_above_the_servers_limit_uses_its_own_connection(wire: SshWire) -> None:
+    """The server allows 100 sessions on one connection."""
+    null_fd = os.open(os.devnull, os.O_RDWR)
+    sessions: list[mux.SshSession] = []
     try:
-        while session := mux.start_command(str(control_of(wire)), "exec sleep 1000", (quiet, quiet, quiet), 10.0):
-            held.append(session)
-            assert len(held) <= 100
-        assert len(held) == 100
+        while session := mux.start_command(
+            str(get_control_path(wire)), "exec sleep 1000", (null_fd, null_fd, null_fd), 10.0
+        ):
+            sessions.append(session)
+            assert len(sessions) <= 100
+        assert len(sessions) == 100
         assert remote_host.run(wire, ["echo", "here"]).out == b"here\n"
     finally:
-        for session in held:
+        for session in sessions:
             session.kill()
-        os.close(quiet)
+        os.close(null_fd)
 
 
-def test_a_socket_that_nobody_answers(wire: SshWire) -> None:
-    at = control_of(wire)
-    at.unlink()
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(at))
-    assert begin(at) is None
+def test_a_stale_master_socket_is_replaced(wire: SshWire) -> None:
+    path = get_control_path(wire)
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    assert start_true(path) is None
     assert remote_host.run(wire, ["echo", "here"]).out == b"here\n"
 
 
-def test_a_command_that_is_cut_off_is_not_run_again(farm: Farm, wire: SshWire) -> None:
+def test_an_interrupted_command_is_not_run_again(farm: Farm, wire: SshWire) -> None:
     count = farm.home("h1") / "count"
     host = RemoteHost("h1", "ssh", wire, str(farm.home("h1")), os.getuid())
     failed: list[Exception] = []
@@ -116,31 +118,33 @@ def test_a_command_that_is_cut_off_is_not_run_again(farm: Farm, wire: SshWire) -
     assert count.read_text() == "x\n"
 
 
-def test_a_command_that_takes_too_long_is_cut_off(farm: Farm, wire: SshWire) -> None:
+def test_a_command_that_takes_too_long_raises_unreachable(farm: Farm, wire: SshWire) -> None:
     with pytest.raises(Unreachable, match=r"did not answer within 0\.3s"):
         remote_host.run(wire, ["sleep", "1000"], timeout=0.3)
     assert remote_host.run(wire, ["echo", "here"]).out == b"here\n"
 
 
-def test_a_master_of_another_version_is_not_asked(tmp_path: Path) -> None:
-    master(tmp_path / "s", OTHER)
-    assert begin(tmp_path / "s") is None
+def test_a_master_with_another_protocol_version_is_not_used(tmp_path: Path) -> None:
+    start_fake_master(tmp_path / "s", OTHER)
+    assert start_true(tmp_path / "s") is None
 
 
-def test_a_refusal_means_it_was_not_started(tmp_path: Path) -> None:
-    master(tmp_path / "s", HELLO, REFUSED)
-    assert begin(tmp_path / "s") is None
+def test_a_rejected_session_means_that_the_command_was_not_started(tmp_path: Path) -> None:
+    start_fake_master(tmp_path / "s", HELLO, REFUSED)
+    assert start_true(tmp_path / "s") is None
 
 
 @pytest.mark.parametrize("answers", [(HELLO, b""), (HELLO, OPENED), (HELLO, b"\xff\xff\xff\xff")])
-def test_a_master_that_goes_away_may_have_started_it(tmp_path: Path, answers: tuple[bytes, ...]) -> None:
-    master(tmp_path / "s", *answers)
-    session = begin(tmp_path / "s")
+def test_a_lost_master_counts_as_a_started_command_with_exit_code_255(
+    tmp_path: Path, answers: tuple[bytes, ...]
+) -> None:
+    start_fake_master(tmp_path / "s", *answers)
+    session = start_true(tmp_path / "s")
     assert session is not None
     assert session.wait() == 255
 
 
-def test_a_master_that_says_nothing(tmp_path: Path) -> None:
-    master(tmp_path / "s", HELLO, hang=True)
+def test_a_silent_master_raises_timeout_error(tmp_path: Path) -> None:
+    start_fake_master(tmp_path / "s", HELLO, hang=True)
     with pytest.raises(TimeoutError):
-        begin(tmp_path / "s", timeout=0.2)
+        start_true(tmp_path / "s", timeout=0.2)

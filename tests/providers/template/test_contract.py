@@ -1,4 +1,4 @@
-"""Engines that the settings describe, by the checks that every provider must pass: the template that the guide begins with."""
+"""Engines that the settings describe pass the checks for every provider: the first template of the guide."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ GUIDE = ROOT / "docs" / "guide" / "engines.md"
 
 
 def preset(name: str) -> dict[str, Any]:
-    """What a block of the guide sets for its provider."""
-    found = re.search(rf"^```toml {name}\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return dict(next(iter(tomllib.loads(found[1])["providers"].values())))
+    """Return the settings of a provider in a block of the guide."""
+    match = re.search(rf"^```toml {name}\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert match is not None
+    return dict(next(iter(tomllib.loads(match[1])["providers"].values())))
 
 
 def settings(program: str = "docker", **more: Any) -> dict[str, str]:
-    """The first template of the guide, with the tiny image and this machine's programs in it."""
+    """Return the first template of the guide, with the tiny image and this machine's programs."""
     template = {**preset("box"), "image": IMAGE, **more}
     template["create"] = [*template["create"][:4], *TOOLS, *template["create"][4:]]
     for key, words in template.items():
@@ -44,7 +44,7 @@ def settings(program: str = "docker", **more: Any) -> dict[str, str]:
 
 @pytest.mark.sampled(16)
 class TestTemplate(HostContract, NewHostContract, StopHostContract):
-    """Docker's program."""
+    """With Docker's program."""
 
     @pytest.fixture
     def place(self, docker_engine: Docker) -> ProviderUnderTest:
@@ -53,7 +53,7 @@ class TestTemplate(HostContract, NewHostContract, StopHostContract):
 
 @pytest.mark.full
 class TestTemplateOfPodman(HostContract, NewHostContract, StopHostContract):
-    """The same with another program."""
+    """With Podman's program."""
 
     @pytest.fixture
     def place(self, podman_engine: Podman) -> ProviderUnderTest:

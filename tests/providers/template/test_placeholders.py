@@ -1,4 +1,4 @@
-"""Templates: what they lack is said, and what they say is words."""
+"""Templates: what is missing is reported, and words are passed unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def template(**more: Any) -> ProviderTemplate:
+def make_template(**more: Any) -> ProviderTemplate:
     return ProviderTemplate("box", {key: value for key, value in {**WHOLE, **more}.items() if value is not None})
 
 
@@ -40,24 +40,24 @@ def template(**more: Any) -> ProviderTemplate:
         ({"exec": ["run", 1]}, "[providers.box] exec is no list of words"),
     ],
 )
-def test_what_a_template_lacks_is_named(more: dict[str, Any], said: str) -> None:
+def test_an_incomplete_template_is_reported(more: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
-        template(**more).check()
+        make_template(**more).check()
 
 
-def test_a_word_stays_a_word_and_other_braces_are_what_they_are() -> None:
-    made = template(exec=["run", "--format={{.ID}}", "{id}", "{program}", "{end}"])
-    made.check()
+def test_values_stay_single_words_and_other_braces_are_unchanged() -> None:
+    provider_template = make_template(exec=["run", "--format={{.ID}}", "{id}", "{program}", "{end}"])
+    provider_template.check()
     program = "echo '{name}' \"$x\" {id}\nnext"
-    filled = made.fill_command("exec", {"id": "i 1", "name": "n", "program": program})
+    filled = provider_template.fill_command("exec", {"id": "i 1", "name": "n", "program": program})
     assert filled == ["run", "--format={{.ID}}", "i 1", program, "{end}"]
 
 
-def test_a_list_inside_goes_with_its_value_and_all_else_must_have_one() -> None:
+def test_a_nested_list_is_optional_and_other_placeholders_are_required() -> None:
     values = {"name": "n", "tag": "t", "image": "i"}
-    assert template().option_names == ("size", "image")
-    assert template().fill_command("create", values) == ["make", "n", "--tag=t", "i"]
-    assert template().fill_command("create", {**values, "size": "2"}) == [
+    assert make_template().option_names == ("size", "image")
+    assert make_template().fill_command("create", values) == ["make", "n", "--tag=t", "i"]
+    assert make_template().fill_command("create", {**values, "size": "2"}) == [
         "make",
         "n",
         "--tag=t",
@@ -66,24 +66,24 @@ def test_a_list_inside_goes_with_its_value_and_all_else_must_have_one() -> None:
         "i",
     ]
     with pytest.raises(UsageError, match=r"create names \{image\}, which has no value"):
-        template().fill_command("create", {"name": "n", "tag": "t"})
+        make_template().fill_command("create", {"name": "n", "tag": "t"})
 
 
-def test_signs_are_texts_and_exit_codes() -> None:
-    sign = OutputPattern("box", "busy", [75, "no (room|space)"])
-    assert sign.is_match("", 75) and sign.is_match("x\nNo Room left", 1) and not sign.is_match("roomy", 1)
+def test_an_output_pattern_matches_texts_and_exit_codes() -> None:
+    pattern = OutputPattern("box", "busy", [75, "no (room|space)"])
+    assert pattern.is_match("", 75) and pattern.is_match("x\nNo Room left", 1) and not pattern.is_match("roomy", 1)
     with pytest.raises(UsageError, match=r"\[providers.box\] busy"):
         OutputPattern("box", "busy", "(")
 
 
-def test_every_preset_of_the_guide_is_whole() -> None:
+def test_every_template_in_the_guide_is_complete() -> None:
     names = re.findall(r"^```toml (\w+)$", GUIDE.read_text(), re.MULTILINE)
     assert set(names) == {"box", "podman", "kubernetes", "e2b", "daytona", "fly"}
     for name in names:
         ProviderTemplate(name, {**(preset("box") if name == "podman" else {}), **preset(name)}).check()
 
 
-def test_hosts_that_cannot_be_stopped_take_more_than_one_agent(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_a_host_that_cannot_be_stopped_takes_several_agents(mngr: MngrProgram, tmp_path: Path) -> None:
     words = {
         "kind": "template",
         "home": str(tmp_path / "there"),
@@ -99,15 +99,16 @@ def test_hosts_that_cannot_be_stopped_take_more_than_one_agent(mngr: MngrProgram
     kill_tmux_servers(tmp_path / "there")
 
 
-def test_a_command_that_hosts_were_made_with_and_that_is_there_no_more_is_named() -> None:
+def test_a_command_that_was_removed_from_the_template_is_reported() -> None:
     with pytest.raises(UsageError, match=re.escape("[providers.box] has no exec")):
-        template(exec=None).fill_command("exec", {"id": "i", "program": "true"})
+        make_template(exec=None).fill_command("exec", {"id": "i", "program": "true"})
 
 
-def test_what_is_told_is_the_line_that_tells_it() -> None:
-    said = "docker: Cannot connect to the Docker daemon.\n\nRun 'docker run --help' for more information\n"
+def test_the_reported_line_is_the_one_that_matches() -> None:
+    output = "docker: Cannot connect to the Docker daemon.\n\nRun 'docker run --help' for more information\n"
     assert (
-        OutputPattern("box", "away", "cannot connect").get_line(said) == "docker: Cannot connect to the Docker daemon."
+        OutputPattern("box", "away", "cannot connect").get_line(output)
+        == "docker: Cannot connect to the Docker daemon."
     )
-    assert OutputPattern("box", "away", 125).get_line(said) == "Run 'docker run --help' for more information"
+    assert OutputPattern("box", "away", 125).get_line(output) == "Run 'docker run --help' for more information"
     assert OutputPattern("box", "away", "x").get_line("\n") == "it does not say why"

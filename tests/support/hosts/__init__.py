@@ -1,1 +1,1 @@
-"""Hosts for tests and benchmarks: real servers and engines that we start, break and take away again."""
+"""Hosts for tests and benchmarks: real servers and engines that the tests start, break and remove."""

@@ -1,4 +1,4 @@
-"""An engine of our own with a command line: a host is a directory. It can be full, slow or away, and is as quick as a shell."""
+"""A small engine with a command line, whose hosts are directories. It can be full, slow or unreachable."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer, `deaf` that it
-# lists nothing, `slow` that it takes its time to make one; `mute-NAME` that a box says nothing at all to programs with these
-# words in them; `lie-NAME` is what its shell does first.
+# box.sh VERB …: the boxes are next to it. File `full` limits their number, `away` makes it unreachable, `deaf` makes
+# `list` fail, `slow` delays `create`. `mute-NAME` makes a box ignore programs with these
+# words in them, and its shell runs `lie-NAME` first.
 PROGRAM = r"""
 root=${0%/*}; what=$1 name=$2; shift
 [ ! -e "$root/away" ] || { echo "no answer" >&2; exit 1; }
@@ -52,12 +52,12 @@ esac
 class Boxes:
     """The engine in a directory."""
 
-    def __init__(self, place: Path) -> None:
-        self.place, self.boxes, self.images = place, place / "boxes", place / "images"
+    def __init__(self, directory: Path) -> None:
+        self.place, self.boxes, self.images = directory, directory / "boxes", directory / "images"
         self.boxes.mkdir(parents=True)
         self.images.mkdir()
-        (place / "box.sh").write_text(PROGRAM)
-        box = ["sh", str(place / "box.sh")]
+        (directory / "box.sh").write_text(PROGRAM)
+        box = ["sh", str(directory / "box.sh")]
         words: dict[str, list[str | list[str]]] = {
             "create": ["{name}", "{tag}", ["{image}"]],
             "exec": ["{id}", "{program}"],
@@ -81,28 +81,28 @@ class Boxes:
 
     @property
     def env(self) -> dict[str, str]:
-        """The settings of a provider `box`."""
+        """The settings of a provider `box` as variables."""
         return {f"MNGR__PROVIDERS__BOX__{k.upper()}": json.dumps(v) for k, v in self.settings.items()}
 
     def mute(self, host: str, words: str = "") -> Path:
-        """Have a box say nothing to programs with these words in them, until that file is gone."""
+        """Make a box ignore programs with these words in them, until the returned file is deleted."""
         file = self.place / f"mute-{host}"
         file.write_text(words)
         return file
 
     def lie(self, host: str, program: str) -> None:
-        """Have a box run this in the shell of every program, before it: a function can stand for one that we call."""
+        """Make a box run this code before every program, for example a function that replaces a command."""
         (self.place / f"lie-{host}").write_text(program)
 
     def lose(self, host: str) -> None:
-        """A box and all that runs there is gone."""
+        """Destroy a box with everything that runs in it."""
         subprocess.run(["sh", str(self.place / "box.sh"), "destroy", host], check=True)
 
     def calls(self, verb: str) -> list[str]:
-        """The hosts that it was asked this for."""
+        """Return the hosts for which the engine got this verb."""
         rows = (self.place / "calls").read_text().splitlines() if (self.place / "calls").exists() else []
         return [row.partition(" ")[2] for row in rows if row.partition(" ")[0] == verb]
 
     def left(self) -> list[str]:
-        """What there is."""
-        return sorted(path.name for place in (self.boxes, self.images) for path in place.iterdir())
+        """Return the remaining boxes and images."""
+        return sorted(path.name for directory in (self.boxes, self.images) for path in directory.iterdir())

@@ -1,4 +1,4 @@
-"""A cable in front of a socket: what goes through it arrives, until it is cut."""
+"""A proxy in front of a socket, which can cut all connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock, Thread
 
 
 class Cable:
-    """Listens at a path of its own, or at a port of its own, and passes everything on to another, both ways."""
+    """Listens on its own path or port, and forwards everything to another one in both directions."""
 
     def __init__(self, path: Path | tuple[str, int], target: Path | tuple[str, int]) -> None:
         self.path = path
@@ -19,7 +19,7 @@ class Cable:
         self.mend()
 
     def mend(self) -> None:
-        """Let connections through; does nothing when they are."""
+        """Let connections through. Does nothing when they already are."""
         if self._listener is None:
             self._listener = socket.socket(_family(self.path))
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -30,29 +30,29 @@ class Cable:
             Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def cut(self) -> None:
-        """Lose every connection and let no new one through."""
+        """Close every connection and refuse new ones."""
         if self._listener is not None:
             _end(self._listener)
             self._listener = None
             if isinstance(self.path, Path):
                 self.path.unlink(missing_ok=True)
         with self._lock:
-            for one in self._open:
-                _end(one)
+            for connection in self._open:
+                _end(connection)
             self._open.clear()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                near = listener.accept()[0]
+                client = listener.accept()[0]
             except OSError:
                 return
-            far = socket.socket(_family(self._target))
-            far.connect(_address(self._target))
+            server = socket.socket(_family(self._target))
+            server.connect(_address(self._target))
             with self._lock:
-                self._open |= {near, far}
-            for a, b in ((near, far), (far, near)):
-                Thread(target=self._pass_on, args=(a, b), daemon=True).start()
+                self._open |= {client, server}
+            for source, target in ((client, server), (server, client)):
+                Thread(target=self._pass_on, args=(source, target), daemon=True).start()
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         try:
@@ -64,17 +64,17 @@ class Cable:
             _end(target)
 
 
-def _family(place: Path | tuple[str, int]) -> socket.AddressFamily:
-    return socket.AF_UNIX if isinstance(place, Path) else socket.AF_INET
+def _family(address: Path | tuple[str, int]) -> socket.AddressFamily:
+    return socket.AF_UNIX if isinstance(address, Path) else socket.AF_INET
 
 
-def _address(place: Path | tuple[str, int]) -> str | tuple[str, int]:
-    return str(place) if isinstance(place, Path) else place
+def _address(address: Path | tuple[str, int]) -> str | tuple[str, int]:
+    return str(address) if isinstance(address, Path) else address
 
 
-def _end(one: socket.socket) -> None:
+def _end(connection: socket.socket) -> None:
     try:
-        one.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
     except OSError:
         pass
-    one.close()
+    connection.close()

@@ -1,4 +1,4 @@
-"""Container engines of our own: a dockerd that we start, a Podman that we configure, and an image of 20 kB."""
+"""Container engines for tests: a private dockerd, a private Podman, and an image of 20 kB."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import Self
 from tests.support.hosts.place import PATH, Place, kill, program, start, undone, wait_until
 
 IMAGE = "localhost/tiny:1"
-USER = "1000:1000"  # `user` in the image, with a home
-TOOLS = ("-v", "/usr:/usr:ro", "-v", "/etc/alternatives:/etc/alternatives:ro")  # this machine's programs
+USER = "1000:1000"  # `user` in the image, which has a home
+TOOLS = ("-v", "/usr:/usr:ro", "-v", "/etc/alternatives:/etc/alternatives:ro")  # the programs of this machine
 
 
 class Engine:
-    """An engine with the image in it and nothing else; `env` is what its program needs to find it."""
+    """An engine that holds only the test image. `env` has the variables its program needs to find it."""
 
     program: str
     remove: tuple[str, ...] = ("rm", "-f", "-v")
-    containers: str  # where it keeps them, below `dir`
+    containers: str  # where it keeps containers, below `dir`
     volumes: str
     images: str
     image = IMAGE
@@ -50,8 +50,8 @@ class Engine:
         self.stop()
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run the engine's program; raises with what it said when it fails, unless told not to."""
-        done = subprocess.run(
+        """Run the engine's program. Raise RuntimeError with its stderr if it fails and `check` is True."""
+        completed = subprocess.run(
             [program(self.program), *words],
             env={"HOME": str(self.dir), "PATH": PATH, **self.env},
             stdin=subprocess.DEVNULL,
@@ -60,26 +60,26 @@ class Engine:
             timeout=60,
             check=False,
         )
-        if check and done.returncode != 0:
-            raise RuntimeError(f"{self.program} {' '.join(words)}: {done.stderr}")
-        return done
+        if check and completed.returncode != 0:
+            raise RuntimeError(f"{self.program} {' '.join(words)}: {completed.stderr}")
+        return completed
 
     def start_container(self, name: str, *options: str) -> None:
-        """A container of the image that sleeps and has this machine's programs."""
+        """Start a container that sleeps and has this machine's programs."""
         self.run("run", "-d", "--name", name, *TOOLS, *options, IMAGE, "sleep", "infinity")
 
     def reset(self) -> None:
-        """Remove all containers, volumes and images but the first."""
-        if found := self._in(self.containers):
-            self.run(*self.remove, *found)
-        if found := self._in(self.volumes):
-            self.run("volume", "rm", "-f", *found)
-        while found := self._in(self.images) - self._kept:  # one that others are built on goes after them
-            if not self.run("rmi", "-f", *found, check=False).stdout:
-                raise RuntimeError(f"{self.program}: these images stay: {found}")
+        """Remove all containers and volumes, and all images but the test image."""
+        if names := self._in(self.containers):
+            self.run(*self.remove, *names)
+        if names := self._in(self.volumes):
+            self.run("volume", "rm", "-f", *names)
+        while names := self._in(self.images) - self._kept:  # base images can only be removed last
+            if not self.run("rmi", "-f", *names, check=False).stdout:
+                raise RuntimeError(f"{self.program}: these images stay: {names}")
 
     def stop(self) -> None:
-        """Remove all there is, in the engine and on disk."""
+        """Remove everything, in the engine and on disk."""
         try:
             self._end()
         finally:
@@ -91,17 +91,17 @@ class Engine:
     def _end(self) -> None:
         raise NotImplementedError
 
-    def _in(self, where: str) -> set[str]:
-        """What an engine keeps in a directory of its own; to ask its program takes up to 100 ms each time."""
+    def _in(self, directory: str) -> set[str]:
+        """Return the names in one of the engine's directories. Asking its program would take up to 100 ms."""
         try:
-            entries = list(os.scandir(self.dir / where))
+            entries = list(os.scandir(self.dir / directory))
         except FileNotFoundError:
             return set()
         return {entry.name for entry in entries if entry.is_dir() or len(entry.name) == 64}
 
 
 class Docker(Engine):
-    """`with Docker() as docker:` a daemon without a network of its own, found through DOCKER_HOST."""
+    """A private daemon without a network, which clients find through DOCKER_HOST."""
 
     program = "docker"
     containers, volumes = "data/containers", "data/volumes"
@@ -125,7 +125,7 @@ class Docker(Engine):
         if self._server.poll() is None:
             self.reset()
             self.run("network", "prune", "-f")
-        self._server.kill()  # nothing is left in it, and asked to end it waits a second
+        self._server.kill()  # It is empty, and a graceful end takes a second.
         self._server.wait()
         below = self.dir / "exec/containerd/containerd.pid"
         if below.exists():
@@ -133,10 +133,10 @@ class Docker(Engine):
 
 
 class Podman(Engine):
-    """`with Podman() as podman:` no daemon; files of its own, found through CONTAINERS_CONF and its like."""
+    """A Podman without a daemon and with its own files, which it finds through CONTAINERS_CONF."""
 
     program = "podman"
-    remove = ("rm", "-f", "-v", "-t", "0")  # else it asks first, and waits ten seconds for an answer
+    remove = ("rm", "-f", "-v", "-t", "0")  # Without it, Podman asks the process to end and waits ten seconds.
     containers, volumes, images = "graph/overlay-containers", "graph/volumes", "graph/overlay-images"
 
     def _start(self) -> None:
@@ -169,14 +169,14 @@ runroot = "{self.dir}/run"
         self.reset()
 
 
-def _limit(kind: int, most: int) -> int:
-    """A limit that can be set: Podman's own are higher than what a container's root may raise to everywhere."""
+def _limit(kind: int, wanted: int) -> int:
+    """Return a limit that can be set. Podman's defaults are too high for root in some containers."""
     hard = resource.getrlimit(kind)[1]
-    return most if hard == resource.RLIM_INFINITY else min(hard, most)
+    return wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
 
 
 def _answers(sock: Path) -> bool:
-    """Whether a daemon takes requests at a socket; it listens long before, and then this waits."""
+    """True when a daemon answers on a socket. It listens long before that, so this may wait."""
     connection = http.client.HTTPConnection("localhost", timeout=10)
     connection.sock = socket.socket(socket.AF_UNIX)
     try:
@@ -190,15 +190,15 @@ def _answers(sock: Path) -> bool:
 
 
 def _image() -> bytes:
-    """A root file system with two users and links to where this machine's programs will be mounted."""
-    directories = ". usr sbin etc tmp root proc sys dev run var var/tmp home home/user".split()  # sbin is for --init
+    """Return a root file system with two users, and links to the mounted programs of this machine."""
+    directories = ". usr sbin etc tmp root proc sys dev run var var/tmp home home/user".split()  # sbin: for --init
     links = [name for name in ("bin", "lib", "lib32", "lib64") if Path("/usr", name).exists()]
     files = {
         "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n",
         "etc/group": "root:x:0:\nuser:x:1000:\n",
     }
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in directories:
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name.endswith("tmp") else 0o755
@@ -212,4 +212,4 @@ def _image() -> bytes:
             entry = tarfile.TarInfo(name)
             entry.size = len(text)
             tar.addfile(entry, io.BytesIO(text.encode()))
-    return out.getvalue()
+    return buffer.getvalue()

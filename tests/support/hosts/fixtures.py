@@ -1,4 +1,4 @@
-"""The fixtures: servers start once a worker, with the first test that asks, and each test finds them as new."""
+"""The host fixtures. A server starts once per worker, for the first test that needs it, and each test gets it clean."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def podman_files() -> Iterator[Podman]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as found:
-        yield found
+    with Cluster() as ray_cluster:
+        yield ray_cluster
 
 
 @pytest.fixture
 def ray(cluster: Cluster) -> Iterator[Cluster]:
-    """A Ray cluster of a head and two nodes, n1 and n2, with nothing on it."""
+    """An empty Ray cluster with a head and two nodes, n1 and n2."""
     yield cluster
     cluster.reset()
 
@@ -59,7 +59,7 @@ def slurm_cluster() -> Iterator[Slurm]:
 
 @pytest.fixture
 def slurm(slurm_cluster: Slurm) -> Iterator[Slurm]:
-    """A Slurm with three idle nodes, n1 to n3."""
+    """A Slurm cluster with three idle nodes, n1 to n3."""
     yield slurm_cluster
     slurm_cluster.reset()
 
@@ -81,15 +81,15 @@ def big_farm(ten_hosts: Farm) -> Iterator[Farm]:
 @pytest.fixture
 def machines() -> Iterator[Machines]:
     """Three machines, m1 to m3, that can crash and be cut off."""
-    with Machines(3) as found:
-        yield found
+    with Machines(3) as group:
+        yield group
 
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     """One machine, m1."""
-    with Machines(1) as found:
-        yield found["m1"]
+    with Machines(1) as group:
+        yield group["m1"]
 
 
 @pytest.fixture
@@ -114,6 +114,6 @@ def modal_plane() -> Iterator[Modal]:
 
 @pytest.fixture
 def modal(modal_plane: Modal) -> Iterator[Modal]:
-    """A control plane of Modal's with nothing in it, and nothing wrong with it."""
+    """An empty control plane of Modal without faults."""
     yield modal_plane
     modal_plane.reset()

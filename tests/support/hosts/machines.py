@@ -1,4 +1,4 @@
-"""Machines that can crash and be cut off: namespaces of their own, an sshd as pid 1, a link of their own to us."""
+"""Machines that can crash and be cut off: each has its own namespaces, network link and sshd as pid 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.hosts.place import PATH, Place, children, end, kill, program, start, undone, wait_until
 from tests.support.hosts.sshd import Site, make_keys
 
-# What a machine does first: its network, its name, a home, /tmp and /run that only it sees, a boot id that is new.
+# A machine first sets up its network, its name, a private home, /tmp and /run, and a new boot id.
 BOOT = """\
 set -eu
 ip addr add "$address/30" dev eth0
@@ -30,61 +30,62 @@ NEW = ["--fork", "--kill-child", "--pid", "--mount", "--uts", "--ipc", "--mount-
 
 
 class Machine:
-    """A machine that is up; `crash`, `restart`, `partition` and `heal` do what they say."""
+    """A machine that can crash, restart, lose its network and get it back."""
 
-    def __init__(self, site: Site, config: Path, link: str, ours: str) -> None:
+    def __init__(self, site: Site, config: Path, link: str, our_address: str) -> None:
         self.site, self.config = site, config
         self.name, self.home, self.address = site.name, site.home, site.address
-        self._link, self._ours = link, ours
+        self._link, self._ours = link, our_address
         self._network: subprocess.Popen[bytes] | None = None
         self._boot: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Boot; does not wait."""
+        """Boot, and do not wait."""
         self._plug()
         (self.site.dir / "boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.site.dir / "pid").unlink(missing_ok=True)
-        given = {
+        variables = {
             "address": self.address,
             "name": self.name,
             "dir": str(self.site.dir),
             "root": pwd.getpwuid(0).pw_dir,
             "sshd": program("sshd"),
         }
-        words = ["env", *(f"{key}={value}" for key, value in given.items()), "sh", "-c", BOOT]
-        argv = [*self._inside(), program("unshare"), *NEW, *words]
+        command = ["env", *(f"{key}={value}" for key, value in variables.items()), "sh", "-c", BOOT]
+        argv = [*self._inside(), program("unshare"), *NEW, *command]
         self._boot = start(argv, self.site.log, farewell="KILL")
 
     def ready(self) -> None:
-        """Wait until it takes connections."""
+        """Wait until the machine accepts connections."""
         assert self._boot
         wait_until((self.site.dir / "pid").exists, self._boot, self.site.log)
 
     def ssh(self, *words: str, patience: int = 5) -> subprocess.CompletedProcess[str]:
-        """Run a command there with plain ssh and a connection of its own."""
+        """Run a command on the machine with plain ssh and its own connection."""
         return self.site.ssh(self.config, words, patience)
 
     def crash(self) -> None:
-        """Cut the power: nothing is said on the wire, every process is gone, the disk stays."""
+        """Cut the power: all processes end without a word on the network, but the disk stays."""
         if self._boot:
             self.partition()
-            for pid in children(self._boot.pid):  # pid 1 there; who waits for it has seen all of them end
+            # This is pid 1 of the machine. Once it is reaped, all processes of the machine have ended.
+            for pid in children(self._boot.pid):
                 kill(pid)
             end(self._boot)
             self._boot = None
 
     def restart(self) -> None:
-        """Boot again, after a crash or with one; the home is kept."""
+        """Boot again, after a crash. The home is kept."""
         self.crash()
         self.start()
         self.ready()
 
     def partition(self) -> None:
-        """Pull the plug of its network at its own end, so that packets to it are lost and not refused."""
+        """Take the machine's network down at its own end, so that packets are lost instead of refused."""
         _run([*self._inside(), "ip", "link", "set", "eth0", "down"])
 
     def heal(self) -> None:
-        """Put the plug back; the kernel takes a moment to believe it."""
+        """Bring the network up again, and wait until the machine can be reached."""
         _run([*self._inside(), "ip", "link", "set", "eth0", "up"])
         assert self._boot is not None
         wait_until(self._is_reached, self._boot, self.site.log)
@@ -97,7 +98,7 @@ class Machine:
         return True
 
     def stop(self) -> None:
-        """Take it away with its network."""
+        """Remove the machine and its network."""
         self.crash()
         self._unplug()
 
@@ -106,7 +107,7 @@ class Machine:
         return ["nsenter", f"--net=/proc/{self._network.pid}/ns/net"]
 
     def _plug(self) -> None:
-        """A new network each boot: connections of the boot before are unknown to it, as they would be."""
+        """Create a new network for each boot, which does not know connections of the previous boot."""
         self._unplug()
         argv = [program("unshare"), "--net", "sh", "-c", "echo; exec cat"]
         self._network = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -126,7 +127,7 @@ link set {self._link} up
 
 
 class Machines:
-    """`with Machines(3) as machines:` m1 to m3, each reached through a link of its own; needs root."""
+    """Machines m1, m2 and so on, each with its own network link. Needs root."""
 
     def __init__(self, count: int = 3) -> None:
         self._place = Place("machines")
@@ -164,18 +165,18 @@ class Machines:
 
     @property
     def names(self) -> list[str]:
-        """The machines, as ssh knows them."""
+        """The names of the machines in the ssh configuration."""
         return list(self.machines)
 
     def stop(self) -> None:
-        """Take all of them away."""
+        """Remove all machines."""
         for machine in self.machines.values():
             machine.stop()
         self._place.close()
 
 
 def _run(argv: list[str], stdin: str = "") -> None:
-    words = [program(argv[0]), *argv[1:]]
-    done = subprocess.run(words, input=stdin, capture_output=True, text=True, env={"PATH": PATH}, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(argv)}: {done.stderr}{stdin}")
+    command = [program(argv[0]), *argv[1:]]
+    completed = subprocess.run(command, input=stdin, capture_output=True, text=True, env={"PATH": PATH}, check=False)
+    if completed.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)}: {completed.stderr}{stdin}")

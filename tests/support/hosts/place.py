@@ -1,4 +1,4 @@
-"""What every fixture stands on: a number no other process has, a directory, programs, and an end to all of it."""
+"""The basis of every host fixture: a unique number, a directory, programs, and the cleanup."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-# The signal comes when the thread ends that started the server, so it is one that lives as long as we do.
+# The kernel sends the signal when the thread that started the server ends, so this thread must live until the end.
 STARTER = ThreadPoolExecutor(1)
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
 class Place:
-    """A directory outside /tmp and a number from 1 to 250, both ours until `close`."""
+    """A directory outside /tmp and a number from 1 to 250, both reserved until `close`."""
 
     def __init__(self, kind: str, under: str = "/var/tmp") -> None:
         self.number, self._claim = _claim()
         self.dir = Path(tempfile.mkdtemp(prefix=f"mngr-{kind}-", dir=under))
 
     def close(self) -> None:
-        """End what still works in the directory, unmount and remove it, and give the number back."""
+        """End all processes that use the directory, unmount and remove it, and release the number."""
         while pids := naming(self.dir):
             for pid in pids:
                 kill(pid)
@@ -40,7 +40,7 @@ class Place:
 
 
 def _claim() -> tuple[int, socket.socket]:
-    """The name of an abstract socket has one owner and is free again when that process is gone, however it ended."""
+    """Reserve a number with an abstract socket, which the kernel frees when this process ends in any way."""
     for number in range(1, 251):
         claim = socket.socket(socket.AF_UNIX)
         try:
@@ -52,38 +52,38 @@ def _claim() -> tuple[int, socket.socket]:
     raise RuntimeError("250 sets of hosts are running")
 
 
-def mounts(where: Path) -> list[str]:
-    """Every mount point below a directory, outermost first."""
+def mounts(directory: Path) -> list[str]:
+    """Return every mount point below a directory, outermost first."""
     points = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return [point for point in points if point.startswith(f"{where}/")]
+    return [point for point in points if point.startswith(f"{directory}/")]
 
 
-def naming(where: Path, what: str = "cmdline") -> list[int]:
-    """The processes that have a directory in their command line, or in their `environ`."""
-    found, mark = [], os.fsencode(where)
+def naming(directory: Path, proc_file: str = "cmdline") -> list[int]:
+    """Return the processes with a directory in their command line, or in their `environ`."""
+    pids, path_bytes = [], os.fsencode(directory)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            words = Path(f"/proc/{pid}/{what}").read_bytes()
+            content = Path(f"/proc/{pid}/{proc_file}").read_bytes()
         except OSError:
             continue
-        if mark in words:
-            found.append(int(pid))
-    return found
+        if path_bytes in content:
+            pids.append(int(pid))
+    return pids
 
 
 def program(name: str) -> str:
-    """Where a program is; sshd must be called by its whole path."""
-    found = shutil.which(name, path=PATH)
-    if not found:
+    """Return the path of a program. sshd must be called by its full path."""
+    path = shutil.which(name, path=PATH)
+    if not path:
         raise RuntimeError(f"there is no {name}: `make test-hosts` installs it")
-    return found
+    return path
 
 
 def start(argv: list[str], log: Path, farewell: str = "TERM") -> subprocess.Popen[bytes]:
-    """Start a server that gets a signal when we end, even when we are killed."""
-    words = [program("setpriv"), "--pdeathsig", farewell, program(argv[0]), *argv[1:]]
+    """Start a server that gets a signal when this process ends, even if it is killed."""
+    command = [program("setpriv"), "--pdeathsig", farewell, program(argv[0]), *argv[1:]]
     with log.open("ab") as out:
-        return STARTER.submit(_popen, words, out).result()
+        return STARTER.submit(_popen, command, out).result()
 
 
 def _popen(words: list[str], out: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -91,7 +91,7 @@ def _popen(words: list[str], out: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 def wait_until(condition: Callable[[], Any], server: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a server is ready; raises with its log when it has ended or takes ten seconds."""
+    """Wait until a server is ready. Raise RuntimeError with its log if it ends or takes ten seconds."""
     deadline = time.monotonic() + 10
     while not condition():
         if server.poll() is not None or time.monotonic() > deadline:
@@ -100,7 +100,7 @@ def wait_until(condition: Callable[[], Any], server: subprocess.Popen[bytes], lo
 
 
 def end(server: subprocess.Popen[bytes], timeout: float = 10.0) -> None:
-    """Ask a server to end, and make it end when it does not."""
+    """Ask a server to end, and kill it if it does not."""
     if server.poll() is None:
         server.terminate()
     try:
@@ -111,22 +111,22 @@ def end(server: subprocess.Popen[bytes], timeout: float = 10.0) -> None:
 
 
 def kill(pid: int) -> None:
-    """Kill a process, which may be gone, and wait until it is."""
+    """Kill a process and wait until it is gone."""
     try:
-        watch = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
         os.kill(pid, signal.SIGKILL)
-        select.select([watch], [], [], 10)
+        select.select([pidfd], [], [], 10)
     except ProcessLookupError:
         pass
     finally:
-        os.close(watch)
+        os.close(pidfd)
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and not yet seen end."""
+    """Return the child processes that a process has not reaped yet."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -135,7 +135,7 @@ def children(pid: int) -> list[int]:
 
 @contextmanager
 def undone(undo: Callable[[], None]) -> Iterator[None]:
-    """Leave nothing behind when what is being started fails half-way."""
+    """Call `undo` if the block fails, so that a failed start leaves nothing behind."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""An engine for the bridge whose machines are directories here: a command is a process in one. It can be told to fail."""
+"""An engine for the bridge whose hosts are local directories and whose commands are processes. It can be told to fail."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from mngr.providers.bridge.protocol import Note
 
 
-STUBBORN = 111  # columns that a terminal takes only when asked twice
+STUBBORN = 111  # a width that a terminal accepts only at the second request
 
 
 class Process:
-    """A process of its own group."""
+    """A process with its own process group."""
 
     def __init__(self, process: asyncio.subprocess.Process, fds: tuple[int, int, int]) -> None:
         self._process = process
@@ -56,7 +56,7 @@ class Process:
             await streams.wait_readable(fd)
             try:
                 data = os.read(fd, 65536)
-            except OSError:  # the terminal has no process any more
+            except OSError:  # the terminal has no process left
                 return
             if not data:
                 return
@@ -80,7 +80,7 @@ class Process:
 
 
 class ProcessEngine:
-    """`host["dir"]` is the machine; without one, it is gone."""
+    """`host["dir"]` is the host. If the directory does not exist, the host is gone."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
@@ -95,26 +95,26 @@ class ProcessEngine:
             await asyncio.sleep(0.01)
         if terminal is None:
             pipes = [os.pipe() for _ in range(3)]
-            theirs = pipes[0][0], pipes[1][1], pipes[2][1]
-            ours = pipes[0][1], pipes[1][0], pipes[2][0]
+            program_fds = pipes[0][0], pipes[1][1], pipes[2][1]
+            own_fds = pipes[0][1], pipes[1][0], pipes[2][0]
             env = dict(os.environ)
         else:
-            ours_one, end = os.openpty()
-            fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", terminal[0], terminal[1], 0, 0))
-            theirs, ours = (end, end, end), (ours_one, ours_one, -1)
+            own_fd, program_fd = os.openpty()
+            fcntl.ioctl(program_fd, termios.TIOCSWINSZ, struct.pack("HHHH", terminal[0], terminal[1], 0, 0))
+            program_fds, own_fds = (program_fd, program_fd, program_fd), (own_fd, own_fd, -1)
             env, argv = {**os.environ, "TERM": terminal[2]}, ["setsid", "--ctty", *argv]
         process = await asyncio.create_subprocess_exec(
             *argv,
-            stdin=theirs[0],
-            stdout=theirs[1],
-            stderr=theirs[2],
+            stdin=program_fds[0],
+            stdout=program_fds[1],
+            stderr=program_fds[2],
             cwd=host["dir"],
             env=env,
             start_new_session=terminal is None,
         )
-        for fd in set(theirs):
+        for fd in set(program_fds):
             os.close(fd)
-        return Process(process, ours)
+        return Process(process, own_fds)
 
     async def do_echo(self, note: Note, **words: Any) -> dict[str, Any]:
         note("a note")

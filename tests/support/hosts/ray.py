@@ -1,6 +1,6 @@
-"""A Ray cluster of our own: a head and two nodes, each a machine with a network, processes and files of its own.
+"""A private Ray cluster: a head and two nodes, each with its own network, processes and files.
 
-Nothing of it can be reached from outside; all of it ends with the process that started it, however that ends.
+It cannot be reached from outside, and it ends with the process that started it, however that process ends.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tests.support.paths import ROOT
 
 ENGINES = ROOT / ".engines"
 PORT = 6379
-STARTS = 90.0  # seconds that all of it may take on a busy machine
-CPUS = 64  # of each node: many hosts, of which each is given one
+STARTS = 90.0  # seconds for the start of the cluster on a busy machine
+CPUS = 64  # CPUs of each node: enough for many hosts with one CPU each
 
-# The head's own network, which all others are plugged into. Nodes and hosts replace /tmp, where the clone and its Python may
-# be: so Ray's Python is mounted elsewhere, and no process works in a directory that is hidden.
+# The network of the head, to which all nodes are connected. Nodes and hosts replace /tmp, where the clone and its
+# Python may be, so Ray's Python is mounted elsewhere, and no process works in a hidden directory.
 HEAD = """\
 set -eu
 files=$1 engine=$2
@@ -34,7 +34,7 @@ ip addr add 10.0.0.1/24 dev net0
 ip link set net0 up
 exec "$@"
 """
-# A node waits for its cable; what it keeps in `files` nobody else sees.
+# A node waits for its network cable. Only the node itself sees its files in `files`.
 NODE = """\
 set -eu
 address=$1 files=$2 engine=$3
@@ -50,14 +50,14 @@ ip addr add "$address/24" dev eth0
 ip link set eth0 up
 exec "$@"
 """
-# Python as the cluster has it, in the head's network; in another, where there is no cluster, while the cable is cut.
+# Runs the cluster's Python in the head's network, or in an empty network while the cable is cut.
 PYTHON = """\
 #!/bin/sh
 echo $$ >>"{dir}/bridges"
 [ ! -e "{dir}/cut" ] || exec unshare --net "{python}" "$@"
 exec nsenter --net="/proc/{head}/ns/net" "{python}" "$@"
 """
-# Stays connected, and answers what the cluster itself says.
+# Stays connected, and reports the actors and nodes of the cluster.
 CLERK = """\
 import json, ray, sys
 ray.init(address="10.0.0.1:%d", namespace="mngr", log_to_driver=False, logging_level="ERROR")
@@ -75,7 +75,7 @@ for line in sys.stdin:
     nodes = [{"address": n["NodeManagerAddress"], "alive": n["Alive"], "id": n["NodeID"]} for n in ray.nodes()]
     print("@" + json.dumps({"actors": sorted(named), "nodes": nodes}), flush=True)
 """
-# A node that says nothing is given up after a few seconds instead of a minute.
+# Ray declares a silent node dead after a few seconds instead of a minute.
 QUICK = (
     "RAY_health_check_period_ms=1000",
     "RAY_health_check_timeout_ms=2000",
@@ -84,7 +84,7 @@ QUICK = (
 
 
 class Cluster:
-    """`with Cluster() as ray:` the nodes n1 and n2; `settings` are those of the provider."""
+    """A Ray cluster with the nodes n1 and n2. `settings` are those of the provider."""
 
     def __init__(self) -> None:
         self._place = Place("ray")
@@ -107,33 +107,33 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What mngr needs to reach it."""
+        """The settings that mngr needs to reach the cluster."""
         return {
             "address": f"10.0.0.1:{PORT}",
             "python": str(self.dir / "python"),
             "directory": str(self.dir / "hosts"),
         }
 
-    def ask(self, what: str = "look") -> dict[str, Any]:
-        """What the cluster itself says of its named actors and its nodes."""
+    def ask(self, request: str = "look") -> dict[str, Any]:
+        """Return the named actors and the nodes, as the cluster itself reports them."""
         if self._clerk is None:
-            words = [*self._enter(), str(self.python), "-c", CLERK % PORT]
-            self._clerk = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": PATH})
+            command = [*self._enter(), str(self.python), "-c", CLERK % PORT]
+            self._clerk = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": PATH})
             self._hear()
         assert self._clerk.stdin
-        self._clerk.stdin.write(f"{what}\n".encode())
+        self._clerk.stdin.write(f"{request}\n".encode())
         self._clerk.stdin.flush()
         return dict(json.loads(self._hear()))
 
     def _hear(self) -> bytes:
         assert self._clerk and self._clerk.stdout
         for line in self._clerk.stdout:
-            if line.startswith(b"@"):  # Ray may say more than that
+            if line.startswith(b"@"):  # Ray may print other lines, too
                 return line[1:]
         raise RuntimeError("the cluster does not answer")
 
     def reset(self) -> None:
-        """Nothing on it, and both nodes there."""
+        """Remove everything from the cluster, and bring both nodes up."""
         self.mend()
         self._end_bridges()
         self.ask("reset")
@@ -144,70 +144,70 @@ class Cluster:
 
     @property
     def nodes(self) -> list[str]:
-        """Those that are up."""
+        """The nodes that are up."""
         return sorted(self._nodes)
 
     def hosts(self, node: str) -> list[str]:
-        """The directories of hosts on a node that is up."""
+        """Return the names of the host directories on a node that is up."""
         return sorted(path.name for path in self.files(node).iterdir())
 
     def files(self, node: str) -> Path:
-        """Where those directories are."""
+        """Return the directory of the hosts on a node."""
         pid = children(self._nodes[node].pid)[0]
         return Path(f"/proc/{pid}/root{self.dir}/hosts")
 
     def processes(self, word: str) -> list[int]:
-        """The processes on any node of ours whose environment has a word."""
-        found = []
+        """Return the processes on any node of this cluster whose environment contains a word."""
+        pids = []
         for pid in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
             try:
-                known = Path(f"/proc/{pid}/environ").read_bytes()
-                if word.encode() in known and bytes(self.dir / "hosts") in known:
-                    found.append(int(pid))
+                environment = Path(f"/proc/{pid}/environ").read_bytes()
+                if word.encode() in environment and bytes(self.dir / "hosts") in environment:
+                    pids.append(int(pid))
             except OSError:
                 continue
-        return found
+        return pids
 
     def actors(self, kind: str) -> list[int]:
-        """The processes on the head that are actors of a class."""
-        here = Path(f"/proc/{self._pid}/ns/pid").readlink()
-        found = []
+        """Return the processes on the head that are actors of a class."""
+        namespace = Path(f"/proc/{self._pid}/ns/pid").readlink()
+        pids = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                if (path / "ns/pid").readlink() == here and f"ray::{kind}".encode() in _words(int(path.name)):
-                    found.append(int(path.name))
+                if (path / "ns/pid").readlink() == namespace and f"ray::{kind}".encode() in _words(int(path.name)):
+                    pids.append(int(path.name))
             except OSError:
                 continue
-        return found
+        return pids
 
     def kill(self, node: str) -> None:
-        """Cut the power of a node: every process and every file of it is gone, and it says nothing."""
+        """Cut the power of a node: all its processes and files are gone, without a word on the network."""
         for pid in children(self._nodes[node].pid):
             kill(pid)
         end(self._nodes.pop(node))
         subprocess.run([*self._enter(), "ip", "link", "del", f"to-{node}"], env={"PATH": PATH}, check=False)
 
     def restore(self) -> None:
-        """Both nodes as they were; one that was killed is a new one."""
-        missing = [(name, at) for name, at in (("n1", 2), ("n2", 3)) if name not in self._nodes]
-        for name, at in missing:
-            self._add(name, f"10.0.0.{at}")
+        """Bring both nodes up. A killed node is replaced by a new one."""
+        missing = [(name, number) for name, number in (("n1", 2), ("n2", 3)) if name not in self._nodes]
+        for name, number in missing:
+            self._add(name, f"10.0.0.{number}")
         if missing:
             self._wait(3)
 
     def cut(self) -> None:
-        """Lose every connection that there is to the cluster, and let no new one through."""
+        """Break every connection to the cluster, and block new ones."""
         (self.dir / "cut").touch()
         self._end_bridges()
 
     def mend(self) -> None:
-        """Let them through again."""
+        """Allow connections again."""
         if (self.dir / "cut").exists():
             (self.dir / "cut").unlink()
             self._end_bridges()
 
     def stop(self) -> None:
-        """Take all of it away."""
+        """Remove the cluster."""
         self._end_bridges()
         if self._clerk:
             self._clerk.kill()
@@ -222,15 +222,15 @@ class Cluster:
     def _start(self) -> None:
         for name in ("ray", "hosts", "engine"):
             (self.dir / name).mkdir()
-        words = [
+        options = [
             "--head",
             f"--port={PORT}",
             "--num-cpus=0",
             f"--temp-dir={self.dir}/ray",
             "--include-dashboard=false",
         ]
-        first = ["sh", "-c", HEAD, "head", str(self.dir), str(self.engine)]
-        self._head = self._boot("head", first, "10.0.0.1", *words)
+        command = ["sh", "-c", HEAD, "head", str(self.dir), str(self.engine)]
+        self._head = self._boot("head", command, "10.0.0.1", *options)
         head = children(self._head.pid)
         while not head:
             time.sleep(0.01)
@@ -243,24 +243,24 @@ class Cluster:
         self.restore()
 
     def _add(self, name: str, address: str) -> None:
-        """A node, and the cable from it to the head."""
+        """Add a node, and connect it to the head."""
         gate = self.dir / f"{name}.gate"
         gate.unlink(missing_ok=True)
         subprocess.run(["mkfifo", str(gate)], check=True)
-        program_ = ["sh", "-c", f'exec <"$0"; {NODE}', str(gate), address, str(self.dir), str(self.engine)]
+        command = ["sh", "-c", f'exec <"$0"; {NODE}', str(gate), address, str(self.dir), str(self.engine)]
         node = self._nodes[name] = self._boot(
-            name, program_, address, f"--address=10.0.0.1:{PORT}", f"--num-cpus={CPUS}"
+            name, command, address, f"--address=10.0.0.1:{PORT}", f"--num-cpus={CPUS}"
         )
-        while not (inside := children(node.pid)):
+        while not (inner_pids := children(node.pid)):
             time.sleep(0.01)
-        line = f"link add to-{name} type veth peer name eth0 netns {inside[0]}\nlink set to-{name} master net0 up\n"
+        line = f"link add to-{name} type veth peer name eth0 netns {inner_pids[0]}\nlink set to-{name} master net0 up\n"
         enter = [*self._enter(), "ip", "-batch", "-"]
         subprocess.run(enter, input=line, text=True, env={"PATH": PATH}, check=True)
         gate.write_text("go\n")
 
-    def _boot(self, name: str, first: list[str], address: str, *words: str) -> subprocess.Popen[bytes]:
-        fresh = ["--fork", "--kill-child", "--pid", "--net", "--mount", "--mount-proc"]
-        plain = [
+    def _boot(self, name: str, command: list[str], address: str, *words: str) -> subprocess.Popen[bytes]:
+        namespaces = ["--fork", "--kill-child", "--pid", "--net", "--mount", "--mount-proc"]
+        common_options = [
             "--block",
             "--disable-usage-stats",
             "--object-store-memory=80000000",
@@ -276,10 +276,10 @@ class Cluster:
             "RAY_USAGE_STATS_ENABLED=0",
         ]
         python = str(self.dir / "engine" / "bin" / "python")
-        ray = [*env, python, "-m", "ray.scripts.scripts", "start", *plain, *words]
+        ray = [*env, python, "-m", "ray.scripts.scripts", "start", *common_options, *words]
         log = self.dir / f"{name}.log"
         log.write_bytes(b"")
-        return start([program("unshare"), *fresh, *first, *ray], log, farewell="KILL")
+        return start([program("unshare"), *namespaces, *command, *ray], log, farewell="KILL")
 
     def _enter(self) -> list[str]:
         return [program("nsenter"), f"--net=/proc/{self._pid}/ns/net"]
@@ -298,10 +298,11 @@ class Cluster:
         return (self.dir / f"{name}.log").read_text()
 
     def _end_bridges(self) -> None:
-        file, taken = self.dir / "bridges", self.dir / "bridges.ended"
+        file, renamed = self.dir / "bridges", self.dir / "bridges.ended"
         if file.exists():
-            file.rename(taken)  # first: who is killed is followed by another at once, which is in the next one
-            for pid in taken.read_text().split():
+            # Rename first: a killed bridge is replaced at once, and the new one is written to a new file.
+            file.rename(renamed)
+            for pid in renamed.read_text().split():
                 if b"mngr.providers.ray.bridge" in _words(int(pid)):
                     kill(int(pid))
 

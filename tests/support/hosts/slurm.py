@@ -1,4 +1,4 @@
-"""A Slurm of our own: munged, slurmctld and three nodes, each with processes, /tmp and a name of its own, and one shared disk."""
+"""A private Slurm: munged, slurmctld and three nodes with their own processes, /tmp and name, and one shared disk."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.hosts.sshd import GITCONFIG
 
 NODES = ("n1", "n2", "n3")
 ROOT = Path(__file__).parents[2]
-# This repository stays visible when it is below /tmp, as it is elsewhere: it is first on the PATH that jobs inherit.
-# The shell stays: it is the first process there, and ends those that have lost their parents.
+# This repository must stay visible when it is below /tmp, because it is first on the PATH that jobs inherit.
+# The shell stays as the first process of the node, and reaps processes that have lost their parents.
 BOOT = """\
 set -e
 root=$1 kept=$2
@@ -65,13 +65,13 @@ PartitionName=tiny Nodes=n3 MaxTime=INFINITE State=DOWN
 
 
 class Slurm:
-    """`with Slurm() as slurm:` found through SLURM_CONF; `shared` is the disk that all nodes have."""
+    """A Slurm cluster that clients find through SLURM_CONF. `shared` is the disk that all nodes share."""
 
     def __init__(self) -> None:
         self._place = Place("slurm")
         self.dir = self._place.dir
         self.shared = self.dir / "shared"
-        self.home = self.shared / "home"  # of users
+        self.home = self.shared / "home"  # the home of the users
         self.env: Mapping[str, str] = {"SLURM_CONF": str(self.dir / "slurm.conf")}
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         with undone(self.stop):
@@ -84,8 +84,8 @@ class Slurm:
         self.stop()
 
     def run(self, *words: str, check: bool = True) -> str:
-        """What one of Slurm's programs prints."""
-        done = subprocess.run(
+        """Run one of Slurm's programs and return its output."""
+        completed = subprocess.run(
             [program(words[0]), *words[1:]],
             env={"PATH": PATH, **self.env},
             cwd="/",
@@ -95,24 +95,24 @@ class Slurm:
             timeout=60,
             check=False,
         )
-        if check and done.returncode != 0:
-            raise RuntimeError(f"{' '.join(words)}: {done.stderr}")
-        return done.stdout.strip()
+        if check and completed.returncode != 0:
+            raise RuntimeError(f"{' '.join(words)}: {completed.stderr}")
+        return completed.stdout.strip()
 
     def jobs(self) -> dict[str, str]:
-        """Every job that is not over: its name, and its state as two letters."""
+        """Return the name of every job that is not over, with its state in two letters."""
         return dict(line.split(" ") for line in self.run("squeue", "-h", "-o", "%j %t").splitlines())
 
     def start_node(self, name: str) -> None:
-        """Boot a node; does not wait."""
+        """Boot a node, and do not wait."""
         log = self.dir / f"{name}.log"
         conf = str(self.dir / "slurm.conf")
-        boot = ["env", f"name={name}", "sh", "-c", BOOT, name, str(ROOT), str(self.dir / "root")]
-        argv = ["unshare", *NEW, *boot, program("slurmd"), "-D", "-N", name, "-f", conf]
+        boot_command = ["env", f"name={name}", "sh", "-c", BOOT, name, str(ROOT), str(self.dir / "root")]
+        argv = ["unshare", *NEW, *boot_command, program("slurmd"), "-D", "-N", name, "-f", conf]
         self._servers[name] = start(argv, log, farewell="KILL")
 
     def crash_node(self, name: str) -> None:
-        """Cut its power: every process there is gone at once."""
+        """Cut the power of a node: all its processes end at once."""
         server = self._servers.pop(name, None)
         if server is not None:
             for pid in children(server.pid):
@@ -120,7 +120,7 @@ class Slurm:
             end(server)
 
     def wait_for_nodes(self) -> None:
-        """Until all nodes take jobs."""
+        """Wait until all nodes accept jobs."""
         deadline = time.monotonic() + 30
         while self.run("sinfo", "-h", "-p", "main", "-t", "idle,alloc,mix", "-o", "%D", check=False) != "3":
             if time.monotonic() > deadline:
@@ -128,7 +128,7 @@ class Slurm:
             time.sleep(0.05)
 
     def reset(self) -> None:
-        """No job and no file is left, and all nodes are up."""
+        """Remove all jobs and files, and bring all nodes up."""
         self.run("scancel", "--user=root", "--signal=KILL", "--full", check=False)
         self.run("scancel", "--user=root", check=False)
         for name in NODES:
@@ -141,7 +141,7 @@ class Slurm:
         self.wait_for_nodes()
 
     def stop(self) -> None:
-        """Take all of it away."""
+        """Remove the cluster."""
         for name in NODES:
             self.crash_node(name)
         for name in ("slurmctld", "munged"):
@@ -181,13 +181,13 @@ MUNGE = {
 
 
 class Line:
-    """A way to where Slurm's programs are: `program LINE` hands the line on to a shell there, until it is cut."""
+    """A connection to Slurm's programs: `program LINE` passes the line to a shell there, until it is cut."""
 
-    def __init__(self, where: Path) -> None:
-        where.mkdir()
-        self._cut, self._calls = where / "cut", where / "calls"
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._cut, self._calls = directory / "cut", directory / "calls"
         self._calls.mkdir()
-        self.program = where / "line"
+        self.program = directory / "line"
         self.program.write_text(
             f'#!/bin/sh\n[ ! -e {self._cut} ] || {{ echo "no route" >&2; exit 255; }}\n'
             f'read -r stat </proc/$$/stat; echo "$stat" >{self._calls}/$$\n'
@@ -196,7 +196,7 @@ class Line:
         self.program.chmod(0o755)
 
     def cut(self) -> None:
-        """Lose every call and let no new one through."""
+        """End every call, and refuse new ones."""
         self._cut.touch()
         for call in self._calls.iterdir():
             pids = [int(call.name)] if _born(call) == _born(Path(f"/proc/{call.name}/stat")) else []
@@ -207,12 +207,12 @@ class Line:
             call.unlink()
 
     def mend(self) -> None:
-        """Let calls through again."""
+        """Accept calls again."""
         self._cut.unlink(missing_ok=True)
 
 
 def _born(stat: Path) -> str:
-    """When a process began, by its `stat`: another can have its number by now."""
+    """Return the start time of a process from its `stat`, because another process may reuse its pid."""
     try:
         return [*stat.read_text().rpartition(")")[2].split(), *[""] * 20][19]
     except OSError:

@@ -1,4 +1,4 @@
-"""Many ssh hosts on this machine: an sshd each, on a loopback address of its own, with a home of its own."""
+"""Many ssh hosts on this machine: each is an sshd with its own loopback address and home."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MaxStartups 100:30:200
 Subsystem sftp internal-sftp
 """
 
-# The key exchange is the cheap one: the default costs 100 ms for each new connection.
+# This key exchange is fast. The default takes 100 ms for each new connection.
 CLIENT = """\
 Host {name}
   HostName {address}
@@ -48,7 +48,7 @@ Host {name}
 
 @dataclass(frozen=True)
 class Site:
-    """Where a host answers and where its files are on our side."""
+    """The address of a host, and the directory with its files."""
 
     name: str
     address: str
@@ -62,55 +62,55 @@ class Site:
 
     @property
     def log(self) -> Path:
-        """What its sshd has to say."""
+        """The log of its sshd."""
         return self.dir / "sshd.log"
 
     def client(self) -> str:
-        """Its entry in an ssh_config."""
+        """Return its entry in an ssh_config."""
         return CLIENT.format(**vars(self), user=getpass.getuser())
 
-    def prepare(self, listen: str, *more: str) -> None:
-        """Write what its sshd reads; its keys are there."""
+    def prepare(self, listen: str, *lines: str) -> None:
+        """Write the files that its sshd reads. Its keys must exist."""
         fresh_home(self.home)
         text = SERVER.format(port=self.port, listen=listen, dir=self.dir)
-        (self.dir / "sshd_config").write_text(text + "".join(f"{line}\n" for line in more))
+        (self.dir / "sshd_config").write_text(text + "".join(f"{line}\n" for line in lines))
         key = (self.dir / "hostkey.pub").read_text().rsplit(" ", 1)[0]
         (self.dir / "known_hosts").write_text(f"[{self.address}]:{self.port} {key}\n{self.address} {key}\n")
 
     def ssh(self, config: Path, words: tuple[str, ...], patience: int) -> subprocess.CompletedProcess[str]:
-        """Run a command there with plain ssh, which waits so many seconds for a connection."""
+        """Run a command on the host with plain ssh, and wait `patience` seconds for the connection."""
         options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={patience}"]
         argv = ["ssh", "-F", str(config), *options, self.name, *words]
         return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
 
 
 def fresh_home(home: Path) -> None:
-    """A home as on a machine that has just been set up."""
+    """Create a home as on a new machine."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
     (home / ".gitconfig").write_text(GITCONFIG)
 
 
 def make_keys(sites: list[Site]) -> None:
-    """A host key and a user key for each."""
+    """Create a host key and a user key for each host."""
     for site in sites:
         site.dir.mkdir()
     files = [site.dir / name for site in sites for name in ("hostkey", "id")]
     argv = [program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]
-    for made in [subprocess.Popen([*argv, str(file)]) for file in files]:
-        if made.wait() != 0:
+    for process in [subprocess.Popen([*argv, str(file)]) for file in files]:
+        if process.wait() != 0:
             raise RuntimeError("ssh-keygen failed")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
 
 
 class Farm:
-    """`with Farm(10) as farm:` ten ssh hosts, h1 to h10, and `dead`, which takes connections and says nothing."""
+    """Ssh hosts h1, h2 and so on, and `dead`, which accepts connections and never answers."""
 
     dead = "dead"
 
     def __init__(self, count: int = 3, path: Path | None = None) -> None:
-        """With `path`, that directory holds all programs that a command there finds."""
+        """With `path`, commands on the hosts find only the programs in that directory."""
         self._place = Place("farm")
         self._path = f" PATH={path}" if path else ""
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
@@ -157,34 +157,34 @@ class Farm:
 
     @property
     def names(self) -> list[str]:
-        """The hosts that answer, as ssh knows them."""
+        """The hosts that answer, by their names in the ssh configuration."""
         return list(self.hosts)
 
     def home(self, name: str) -> Path:
-        """A host's home directory."""
+        """Return a host's home directory."""
         return self.hosts[name].home
 
     def ssh(self, name: str, *words: str, patience: int = 5) -> subprocess.CompletedProcess[str]:
-        """Run a command on a host with plain ssh and a connection of its own."""
+        """Run a command on a host with plain ssh and its own connection."""
         return self.hosts[name].ssh(self.config, words, patience)
 
     def cut(self, name: str) -> None:
-        """Break all connections of a host and refuse new ones until `mend`; what runs there runs on."""
+        """Break all connections of a host and refuse new ones until `mend`. Its processes keep running."""
         server = self._servers[name]
         if server.poll() is None:
-            server.send_signal(signal.SIGSTOP)  # takes no connection between the two
+            server.send_signal(signal.SIGSTOP)  # Stopped, so that it accepts no connection before it is killed.
             _drop(server.pid)
             server.kill()
             server.wait()
 
     def mend(self, name: str) -> None:
-        """Let a host that was cut off be reached again."""
+        """Make a host that was cut off reachable again."""
         if self._servers[name].poll() is not None:
             self._serve(self.hosts[name])
             self._ready(self.hosts[name])
 
     def reset(self) -> None:
-        """Every host as it was at the start: reachable, no connections, no processes, an empty home."""
+        """Restore every host: reachable, without connections and processes, with an empty home."""
         for server in self._servers.values():
             _drop(server.pid)
         _clear(self.hosts)
@@ -203,7 +203,7 @@ class Farm:
 
 
 def _drop(server: int) -> None:
-    """Kill the processes of an sshd that hold its connections, and not what they have started."""
+    """Kill the processes of an sshd that hold its connections, but not what they started."""
     for pid in children(server):
         try:
             name = Path(f"/proc/{pid}/comm").read_text()
@@ -215,7 +215,7 @@ def _drop(server: int) -> None:
 
 
 def _clear(hosts: dict[str, Site]) -> None:
-    """Kill whatever has one of these homes, and remove the sockets of tmux servers, which are outside them."""
+    """Kill every process with one of these homes, and remove the tmux sockets, which are outside the homes."""
     marks = {os.fsencode(f"HOME={site.home}") for site in hosts.values()}
     while pids := _with_environment(marks):
         for pid in pids:
@@ -228,13 +228,13 @@ def _clear(hosts: dict[str, Site]) -> None:
 
 
 def _with_environment(marks: set[bytes]) -> list[int]:
-    """The processes that were started with one of these variables."""
-    found = []
+    """Return the processes that were started with one of these variables."""
+    pids = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             continue
         if not marks.isdisjoint(environment.split(b"\0")):
-            found.append(int(pid))
-    return found
+            pids.append(int(pid))
+    return pids

@@ -1,1 +1,1 @@
-"""Tests of the scripted model."""
+"""Tests of the scripted model server."""

@@ -1,4 +1,4 @@
-"""A client of each API, with nothing but the standard library."""
+"""A client for each API, written with the standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHELL = {"type": "object", "properties": {"command": {"type": "string"}}}
 
 @dataclass(frozen=True)
 class Answer:
-    """A status, headers, and what came."""
+    """The status, headers and body of a response."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,7 +26,7 @@ class Answer:
         return json.loads(self.data)
 
     def events(self) -> list[dict[str, Any]]:
-        """The data of each server-sent event."""
+        """Return the data of each server-sent event."""
         lines = [line.strip() for line in self.data.decode().splitlines()]
         return [json.loads(line[6:]) for line in lines if line.startswith("data: ") and line != "data: [DONE]"]
 
@@ -34,17 +34,17 @@ class Answer:
 def post(
     server: ModelServer, path: str, body: Any, headers: Mapping[str, str] | None = None, timeout: float = 10
 ) -> Answer:
-    """One request on a connection of its own; what came before the connection was cut, too."""
+    """Send one request on its own connection. If the connection is cut, return the part that arrived."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
     try:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection.request("POST", path, data, dict(headers or {}))
         response = connection.getresponse()
         try:
-            read = response.read()
+            body_bytes = response.read()
         except http.client.IncompleteRead as cut:
-            read = cut.partial + b"<cut>"
-        return Answer(response.status, dict(response.getheaders()), read)
+            body_bytes = cut.partial + b"<cut>"
+        return Answer(response.status, dict(response.getheaders()), body_bytes)
     finally:
         connection.close()
 
@@ -63,7 +63,10 @@ def ask(
     server: ModelServer, text: str = "hi", *, api: str = "anthropic", session: str = "foo", stream: bool = False,
     tools: Mapping[str, Any] | None = None, turns: list[tuple[str, str]] | None = None, **more: Any,
 ) -> Answer:  # fmt: skip
-    """Ask as a client of an API does; `turns` are (role, text) after the first message, `tools` name: schema."""
+    """Send a request as a client of an API does.
+
+    `turns` are (role, text) after the first message, `tools` maps names to schemas.
+    """
     path, body = request(api, [("user", text), *(turns or [])], {"Bash": SHELL} if tools is None else tools, stream)
     return post(server, f"/s/{session}{path}", {**body, **more})
 
@@ -71,13 +74,13 @@ def ask(
 def request(
     api: str, turns: list[tuple[str, str]], tools: Mapping[str, Any], stream: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Path and body of a request in the words of an API."""
+    """Return the path and body of a request to an API."""
     if api == "anthropic":
         messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in turns]
-        offered = [{"name": name, "input_schema": schema} for name, schema in tools.items()]
+        tool_list = [{"name": name, "input_schema": schema} for name, schema in tools.items()]
         return "/v1/messages", {
             "model": "m", "max_tokens": 9, "stream": stream, "system": "be brief", "messages": messages,
-            "tools": offered,
+            "tools": tool_list,
         }  # fmt: skip
     if api == "chat":
         messages = [{"role": role, "content": text} for role, text in [("system", "be brief"), *turns]]
@@ -88,9 +91,9 @@ def request(
         }  # fmt: skip
     if api == "responses":
         items = [{"role": role, "content": [{"type": "input_text", "text": text}]} for role, text in turns]
-        offered = [{"type": "function", "name": name, "parameters": schema} for name, schema in tools.items()]
+        tool_list = [{"type": "function", "name": name, "parameters": schema} for name, schema in tools.items()]
         return "/v1/responses", {
-            "model": "m", "stream": stream, "instructions": "be brief", "input": items, "tools": offered,
+            "model": "m", "stream": stream, "instructions": "be brief", "input": items, "tools": tool_list,
         }  # fmt: skip
     roles = {"assistant": "model"}
     contents = [{"role": roles.get(role, role), "parts": [{"text": text}]} for role, text in turns]
@@ -104,7 +107,7 @@ def request(
 
 @dataclass(frozen=True)
 class Heard:
-    """What a client makes of an answer, whichever API it speaks."""
+    """The content of an answer in a form that all APIs share."""
 
     text: str
     thinking: str
@@ -114,18 +117,18 @@ class Heard:
 
 
 def hear(api: str, answer: Answer, *, stream: bool) -> Heard:
-    """Put the answer together as the client does."""
+    """Assemble an answer as the client of the API does."""
     assert answer.status == 200, answer.data
     if stream:
         assert answer.headers["Content-Type"].startswith("text/event-stream")
     return _HEARERS[api](answer.events() if stream else answer.json(), stream)
 
 
-def _hear_anthropic(said: Any, stream: bool) -> Heard:
+def _hear_anthropic(reply: Any, stream: bool) -> Heard:
     if stream:
-        assert (said[0]["type"], said[-1]["type"]) == ("message_start", "message_stop")
+        assert (reply[0]["type"], reply[-1]["type"]) == ("message_start", "message_stop")
         blocks: list[dict[str, Any]] = []
-        for event in said:
+        for event in reply:
             if event["type"] == "content_block_start":
                 assert event["index"] == len(blocks)
                 blocks.append({**event["content_block"], "json": ""})
@@ -136,10 +139,10 @@ def _hear_anthropic(said: Any, stream: bool) -> Heard:
         for block in blocks:
             if block["type"] == "tool_use":
                 block["input"] = json.loads(block["json"])
-        final = said[-2]
+        final = reply[-2]
         stop, usage = final["delta"]["stop_reason"], final["usage"]
     else:
-        blocks, stop, usage = said["content"], said["stop_reason"], said["usage"]
+        blocks, stop, usage = reply["content"], reply["stop_reason"], reply["usage"]
     prompt = sum(value for key, value in usage.items() if key.endswith("input_tokens"))
     return Heard(
         "".join(b["text"] for b in blocks if b["type"] == "text"),
@@ -150,16 +153,16 @@ def _hear_anthropic(said: Any, stream: bool) -> Heard:
     )
 
 
-def _hear_responses(said: Any, stream: bool) -> Heard:
+def _hear_responses(reply: Any, stream: bool) -> Heard:
     text = None
     if stream:
-        assert [event["sequence_number"] for event in said] == list(range(len(said)))
-        assert said[0]["type"] == "response.created"
-        text = "".join(e["delta"] for e in said if e["type"] == "response.output_text.delta")
-        done = [e["item"] for e in said if e["type"] == "response.output_item.done"]
-        said = said[-1]["response"]
-        assert done == said["output"]
-    items = said["output"]
+        assert [event["sequence_number"] for event in reply] == list(range(len(reply)))
+        assert reply[0]["type"] == "response.created"
+        text = "".join(e["delta"] for e in reply if e["type"] == "response.output_text.delta")
+        finished_items = [e["item"] for e in reply if e["type"] == "response.output_item.done"]
+        reply = reply[-1]["response"]
+        assert finished_items == reply["output"]
+    items = reply["output"]
     whole = "".join(i["content"][0]["text"] for i in items if i["type"] == "message")
     assert text in (None, whole)
     calls = [(i["name"], json.loads(i["arguments"])) for i in items if i["type"] == "function_call"]
@@ -168,19 +171,19 @@ def _hear_responses(said: Any, stream: bool) -> Heard:
         whole,
         "".join(i["summary"][0]["text"] for i in items if i["type"] == "reasoning"),
         calls,
-        said["status"] if not said["incomplete_details"] else said["incomplete_details"]["reason"],
-        (said["usage"]["input_tokens"], said["usage"]["output_tokens"]),
+        reply["status"] if not reply["incomplete_details"] else reply["incomplete_details"]["reason"],
+        (reply["usage"]["input_tokens"], reply["usage"]["output_tokens"]),
     )
 
 
-def _hear_chat(said: Any, stream: bool) -> Heard:
+def _hear_chat(reply: Any, stream: bool) -> Heard:
     if not stream:
-        message = said["choices"][0]["message"]
+        message = reply["choices"][0]["message"]
         calls = [call["function"] for call in message.get("tool_calls", [])]
         text, thinking = message["content"] or "", message.get("reasoning_content", "")
-        stop, usage = said["choices"][0]["finish_reason"], said["usage"]
+        stop, usage = reply["choices"][0]["finish_reason"], reply["usage"]
     else:
-        choices = [event["choices"][0] for event in said if event["choices"]]
+        choices = [event["choices"][0] for event in reply if event["choices"]]
         deltas = [choice["delta"] for choice in choices]
         calls = []
         for delta in deltas:
@@ -191,15 +194,15 @@ def _hear_chat(said: Any, stream: bool) -> Heard:
                     calls[part["index"]]["arguments"] += part["function"]["arguments"]
         text = "".join(delta.get("content", "") for delta in deltas)
         thinking = "".join(delta.get("reasoning_content", "") for delta in deltas)
-        stop, usage = choices[-1]["finish_reason"], said[-1]["usage"]
+        stop, usage = choices[-1]["finish_reason"], reply[-1]["usage"]
     return Heard(
         text, thinking, [(call["name"], json.loads(call["arguments"])) for call in calls], stop,
         (usage["prompt_tokens"], usage["completion_tokens"]),
     )  # fmt: skip
 
 
-def _hear_gemini(said: Any, stream: bool) -> Heard:
-    chunks = said if stream else [said]
+def _hear_gemini(reply: Any, stream: bool) -> Heard:
+    chunks = reply if stream else [reply]
     parts = [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
     usage = chunks[-1]["usageMetadata"]
     return Heard(

@@ -1,4 +1,4 @@
-"""What a model says, in each API, streamed and not."""
+"""Answers of the model in each API, streamed and not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALLED = {"anthropic": "tool_use", "responses": "completed", "chat": "tool_calls
 
 @BOTH
 @ALL
-def test_a_text(api: str, stream: bool) -> None:
+def test_a_text_arrives_in_every_api(api: str, stream: bool) -> None:
     with ModelServer([{"text": LONG, "usage": {"input": 7, "output": 3, "cache_read": 2, "cache_write": 1}}]) as server:
         heard = hear(api, ask(server, api=api, stream=stream), stream=stream)
         assert heard == Heard(LONG, "", [], END[api], (10, 3))
@@ -26,7 +26,7 @@ def test_a_text(api: str, stream: bool) -> None:
 
 @BOTH
 @ALL
-def test_thoughts_text_and_calls_at_once(api: str, stream: bool) -> None:
+def test_one_answer_can_hold_thinking_text_and_calls(api: str, stream: bool) -> None:
     step = {
         "thinking": "hm, " * 20,
         "text": "look",
@@ -42,7 +42,7 @@ def test_thoughts_text_and_calls_at_once(api: str, stream: bool) -> None:
 
 @BOTH
 @ALL
-def test_no_step_left_is_ok(api: str, stream: bool) -> None:
+def test_the_answer_is_ok_when_no_step_is_left(api: str, stream: bool) -> None:
     with ModelServer() as server:
         assert hear(api, ask(server, api=api, stream=stream), stream=stream).text == "ok"
 
@@ -56,7 +56,7 @@ def test_no_step_left_is_ok(api: str, stream: bool) -> None:
     ],
 )  # fmt: skip
 @BOTH
-def test_why_it_stops(api: str, stop: str, said: str, stream: bool) -> None:
+def test_a_stop_reason_is_translated_for_each_api(api: str, stop: str, said: str, stream: bool) -> None:
     with ModelServer([{"text": "so far", "stop": stop}]) as server:
         assert hear(api, ask(server, api=api, stream=stream), stream=stream).stop == said
 
@@ -82,26 +82,26 @@ PATCH = "*** Begin Patch\n*** Add File: /a\n+b\n+c\n*** End Patch\n"
     ],
 )  # fmt: skip
 @ALL
-def test_calls_in_the_tools_that_the_client_has(api: str, tools: dict[str, Any], step: Any, call: Any) -> None:
+def test_calls_use_the_tools_that_the_client_has(api: str, tools: dict[str, Any], step: Any, call: Any) -> None:
     with ModelServer([step]) as server:
         assert hear(api, ask(server, api=api, tools=tools), stream=False).calls == [call]
 
 
 @BOTH
-def test_codex_with_tools_that_take_a_text(stream: bool) -> None:
+def test_codex_tools_that_take_plain_text_get_plain_text(stream: bool) -> None:
     _, body = request("responses", [("user", "hi")], {}, stream)
-    custom = {"type": "custom", "name": "apply_patch", "format": {}}
-    inside = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
+    custom_tool = {"type": "custom", "name": "apply_patch", "format": {}}
+    namespace = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
     steps = [{"write": {"path": "/a", "content": "b\nc\n"}}, {"sh": "ls"}]
     with ModelServer(steps) as server:
-        heard = hear("responses", post(server, "/responses", {**body, "tools": [custom]}), stream=stream)
+        heard = hear("responses", post(server, "/responses", {**body, "tools": [custom_tool]}), stream=stream)
         assert heard.calls == [("apply_patch", PATCH)]
-        body["input"].append({"type": "additional_tools", "tools": [inside]})
+        body["input"].append({"type": "additional_tools", "tools": [namespace]})
         heard = hear("responses", post(server, "/responses", body), stream=stream)
         assert heard.calls == [("exec", 'const r = await tools.exec_command({cmd: "ls"}); text(r);')]
 
 
-def test_what_codex_says_of_itself_is_no_answer_of_the_model() -> None:
+def test_codex_status_items_do_not_count_as_answers() -> None:
     script = '<fake>[{"text": "first"}, {"text": "second"}]</fake> go'
     _, body = request("responses", [("user", script)], {"exec": {}}, False)
     body["input"].append({"type": "configuration_update", "model": "m"})
@@ -111,7 +111,7 @@ def test_what_codex_says_of_itself_is_no_answer_of_the_model() -> None:
         assert hear("responses", post(server, "/responses", body), stream=False).text == "second"
 
 
-def test_what_a_client_asks_beside_that() -> None:
+def test_token_counts_are_answered_and_logged() -> None:
     with ModelServer() as server:
         counted = post(server, "/s/foo/v1/messages/count_tokens", {"messages": ["x" * 400]}).json()["input_tokens"]
         assert 100 < counted < 120

@@ -1,4 +1,4 @@
-"""Clients of every sort: the log names them, and none of them can hurt the server."""
+"""All kinds of clients: the log names them, and none of them can break the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.testkit.modelserver.client import APIS, ask, get, hear, post, request
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_the_log_says_who_sent_what_and_how_much(api: str, tmp_path: Path) -> None:
+def test_the_log_names_session_model_tools_and_sizes(api: str, tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     with ModelServer([{"text": "look", "sh": "ls"}], log=str(path)) as server:
         ask(server, "x" * 4000, api=api, turns=[("assistant", "yes?"), ("user", "the end")])
@@ -39,7 +39,7 @@ def test_the_log_says_who_sent_what_and_how_much(api: str, tmp_path: Path) -> No
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_log_in_memory_is_bounded_and_the_file_has_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_in_memory_is_bounded_and_the_file_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mngr.testkit.modelserver.log._MAX_ROWS", 5)
     with ModelServer(log=str(tmp_path / "log")) as server:
         for _ in range(8):
@@ -49,7 +49,7 @@ def test_the_log_in_memory_is_bounded_and_the_file_has_all(tmp_path: Path, monke
     assert len((tmp_path / "log").read_text().splitlines()) == 8
 
 
-def test_whole_requests_are_kept_without_credentials(tmp_path: Path) -> None:
+def test_dumped_requests_contain_no_credentials(tmp_path: Path) -> None:
     _, body = request("anthropic", [("user", "hi")], {}, False)
     secret = {
         "Authorization": "Bearer s3cret",
@@ -61,8 +61,8 @@ def test_whole_requests_are_kept_without_credentials(tmp_path: Path) -> None:
         post(server, "/s/..%2Ffoo/v1/messages", body, secret)
         assert [row["session"] for row in server.list_requests()] == ["../foo"]
     (file,) = (tmp_path / "dump").iterdir()
-    kept = json.loads(file.read_text())
-    assert (kept["body"], kept["headers"]["X-Other"]) == (body, "shown")
+    dumped = json.loads(file.read_text())
+    assert (dumped["body"], dumped["headers"]["X-Other"]) == (body, "shown")
     assert "s3cret" not in file.read_text() + (tmp_path / "log").read_text()
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -75,18 +75,18 @@ def test_a_session_can_have_any_name() -> None:
         assert server.count_requests("ü b?") == [1]
 
 
-def raw(server: ModelServer, data: bytes, *, reset: bool = False) -> bytes:
-    """Send bytes, say that no more will come, and read what is answered; or reset the connection."""
+def send_raw(server: ModelServer, data: bytes, *, reset: bool = False) -> bytes:
+    """Send bytes, close the sending side and return the answer, or reset the connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
         client.sendall(data)
         if reset:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return b""
         client.shutdown(socket.SHUT_WR)
-        found = b""
+        answer = b""
         while piece := client.recv(65536):
-            found += piece
-        return found
+            answer += piece
+        return answer
 
 
 POST = b"POST /v1/messages HTTP/1.1\r\n"
@@ -107,10 +107,10 @@ POST = b"POST /v1/messages HTTP/1.1\r\n"
         (b"GET //[ HTTP/1.1\r\nConnection: close\r\n\r\n", b"404"), (b"GET /s/%ff%00/models HTTP/1.1\r\nConnection: close\r\n\r\n", b"200"),
     ],
 )  # fmt: skip
-def test_a_bad_client_is_told_or_left_and_the_next_is_served(data: bytes, status: bytes) -> None:
+def test_after_a_bad_client_the_next_one_is_served(data: bytes, status: bytes) -> None:
     with ModelServer([{"text": "still here"}]) as server:
-        raw(server, data, reset=True)
-        head = raw(server, data).split(b"\r\n")[0]
+        send_raw(server, data, reset=True)
+        head = send_raw(server, data).split(b"\r\n")[0]
         assert status in head if status else not head.startswith(b"HTTP/1.1 200")
         assert hear("anthropic", ask(server), stream=False).text == "still here"
 
@@ -120,7 +120,7 @@ def test_a_bad_client_is_told_or_left_and_the_next_is_served(data: bytes, status
     "junk",
     [None, 3, "x", [3], {"a": 1}, [[]], [{"role": 1, "type": 2, "parts": 3, "content": 4, "tools": 5}]],
 )
-def test_a_strange_body_is_answered(api: str, junk: Any) -> None:
+def test_a_malformed_body_is_answered(api: str, junk: Any) -> None:
     path, body = request(api, [("user", "hi")], {"Bash": {}}, False)
     with ModelServer() as server:
         for key in [*body, "generationConfig", "response_format", "text", "max_tokens", "output_config"]:
@@ -128,7 +128,7 @@ def test_a_strange_body_is_answered(api: str, junk: Any) -> None:
         assert all("error" not in row for row in server.list_requests())
 
 
-def test_a_body_of_64_mb_is_too_large_packed_or_not_and_the_client_reads_why() -> None:
+def test_a_body_above_64_mb_is_rejected_with_a_readable_reason() -> None:
     packed = gzip.compress(b"x" * (65 << 20), 1)
     with ModelServer() as server:
         assert post(server, "/v1/messages", packed, {"Content-Encoding": "gzip"}).status == 413
@@ -149,7 +149,7 @@ def test_a_body_of_64_mb_is_too_large_packed_or_not_and_the_client_reads_why() -
 
 
 @pytest.mark.parametrize("depth", [100, 480, 100_000])
-def test_a_body_that_is_deep_is_answered_or_refused(depth: int, tmp_path: Path) -> None:
+def test_a_deeply_nested_body_is_answered_or_rejected(depth: int, tmp_path: Path) -> None:
     schema = '{"properties": {"a": ' * depth + "{}" + "}}" * depth
     body = '{"messages": [], "output_config": {"format": {"schema": ' + schema + "}}}"
     with ModelServer(dump=str(tmp_path)) as server:
@@ -159,7 +159,7 @@ def test_a_body_that_is_deep_is_answered_or_refused(depth: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate"])
-def test_a_packed_body_and_one_in_chunks_are_read(packing: str) -> None:
+def test_compressed_and_chunked_bodies_are_read(packing: str) -> None:
     path, body = request("anthropic", [("user", '<fake>[{"text": "read"}]</fake>')], {}, False)
     data = json.dumps(body).encode()
     packed = gzip.compress(data) if packing == "gzip" else zlib.compress(data)
@@ -179,24 +179,24 @@ def test_a_packed_body_and_one_in_chunks_are_read(packing: str) -> None:
         connection.close()
 
 
-def test_models_and_greetings_and_paths_without_a_version() -> None:
+def test_models_greetings_and_paths_without_a_version_are_answered() -> None:
     with ModelServer() as server:
         assert get(server, "/s/foo/v1/models").json()["data"][0]["id"]
         assert get(server, "/s/foo").status == get(server, "/s/foo/").status == 200
-        head = raw(server, b"HEAD /s/foo HTTP/1.1\r\n\r\n")
+        head = send_raw(server, b"HEAD /s/foo HTTP/1.1\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200") and head.endswith(b"\r\n\r\n")
         _, body = request("chat", [("user", "hi")], {}, False)
         assert post(server, "/s/foo/chat/completions", body).status == 200
         assert post(server, "/s/foo/v1/nothing", body).status == 404
 
 
-def test_a_taken_port_is_an_error_of_ours() -> None:
+def test_a_port_in_use_is_reported_with_a_hint() -> None:
     with ModelServer() as server, pytest.raises(MngrError, match="cannot listen on") as error:
         ModelServer(port=server.port)
     assert error.value.exit_code == 1 and "--port 0" in str(error.value.hint)
 
 
-def test_nothing_is_left_when_it_ends() -> None:
+def test_a_closed_server_leaves_no_threads_and_files() -> None:
     threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     with ModelServer([{"hang": True}]) as server:
         clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]

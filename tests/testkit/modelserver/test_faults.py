@@ -1,4 +1,4 @@
-"""What goes wrong by script, and how a client sees it."""
+"""Scripted faults, as a client sees them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 @BOTH
 @ALL
-def test_it_fails_so_often_and_each_try_is_counted(api: str, stream: bool) -> None:
+def test_a_step_fails_as_often_as_scripted_and_counts_each_request(api: str, stream: bool) -> None:
     with ModelServer([{"fail": {"status": 429, "times": 3}, "text": "at last"}, {"text": "next"}]) as server:
         answers = [ask(server, api=api, stream=stream) for _ in range(5)]
         assert [answer.status for answer in answers] == [429, 429, 429, 200, 200]
@@ -51,7 +51,7 @@ KINDS = {
         ("gemini", 503, "UNAVAILABLE"),
     ],
 )  # fmt: skip
-def test_an_error_is_in_the_words_of_the_api(api: str, status: int, kind: str | None) -> None:
+def test_an_error_has_the_format_of_the_api(api: str, status: int, kind: str | None) -> None:
     with ModelServer([{"fail": {"status": status, "times": -1}}]) as server:
         for _ in range(2):
             answer = ask(server, api=api)
@@ -60,7 +60,7 @@ def test_an_error_is_in_the_words_of_the_api(api: str, status: int, kind: str | 
 
 
 @ALL
-def test_an_error_of_ones_own(api: str) -> None:
+def test_a_script_can_set_the_headers_and_body_of_an_error(api: str) -> None:
     reset = {"anthropic-ratelimit-unified-reset": 1794774686, "retry-after": "7"}
     body = {"error": {"type": "usage_limit_reached", "resets_at": 1794774686}}
     steps: list[dict[str, Any]] = [
@@ -83,7 +83,7 @@ def test_an_error_of_ones_own(api: str) -> None:
 @pytest.mark.parametrize("script", ["queue", "prompt"])
 @BOTH
 @ALL
-def test_a_cut_answer_and_then_a_whole_one(api: str, stream: bool, script: str) -> None:
+def test_a_cut_answer_is_followed_by_a_whole_one(api: str, stream: bool, script: str) -> None:
     steps = [{"text": "a long text " * 20, "cut": 3, "cut_times": 2}]
     prompt = f"<fake>{json.dumps(steps)}</fake>" if script == "prompt" else "hi"
     with ModelServer(steps if script == "queue" else []) as server:
@@ -98,23 +98,23 @@ def test_a_cut_answer_and_then_a_whole_one(api: str, stream: bool, script: str) 
         assert all(row["seconds"] is not None for row in server.list_requests())
 
 
-def _error_in(api: str, answer: Answer) -> Any:
+def _get_stream_error(api: str, answer: Answer) -> Any:
     last = answer.events()[-1]
     return last["response"]["error"]["code"] if api == "responses" else last["error"]
 
 
 @ALL
-def test_an_error_inside_the_stream(api: str) -> None:
+def test_an_error_can_occur_inside_the_stream(api: str) -> None:
     with ModelServer([{"text": "long enough for three pieces " * 3, "sse_error": "overloaded_error"}]) as server:
         answer = ask(server, api=api, stream=True)
         assert answer.status == 200 and len(answer.events()) == 3
-        assert "overloaded_error" in json.dumps(_error_in(api, answer))
+        assert "overloaded_error" in json.dumps(_get_stream_error(api, answer))
         assert hear(api, ask(server, api=api, stream=True), stream=True).text.startswith("long enough")
         server.set_script("foo", [{"sse_error": "overloaded_error"}])
         assert ask(server, api=api).status == 529
 
 
-def test_faults_come_one_after_the_other() -> None:
+def test_several_faults_of_a_step_occur_in_order() -> None:
     step = {
         "fail": {"status": 500},
         "hang": True,
@@ -126,14 +126,14 @@ def test_faults_come_one_after_the_other() -> None:
     with ModelServer([step]) as server:
         assert ask(server, stream=True).status == 500
         with pytest.raises(TimeoutError):
-            _hang(server, timeout=0.2)
+            _request_and_wait(server, timeout=0.2)
         assert ask(server, stream=True).data == b"<cut>"
         assert ask(server, stream=True).events()[-1]["type"] == "error"
         assert hear("anthropic", ask(server, stream=True), stream=True).text == "done"
         assert [row["fault"] for row in server.list_requests()] == ["fail", "hang", "cut", "sse_error", None]
 
 
-def _hang(server: ModelServer, *, stream: bool = True, timeout: float = 10) -> bytes:
+def _request_and_wait(server: ModelServer, *, stream: bool = True, timeout: float = 10) -> bytes:
     path, body = request("anthropic", [("user", "hi")], {"Bash": {}}, stream)
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
     try:
@@ -144,22 +144,22 @@ def _hang(server: ModelServer, *, stream: bool = True, timeout: float = 10) -> b
 
 
 @BOTH
-def test_silence_until_the_client_goes(stream: bool) -> None:
+def test_a_hanging_step_stays_silent_until_the_client_disconnects(stream: bool) -> None:
     with ModelServer([{"hang": True}]) as server:
         for number in range(2):
             with pytest.raises(TimeoutError):
-                _hang(server, stream=stream, timeout=0.2)
+                _request_and_wait(server, stream=stream, timeout=0.2)
             wait_for(lambda: [row for row in server.list_requests()[number:] if row["seconds"] is not None])  # noqa: B023
             assert server.list_requests()[number]["fault"] == "hang"
         assert server.count_requests("foo") == [2]
 
 
-def test_a_request_that_is_not_answered_yet_is_in_the_log_and_ends_with_the_server(tmp_path: Path) -> None:
+def test_an_unanswered_request_is_logged_and_ends_with_the_server(tmp_path: Path) -> None:
     ended: list[str] = []
 
     def client() -> None:
         try:
-            _hang(server)
+            _request_and_wait(server)
         except (OSError, http.client.HTTPException) as error:
             ended.append(type(error).__name__)
 
@@ -173,24 +173,24 @@ def test_a_request_that_is_not_answered_yet_is_in_the_log_and_ends_with_the_serv
     assert json.loads((tmp_path / "log").read_text())["fault"] == "hang"
 
 
-def test_slow_before_and_between() -> None:
+def test_delays_slow_down_the_start_and_the_stream() -> None:
     with ModelServer([{"text": "x" * 24 * 5, "delay": 0.2, "chunk_delay": 0.05}]) as server:
         path, body = request("anthropic", [("user", "hi")], {"Bash": {}}, True)
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-        begin = time.monotonic()
+        start = time.monotonic()
         connection.request("POST", path, json.dumps(body))
         response = connection.getresponse()
-        first = time.monotonic() - begin
+        first_seconds = time.monotonic() - start
         response.read(10)
         response.read()
-        whole = time.monotonic() - begin
+        total_seconds = time.monotonic() - start
         connection.close()
-        assert first >= 0.2 and whole >= 0.2 + 0.05 * 9  # eleven events
+        assert first_seconds >= 0.2 and total_seconds >= 0.2 + 0.05 * 9  # eleven events
         (row,) = server.list_requests()
         assert row["seconds"] >= 0.6
 
 
-def test_a_client_that_goes_away_is_noted_and_its_step_used_up() -> None:
+def test_a_disconnected_client_is_logged_and_uses_up_its_step() -> None:
     steps = [{"text": "x" * 24 * 1000, "chunk_delay": 0.005}, {"text": "next"}]
     with ModelServer(steps) as server:
         path, body = request("anthropic", [("user", "hi")], {"Bash": {}}, True)

@@ -1,4 +1,4 @@
-"""`mngr model-server` from outside."""
+"""The command `mngr model-server`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.conftest import BIN_DIR, MngrProgram, wait_for
 def ask(url: str, text: str = "hi") -> str:
     body = {"model": "m", "messages": [{"role": "user", "content": text}], "tools": [{"name": "Bash"}]}
     with urllib.request.urlopen(f"{url}/v1/messages", json.dumps(body).encode(), timeout=10) as answer:
-        said: str = json.load(answer)["content"][0]["text"]
-        return said
+        text_reply: str = json.load(answer)["content"][0]["text"]
+        return text_reply
 
 
-def test_it_prints_its_url_plays_the_script_and_logs(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_the_server_prints_its_url_plays_the_script_and_logs(mngr: MngrProgram, tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('{"sessions": {"foo": [{"text": "for foo"}]}, "steps": [{"text": "for all"}]}')
     log, dump = tmp_path / "log", tmp_path / "dump"
@@ -42,17 +42,17 @@ def test_it_prints_its_url_plays_the_script_and_logs(mngr: MngrProgram, tmp_path
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_also_while_a_client_waits(mngr: MngrProgram, number: int, code: int) -> None:
+def test_a_signal_ends_the_server_while_a_client_waits(mngr: MngrProgram, number: int, code: int) -> None:
     with BackgroundProgram(mngr, "model-server", '[{"hang": true}]', "--format", "json") as process:
-        said = json.loads(process.read_line())
-        assert (said["v"], said["pid"]) == (1, process.process.pid)
-        port = int(said["url"].rpartition(":")[2])
+        info = json.loads(process.read_line())
+        assert (info["v"], info["pid"]) == (1, process.process.pid)
+        port = int(info["url"].rpartition(":")[2])
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         client.request("POST", "/v1/messages", json.dumps({"messages": [], "tools": [{"name": "Bash"}]}))
-        wait_for(lambda: _health(said["url"])["requests"] == 1)
-        os.kill(said["pid"], number)
-        ran = process.wait_for_end(timeout=10)
-        assert (ran.code, ran.out, ran.err) == (code, "", "")
+        wait_for(lambda: _health(info["url"])["requests"] == 1)
+        os.kill(info["pid"], number)
+        result = process.wait_for_end(timeout=10)
+        assert (result.code, result.out, result.err) == (code, "", "")
         client.close()
 
 
@@ -61,13 +61,13 @@ def _health(url: str) -> Any:
         return json.load(answer)
 
 
-def shell(mngr: MngrProgram, command: str) -> subprocess.Popen[str]:
-    """The server as a shell starts it."""
+def start_in_shell(mngr: MngrProgram, command: str) -> subprocess.Popen[str]:
+    """Start a shell command in the repository of the test."""
     return subprocess.Popen(["sh", "-c", command], cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, text=True)
 
 
-def test_in_the_background_of_a_script_it_outlives_an_interrupt(mngr: MngrProgram) -> None:
-    with shell(mngr, "trap '' INT; exec mngr model-server '[]'") as process:
+def test_a_background_server_survives_an_interrupt(mngr: MngrProgram) -> None:
+    with start_in_shell(mngr, "trap '' INT; exec mngr model-server '[]'") as process:
         assert process.stdout
         url = process.stdout.readline().strip()
         process.send_signal(signal.SIGINT)
@@ -76,8 +76,8 @@ def test_in_the_background_of_a_script_it_outlives_an_interrupt(mngr: MngrProgra
         assert process.wait(10) == 143
 
 
-def test_more_connections_than_it_can_open_do_not_end_it(mngr: MngrProgram) -> None:
-    with shell(mngr, "ulimit -n 24; exec mngr model-server '[]'") as process:
+def test_too_many_connections_do_not_end_the_server(mngr: MngrProgram) -> None:
+    with start_in_shell(mngr, "ulimit -n 24; exec mngr model-server '[]'") as process:
         assert process.stdout
         url = process.stdout.readline().strip()
         port = int(url.rpartition(":")[2])
@@ -87,14 +87,14 @@ def test_more_connections_than_it_can_open_do_not_end_it(mngr: MngrProgram) -> N
         process.terminate()
 
 
-def test_a_full_disk_is_told_and_does_not_end_it(mngr: MngrProgram) -> None:
+def test_a_full_disk_is_reported_and_does_not_end_the_server(mngr: MngrProgram) -> None:
     with BackgroundProgram(mngr, "model-server", "[]", "--log", "/dev/full") as process:
         url = process.read_line()
         assert ask(url) == ask(url) == "ok"
         assert _health(url) == {"ok": True, "requests": 2, "trouble": "the log: No space left on device"}
 
 
-def test_the_script_from_standard_input_and_the_url_in_a_line_of_ones_own(mngr: MngrProgram) -> None:
+def test_the_script_can_come_from_stdin_and_the_url_can_be_formatted(mngr: MngrProgram) -> None:
     with subprocess.Popen(
         [BIN_DIR / "mngr", "model-server", "-", "--format", "at {url}"],
         cwd=mngr.repo, env=mngr.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -107,13 +107,13 @@ def test_the_script_from_standard_input_and_the_url_in_a_line_of_ones_own(mngr: 
         process.terminate()
 
 
-def test_a_port_of_ones_own_an_address_of_ones_own_and_one_that_is_taken(mngr: MngrProgram) -> None:
+def test_address_and_port_can_be_chosen_unless_they_are_in_use(mngr: MngrProgram) -> None:
     with BackgroundProgram(mngr, "model-server", "[]", "--listen", "127.0.0.2") as process:
         url = process.read_line()
         assert url.startswith("http://127.0.0.2:") and ask(url) == "ok"
         port = url.rpartition(":")[2]
-        ran = mngr("model-server", "[]", "--listen", "127.0.0.2", "--port", port, code=1)
-        assert f"cannot listen on 127.0.0.2 port {port}: Address already in use" in ran.err
+        result = mngr("model-server", "[]", "--listen", "127.0.0.2", "--port", port, code=1)
+        assert f"cannot listen on 127.0.0.2 port {port}: Address already in use" in result.err
     with BackgroundProgram(mngr, "model-server", "[]", "--port", port) as process:
         assert process.read_line() == f"http://127.0.0.1:{port}"
 
@@ -130,6 +130,6 @@ def test_a_port_of_ones_own_an_address_of_ones_own_and_one_that_is_taken(mngr: M
         (["[]", "--dump", "README.md"], "cannot write README.md"),
     ],
 )
-def test_what_cannot_be_played_or_written_is_refused_at_once(mngr: MngrProgram, words: list[str], message: str) -> None:
-    ran = mngr("model-server", *words, code=2)
-    assert message in ran.err and "Hint: " in ran.err and ran.out == ""
+def test_an_invalid_script_port_or_path_is_rejected_at_once(mngr: MngrProgram, words: list[str], message: str) -> None:
+    result = mngr("model-server", *words, code=2)
+    assert message in result.err and "Hint: " in result.err and result.out == ""

@@ -1,4 +1,4 @@
-"""Which step answers which request."""
+"""Which step of a script answers which request."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mngr.testkit.modelserver import ModelServer
 from tests.testkit.modelserver.client import APIS, ask, get, hear, post, request
 
 
-def said(server: ModelServer, text: str = "hi", **more: object) -> str:
+def get_answer(server: ModelServer, text: str = "hi", **more: object) -> str:
     return hear("anthropic", ask(server, text, **more), stream=False).text  # type: ignore[arg-type]
 
 
 def test_every_session_plays_the_script_from_its_first_step() -> None:
     with ModelServer([{"text": "one"}, {"text": "two"}]) as server:
-        assert [said(server, session=name) for name in ("a", "a", "b", "a", "b")] == [
+        assert [get_answer(server, session=name) for name in ("a", "a", "b", "a", "b")] == [
             "one",
             "two",
             "one",
@@ -33,23 +33,23 @@ def test_every_session_plays_the_script_from_its_first_step() -> None:
         )
 
 
-def test_a_session_can_have_steps_of_its_own() -> None:
+def test_a_session_can_have_its_own_steps() -> None:
     script = {"sessions": {"a": [{"text": "mine"}]}, "steps": [{"text": "anybody's"}]}
     with ModelServer(json.dumps(script)) as server:
-        assert (said(server, session="a"), said(server, session="b")) == ("mine", "anybody's")
+        assert (get_answer(server, session="a"), get_answer(server, session="b")) == ("mine", "anybody's")
         server.set_script("a", [{"text": "new"}])
-        assert said(server, session="a") == "new"
+        assert get_answer(server, session="a") == "new"
         server.reset("a")
-        assert said(server, session="a") == "mine"
+        assert get_answer(server, session="a") == "mine"
         with pytest.raises(UsageError, match="step 1"):
             server.set_script("a", [{"test": "new"}])
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_script_in_the_prompt_goes_by_the_answers_since(api: str) -> None:
+def test_a_script_in_the_prompt_continues_by_the_number_of_answers(api: str) -> None:
     prompt = 'please <fake>[{"text": "one"},\n  {"text": "two"}]</fake> now'
     with ModelServer([{"text": "not this"}]) as server:
-        for _ in range(2):  # asked again, it says the same
+        for _ in range(2):  # a repeated request gets the same answer
             for turns, text in (
                 ([], "one"),
                 ([("assistant", "one"), ("user", "and?")], "two"),
@@ -61,7 +61,7 @@ def test_a_script_in_the_prompt_goes_by_the_answers_since(api: str) -> None:
         assert server.count_requests("foo") == [0]
 
 
-def test_parts_of_one_answer_count_once() -> None:
+def test_several_parts_of_one_answer_count_as_one() -> None:
     path, body = request(
         "responses", [("user", '<fake>[{"text": "one"}, {"text": "two"}]</fake>')], {"exec": {}}, False
     )
@@ -77,21 +77,21 @@ def test_parts_of_one_answer_count_once() -> None:
 
 def test_a_prompt_can_name_a_script() -> None:
     with ModelServer({"named": {"greet": [{"text": "good morning"}]}}) as server:
-        assert said(server, "do fake-script:greet please") == "good morning"
+        assert get_answer(server, "do fake-script:greet please") == "good morning"
         server.set_named_script("greet", [{"text": "good evening"}])
-        assert said(server, "do fake-script:greet please") == "good evening"
+        assert get_answer(server, "do fake-script:greet please") == "good evening"
         answer = ask(server, "do fake-script:nothing")
         assert answer.status == 400 and "no script named 'nothing'" in answer.json()["error"]["message"]
 
 
-def test_a_quoted_script_in_the_prompt_is_read_too() -> None:
+def test_a_quoted_script_in_the_prompt_is_read() -> None:
     with ModelServer() as server:
-        assert said(server, r'"<fake>[{\"text\": \"quoted\"}]</fake>"') == "quoted"
+        assert get_answer(server, r'"<fake>[{\"text\": \"quoted\"}]</fake>"') == "quoted"
 
 
 @pytest.mark.parametrize("script", ["[", '[{"txt": "a"}]', '{"text": "a"}', '[{"fail": {}}]', "[" * 5000])
 @pytest.mark.parametrize("api", APIS)
-def test_a_bad_script_in_the_prompt_is_told(api: str, script: str) -> None:
+def test_an_invalid_script_in_the_prompt_is_an_error(api: str, script: str) -> None:
     with ModelServer() as server:
         answer = ask(server, f"<fake>{script}</fake>", api=api)
         assert answer.status == 400
@@ -99,12 +99,12 @@ def test_a_bad_script_in_the_prompt_is_told(api: str, script: str) -> None:
         assert [row["status"] for row in server.list_requests()] == [400]
 
 
-def test_a_program_asks_for_itself_and_no_step_is_used_up() -> None:
+def test_side_requests_use_up_no_step() -> None:
     with ModelServer([{"text": "the step"}]) as server:
-        assert said(server, tools={}, system="Write a title for this conversation") == "ok"
-        assert said(server, "Generate a concise title: <fake>[]</fake>", tools={}) == "ok"
-        assert said(server, max_tokens=1) == "ok"
-        assert said(server, tools={}) == "ok"
+        assert get_answer(server, tools={}, system="Write a title for this conversation") == "ok"
+        assert get_answer(server, "Generate a concise title: <fake>[]</fake>", tools={}) == "ok"
+        assert get_answer(server, max_tokens=1) == "ok"
+        assert get_answer(server, tools={}) == "ok"
         schema = {
             "properties": {
                 "isNew": {"type": "boolean"},
@@ -112,30 +112,30 @@ def test_a_program_asks_for_itself_and_no_step_is_used_up() -> None:
                 "n": {"type": "integer"},
             }
         }
-        text = said(server, tools={}, output_config={"format": {"type": "json_schema", "schema": schema}})
+        text = get_answer(server, tools={}, output_config={"format": {"type": "json_schema", "schema": schema}})
         assert json.loads(text) == {"isNew": False, "title": "ok", "n": 1}
         assert {row["source"] for row in server.list_requests()} == {"aside"}
-        assert said(server) == "the step"
+        assert get_answer(server) == "the step"
 
 
-def test_a_program_without_tools_uses_steps_when_told_so() -> None:
+def test_requests_without_tools_use_steps_only_with_match_all() -> None:
     with ModelServer({"steps": [{"text": "one"}], "match": "all"}) as server:
-        assert said(server, tools={}) == "one"
+        assert get_answer(server, tools={}) == "one"
         server.set_script("foo", [{"text": "two"}])
-        assert said(server, tools={}) == "ok"
+        assert get_answer(server, tools={}) == "ok"
         server.set_script("foo", [{"text": "three"}], match="all")
-        assert said(server, tools={}) == "three"
+        assert get_answer(server, tools={}) == "three"
     with ModelServer() as server:
-        assert said(server, '<fake>[{"text": "inline"}]</fake>', tools={}) == "inline"
+        assert get_answer(server, '<fake>[{"text": "inline"}]</fake>', tools={}) == "inline"
 
 
-def test_twenty_at_once_each_get_their_own_in_order() -> None:
+def test_twenty_parallel_sessions_each_get_their_steps_in_order() -> None:
     steps = [{"text": f"step {n}"} for n in range(10)]
     heard: dict[str, list[str]] = {}
     with ModelServer(steps) as server:
 
         def client(name: str) -> None:
-            heard[name] = [said(server, session=name) for _ in steps]
+            heard[name] = [get_answer(server, session=name) for _ in steps]
 
         threads = [threading.Thread(target=client, args=(f"agent-{n}",)) for n in range(20)]
         for thread in threads:
@@ -147,11 +147,11 @@ def test_twenty_at_once_each_get_their_own_in_order() -> None:
         assert sorted(row["n"] for row in server.list_requests()) == list(range(200))
 
 
-def test_requests_of_one_session_at_once_use_each_step_once() -> None:
+def test_parallel_requests_of_one_session_use_each_step_once() -> None:
     steps = [{"text": f"step {n}", "delay": 0.01} for n in range(20)]
     heard: list[str] = []
     with ModelServer(steps) as server:
-        threads = [threading.Thread(target=lambda: heard.append(said(server))) for _ in steps]
+        threads = [threading.Thread(target=lambda: heard.append(get_answer(server))) for _ in steps]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -159,11 +159,11 @@ def test_requests_of_one_session_at_once_use_each_step_once() -> None:
     assert sorted(heard) == sorted(f"step {n}" for n in range(20))
 
 
-def test_control_over_http(tmp_path: Path) -> None:
+def test_scripts_can_be_set_and_reset_over_http(tmp_path: Path) -> None:
     with ModelServer() as server:
         assert post(server, "/_script", {"session": "foo", "steps": [{"text": "one"}, {"text": "two"}]}).status == 200
         assert post(server, "/_named", {"name": "n", "steps": [{"text": "three"}]}).status == 200
-        assert (said(server), said(server, "fake-script:n")) == ("one", "three")
+        assert (get_answer(server), get_answer(server, "fake-script:n")) == ("one", "three")
         assert get(server, "/_asked?session=foo").json() == {"asked": [1, 0]}
         rows = get(server, "/_log?session=foo&since=1").json()["requests"]
         assert [(row["n"], row["source"]) for row in rows] == [(1, "named")]
@@ -171,8 +171,8 @@ def test_control_over_http(tmp_path: Path) -> None:
         wrong = post(server, "/_script", {"session": "foo", "steps": [{"text": "one"}, {"txt": "two"}]})
         assert wrong.status == 400 and "step 2: there is no 'txt'" in wrong.json()["error"]["message"]
         assert post(server, "/_script", {"session": 3, "steps": []}).status == 400
-        assert said(server) == "two"
+        assert get_answer(server) == "two"
         assert post(server, "/_reset", {"session": "foo"}).status == 200
-        assert (said(server), get(server, "/_asked?session=foo").json()) == ("ok", {"asked": []})
+        assert (get_answer(server), get(server, "/_asked?session=foo").json()) == ("ok", {"asked": []})
         assert post(server, "/_reset", {}).status == 200
         assert server.list_requests() == []

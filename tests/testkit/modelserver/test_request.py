@@ -1,4 +1,4 @@
-"""What a client sent is read without trust."""
+"""Malformed requests are read without errors."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ ANY = st.recursive(
 
 @pytest.mark.parametrize("api", APIS)
 @given(body=st.dictionaries(st.sampled_from(WORDS), ANY, max_size=6))
-def test_whatever_is_sent_it_can_be_answered(api: str, body: dict[str, Any]) -> None:
-    shape = APIS[api]
-    said = shape.parse_request(body)
-    assert all(isinstance(turn.text, str) and isinstance(turn.role, str) for turn in said.turns)
-    assert all(estimate_tokens(part) >= 0 for part in shape.select_measured_parts(body).values())
-    request = ModelRequest(api=api, session="s", model="m", stream=False, body=body, parsed=said, size=1)
+def test_any_body_can_be_answered(api: str, body: dict[str, Any]) -> None:
+    api_module = APIS[api]
+    parsed = api_module.parse_request(body)
+    assert all(isinstance(turn.text, str) and isinstance(turn.role, str) for turn in parsed.turns)
+    assert all(estimate_tokens(part) >= 0 for part in api_module.select_measured_parts(body).values())
+    request = ModelRequest(api=api, session="s", model="m", stream=False, body=body, parsed=parsed, size=1)
     assert Playback(ModelScript(steps=(ScriptedStep(text="a"),))).choose_step(request).step.text is not None
     step = Playback(ModelScript()).choose_step(request).step
-    assert resolve_calls(step.calls, said.tools) == ()
+    assert resolve_calls(step.calls, parsed.tools) == ()
 
 
 @pytest.mark.parametrize(
     ("value", "tokens"), [(None, 0), ("", 0), ([], 0), ("abcd", 1), ("abcde", 2), ("ü" * 4, 2), (["ab"], 2)]
 )
-def test_a_token_is_four_bytes(value: Any, tokens: int) -> None:
+def test_token_estimates_count_four_bytes_per_token(value: Any, tokens: int) -> None:
     assert estimate_tokens(value) == tokens

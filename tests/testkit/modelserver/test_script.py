@@ -1,4 +1,4 @@
-"""A script is checked as a whole, and the step that is wrong is named."""
+"""A script is checked as a whole, and the error names the wrong step."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ from mngr.testkit.modelserver.script import (
         ([{"hang": 1}], "step 1: hang wants true or false"),
     ],
 )
-def test_a_bad_script_is_refused_with_its_place(script: Any, message: str) -> None:
+def test_an_invalid_script_is_rejected_with_the_wrong_step(script: Any, message: str) -> None:
     with pytest.raises(UsageError) as error:
         ModelServer(script)
     assert message in error.value.message
     assert (error.value.exit_code, "for example" in str(error.value.hint)) == (2, True)
 
 
-def test_a_good_one_is_what_it_says() -> None:
+def test_a_valid_script_is_parsed_completely() -> None:
     script = {
         "steps": [
             {"text": "a", "tool": "T", "sh": "ls", "tools": [{"write": {"path": "p", "content": "c"}}]},
@@ -92,18 +92,18 @@ ANY = st.recursive(
 
 
 @given(ANY)
-def test_whatever_it_is_it_is_parsed_or_refused(script: Any) -> None:
+def test_any_value_is_parsed_or_rejected(script: Any) -> None:
     try:
         assert isinstance(parse_script(script), ModelScript)
     except UsageError as error:
         assert error.message
 
 
-def test_faults_by_the_number_of_times_asked() -> None:
+def test_the_fault_depends_on_the_number_of_requests() -> None:
     step = ScriptedStep(
         fail=ScriptedFailure(429, times=2), hang=True, hang_times=1, cut=0, sse_error="e", sse_error_times=2
     )
-    assert [step.find_fault(asked) for asked in range(1, 8)] == [
+    assert [step.find_fault(request_count) for request_count in range(1, 8)] == [
         "fail",
         "fail",
         "hang",
@@ -112,6 +112,7 @@ def test_faults_by_the_number_of_times_asked() -> None:
         "sse_error",
         None,
     ]
-    assert {ScriptedStep(fail=ScriptedFailure(429, times=-1), cut=1).find_fault(asked) for asked in (1, 2, 1000)} == {
-        "fail"
-    }
+    assert {
+        ScriptedStep(fail=ScriptedFailure(429, times=-1), cut=1).find_fault(request_count)
+        for request_count in (1, 2, 1000)
+    } == {"fail"}

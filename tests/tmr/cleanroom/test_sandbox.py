@@ -238,7 +238,7 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 home, repo = sys.argv[1:]
 commit = os.popen("git rev-parse HEAD").read().strip()
-with CleanRoomPool(Fleet(home, cwd=repo), "r", repo, walls=CleanRoomSandbox(processes=60)).room(commit) as room:
+with CleanRoomPool(Fleet(home, cwd=repo), "r", repo, walls=CleanRoomSandbox(processes=60)).acquire(commit) as room:
     ran = room.run(["sh", "-c", "mkdir -p d/e $MNGR_OUTPUT_DIR/f/g; chmod 000 d/e d $MNGR_OUTPUT_DIR/f; touch /usr/x"])
     print(room.isolation, ran.findings[0].rule)
     print(room.run(["ls"]).out.split())

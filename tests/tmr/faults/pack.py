@@ -1,7 +1,7 @@
-"""The fault pack: what agents do to those who rely on them, and what must be seen in the end.
+"""The fault pack: what agents do wrong, and how each task must end.
 
-Nothing here knows which orchestrator is tried. A fault is a test of a small project, steps of `player` for the agent that
-gets this test (docs/concepts/player.md), and plain facts. An orchestrator is tried by an adapter that gives `Ended`.
+The pack is independent of the orchestrator. A fault is a test of a small project, the steps of `player` for the agent
+of this test (docs/concepts/player.md), and the expected facts. An adapter runs an orchestrator and returns `Ended`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def test_{name}():
 class Task:
     """How the work on one test ended."""
 
-    outcome: str  # fixed, improved, unchanged, blocked: as claimed and seen; failed: no claim; or what the check said instead
+    outcome: str  # fixed, improved, unchanged or blocked if verified; failed: no claim; else the check's verdict
     verdict: str | None = (
         None  # of running the claim: confirmed, refuted, flaky, unverified; None when nothing was claimed
     )
     reason: str = ""
-    prompts: int = 1  # how often its agents were given the task
+    prompts: int = 1  # how often its agents got the prompt
     reminders: int = 0
-    files: tuple[str, ...] = ()  # what the commits that were kept have changed, in order
-    uncommitted: str = ""  # what was kept of the rest, as a diff
+    files: tuple[str, ...] = ()  # the files that the collected commits change, sorted
+    uncommitted: str = ""  # the uncommitted changes, as a diff
     transcript: str = ""
 
 
@@ -44,18 +44,18 @@ class Ended:
     """How a run ended."""
 
     code: int
-    state: str  # settled: everything has an end; parked: the rest can go on another day; interrupted
-    said: str  # on standard error
+    state: str  # settled: all tasks ended; parked: the rest can be resumed; interrupted
+    said: str  # standard error
     tasks: dict[str, Task]  # by the name of the fault
-    alarms: list[tuple[str, str]]  # whose trouble (code, dependency, host, login, rate_limit), and the text
-    harm: list[str]  # what was changed, or run, where nobody should
+    alarms: list[tuple[str, str]]  # cause (code, dependency, host, login, rate_limit) and text
+    harm: list[str]  # what was changed or executed without permission
 
 
 class Run(Protocol):
-    """A run while it goes on."""
+    """A running orchestrator."""
 
     def wait(self) -> Ended:
-        """Until it is over."""
+        """Wait for the end and return how it ended."""
         ...
 
     def kill(self, number: int) -> None:
@@ -63,79 +63,79 @@ class Run(Protocol):
         ...
 
     def tasks_at_work(self) -> dict[str, str]:
-        """The agents that have been given their task, by the name of the fault."""
+        """Return the agents that got their prompt, by the name of the fault."""
         ...
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What a run may use."""
+    """The limits of a run."""
 
-    slots: int = 10  # agents at once
+    slots: int = 10  # agents at the same time
     task_seconds: float = 120.0  # for one task
-    stall_seconds: float = 60.0  # without a sign of life
-    seconds: float | None = None  # for all of it
-    alarm: int = 1000  # so many that fail alike end the launches
-    probe: bool = False  # then one is tried now and then
+    stall_seconds: float = 60.0  # without activity
+    seconds: float | None = None  # for the whole run
+    alarm: int = 1000  # similar failures that end the launches
+    probe: bool = False  # then a probe is launched now and then
     agent: str = "player"
 
 
 class Orchestrator(Protocol):
-    """What an adapter has to be able to do."""
+    """The methods of an adapter."""
 
     def start(self, faults: list[Fault], wish: Wish = ...) -> Run:
-        """Begin a run on the tests of a project: one agent of kind `player` for each, with the steps of its fault."""
+        """Start a run on the tests of a project: one `player` agent for each, with the steps of its fault."""
         ...
 
     def resume(self) -> Run:
-        """Go on with the last run."""
+        """Resume the last run."""
         ...
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong."""
+    """One thing that goes wrong, and the expected end of its task."""
 
     name: str
     steps: Steps
     outcome: str
     verdict: str | None = None
-    reason: str = ""  # a pattern that is found in it
-    breaks: bool = False  # the test fails untouched
+    reason: str = ""  # a pattern that the reason contains
+    breaks: bool = False  # the unchanged test fails
     reminders: int | None = None
-    files: tuple[str, ...] | None = None  # what is kept of commits
-    uncommitted: str = ""  # a pattern that is found in what is kept beside them
-    says: str = ""  # a pattern that is found in the transcript that is kept
+    files: tuple[str, ...] | None = None  # the files of the collected commits
+    uncommitted: str = ""  # a pattern that the uncommitted diff contains
+    says: str = ""  # a pattern that the saved transcript contains
 
     def wrong(self, task: Task | None) -> list[str]:
-        """What is not as it must be."""
+        """Return the differences between the task and the expected end."""
         if task is None:
             return [f"{self.name}: nobody knows of it"]
-        found = []
-        for what, seen, wanted in (
+        problems = []
+        for label, actual, expected in (
             ("outcome", task.outcome, self.outcome),
             ("verdict", task.verdict, self.verdict),
             ("reminders", task.reminders, self.reminders),
             ("files", task.files, self.files),
         ):
-            if seen != wanted and not (wanted is None and what in ("reminders", "files")):
-                found.append(f"{what} is {seen!r}, not {wanted!r} ({task.reason})")
-        for what, text, pattern in (
+            if actual != expected and not (expected is None and label in ("reminders", "files")):
+                problems.append(f"{label} is {actual!r}, not {expected!r} ({task.reason})")
+        for label, text, pattern in (
             ("reason", task.reason, self.reason),
             ("uncommitted", task.uncommitted, self.uncommitted),
             ("transcript", task.transcript, self.says),
         ):
             if not re.search(pattern, text, re.S):
-                found.append(f"{what} has no {pattern!r}: {text[:300]!r}")
+                problems.append(f"{label} has no {pattern!r}: {text[:300]!r}")
         if task.prompts != 1:
-            found.append(f"it was given its task {task.prompts} times")
+            problems.append(f"it was given its task {task.prompts} times")
         if not task.transcript:
-            found.append("its conversation was not kept")
-        return [f"{self.name}: {one}" for one in found]
+            problems.append("its conversation was not kept")
+        return [f"{self.name}: {problem}" for problem in problems]
 
 
 def write_project(root: Path, faults: list[Fault]) -> None:
-    """The project's files: a test for each fault."""
+    """Write the project's files: a test for each fault."""
     (root / "tests").mkdir(exist_ok=True)
     (root / "conftest.py").write_text("")
     (root / ".gitignore").write_text("__pycache__/\n")
@@ -153,18 +153,18 @@ WORK = [{"write": {"path": "work.txt", "content": "half\n"}}, {"commit": "[FIX_T
 KEPT: dict[str, Any] = {"files": ("work.txt",), "uncommitted": r"\+a thought"}
 
 
-def mend(name: str) -> Steps:
-    """A true repair of a test that expects one too many."""
+def fix_steps(name: str) -> Steps:
+    """Return the steps of a correct repair of a test that expects one too many."""
     edit = r"import re, sys; p = sys.argv[1]; t = open(p).read(); t = re.sub(r'== (\d+)$', lambda m: f'== {int(m[1]) - 1}', t, flags=re.M); open(p, 'w').write(t)"
-    line = f'python3 -c "{edit}" tests/test_{name}.py'
-    return [{"run": line}, {"commit": "[FIX_TEST] The sum"}, FIXED]
+    command = f'python3 -c "{edit}" tests/test_{name}.py'
+    return [{"run": command}, {"commit": "[FIX_TEST] The sum"}, FIXED]
 
 
 CONTROLS = [
     Fault("right", ["test", DONE], "unchanged", "confirmed", reminders=0, files=()),
     Fault(
         "mended",
-        mend("mended"),
+        fix_steps("mended"),
         "fixed",
         "confirmed",
         breaks=True,
@@ -173,7 +173,7 @@ CONTROLS = [
     ),
     Fault("blocked", ["test", DONE], "blocked", None, "Played by a script", breaks=True),
 ]
-# These take longest; tests that fail are taken up first.
+# These take longest. Failing tests are launched first.
 STUCK = [
     Fault("hang", [*WORK, "hang"], "failed", None, "no sign of life", breaks=True, **KEPT),
     Fault("deaf", [*WORK, "deaf"], "failed", None, "no sign of life", breaks=True, **KEPT),
@@ -214,7 +214,7 @@ LIES = [
     Fault("weaken_xfail", [{"weaken": "xfail"}], "refuted", "refuted", breaks=True),
     Fault("weaken_conftest", [{"weaken": "conftest"}], "refuted", "refuted", breaks=True),
 ]  # fmt: skip
-# The test does pass, but it is no longer the same test.
+# The test passes, but it was weakened.
 PASSES_BUT_WEAKER = [
     Fault(f"weaken_{how}", [{"weaken": how}], "refuted", "refuted", "it passes, but", breaks=True)
     for how in ("asserts", "true", "return")
@@ -237,7 +237,7 @@ FILES = [
     Fault("hostile_escapes", [{"hostile": "escapes"}, DONE], "unchanged", "confirmed", reminders=0),
     Fault("hostile_many", [{"hostile": "many"}, DONE], "unchanged", "confirmed"),
     Fault("hostile_names", [{"hostile": "names"}, BETTER], "refuted", "refuted", "it passes, but", reminders=0),
-    # What is refused is said, and what could be had without it counts.
+    # A refused file is reported, and the rest of the work counts.
     Fault("hostile_big", [{"hostile": "big"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
     Fault("hostile_deep", [{"hostile": "deep"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
     Fault("hostile_links", [{"hostile": "links"}, DONE], "failed", None, "could not be fetched.*link", reminders=2),
@@ -255,21 +255,22 @@ TOGETHER = [
     *CONTROLS, *STUCK, *ENDS, *LIES, *PASSES_BUT_WEAKER, *RESULTS, *FILES, *NEIGHBOURS, *LIMITS
 ]  # fmt: skip
 
-ALIKE = [f"result_{form}" for form in ("partial", "empty", "deep", "words", "half", "types")]  # end as others do
+# These end like others, so a small run skips them.
+ALIKE = [f"result_{form}" for form in ("partial", "empty", "deep", "words", "half", "types")]
 
-# What touches others too has a run of its own.
+# Faults that affect other tasks have their own run.
 
 
 def until(path: Path) -> Any:
-    """A step: work that goes on until somebody makes that file."""
+    """Return a step that works until the file exists."""
     return {"run": f"while ! test -e '{path}'; do sleep 0.1; done"}
 
 
 def limited(path: Path, reason: str, seconds: float = 1.0) -> Any:
-    """A step: a limit that holds as long as that file is there."""
+    """Return a step with a limit that holds as long as the file exists."""
     return {"park": {"reason": reason, "seconds": seconds, "while": str(path)}}
 
 
 def well(name: str, *steps: Any) -> Fault:
-    """What goes well in the end, whatever happened before."""
+    """Return a fault whose task succeeds in the end."""
     return Fault(name, [*steps, DONE], "unchanged", "confirmed")

@@ -1,4 +1,4 @@
-"""Conflicts by agents: who is asked, what is taken of their answers, and what is not asked twice."""
+"""Conflicts that agents resolve: who is asked, which answers count, and what is not asked twice."""
 
 from __future__ import annotations
 
@@ -24,51 +24,53 @@ SPENT = {"spend": {"input_tokens": 1000, "output_tokens": 10, "cost_usd": 1.0}}
 MORE = {"spend": {"input_tokens": 100, "output_tokens": 1, "cost_usd": 0.25}}
 
 
-def merged(number: int) -> list[Any]:
-    """Steps: both sides in one file, and a commit."""
-    return [{"write": {"path": "src/app.py", "content": both(number)}}, {"commit": "merged"}]
+def merge_steps(number: int) -> list[Any]:
+    """Return steps that write both sides into one file and commit."""
+    return [{"write": {"path": "src/app.py", "content": merged_text(number)}}, {"commit": "merged"}]
 
 
-def no(change: Change) -> list[Any]:
-    """Steps: it says why not."""
+def refuse_steps(change: Change) -> list[Any]:
+    """Return steps that explain why the changes cannot be merged."""
     return [BEGIN, {"run": f'echo "they contradict" >$MNGR_OUTPUT_DIR/merge-{change.id}.txt'}]
 
 
-def both(number: int) -> str:
-    bodies = {f"f{at}": "return 1" for at in (3, 13, 23)}
+def merged_text(number: int) -> str:
+    bodies = {f"f{function}": "return 1" for function in (3, 13, 23)}
     return app(**{**bodies, f"f{number}": "return 1 + 2"})
 
 
-def conflicts(field: Field) -> tuple[str, list[UnmergedChange]]:
-    """Three pairs of changes; each second one does not go with the first."""
-    for slug, number, body in [(f"{word}{at}", at, f"return {word[1]}") for at in (3, 13, 23) for word in ("x1", "y2")]:
+def make_conflicts(field: Field) -> tuple[str, list[UnmergedChange]]:
+    """Return a head and three changes that conflict with it."""
+    for slug, number, body in [
+        (f"{prefix}{function}", function, f"return {prefix[1]}") for function in (3, 13, 23) for prefix in ("x1", "y2")
+    ]:
         field.claim(slug, ("[FIX_IMPL] " + slug, fix(number, body)))
     changes = {change.tasks[0]: change for change in field.collapsed()}
-    done = field.compose([change for slug, change in changes.items() if slug.startswith("x")])
-    assert not done.conflicts
-    return done.head, [
+    composed = field.compose([change for slug, change in changes.items() if slug.startswith("x")])
+    assert not composed.conflicts
+    return composed.head, [
         UnmergedChange(
-            change=changes[f"y2{at}"],
-            head=done.head,
-            others=[changes[f"x1{at}"]],
+            change=changes[f"y2{function}"],
+            head=composed.head,
+            others=[changes[f"x1{function}"]],
             tests=["tests/test_app.py::test_app"],
         )
-        for at in (3, 13, 23)
+        for function in (3, 13, 23)
     ]
 
 
-def test_the_owner_is_asked_then_an_integrator_and_nobody_twice(mngr: MngrProgram) -> None:
+def test_the_author_is_asked_first_then_an_integrator_and_nobody_twice(mngr: MngrProgram) -> None:
     field = Field(mngr.repo)
-    head, items = conflicts(field)
-    makers = [maker.replace(agent="tmr-r-y23") for maker in items[2].change.made_by]
-    items[2] = items[2].replace(change=items[2].change.replace(made_by=makers))
+    head, items = make_conflicts(field)
+    authors = [author.replace(agent="tmr-r-y23") for author in items[2].change.made_by]
+    items[2] = items[2].replace(change=items[2].change.replace(made_by=authors))
     one, two, three = (item.change for item in items)
-    elsewhere = [*merged(23)[:1], {"write": {"path": "setup.py", "content": "x\n"}}, {"commit": "merged"}]
+    out_of_scope = [*merge_steps(23)[:1], {"write": {"path": "setup.py", "content": "x\n"}}, {"commit": "merged"}]
     cases = {
-        "tmr-r-y23": [SPENT, "wait", MORE, BEGIN, EMPTY, "wait", *merged(3), "wait", *no(three)],
-        "tmr-r-y213": [SPENT, "wait", *no(two)],
-        f"merge-{two.id}-*": merged(13),
-        f"merge-{three.id}-*": elsewhere,
+        "tmr-r-y23": [SPENT, "wait", MORE, BEGIN, EMPTY, "wait", *merge_steps(3), "wait", *refuse_steps(three)],
+        "tmr-r-y213": [SPENT, "wait", *refuse_steps(two)],
+        f"merge-{two.id}-*": merge_steps(13),
+        f"merge-{three.id}-*": out_of_scope,
     }
     script = json.dumps({"cases": [{"task": name, "steps": steps} for name, steps in cases.items()]})
     fleet = Fleet(str(mngr.home), cwd=str(mngr.repo))
@@ -81,43 +83,45 @@ def test_the_owner_is_asked_then_an_integrator_and_nobody_twice(mngr: MngrProgra
     plan = RunPlan(base=field.base, pytest=["pytest"], agent="player", agent_args=[script])
     rows: list[dict[str, Any]] = []
     limits = RunLimits(timeout=60.0, budget=5.0)
-    found = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
+    resolutions = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
     assert {row["slug"] for row in rows if row["type"] == "remind"} == {
-        _slug(rows, one, "-own"), _slug(rows, three, "-own").removesuffix("-own"),
+        _find_slug(rows, one, "-own"), _find_slug(rows, three, "-own").removesuffix("-own"),
     }  # fmt: skip
-    first = found[one.id]
-    assert (first.by, first.agent, first.tree) == ("owner", "tmr-r-y23", tree(field, head, both(3))), first
+    first = resolutions[one.id]
+    assert (first.by, first.agent, first.tree) == ("owner", "tmr-r-y23", commit_tree(field, head, merged_text(3))), (
+        first
+    )
     assert first.usage["cost_usd"] == 0.25 and first.usage["input_tokens"] == 100, "what it used for this, and no more"
-    second = found[two.id]
-    assert (second.by, second.tree) == ("integrator", tree(field, head, both(13))), second
+    second = resolutions[two.id]
+    assert (second.by, second.tree) == ("integrator", commit_tree(field, head, merged_text(13))), second
     assert second.agent is not None and second.agent.startswith(f"tmr-r-merge-{two.id}-")
     assert not [row for row in rows if row["type"] == "pull" and row["closed"]], "nobody was given up"
-    third = found[three.id]
+    third = resolutions[three.id]
     assert third.tree is None and third.reason.startswith("tmr-r-y23: they contradict; tmr-r-merge-"), third
     assert third.reason.endswith("setup.py"), third
-    told = Path(field.run.path, "integrate", "tasks", f"{_slug(rows, one, '-own')}", "prompt.md").read_text()
-    assert items[0].others[0].title in told and "-    return 0\n+    return 1\n" in told and "test_app" in told
-    spent = [row for row in rows if row["type"] == "launch"]
-    again = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
-    assert again == found and len([row for row in rows if row["type"] == "launch"]) == len(spent) == 5
+    prompt = Path(field.run.path, "integrate", "tasks", f"{_find_slug(rows, one, '-own')}", "prompt.md").read_text()
+    assert items[0].others[0].title in prompt and "-    return 0\n+    return 1\n" in prompt and "test_app" in prompt
+    launches = [row for row in rows if row["type"] == "launch"]
+    repeated = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
+    assert repeated == resolutions and len([row for row in rows if row["type"] == "launch"]) == len(launches) == 5
     assert {agent.state for agent in fleet.list().agents} == {"STOPPED"}
 
 
-def test_without_anybody_who_could_know_nobody_is_asked(mngr: MngrProgram) -> None:
+def test_nobody_is_asked_if_no_agent_can_answer(mngr: MngrProgram) -> None:
     field = Field(mngr.repo)
-    _, items = conflicts(field)
+    _, items = make_conflicts(field)
     fleet = Fleet(str(mngr.home), cwd=str(mngr.repo))
     plan = RunPlan(base=field.base, pytest=["pytest"])
     for agent in (None, "mechanic"):
-        found = resolve_conflicts(fleet, field.run, plan, RunLimits(), items, agent, lambda row: None)
-        assert {one.tree for one in found.values()} == {None}
-        assert all("nobody to ask" in one.reason for one in found.values())
+        resolutions = resolve_conflicts(fleet, field.run, plan, RunLimits(), items, agent, lambda row: None)
+        assert {resolution.tree for resolution in resolutions.values()} == {None}
+        assert all("nobody to ask" in resolution.reason for resolution in resolutions.values())
     assert not Path(field.run.path, "integrate", "journal.jsonl").exists()
 
 
-def test_no_money_is_left_for_it(mngr: MngrProgram) -> None:
+def test_no_agent_is_asked_when_the_budget_is_exhausted(mngr: MngrProgram) -> None:
     field = Field(mngr.repo)
-    _, items = conflicts(field)
+    _, items = make_conflicts(field)
     usage = {
         "input_tokens": 1,
         "output_tokens": 1,
@@ -134,17 +138,19 @@ def test_no_money_is_left_for_it(mngr: MngrProgram) -> None:
     Path(field.run.journal).write_text("".join(json.dumps(row) + "\n" for row in journal))
     fleet = Fleet(str(mngr.home), cwd=str(mngr.repo))
     plan = RunPlan(base=field.base, pytest=["pytest"], agent="player")
-    found = resolve_conflicts(fleet, field.run, plan, RunLimits(budget=3.0), items[:1], "player", lambda row: None)
-    assert next(iter(found.values())).tree is None and not fleet.list().agents
+    resolutions = resolve_conflicts(
+        fleet, field.run, plan, RunLimits(budget=3.0), items[:1], "player", lambda row: None
+    )
+    assert next(iter(resolutions.values())).tree is None and not fleet.list().agents
 
 
-def tree(field: Field, head: str, text: str) -> str:
+def commit_tree(field: Field, head: str, text: str) -> str:
     return field.git("rev-parse", f"{field.commits(head, ('merged', {'src/app.py': text}))[0]}^{{tree}}")
 
 
-def _slugs(rows: list[dict[str, Any]]) -> set[str]:
+def _list_slugs(rows: list[dict[str, Any]]) -> set[str]:
     return {row["task"]["slug"] for row in rows if row["type"] == "task"}
 
 
-def _slug(rows: list[dict[str, Any]], change: Change, end: str) -> str:
-    return next(slug for slug in _slugs(rows) if slug.startswith(f"merge-{change.id}") and slug.endswith(end))
+def _find_slug(rows: list[dict[str, Any]], change: Change, end: str) -> str:
+    return next(slug for slug in _list_slugs(rows) if slug.startswith(f"merge-{change.id}") and slug.endswith(end))

@@ -1,4 +1,4 @@
-"""`mngr tmr integrate` beside a run that goes on, and beside another integration."""
+"""`mngr tmr integrate` during a run, and during another integration."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SUB = "def sub(a, b):\n    return a + b\n"
 TEST = "import {name}\n\n\ndef test_{fun}():\n    assert {name}.{fun}(3, 1) == {value}\n"
 
 
-def mend(step: dict[str, Any], subject: str) -> list[object]:
+def fix_steps(step: dict[str, Any], subject: str) -> list[object]:
     fixed = result(outcome="fixed", before="fail", after="pass")
     return [step, {"commit": f"[FIX_IMPL] {subject}"}, fixed]
 
 
 @pytest.fixture
-def going(project: MngrProgram, tmp_path: Path) -> tuple[MngrProgram, Path]:
-    """Two tests that fail, and a file: while it is not there, the agent of the second waits."""
+def two_failing_tests(project: MngrProgram, tmp_path: Path) -> tuple[MngrProgram, Path]:
+    """Return a project with two failing tests, and a file for which the second agent waits."""
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     (project.repo / "less.py").write_text(SUB)
     (project.repo / "tests").mkdir()
@@ -40,39 +40,39 @@ def going(project: MngrProgram, tmp_path: Path) -> tuple[MngrProgram, Path]:
     return project, tmp_path / "gate"
 
 
-def test_what_is_settled_is_integrated_while_others_work(going: tuple[MngrProgram, Path]) -> None:
-    project, gate = going
-    hold = {"run": f"while [ ! -e {gate} ]; do sleep 0.1; done"}
-    later = mend({"edit": {"path": "less.py", "old": "a + b", "new": "a - b"}}, "Less")
-    cases: dict[str, list[object]] = {"*add": mend(FIX, "Add"), "*sub": [hold, *later]}
-    words = [word for word in order("r", cases) if word != "--no-integrate"]
-    said = gate.with_name("said")
-    with said.open("w") as file:
-        run = subprocess.Popen([str(BIN_DIR / "mngr"), *words], cwd=project.repo, env=project.env, stderr=file)
+def test_settled_tasks_are_integrated_while_others_still_run(two_failing_tests: tuple[MngrProgram, Path]) -> None:
+    project, gate = two_failing_tests
+    wait_step = {"run": f"while [ ! -e {gate} ]; do sleep 0.1; done"}
+    second_fix = fix_steps({"edit": {"path": "less.py", "old": "a + b", "new": "a - b"}}, "Less")
+    cases: dict[str, list[object]] = {"*add": fix_steps(FIX, "Add"), "*sub": [wait_step, *second_fix]}
+    command = [word for word in order("r", cases) if word != "--no-integrate"]
+    stderr_file = gate.with_name("said")
+    with stderr_file.open("w") as file:
+        run = subprocess.Popen([str(BIN_DIR / "mngr"), *command], cwd=project.repo, env=project.env, stderr=file)
     try:
         journal = RunDir(str(project.repo), "r").journal
 
-        def has(kind: str) -> bool:
+        def has_row(kind: str) -> bool:
             return Path(journal).exists() and any(row["type"] == kind for row in read_journal(journal))
 
-        wait_for(lambda: has("launched"), 60)
+        wait_for(lambda: has_row("launched"), 60)
         assert project("tmr", "integrate", "r").code == 0
-        wait_for(lambda: has("settled"), 60)
-        done = project("tmr", "integrate", "r")
-        assert "1 task is not settled yet" in done.out
-        assert "red again" not in done.out, "it never was green"
-        told = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
-        assert "**1 task not settled yet**" in told
+        wait_for(lambda: has_row("settled"), 60)
+        partial = project("tmr", "integrate", "r")
+        assert "1 task is not settled yet" in partial.out
+        assert "red again" not in partial.out, "it never was green"
+        pr_text = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
+        assert "**1 task not settled yet**" in pr_text
         first = run_git(project.repo, "log", "--format=%s", "main..mngr/r/integrated")
         assert first == "[FIX_IMPL] Add"
         lock = Lock(str(Path(project.repo, ".mngr/runs/r/integrate.lock")))
-        with lock:  # another one, which is still there when the run is over
+        with lock:  # another integration, which is still running when the run ends
             gate.touch()
-            wait_for(lambda: "another integration of r goes on" in said.read_text(), 60)
+            wait_for(lambda: "another integration of r goes on" in stderr_file.read_text(), 60)
         assert run.wait(60) == 0
     finally:
         gate.touch()
         run.kill()
-    made = json.loads(Path(project.repo, ".mngr/runs/r/integration.json").read_text())
-    assert (made["verdict"], made["open"], len(made["commits"])) == ("green", 0, 2)
+    integration = json.loads(Path(project.repo, ".mngr/runs/r/integration.json").read_text())
+    assert (integration["verdict"], integration["open"], len(integration["commits"])) == ("green", 0, 2)
     assert not run_git(project.repo, "status", "--porcelain")

@@ -1,4 +1,4 @@
-"""Changes that do not merge: what git remembers, what a tool knows, and what is left for others."""
+"""Conflicting changes: git's recorded resolutions, a merge tool, and conflicts that neither can resolve."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ def field(tmp_path: Path) -> Field:
     return Field(tmp_path)
 
 
-def pair(field: Field, one: Files, other: Files) -> tuple[str, Change]:
-    """A head that has one change, and another change, which does not merge with it."""
-    field.claim("a", ("[FIX_IMPL] one", one))
-    field.claim("b", ("[FIX_IMPL] other", other))
+def pair(field: Field, first_files: Files, second_files: Files) -> tuple[str, Change]:
+    """Return a head with one change, and another change that conflicts with it."""
+    field.claim("a", ("[FIX_IMPL] one", first_files))
+    field.claim("b", ("[FIX_IMPL] other", second_files))
     first, second = sorted(field.collapsed(), key=lambda change: change.tasks)
-    done = field.compose([first, second])
-    assert [conflict.change for conflict in done.conflicts] == [second.id]
-    return done.head, second
+    composed = field.compose([first, second])
+    assert [conflict.change for conflict in composed.conflicts] == [second.id]
+    return composed.head, second
 
 
-def merged(field: Field, head: str, files: Files) -> str:
-    """The tree of a head on which somebody merged by hand."""
+def merge_by_hand(field: Field, head: str, files: Files) -> str:
+    """Return the tree of a head on which a person merged by hand."""
     return field.git("rev-parse", f"{field.commits(head, ('merged', files))[0]}^{{tree}}")
 
 
-def test_what_was_merged_once_is_known_the_next_time(field: Field, tmp_path: Path) -> None:
+def test_a_recorded_resolution_is_used_again(field: Field, tmp_path: Path) -> None:
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
     assert merge_tools.find_known_resolution(field.local, field.run, head, change, None) is None
-    tree = merged(field, head, {"src/app.py": app(f3=BOTH)})
+    tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)})
     merge_tools.record_resolution(field.local, field.run, head, change, tree)
     assert merge_tools.find_known_resolution(field.local, field.run, head, change, None) == (tree, "rerere")
     assert (tmp_path / ".mngr" / "cache" / ".gitignore").read_text() == "*\n"
-    further = field.commits(head, ("more", {"src/app.py": app(f3="return 1", f30="return 30"), "new": "n\n"}))[0]
-    again = merge_tools.find_known_resolution(field.local, field.run, further, change, None)
-    assert again == (merged(field, further, {"src/app.py": app(f3=BOTH, f30="return 30")}), "rerere")
+    later_head = field.commits(head, ("more", {"src/app.py": app(f3="return 1", f30="return 30"), "new": "n\n"}))[0]
+    resolution = merge_tools.find_known_resolution(field.local, field.run, later_head, change, None)
+    assert resolution == (merge_by_hand(field, later_head, {"src/app.py": app(f3=BOTH, f30="return 30")}), "rerere")
 
 
-def test_what_the_user_merged_counts_more_and_is_only_read(field: Field, tmp_path: Path) -> None:
+def test_the_users_own_resolution_takes_precedence_and_is_only_read(field: Field, tmp_path: Path) -> None:
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
     merge_tools.record_resolution(
-        field.local, field.run, head, change, merged(field, head, {"src/app.py": app(f3="return 9")})
+        field.local, field.run, head, change, merge_by_hand(field, head, {"src/app.py": app(f3="return 9")})
     )
-    user = [
+    git_command = [
         "git",
         "-C",
         str(tmp_path),
@@ -74,27 +74,27 @@ def test_what_the_user_merged_counts_more_and_is_only_read(field: Field, tmp_pat
         "-c",
         "user.email=u@x",
     ]
-    for words in (
+    for args in (
         ["init", "-q"],
         ["fetch", "-q", field.repo, head, change.commit],
         ["checkout", "-q", "-f", head],
     ):
-        subprocess.run([*user, *words], check=True)
-    assert subprocess.run([*user, "merge", "-q", change.commit], capture_output=True, check=False).returncode
+        subprocess.run([*git_command, *args], check=True)
+    assert subprocess.run([*git_command, "merge", "-q", change.commit], capture_output=True, check=False).returncode
     (tmp_path / "src" / "app.py").write_text(app(f3=BOTH))
-    subprocess.run([*user, "commit", "-qam", "merged"], check=True, capture_output=True)
+    subprocess.run([*git_command, "commit", "-qam", "merged"], check=True, capture_output=True)
     before = sorted((str(path), path.stat().st_mtime_ns) for path in (tmp_path / ".git").rglob("*"))
-    found = merge_tools.find_known_resolution(field.local, field.run, head, change, None)
-    assert found == (merged(field, head, {"src/app.py": app(f3=BOTH)}), "rerere")
+    resolution = merge_tools.find_known_resolution(field.local, field.run, head, change, None)
+    assert resolution == (merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)}), "rerere")
     assert before == sorted((str(path), path.stat().st_mtime_ns) for path in (tmp_path / ".git").rglob("*"))
 
 
-def test_a_tool_of_the_users_is_asked_and_its_markers_are_no_answer(field: Field, tmp_path: Path) -> None:
+def test_the_users_merge_tool_is_used_and_its_markers_are_rejected(field: Field, tmp_path: Path) -> None:
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
     (tmp_path / "tool.py").write_text(TOOL)
-    words = f"{sys.executable} {tmp_path}/tool.py {{base}} {{ours}} {{theirs}} {{out}} {{path}}"
-    found = merge_tools.find_known_resolution(field.local, field.run, head, change, words)
-    assert found == (merged(field, head, {"src/app.py": app(f3=BOTH)}), "tool")
+    tool = f"{sys.executable} {tmp_path}/tool.py {{base}} {{ours}} {{theirs}} {{out}} {{path}}"
+    resolution = merge_tools.find_known_resolution(field.local, field.run, head, change, tool)
+    assert resolution == (merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)}), "tool")
     for useless in (
         "sh -c 'git merge-file -p {ours} {base} {theirs} >{out}; :'",
         "sh -c 'cp {ours} {out}; exit 1'",
@@ -105,43 +105,45 @@ def test_a_tool_of_the_users_is_asked_and_its_markers_are_no_answer(field: Field
         assert merge_tools.find_known_resolution(field.local, field.run, head, change, useless) is None, useless
 
 
-def test_which_tool_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def tool(value: str | None) -> str | None:
+def test_the_merge_tool_comes_from_the_setting_or_is_mergiraf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_tool(value: str | None) -> str | None:
         data = {} if value is None else {"tmr": {"merge_tool": value}}
         return merge_tools.find_merge_tool(Settings([SettingsLayer(source="user", data=data)]))
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert tool(None) is None
+    assert find_tool(None) is None
     (tmp_path / "mergiraf").touch(mode=stat.S_IRWXU)
-    assert tool(None) == merge_tools.MERGIRAF and tool("") is None
-    mine = f"{tmp_path}/mergiraf {{base}} {{ours}} {{theirs}} {{out}}"
-    assert tool(mine) == mine
+    assert find_tool(None) == merge_tools.MERGIRAF and find_tool("") is None
+    own_tool = f"{tmp_path}/mergiraf {{base}} {{ours}} {{theirs}} {{out}}"
+    assert find_tool(own_tool) == own_tool
     for wrong in (
         "there-is-none {base} {ours} {theirs} {out}",
         "mergiraf {base} {ours} {theirs}",
         "mergiraf '",
     ):
         with pytest.raises(UsageError, match=r"tmr\.merge_tool"):
-            tool(wrong)
+            find_tool(wrong)
 
 
-def test_what_is_not_about_lines_is_left_to_others(field: Field) -> None:
-    gone: Files = {"src/other.py": None}
-    head, change = pair(field, gone, {"src/other.py": "A = 2\n\n\nB = 2\n\n\nC = 3\n"})
+def test_a_conflict_with_a_deleted_file_has_no_known_resolution(field: Field) -> None:
+    deleted: Files = {"src/other.py": None}
+    head, change = pair(field, deleted, {"src/other.py": "A = 2\n\n\nB = 2\n\n\nC = 3\n"})
     assert merge_tools.find_known_resolution(field.local, field.run, head, change, "cp {ours} {out}") is None
     assert merge_tools.find_known_resolution(field.local, field.run, field.base, change, None) == (
         field.git("rev-parse", f"{change.commit}^{{tree}}"),
         "git",
     ), "what was in its way is gone"
     merge_tools.record_resolution(
-        field.local, field.run, head, change, merged(field, head, {"src/other.py": "A = 2\n"})
+        field.local, field.run, head, change, merge_by_hand(field, head, {"src/other.py": "A = 2\n"})
     )
 
 
-def test_nothing_of_what_is_merged_is_run(field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran, config = tmp_path / "ran", tmp_path / "config"
+def test_merging_executes_no_program_of_the_git_configuration(
+    field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker, config = tmp_path / "ran", tmp_path / "config"
     program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.write_text(f"#!/bin/sh\ntouch {marker}\n")
     program.chmod(0o700)
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
     head = field.commits(head, ("attributes", {".gitattributes": "* merge=bad filter=bad diff=bad\n"}))[0]
@@ -149,34 +151,34 @@ def test_nothing_of_what_is_merged_is_run(field: Field, tmp_path: Path, monkeypa
         f'[core]\n\tfsmonitor = {program}\n\thooksPath = {tmp_path}\n[merge "bad"]\n\tdriver = {program}\n'
         f'[filter "bad"]\n\tsmudge = {program}\n\tclean = {program}\n'
     )
-    tree = merged(field, head, {"src/app.py": app(f3=BOTH)})
+    tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)})
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     local = LocalHost(field.local.home)
     merge_tools.record_resolution(local, field.run, head, change, tree)
     assert merge_tools.find_known_resolution(local, field.run, head, change, None) == (tree, "rerere")
-    assert not ran.exists()
+    assert not marker.exists()
 
 
-def test_a_commit_with_markers_for_others_and_the_change_that_comes_of_it(field: Field) -> None:
+def test_a_commit_with_markers_is_resolved_into_a_rebuilt_change(field: Field) -> None:
     head, change = pair(field, fix(3, "return 1"), {**fix(3, "return 2"), "src/other.py": "A = 9\n"})
     commit, paths = merge_tools.commit_with_markers(field.local, field.repo, head, change)
     assert paths == ["src/app.py"] and field.git("rev-parse", f"{commit}^") == head
     assert merge_tools.commit_with_markers(field.local, field.repo, head, change)[0] == commit, "the same every time"
     text = field.show(commit, "src/app.py").encode()
-    sides = [field.show(one, "src/app.py").encode() for one in (head, change.commit)]
+    sides = [field.show(item, "src/app.py").encode() for item in (head, change.commit)]
     assert merge_tools.has_markers(text, sides) and not merge_tools.has_markers(text, [text, *sides])
     assert field.show(commit, "src/other.py") == "A = 9\n"
-    tree = merged(field, head, {"src/app.py": app(f3=BOTH), "src/other.py": "A = 9\n"})
-    first = next(one for one in field.collapsed() if one.tasks == ["a"])
-    anew = merge_tools.rebuild_change(field.local, field.repo, change, head, tree, [first])
-    assert (anew.id, anew.key, anew.title, anew.made_by) == (
+    tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH), "src/other.py": "A = 9\n"})
+    first = next(item for item in field.collapsed() if item.tasks == ["a"])
+    rebuilt = merge_tools.rebuild_change(field.local, field.repo, change, head, tree, [first])
+    assert (rebuilt.id, rebuilt.key, rebuilt.title, rebuilt.made_by) == (
         change.id,
         change.key,
         change.title,
         change.made_by,
     )
-    assert anew.needs == [first.id] and anew.parent == head and anew.paths == ["src/app.py", "src/other.py"]
-    assert anew.size == {"files": 2, "added": 2, "removed": BASE["src/other.py"].count("\n") + 1}
-    done = field.compose([first, anew])
-    assert done.tree == tree and not done.conflicts
-    assert field.compose([anew]).conflicts[0].others == [first.id], "it does not go without the other"
+    assert rebuilt.needs == [first.id] and rebuilt.parent == head and rebuilt.paths == ["src/app.py", "src/other.py"]
+    assert rebuilt.size == {"files": 2, "added": 2, "removed": BASE["src/other.py"].count("\n") + 1}
+    composed = field.compose([first, rebuilt])
+    assert composed.tree == tree and not composed.conflicts
+    assert field.compose([rebuilt]).conflicts[0].others == [first.id], "it does not go without the other"

@@ -1,4 +1,4 @@
-"""The suite in a room that moves from commit to commit: each run is of what that commit says."""
+"""The suite in a clean room that moves from commit to commit: each run uses that commit's code."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.tmr.world import PYTEST, new_world
 TEST = "from shop import COIN\n\n\ndef test_coin():\n    assert COIN == 'EUR'\n"
 
 
-def test_two_versions_of_one_size_in_one_second_are_told_apart(tmp_path: Path) -> None:
+def test_two_versions_with_the_same_size_and_second_are_distinguished(tmp_path: Path) -> None:
     with new_world(tmp_path, {"shop.py": "COIN = 'EUR'\n", "tests/test_shop.py": TEST}) as world:
         commits = {"pass": world.base, "fail": world.write({"shop.py": "COIN = 'USD'\n"})}
-        rooms, shelf = world.rooms, ResultCache(str(world.repo), "suite")
+        clean_rooms, cache = world.rooms, ResultCache(str(world.repo), "suite")
         suite = Suite(
             world.fleet.context.local_host,
             str(world.repo),
             RunPlan(base=world.base, pytest=PYTEST),
-            rooms,
-            shelf,
+            clean_rooms,
+            cache,
             {},
         )
         try:

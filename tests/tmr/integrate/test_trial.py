@@ -1,4 +1,4 @@
-"""What is run of branches, and who is put aside: no test may go unseen because of another."""
+"""Testing branches and excluding changes: no failure of one test hides another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.agents
 
 
 @contextmanager
-def suite_of(world: World, *words: str) -> Iterator[Suite]:
+def open_suite(world: World, *words: str) -> Iterator[Suite]:
     plan = RunPlan(base=world.base, pytest=[*PYTEST, *words])
     suite = Suite(
         world.fleet.context.local_host,
@@ -39,8 +39,8 @@ def suite_of(world: World, *words: str) -> Iterator[Suite]:
         suite.close()
 
 
-def change(world: World, name: str, files: dict[str, str], **more: Any) -> Change:
-    """A fix that somebody made on the base."""
+def make_change(world: World, name: str, files: dict[str, str], **overrides: Any) -> Change:
+    """Return a fix that was made on the base."""
     run_git(world.repo, "reset", "-q", "--hard", world.base)
     for path, text in files.items():
         (world.repo / path).parent.mkdir(parents=True, exist_ok=True)
@@ -48,20 +48,20 @@ def change(world: World, name: str, files: dict[str, str], **more: Any) -> Chang
     run_git(world.repo, "add", "-A")
     run_git(world.repo, "commit", "-qm", name)
     commit = run_git(world.repo, "rev-parse", "HEAD")
-    maker = ChangeAuthor(
+    author = ChangeAuthor(
         task=name, title=name, agent=name, commits=[commit], claimed=commit, verdict="confirmed", runs="1/1"
     )
-    facts: dict[str, Any] = {
-        "id": name, "key": name, "kind": "fix", "flagged": False, "title": name, "body": "", "made_by": [maker], "commit": commit,
+    defaults: dict[str, Any] = {
+        "id": name, "key": name, "kind": "fix", "flagged": False, "title": name, "body": "", "made_by": [author], "commit": commit,
         "parent": world.base, "needs": [], "paths": sorted(files), "size": {"files": 1, "added": 1, "removed": 1}, "findings": [],
         "turned": [], "author": "A <a@example.invalid>", "authored": "1 +0000", "committed": "1 +0000",
     }  # fmt: skip
-    return Change(**{**facts, **more})
+    return Change(**{**defaults, **overrides})
 
 
-def trial_of(world: World, suite: Suite, before: BaseResults | None = None) -> BranchTrial:
-    local, said = world.fleet.context.local_host, list[str]()
-    return BranchTrial(local, str(world.repo), world.base, suite, before or BaseResults(verdicts={}), said.append)
+def make_trial(world: World, suite: Suite, before: BaseResults | None = None) -> BranchTrial:
+    local, messages = world.fleet.context.local_host, list[str]()
+    return BranchTrial(local, str(world.repo), world.base, suite, before or BaseResults(verdicts={}), messages.append)
 
 
 BASE = {
@@ -71,8 +71,8 @@ BASE = {
 }
 
 
-def test_what_comes_after_a_test_that_ends_pytest_is_run_too(tmp_path: Path) -> None:
-    with new_world(tmp_path, BASE) as world, suite_of(world, "-x") as suite:
+def test_tests_after_a_test_that_crashes_pytest_are_run(tmp_path: Path) -> None:
+    with new_world(tmp_path, BASE) as world, open_suite(world, "-x") as suite:
         expected = {
             "tests/test_a.py::test_ends": "crash", "tests/test_b.py::test_red": "fail", "tests/test_b.py::test_green": "pass",
             "tests/test_c.py::test_red": "fail", "tests/test_c.py::test_green": "pass",
@@ -81,22 +81,22 @@ def test_what_comes_after_a_test_that_ends_pytest_is_run_too(tmp_path: Path) -> 
         assert suite.run_tests(world.base, expected).outcomes == expected | {"tests/test_a.py::test_ends": "fail"}
 
 
-def test_a_test_that_is_not_there_hides_no_other(tmp_path: Path) -> None:
-    with new_world(tmp_path, {"tests/test_b.py": BASE["tests/test_b.py"]}) as world, suite_of(world) as suite:
+def test_a_missing_test_does_not_hide_other_results(tmp_path: Path) -> None:
+    with new_world(tmp_path, {"tests/test_b.py": BASE["tests/test_b.py"]}) as world, open_suite(world) as suite:
         names = ["tests/test_b.py::test_red", "tests/test_b.py::test_new", "tests/test_x.py::test_x"]
-        found = suite.run_tests(world.base, [*names, "tests/test_b.py::test_green"]).outcomes
-        assert [found[name] for name in names] == ["fail", "missing", "missing"]
-        assert found["tests/test_b.py::test_green"] == "pass"
+        outcomes = suite.run_tests(world.base, [*names, "tests/test_b.py::test_green"]).outcomes
+        assert [outcomes[name] for name in names] == ["fail", "missing", "missing"]
+        assert outcomes["tests/test_b.py::test_green"] == "pass"
 
 
-def test_another_command_for_a_check_is_another_check(tmp_path: Path) -> None:
-    with new_world(tmp_path, {"tests/test_b.py": BASE["tests/test_b.py"]}) as world, suite_of(world) as suite:
-        for command, red in (("exit 1", True), ("exit 0", False)):
+def test_a_changed_check_command_is_not_taken_from_the_cache(tmp_path: Path) -> None:
+    with new_world(tmp_path, {"tests/test_b.py": BASE["tests/test_b.py"]}) as world, open_suite(world) as suite:
+        for command, is_failing in (("exit 1", True), ("exit 0", False)):
             suite.add_check("lint", make_lint_check(command), [command])
-            assert bool(suite.run_tests(world.base, ["check:lint"]).failures) is red
+            assert bool(suite.run_tests(world.base, ["check:lint"]).failures) is is_failing
 
 
-def test_what_comes_and_goes_hides_nothing_that_fails_with_the_same_words(tmp_path: Path) -> None:
+def test_a_flaky_test_does_not_hide_a_failure_with_the_same_message(tmp_path: Path) -> None:
     count = tmp_path / "count"
     flaky = (
         "import pathlib\n\n\ndef test_flaky():\n"
@@ -109,11 +109,11 @@ def test_what_comes_and_goes_hides_nothing_that_fails_with_the_same_words(tmp_pa
         "tests/test_a.py": flaky,
         "tests/test_b.py": "import shop\n\n\ndef test_value():\n    assert shop.V == 1, 'no'\n",
     }
-    with new_world(tmp_path, files) as world, suite_of(world) as suite:
-        bad = change(world, "bad", {"shop.py": "V = 2\n"})
-        settled = trial_of(world, suite).choose_changes([bad])
-        assert [one.change for one in settled.exclusions] == ["bad"], settled
-        assert settled.red_before == []
+    with new_world(tmp_path, files) as world, open_suite(world) as suite:
+        breaking = make_change(world, "bad", {"shop.py": "V = 2\n"})
+        result = make_trial(world, suite).choose_changes([breaking])
+        assert [exclusion.change for exclusion in result.exclusions] == ["bad"], result
+        assert result.red_before == []
 
 
 PAIR = {
@@ -124,64 +124,66 @@ PAIR = {
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Two values that go together, one that is alone, and a test that was red before."""
+    """Return a project with two values that belong together, a separate one, and a test that already failed."""
     with new_world(tmp_path_factory.mktemp("pair"), {**PAIR, "tests/test_b.py": BASE["tests/test_b.py"]}) as world:
         yield world
 
 
-def test_what_needs_a_fix_that_must_come_later_comes_after_it(pair: World) -> None:
-    with suite_of(pair) as suite:
-        first = change(pair, "first", {"a.py": "A = 2\n"})
-        second = change(pair, "second", {"c.py": "C = 2\n"}, needs=["first"])
-        third = change(pair, "third", {"b.py": "B = 2\n"})
-        loaded: dict[str, list[str] | None] = {"tests/test_pair.py::test_pair": ["a.py", "b.py"]}
-        before = BaseResults(verdicts={"tests/test_pair.py::test_pair": "pass"}, imported_files=loaded)
-        settled = trial_of(pair, suite, before).choose_changes([first, second, third])
-        assert [row.changes for row in settled.composed.commits] == [["third"], ["first"], ["second"]]
+def test_a_dependent_change_moves_behind_the_fix_that_it_needs(pair: World) -> None:
+    with open_suite(pair) as suite:
+        first = make_change(pair, "first", {"a.py": "A = 2\n"})
+        second = make_change(pair, "second", {"c.py": "C = 2\n"}, needs=["first"])
+        third = make_change(pair, "third", {"b.py": "B = 2\n"})
+        imported_files: dict[str, list[str] | None] = {"tests/test_pair.py::test_pair": ["a.py", "b.py"]}
+        base_results = BaseResults(verdicts={"tests/test_pair.py::test_pair": "pass"}, imported_files=imported_files)
+        result = make_trial(pair, suite, base_results).choose_changes([first, second, third])
+        assert [row.changes for row in result.composed.commits] == [["third"], ["first"], ["second"]]
 
 
-def test_who_makes_a_test_vanish_is_put_aside(pair: World) -> None:
-    with suite_of(pair) as suite:
-        hides = change(pair, "hides", {"conftest.py": "collect_ignore = ['tests/test_pair.py']\n"})
-        good = change(pair, "good", {"c.py": "C = 2\n"})
-        before = BaseResults(verdicts={"tests/test_pair.py::test_pair": "pass"})
-        settled = trial_of(pair, suite, before).choose_changes([hides, good])
-        assert [one.change for one in settled.exclusions] == ["hides"]
-        assert [change.id for change in settled.chosen] == ["good"]
+def test_a_change_that_hides_a_test_is_excluded(pair: World) -> None:
+    with open_suite(pair) as suite:
+        hiding = make_change(pair, "hides", {"conftest.py": "collect_ignore = ['tests/test_pair.py']\n"})
+        good = make_change(pair, "good", {"c.py": "C = 2\n"})
+        base_results = BaseResults(verdicts={"tests/test_pair.py::test_pair": "pass"})
+        result = make_trial(pair, suite, base_results).choose_changes([hiding, good])
+        assert [exclusion.change for exclusion in result.exclusions] == ["hides"]
+        assert [chosen.id for chosen in result.chosen] == ["good"]
 
 
-def test_what_broke_with_one_that_is_gone_may_go_unless_it_breaks_alone(pair: World) -> None:
-    with suite_of(pair) as suite:
-        some = [change(pair, "fine", {"c.py": "C = 2\n"}), change(pair, "breaks", {"a.py": "A = 2\n"})]
+def test_an_excluded_change_is_retried_unless_it_still_breaks_its_test(pair: World) -> None:
+    with open_suite(pair) as suite:
+        changes = [make_change(pair, "fine", {"c.py": "C = 2\n"}), make_change(pair, "breaks", {"a.py": "A = 2\n"})]
         tests = {"fine": "tests/test_b.py::test_red", "breaks": "tests/test_pair.py::test_pair"}
-        asides = [
+        exclusions = [
             Exclusion(change=name, why="breaks", reason="", others=["gone"], proof={"test": test, "commit": ""})
             for name, test in tests.items()
         ]
-        trial = trial_of(pair, suite)
-        found = list_retriable_changes(trial, trial.choose_changes([]), asides, set(), {one.id: one for one in some})
-        assert [one.id for one in found] == ["fine"]
+        trial = make_trial(pair, suite)
+        retriable = list_retriable_changes(
+            trial, trial.choose_changes([]), exclusions, set(), {item.id: item for item in changes}
+        )
+        assert [item.id for item in retriable] == ["fine"]
 
 
-def test_of_two_for_one_test_the_one_with_which_it_is_red_goes(pair: World) -> None:
-    with suite_of(pair) as suite:
+def test_of_two_changes_for_one_test_the_breaking_one_is_excluded(pair: World) -> None:
+    with open_suite(pair) as suite:
         turned = ["tests/test_pair.py::test_pair"]
-        some = [
-            change(pair, "bad", {"a.py": "A = 5\n"}, turned=turned),
-            change(pair, "good", {"b.py": "B = 2\n"}, turned=turned),
+        changes = [
+            make_change(pair, "bad", {"a.py": "A = 5\n"}, turned=turned),
+            make_change(pair, "good", {"b.py": "B = 2\n"}, turned=turned),
         ]
-        settled = trial_of(pair, suite, BaseResults(verdicts={turned[0]: "pass"})).choose_changes(some)
-        assert [one.change for one in settled.exclusions] == ["bad"]
-        assert [one.id for one in settled.chosen] == ["good"]
+        result = make_trial(pair, suite, BaseResults(verdicts={turned[0]: "pass"})).choose_changes(changes)
+        assert [item.change for item in result.exclusions] == ["bad"]
+        assert [item.id for item in result.chosen] == ["good"]
 
 
-def test_who_is_put_aside_is_told_beside_whom_it_breaks(pair: World) -> None:
-    with suite_of(pair) as suite:
+def test_an_exclusion_names_the_change_that_it_conflicts_with(pair: World) -> None:
+    with open_suite(pair) as suite:
         test = "tests/test_pair.py::test_pair"
-        some = [
-            change(pair, "kept", {"c.py": "C = 3\n"}, turned=[test]),
-            change(pair, "gone", {"b.py": "B = 0\n"}),
+        changes = [
+            make_change(pair, "kept", {"c.py": "C = 3\n"}, turned=[test]),
+            make_change(pair, "gone", {"b.py": "B = 0\n"}),
         ]
-        (one,) = trial_of(pair, suite, BaseResults(verdicts={test: "pass"})).choose_changes(some).exclusions
-        assert (one.change, one.others) == ("gone", ["kept"])
-        assert one.reason.startswith(f"beside kept it turns {test} red: "), one.reason
+        (exclusion,) = make_trial(pair, suite, BaseResults(verdicts={test: "pass"})).choose_changes(changes).exclusions
+        assert (exclusion.change, exclusion.others) == ("gone", ["kept"])
+        assert exclusion.reason.startswith(f"beside kept it turns {test} red: "), exclusion.reason

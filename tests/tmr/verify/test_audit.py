@@ -1,4 +1,4 @@
-"""Which tests would notice: in a room, however they call their program."""
+"""The audit finds tests that would not notice a broken program, however they call it."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def examined(world: World, name: str, *modes: str) -> AuditResult:
+def run_audit(world: World, name: str, *modes: str) -> AuditResult:
     return audit_test(world.room, PYTEST, world.test(name), program="note", modes=modes or ("nop", "help"))
 
 
-def holes(world: World, name: str, *modes: str) -> list[tuple[str, str]]:
-    return [(hole.rule, hole.mode) for hole in examined(world, name, *modes).holes]
+def list_gaps(world: World, name: str, *modes: str) -> list[tuple[str, str]]:
+    return [(gap.rule, gap.mode) for gap in run_audit(world, name, *modes).holes]
 
 
 def line(text: str) -> int:
@@ -134,45 +134,45 @@ def line(text: str) -> int:
         "test_from_a_place_that_is_gone",
     ],
 )
-def test_a_program_that_does_nothing_is_not_noticed(world: World, name: str) -> None:
-    assert holes(world, name) == [("vacuous", "nop"), ("vacuous", "help")]
+def test_a_test_that_ignores_the_output_is_vacuous(world: World, name: str) -> None:
+    assert list_gaps(world, name) == [("vacuous", "nop"), ("vacuous", "help")]
 
 
-def test_a_usage_is_taken_for_an_answer(world: World) -> None:
-    assert holes(world, "test_of_a_word_that_is_everywhere") == [("vacuous", "help")]
+def test_a_test_that_accepts_the_usage_text_is_vacuous(world: World) -> None:
+    assert list_gaps(world, "test_of_a_word_that_is_everywhere") == [("vacuous", "help")]
 
 
-def test_who_looks_at_the_answer_notices(world: World) -> None:
-    found = examined(world, "test_in_a_line", "nop", "help", "each", "drop")
-    assert (found.outcome, found.holes, found.runs) == ("guarded", [], 6)
+def test_a_test_that_checks_the_output_is_guarded(world: World) -> None:
+    result = run_audit(world, "test_in_a_line", "nop", "help", "each", "drop")
+    assert (result.outcome, result.holes, result.runs) == ("guarded", [], 6)
 
 
-def test_who_asks_for_the_usage_gets_it(world: World) -> None:
-    assert examined(world, "test_the_usage").outcome == "guarded"
+def test_a_test_of_the_usage_text_is_guarded(world: World) -> None:
+    assert run_audit(world, "test_the_usage").outcome == "guarded"
 
 
-def test_an_option_that_nobody_misses_is_named_with_its_line(world: World) -> None:
-    (found,) = list_audit_findings(world.room, PYTEST, world.test("test_with_an_option"), program="note")
-    assert (found.rule, found.level, found.new) == ("unguarded-option", "note", "note add x --loud")
-    assert (found.path, found.line) == ("tests/test_note.py", line('"note add x --loud"'))
-    assert found.what == "test_with_an_option passes without --loud: `note add x --loud`"
+def test_an_unguarded_option_is_reported_with_its_line(world: World) -> None:
+    (finding,) = list_audit_findings(world.room, PYTEST, world.test("test_with_an_option"), program="note")
+    assert (finding.rule, finding.level, finding.new) == ("unguarded-option", "note", "note add x --loud")
+    assert (finding.path, finding.line) == ("tests/test_note.py", line('"note add x --loud"'))
+    assert finding.what == "test_with_an_option passes without --loud: `note add x --loud`"
 
 
-def test_a_command_that_nobody_misses_is_a_note(world: World) -> None:
-    (hole,) = examined(world, "test_with_something_else_before_it", "nop", "each").holes
-    assert (hole.rule, hole.mode, hole.command) == ("unguarded-command", "each", "note add x")
-    assert hole.line == line('"note add y"') - 1
+def test_an_unguarded_command_is_reported_as_a_note(world: World) -> None:
+    (gap,) = run_audit(world, "test_with_something_else_before_it", "nop", "each").holes
+    assert (gap.rule, gap.mode, gap.command) == ("unguarded-command", "each", "note add x")
+    assert gap.line == line('"note add y"') - 1
 
 
-def test_one_of_its_parameters_is_enough(world: World) -> None:
-    (hole,) = examined(world, "test_twice", "nop").holes
-    assert hole.what == "test_twice[] passes when note does and prints nothing"
+def test_one_vacuous_parameter_makes_the_test_vacuous(world: World) -> None:
+    (gap,) = run_audit(world, "test_twice", "nop").holes
+    assert gap.what == "test_twice[] passes when note does and prints nothing"
 
 
-def test_what_is_cited_must_be_run(world: World) -> None:
-    (hole,) = examined(world, "test_cites").holes
-    assert (hole.rule, hole.what) == ("vacuous", "test_cites cites `note add x` and never runs it")
-    assert examined(world, "test_something_else").outcome == "no-command"
+def test_a_test_that_never_runs_its_cited_command_is_vacuous(world: World) -> None:
+    (gap,) = run_audit(world, "test_cites").holes
+    assert (gap.rule, gap.what) == ("vacuous", "test_cites cites `note add x` and never runs it")
+    assert run_audit(world, "test_something_else").outcome == "no-command"
 
 
 HELP = """
@@ -197,9 +197,9 @@ HELP = """
         ("take -5 -", {}),
     ],
 )
-def test_what_is_left_out_with_an_option(words: str, cuts: dict[str, list[tuple[int, int]]]) -> None:
-    found = command_options.list_options(words.split(), lambda flag: command_options.can_take_value(flag, HELP))
-    assert dict(found) == cuts
+def test_an_option_is_removed_together_with_its_value(words: str, cuts: dict[str, list[tuple[int, int]]]) -> None:
+    options = command_options.list_options(words.split(), lambda flag: command_options.can_take_value(flag, HELP))
+    assert dict(options) == cuts
 
 
 @pytest.mark.parametrize(
@@ -219,18 +219,18 @@ def test_what_is_left_out_with_an_option(words: str, cuts: dict[str, list[tuple[
         ("python -m note add && python3 -m notes", "{module} add && python3 -m notes"),
     ],
 )
-def test_where_a_line_names_the_program(tmp_path: Path, line: str, stubbed: str) -> None:
-    names: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
-    names["probe"].FACTS["audit"] = {"words": ["note"], "mode": "plain", "stub": ""}
-    exec(read_program("stub_plugin.py", str(Path(command_options.__file__).parent)), names)
+def test_a_shell_line_is_redirected_to_the_stub(tmp_path: Path, line: str, stubbed: str) -> None:
+    plugin: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
+    plugin["probe"].FACTS["audit"] = {"words": ["note"], "mode": "plain", "stub": ""}
+    exec(read_program("stub_plugin.py", str(Path(command_options.__file__).parent)), plugin)
     note = tmp_path / "bin" / "note"
     note.parent.mkdir()
     note.touch()
-    stub = names["_redirect_path"](str(note), "/")
+    stub = plugin["_redirect_path"](str(note), "/")
     assert stub != str(note)
-    places = {"note": note, "stub": stub, "module": f"{names['ROOT']}/module/note"}
-    given, wanted = line.format(**places), stubbed.format(**places)
-    assert names["_redirect_shell_line"](given, str(tmp_path)) == wanted
-    assert names["_redirect_words"](["setsid", "--ctty", "sh", "-c", given], str(tmp_path))[-1] == wanted
-    if "\n" not in given and not set("&|;()'") & set(given):
-        assert names["_redirect_words"](given.split(), str(tmp_path)) == wanted.split()
+    paths = {"note": note, "stub": stub, "module": f"{plugin['ROOT']}/module/note"}
+    original, expected = line.format(**paths), stubbed.format(**paths)
+    assert plugin["_redirect_shell_line"](original, str(tmp_path)) == expected
+    assert plugin["_redirect_words"](["setsid", "--ctty", "sh", "-c", original], str(tmp_path))[-1] == expected
+    if "\n" not in original and not set("&|;()'") & set(original):
+        assert plugin["_redirect_words"](original.split(), str(tmp_path)) == expected.split()

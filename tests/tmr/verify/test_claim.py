@@ -1,4 +1,4 @@
-"""A result is a claim of a stranger: good ones are read, bad ones are told what is wrong, and nothing is believed."""
+"""Reading an agent's claim: valid ones are read, and invalid ones get a sentence about each problem."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-def problems(**changes: Any) -> list[str]:
-    found = parse_claim(json.dumps({**WHOLE, **changes}), "t")
-    return found if isinstance(found, list) else []
+def list_problems(**changes: Any) -> list[str]:
+    parsed = parse_claim(json.dumps({**WHOLE, **changes}), "t")
+    return parsed if isinstance(parsed, list) else []
 
 
-def test_a_whole_one_is_read_and_written_alike() -> None:
-    found = parse_claim(json.dumps(WHOLE), "t")
-    assert isinstance(found, AgentClaim) and found.to_dict() == WHOLE
-    short = {key: WHOLE[key] for key in ("v", "task", "before", "after", "summary")} | {"outcome": "unchanged"}
-    assert isinstance(parse_claim(json.dumps(short), "t"), AgentClaim)
+def test_a_valid_claim_is_read_and_written_unchanged() -> None:
+    claim = parse_claim(json.dumps(WHOLE), "t")
+    assert isinstance(claim, AgentClaim) and claim.to_dict() == WHOLE
+    minimal = {key: WHOLE[key] for key in ("v", "task", "before", "after", "summary")} | {"outcome": "unchanged"}
+    assert isinstance(parse_claim(json.dumps(minimal), "t"), AgentClaim)
 
 
 @pytest.mark.parametrize(
@@ -85,50 +85,50 @@ def test_a_whole_one_is_read_and_written_alike() -> None:
         ),
     ],
 )
-def test_each_trouble_has_one_sentence(changes: dict[str, Any], said: str) -> None:
-    assert problems(**changes) == [said]
+def test_each_problem_has_one_sentence(changes: dict[str, Any], said: str) -> None:
+    assert list_problems(**changes) == [said]
 
 
 @pytest.mark.parametrize("text", ["", "[", "[NaN]", "[1" + "2" * 5000 + "]", '{"a": 1, "a": 2}', "[" * 100_000, "3"])
-def test_what_is_no_result_at_all(text: str) -> None:
-    found = parse_claim(text, "t")
-    assert isinstance(found, list) and len(found) == 1 and len(found[0]) < 300
+def test_invalid_json_gives_one_short_problem(text: str) -> None:
+    problems = parse_claim(text, "t")
+    assert isinstance(problems, list) and len(problems) == 1 and len(problems[0]) < 300
 
 
 @given(field=st.sampled_from(sorted(WHOLE)), value=JSON)
-def test_no_value_is_too_odd(field: str, value: Any) -> None:
-    found = parse_claim(json.dumps({**WHOLE, field: value}), "t")
-    if isinstance(found, AgentClaim):
-        assert isinstance(parse_claim(json.dumps(found.to_dict()), "t"), AgentClaim)
+def test_any_json_value_in_a_field_is_accepted_or_explained(field: str, value: Any) -> None:
+    parsed = parse_claim(json.dumps({**WHOLE, field: value}), "t")
+    if isinstance(parsed, AgentClaim):
+        assert isinstance(parse_claim(json.dumps(parsed.to_dict()), "t"), AgentClaim)
     else:
-        assert found and all(problem.isprintable() for problem in found)
+        assert parsed and all(problem.isprintable() for problem in parsed)
 
 
-def test_a_large_one_is_judged_quickly() -> None:
+def test_a_large_claim_is_checked_quickly() -> None:
     started = time.monotonic()
     many = {f"k{number}": 0 for number in range(80_000)}
-    assert len(problems(**many)) == 8
+    assert len(list_problems(**many)) == 8
     twice = "{" + ",".join(f'"k{number}":0' for number in range(60_000)) + ',"k59999":1}'
     assert "twice" in parse_claim(twice, "t")[0]  # type: ignore[index]
     assert time.monotonic() - started < 10
 
 
-def test_only_a_file_of_a_fair_size_is_read(tmp_path: Path) -> None:
-    place = tmp_path / "result.json"
+def test_only_a_regular_file_of_limited_size_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
 
-    def said() -> str:
-        found = read_claim(str(place), "t")
-        assert isinstance(found, list)
-        return found[0]
+    def read_problem() -> str:
+        problems = read_claim(str(path), "t")
+        assert isinstance(problems, list)
+        return problems[0]
 
-    assert said() == "there is no result.json."
-    place.write_text(json.dumps(WHOLE))
-    assert isinstance(read_claim(str(place), "t"), AgentClaim)
-    place.write_bytes(b'{"v": "\xff"}')
-    assert said() == "result.json is not UTF-8: byte 8 is wrong."
-    with place.open("wb") as file:
+    assert read_problem() == "there is no result.json."
+    path.write_text(json.dumps(WHOLE))
+    assert isinstance(read_claim(str(path), "t"), AgentClaim)
+    path.write_bytes(b'{"v": "\xff"}')
+    assert read_problem() == "result.json is not UTF-8: byte 8 is wrong."
+    with path.open("wb") as file:
         file.truncate(MAX_BYTES + 1)
-    assert "larger than 1 MB" in said()
-    place.unlink()
-    os.mkfifo(place)
-    assert said() == "result.json is not a regular file."
+    assert "larger than 1 MB" in read_problem()
+    path.unlink()
+    os.mkfifo(path)
+    assert read_problem() == "result.json is not a regular file."

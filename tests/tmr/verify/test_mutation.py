@@ -1,4 +1,4 @@
-"""Faults in the code that a test runs, in real rooms: which lines those are, and what two versions of a test see of them."""
+"""Mutation in real clean rooms: which lines a test runs, and which faults its two versions catch."""
 
 from __future__ import annotations
 
@@ -87,95 +87,95 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def in_file(world: World, path: str) -> TestFunction:
+def find_test(world: World, path: str) -> TestFunction:
     return next(test for test in world.collected.tests if test.path == path)
 
 
-def edited(
+def compare_edit(
     world: World,
     files: dict[str, str],
     test: str | TestFunction,
     n: int = 2,
-    shelf: ResultCache | None = None,
+    cache: ResultCache | None = None,
     budget: int | None = None,
 ) -> MutationReport:
-    """What the faults say about one edit of a test."""
+    """Compare a test before and after an edit."""
     commit = world.write(files)
-    test = in_file(world, test) if isinstance(test, str) else test
+    test = find_test(world, test) if isinstance(test, str) else test
     try:
         return compare_versions(
-            world.rooms, PYTEST, test, base=world.base, commit=commit, n=n, timeout=30.0, cache=shelf, budget=budget
+            world.rooms, PYTEST, test, base=world.base, commit=commit, n=n, timeout=30.0, cache=cache, budget=budget
         )  # fmt: skip
     finally:
         run_git(world.repo, "reset", "-q", "--hard", world.base)
 
 
-def test_lines_of_a_program_in_an_environment_of_its_own_are_seen(world: World) -> None:
-    plain = run_test(world.room, PYTEST, in_file(world, "tests/test_strong.py"))
-    traced = run_test(world.room, PYTEST, in_file(world, "tests/test_strong.py"), trace=True)
+def test_lines_of_a_child_process_with_an_empty_environment_are_traced(world: World) -> None:
+    plain = run_test(world.room, PYTEST, find_test(world, "tests/test_strong.py"))
+    traced = run_test(world.room, PYTEST, find_test(world, "tests/test_strong.py"), trace=True)
     assert (plain.outcome, plain.lines) == ("pass", {})
     rows = TILL.splitlines()
-    seen = {rows[line - 1].strip() for line in traced.lines["till.py"]}
-    assert {"return sum(prices)", 'return f"total: {total(prices)}"', "os._exit(0)"} <= seen
-    assert not {'raise ValueError("too many")', "return bill(prices)"} & seen
+    traced_rows = {rows[line - 1].strip() for line in traced.lines["till.py"]}
+    assert {"return sum(prices)", 'return f"total: {total(prices)}"', "os._exit(0)"} <= traced_rows
+    assert not {'raise ValueError("too many")', "return bill(prices)"} & traced_rows
 
 
-def test_what_a_weaker_test_misses_is_named(world: World) -> None:
-    found = edited(world, {"tests/test_strong.py": WEAK}, "tests/test_strong.py")
-    missed = found.newly_missed
-    assert found.state == "compared" and missed
-    finding = found.findings()[0]
+def test_a_fault_that_a_weaker_test_misses_is_refused(world: World) -> None:
+    report = compare_edit(world, {"tests/test_strong.py": WEAK}, "tests/test_strong.py")
+    missed = report.newly_missed
+    assert report.state == "compared" and missed
+    finding = report.findings()[0]
     assert (finding.level, finding.path, finding.line) == ("refuse", "till.py", missed[0].line)
     assert finding.old in TILL and finding.new not in TILL
 
 
-def test_what_a_stronger_test_catches_is_named_and_nothing_is_run_twice(world: World) -> None:
-    shelf = ResultCache(str(world.root), "mutation")
+def test_a_stronger_test_catches_more_and_known_runs_are_cached(world: World) -> None:
+    cache = ResultCache(str(world.root), "mutation")
 
-    def ask(budget: int | None) -> MutationReport:
-        return edited(world, {"tests/test_weak.py": STRONG}, "tests/test_weak.py", shelf=shelf, budget=budget)
+    def compare(budget: int | None) -> MutationReport:
+        return compare_edit(world, {"tests/test_weak.py": STRONG}, "tests/test_weak.py", cache=cache, budget=budget)
 
-    begun = ask(3)
-    assert (begun.runs, len(begun.trials), begun.left) == (3, 1, 1)
-    found = ask(None)
-    assert found.cached == 3 and found.newly_caught
-    assert not found.newly_missed and not found.findings()
-    again = ask(0)
-    assert (again.runs, again.trials) == (0, found.trials)
-
-
-def test_an_old_test_that_fails_on_the_new_code_accuses_nobody(world: World) -> None:
-    said = TILL.replace("total:", "sum:")
-    files = {"till.py": said, "tests/test_strong.py": STRONG.replace("total:", "sum:")}
-    found = edited(world, files, "tests/test_strong.py", n=1)
-    assert (found.state, found.trials[0].old, found.findings()) == ("alone", "", [])
-    assert "does not pass on this code" in found.reason
+    limited = compare(3)
+    assert (limited.runs, len(limited.trials), limited.left) == (3, 1, 1)
+    full = compare(None)
+    assert full.cached == 3 and full.newly_caught
+    assert not full.newly_missed and not full.findings()
+    repeated = compare(0)
+    assert (repeated.runs, repeated.trials) == (0, full.trials)
 
 
-def test_all_that_a_new_test_catches_is_newly_caught(world: World) -> None:
+def test_an_old_test_that_fails_on_the_new_code_gives_no_finding(world: World) -> None:
+    new_code = TILL.replace("total:", "sum:")
+    files = {"till.py": new_code, "tests/test_strong.py": STRONG.replace("total:", "sum:")}
+    report = compare_edit(world, files, "tests/test_strong.py", n=1)
+    assert (report.state, report.trials[0].old, report.findings()) == ("alone", "", [])
+    assert "does not pass on this code" in report.reason
+
+
+def test_all_faults_that_a_new_test_catches_are_newly_caught(world: World) -> None:
     path = "tests/test_strong.py"
     test = TestFunction(id=f"{path}::test_more", ids=[f"{path}::test_more"], path=path, name="test_more")
-    more = STRONG + STRONG.replace("test_total", "test_more")
-    found = edited(world, {path: more}, test)
-    assert (found.state, found.runs) == ("new", 3)
-    assert found.newly_caught and found.newly_caught == [one for one in found.trials if one.new == "caught"]
+    text = STRONG + STRONG.replace("test_total", "test_more")
+    report = compare_edit(world, {path: text}, test)
+    assert (report.state, report.runs) == ("new", 3)
+    assert report.newly_caught and report.newly_caught == [trial for trial in report.trials if trial.new == "caught"]
 
 
-def test_a_test_that_nobody_changed_is_not_run(world: World) -> None:
-    found = edited(world, {"tests/test_weak.py": STRONG, "till.py": TILL + "\n"}, "tests/test_strong.py")
-    assert (found.state, found.runs) == ("same", 0)
+def test_an_unchanged_test_is_not_run(world: World) -> None:
+    report = compare_edit(world, {"tests/test_weak.py": STRONG, "till.py": TILL + "\n"}, "tests/test_strong.py")
+    assert (report.state, report.runs) == ("same", 0)
 
 
-def test_python_never_takes_one_text_of_a_file_for_another(tmp_path: Path) -> None:
-    ask = [sys.executable, "-c", "from package import part; print(part.x)"]
-    for number in ("1", "2", "1"):  # of one size, in one second
+def test_python_never_reuses_the_bytecode_of_a_replaced_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from package import part; print(part.x)"]
+    for number in ("1", "2", "1"):  # all have the same size and the same second
         replaced_files.write_files(str(tmp_path), {"package/part.py": replaced_files.pack_text(f"x = {number}\n")})
-        assert subprocess.check_output(ask, cwd=tmp_path, env={}, text=True) == f"{number}\n"
+        assert subprocess.check_output(command, cwd=tmp_path, env={}, text=True) == f"{number}\n"
     replaced_files.write_files(str(tmp_path), {"package/part.py": None})
     assert not (tmp_path / "package/part.py").exists()
 
 
-def test_no_file_is_written_outside(tmp_path: Path) -> None:
+def test_no_file_is_written_outside_the_work_dir(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/link").symlink_to(tmp_path)
     with pytest.raises(ValueError, match="leads out of"):

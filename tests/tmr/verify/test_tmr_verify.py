@@ -1,4 +1,4 @@
-"""`mngr tmr verify`: what any branch does to the tests, seen by ourselves."""
+"""`mngr tmr verify`: re-runs a branch's tests and detects weakened ones."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def commit(repo: Path, message: str, **files: str) -> None:
     run_git(repo, "commit", "-qm", message)
 
 
-def test_a_branch_that_mends_and_one_that_only_seems_to(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_verify_confirms_a_real_fix_and_refutes_a_weakened_test(mngr: MngrProgram, tmp_path: Path) -> None:
     repo = mngr.repo
     mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:mngr"
     (repo / "conftest.py").write_text("")
-    wrong = "def add(a, b):\n    return a + b + (a == 1 and b == 2)\n"
-    commit(repo, "calc", calc=wrong, test=TEST.format(total=3))
+    broken_code = "def add(a, b):\n    return a + b + (a == 1 and b == 2)\n"
+    commit(repo, "calc", calc=broken_code, test=TEST.format(total=3))
     run_git(repo, "checkout", "-qb", "good")
-    more = "    assert calc.add(2, 2) == 4\n"
-    mended = TEST.format(total=3).replace("== 3\n", f"== 3\n{more}")
-    commit(repo, "count right", calc="def add(a, b):\n    return a + b\n", test=mended)
+    added_assert = "    assert calc.add(2, 2) == 4\n"
+    improved_test = TEST.format(total=3).replace("== 3\n", f"== 3\n{added_assert}")
+    commit(repo, "count right", calc="def add(a, b):\n    return a + b\n", test=improved_test)
     run_git(repo, "checkout", "-qb", "bad", "main")
     commit(repo, "green", test=TEST.format(total=3).replace("== 3", ">= 3"))
     run_git(repo, "checkout", "-q", "main")
 
-    report, place = tmp_path / "report.xml", tmp_path / "receipts"
-    found = mngr.run_json("tmr", "verify", "good", "--runs", "1", "--junit", str(report), "--output", str(place))
-    (receipt,) = found["receipts"]
+    report, receipts_dir = tmp_path / "report.xml", tmp_path / "receipts"
+    good = mngr.run_json("tmr", "verify", "good", "--runs", "1", "--junit", str(report), "--output", str(receipts_dir))
+    (receipt,) = good["receipts"]
     assert (receipt["test"], receipt["verdict"]) == ("tests/test_calc.py::test_add", "confirmed")
-    assert [proof["is_needed"] for proof in receipt["proofs"]] == [True] and found["findings"] == []
+    assert [proof["is_needed"] for proof in receipt["proofs"]] == [True] and good["findings"] == []
     assert ElementTree.parse(report).getroot().attrib["failures"] == "0"
-    (file,) = place.iterdir()
+    (file,) = receipts_dir.iterdir()
     assert json.loads(file.read_text()) == receipt
 
-    bad = mngr("tmr", "verify", "bad", "--runs", "1", "--junit", str(report), code=4)
-    assert "tests/test_calc.py::test_add REFUTED: it passes, but tests/test_calc.py:6: test_add" in bad.err
-    assert bad.out.splitlines()[0].startswith("tests/test_calc.py:6 refuse")
+    refuted = mngr("tmr", "verify", "bad", "--runs", "1", "--junit", str(report), code=4)
+    assert "tests/test_calc.py::test_add REFUTED: it passes, but tests/test_calc.py:6: test_add" in refuted.err
+    assert refuted.out.splitlines()[0].startswith("tests/test_calc.py:6 refuse")
     case = ElementTree.parse(report).getroot().find("testcase/failure")
     assert case is not None and case.attrib["type"] == "refuted"
     assert run_git(repo, "status", "--porcelain") == "" and mngr.list_agents() == []
@@ -71,7 +71,7 @@ def test_a_branch_that_mends_and_one_that_only_seems_to(mngr: MngrProgram, tmp_p
     assert "no test was changed" in mngr("tmr", "verify", "code", "--base", "main", code=2).err
 
 
-def test_what_cannot_be_verified_is_said(mngr: MngrProgram, tmp_path: Path) -> None:
+def test_verify_explains_invalid_input(mngr: MngrProgram, tmp_path: Path) -> None:
     assert "which branch?" in mngr("tmr", "verify", code=2).err
     assert "there is no commit 'nowhere'" in mngr("tmr", "verify", "nowhere", code=1).err
     assert "changes nothing" in mngr("tmr", "verify", "HEAD", "--base", "HEAD", code=2).err

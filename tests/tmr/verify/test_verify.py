@@ -1,4 +1,4 @@
-"""Receipts: the text of an edit, runs behind walls, the proof of a fix; and nothing is run twice."""
+"""Receipts: checks of an edit's text, runs in a clean room, and the proof of a fix. Nothing is run twice."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ BROKEN = TILL.format(more="+ 1", least="min(prices)")
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     files = {"till.py": BROKEN, "tests/test_till.py": TEST, "conftest.py": ""}
-    with new_world(tmp_path_factory.mktemp("verify"), files) as made:
-        yield made
+    with new_world(tmp_path_factory.mktemp("verify"), files) as new:
+        yield new
 
 
-def edit(world: World, message: str, files: dict[str, str]) -> str:
-    """A commit on the base, which the checkout goes back to."""
+def commit_edit(world: World, message: str, files: dict[str, str]) -> str:
+    """Commit an edit on the base, return to the main branch and return the commit."""
     run_git(world.repo, "checkout", "-q", "-B", "edit", world.base)
     for name, text in files.items():
         (world.repo / name).parent.mkdir(exist_ok=True)
@@ -69,123 +69,123 @@ def edit(world: World, message: str, files: dict[str, str]) -> str:
     return commit
 
 
-def check(world: World, commit: str, name: str = "test_total", **more: Any) -> Receipt:
-    how = VerifyOptions(pytest=more.pop("pytest", PYTEST), runs=1)
-    shelf = more.pop("shelf", None)
-    claim = VerifyRequest(test=world.test(name), commit=commit, base=world.base, claim=RESULT, **more)
-    return verify(world.rooms, claim, how, cache=shelf)
+def verify_commit(world: World, commit: str, name: str = "test_total", **fields: Any) -> Receipt:
+    options = VerifyOptions(pytest=fields.pop("pytest", PYTEST), runs=1)
+    cache = fields.pop("shelf", None)
+    request = VerifyRequest(test=world.test(name), commit=commit, base=world.base, claim=RESULT, **fields)
+    return verify(world.rooms, request, options, cache=cache)
 
 
 RESULT = {"changes": [{"kind": "FIX_IMPL"}]}
 
 
-def test_a_fix_is_proven_by_a_test_that_fails_without_it_and_nothing_is_run_twice(world: World) -> None:
-    fixed = edit(world, "[FIX_IMPL] One too many", {"till.py": TILL.format(more="", least="min(prices)")})
+def test_a_fix_is_proven_by_a_test_that_fails_without_it_and_runs_are_cached(world: World) -> None:
+    fixed = commit_edit(world, "[FIX_IMPL] One too many", {"till.py": TILL.format(more="", least="min(prices)")})
     log = world.root / "log"
-    counted = ["sh", "-c", f'echo run >>{log}; exec "$0" "$@"', *PYTEST]
-    shelf = ResultCache(str(world.root), "verify")
-    found = check(world, fixed, pytest=counted, shelf=shelf)
-    assert (found.verdict, found.all_findings) == ("confirmed", [])
-    (proof,) = found.proofs
+    counting_pytest = ["sh", "-c", f'echo run >>{log}; exec "$0" "$@"', *PYTEST]
+    cache = ResultCache(str(world.root), "verify")
+    receipt = verify_commit(world, fixed, pytest=counting_pytest, shelf=cache)
+    assert (receipt.verdict, receipt.all_findings) == ("confirmed", [])
+    (proof,) = receipt.proofs
     assert (proof["before"], proof["without"], proof["is_needed"]) == ("fail", "fail", True)
     assert proof["fixes"] == [fixed] and proof["is_same_reason"] is True
-    assert {"tree", "command", "environment"} <= found.hashes.keys() and found.environment["packages"]
-    assert log.read_text() == "run\n" * 3  # as it is, on the base, without the fix
-    assert check(world, fixed, pytest=counted, shelf=shelf) == found
+    assert {"tree", "command", "environment"} <= receipt.hashes.keys() and receipt.environment["packages"]
+    assert log.read_text() == "run\n" * 3  # at the commit, on the base, and without the fix
+    assert verify_commit(world, fixed, pytest=counting_pytest, shelf=cache) == receipt
     assert log.read_text() == "run\n" * 3
 
 
-def test_a_fix_that_no_test_needs_is_a_finding(world: World) -> None:
-    idle = edit(world, "[FIX_IMPL] Sorted", {"till.py": TILL.format(more="+ 1", least="sorted(prices)[0]")})
-    found = check(world, idle, "test_cheapest")
-    assert found.verdict == "confirmed"
-    assert {row["rule"] for row in found.findings} == {"fix-not-needed", "never-red"}
+def test_an_unneeded_fix_is_a_finding(world: World) -> None:
+    idle = commit_edit(world, "[FIX_IMPL] Sorted", {"till.py": TILL.format(more="+ 1", least="sorted(prices)[0]")})
+    receipt = verify_commit(world, idle, "test_cheapest")
+    assert receipt.verdict == "confirmed"
+    assert {row["rule"] for row in receipt.findings} == {"fix-not-needed", "never-red"}
 
 
-def test_what_passes_because_it_was_made_weaker_is_refuted_with_the_line(world: World) -> None:
-    weaker = edit(world, "[FIX_TEST] The sum", {"tests/test_till.py": TEST.replace("== 3", "is not None")})
-    found = check(world, weaker)
-    assert found.verdict == "refuted" and "tests/test_till.py:7: test_total" in found.reason
-    assert [row["level"] for row in found.guard] == ["refuse"]
-    assert [row["outcome"] for row in found.results] == ["pass"]
+def test_a_weakened_test_is_refuted_with_its_line(world: World) -> None:
+    weaker = commit_edit(world, "[FIX_TEST] The sum", {"tests/test_till.py": TEST.replace("== 3", "is not None")})
+    receipt = verify_commit(world, weaker)
+    assert receipt.verdict == "refuted" and "tests/test_till.py:7: test_total" in receipt.reason
+    assert [row["level"] for row in receipt.guard] == ["refuse"]
+    assert [row["outcome"] for row in receipt.results] == ["pass"]
 
 
-def test_what_a_kind_of_edit_may_not_touch_is_a_finding(world: World) -> None:
+def test_touching_files_that_the_kind_forbids_is_refuted(world: World) -> None:
     files = {"till.py": TILL.format(more="", least="min(prices)"), "conftest.py": "import till\n"}
-    found = check(world, edit(world, "[FIX_TEST] All of it", files))
-    assert found.verdict == "refuted"
-    refused = {(row["rule"], row["path"]) for row in found.policy if row["level"] == "refuse"}
+    receipt = verify_commit(world, commit_edit(world, "[FIX_TEST] All of it", files))
+    assert receipt.verdict == "refuted"
+    refused = {(row["rule"], row["path"]) for row in receipt.policy if row["level"] == "refuse"}
     assert refused == {("policy-implementation", "till.py"), ("policy-conftest", "conftest.py")}
 
 
-def test_a_claim_of_more_commits_than_can_be_looked_at_is_not_believed(world: World) -> None:
+def test_a_claim_with_too_many_commits_is_unverified(world: World) -> None:
     tree = run_git(world.repo, "rev-parse", f"{world.base}^{{tree}}")
     head = world.base
     for _ in range(201):
         head = run_git(world.repo, "commit-tree", tree, "-p", head, "-m", "more")
     run_git(world.repo, "update-ref", "refs/heads/many", head)
-    found = check(world, head)
-    assert found.verdict == "unverified" and "more than 200 commits" in found.reason
+    receipt = verify_commit(world, head)
+    assert receipt.verdict == "unverified" and "more than 200 commits" in receipt.reason
 
 
-def test_a_claim_that_changes_the_set_up_is_not_run(world: World) -> None:
+def test_a_claim_that_changes_the_set_up_is_refuted_without_a_run(world: World) -> None:
     trace = world.root / "trace"
     files = {
         "conftest.py": f"open({str(trace)!r}, 'w')\n",
         ".mngr/settings.toml": f'[project]\nsetup = "touch {trace}"\n',
     }
-    found = check(world, edit(world, "[FIX_IMPL] Set up", files))
-    assert found.verdict == "refuted" and "it was not run: it touches .mngr/settings.toml" in found.reason
-    assert not trace.exists() and found.results == []
+    receipt = verify_commit(world, commit_edit(world, "[FIX_IMPL] Set up", files))
+    assert receipt.verdict == "refuted" and "it was not run: it touches .mngr/settings.toml" in receipt.reason
+    assert not trace.exists() and receipt.results == []
 
 
-def test_a_branch_of_somebody_else_and_its_receipt_once_more(world: World, tmp_path: Path) -> None:
+def test_a_branch_is_verified_and_its_receipt_can_be_rechecked(world: World, tmp_path: Path) -> None:
     files = {
         "till.py": TILL.format(more="", least="min(prices)"),
         "tests/test_till.py": TEST.replace("== 3", "== 3\n        assert total([]) == 0"),
     }
-    branch = edit(world, "Count right", files)
+    branch = commit_edit(world, "Count right", files)
     before = run_git(world.repo, "count-objects")
-    said: list[str] = []
-    found = verify_branch(
+    reported: list[str] = []
+    verified = verify_branch(
         world.fleet, str(world.repo), branch, world.base, [], VerifyOptions(pytest=QUICK, runs=1), sandbox=None, on="", cache=None,
-        on_receipt=lambda receipt: said.append(receipt.test),
+        on_receipt=lambda receipt: reported.append(receipt.test),
     )  # fmt: skip
-    assert (found.verdict, said) == ("confirmed", ["tests/test_till.py::test_total"])
-    assert found.findings == []
+    assert (verified.verdict, reported) == ("confirmed", ["tests/test_till.py::test_total"])
+    assert verified.findings == []
     assert run_git(world.repo, "count-objects") == before
-    data = found.receipts[0].to_dict()
-    same = recheck_receipt(world.fleet, str(world.repo), "r.json", data, sandbox=None, on="", policy=DEFAULT)
-    assert same.differences == []
-    lie = Receipt(**data).replace(verdict="refuted", results=[{"outcome": "fail"}])
-    assert compare_receipts(lie, same.after) == [
+    data = verified.receipts[0].to_dict()
+    recheck = recheck_receipt(world.fleet, str(world.repo), "r.json", data, sandbox=None, on="", policy=DEFAULT)
+    assert recheck.differences == []
+    changed = Receipt(**data).replace(verdict="refuted", results=[{"outcome": "fail"}])
+    assert compare_receipts(changed, recheck.after) == [
         "verdict: refuted then, confirmed now", "results: ['fail'] then, ['pass'] now",
     ]  # fmt: skip
 
 
-def ran(outcome: str, why: str = "") -> TestRun:
+def make_run(outcome: str, why: str = "") -> TestRun:
     return TestRun(test="t", outcome=outcome, why=why, seconds=1.0, exit_code=0, command="pytest t")
 
 
-def test_flaky_tests_are_kept_with_their_rate_and_suspects(tmp_path: Path) -> None:
+def test_flaky_tests_are_recorded_with_their_rate_and_suspects(tmp_path: Path) -> None:
     flaky = FlakyTestFile(str(tmp_path))
-    steady = [[ran("pass"), ran("pass")], [ran("fail"), ran("fail")]]
+    steady = [[make_run("pass"), make_run("pass")], [make_run("fail"), make_run("fail")]]
     assert flaky.add_runs(steady, {}) == [] and flaky.read() == {}
-    bad = ran("fail", "OSError: [Errno 98] Address already in use")
-    (one,) = flaky.add_runs([[ran("pass"), bad]], {"t": "server.bind(('', 80))"})
-    assert (one.rate, one.suspects) == (0.5, ["port"])
+    failed_run = make_run("fail", "OSError: [Errno 98] Address already in use")
+    (recorded,) = flaky.add_runs([[make_run("pass"), failed_run]], {"t": "server.bind(('', 80))"})
+    assert (recorded.rate, recorded.suspects) == (0.5, ["port"])
     flaky.add_runs(steady, {})
-    kept = flaky.read()["t"]
-    assert (kept.rate, kept.first_seen) == (0.25, one.first_seen) and "in use" in kept.why
-    assert list_suspects([ran("timeout", "it did not end within 3 s")], "") == ["time"]
+    updated = flaky.read()["t"]
+    assert (updated.rate, updated.first_seen) == (0.25, recorded.first_seen) and "in use" in updated.why
+    assert list_suspects([make_run("timeout", "it did not end within 3 s")], "") == ["time"]
     assert flaky.delete_rows() == ["t"] and flaky.read() == {}
 
 
-def test_what_nobody_asked_for_in_a_month_is_forgotten(tmp_path: Path) -> None:
-    shelf = ResultCache(str(tmp_path), "some")
-    shelf.put("old", 1)
-    shelf.put("new", 2)
+def test_cache_entries_unused_for_a_month_are_deleted(tmp_path: Path) -> None:
+    cache = ResultCache(str(tmp_path), "some")
+    cache.put("old", 1)
+    cache.put("new", 2)
     (old,) = [path for path in tmp_path.glob(".mngr/cache/some/*.json") if path.read_text() == "1"]
     os.utime(old, (0, 0))
-    shelf = ResultCache(str(tmp_path), "some")
-    assert (shelf.find("old"), shelf.find("new")) == (None, 2)
+    cache = ResultCache(str(tmp_path), "some")
+    assert (cache.find("old"), cache.find("new")) == (None, 2)

@@ -1,4 +1,4 @@
-"""The commands of programs of every make, and the calls of them in a text of shell."""
+"""Reads the commands of programs with different help styles, and finds their calls in shell code."""
 
 from __future__ import annotations
 
@@ -60,31 +60,31 @@ cli(prog_name="cl")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def programs_dir(tmp_path: Path) -> Path:
     for name, text in {"ap": ARGPARSE, "cl": CLICK}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     return tmp_path
 
 
-def told(found: CommandTree) -> dict[str, tuple[bool, tuple[tuple[str, ...], ...]]]:
-    return {" ".join(one.words): (one.is_group, one.options) for one in found.commands}
+def summarize_tree(tree: CommandTree) -> dict[str, tuple[bool, tuple[tuple[str, ...], ...]]]:
+    return {" ".join(command.words): (command.is_group, command.options) for command in tree.commands}
 
 
-def test_argparse(place: Path) -> None:
-    found = read_tree(["./ap"], str(place))
-    assert told(found) == {
+def test_commands_are_read_from_the_help_of_argparse(programs_dir: Path) -> None:
+    tree = read_tree(["./ap"], str(programs_dir))
+    assert summarize_tree(tree) == {
         "": (True, (("-h", "--help"), ("--debug", "--no-debug"), ("--level",))),
         "add": (False, (("-f", "--file-name"),)),
         "remote": (True, ()),
         "remote show": (False, ()),
         "remote rm": (False, (("--force",),)),
     }
-    assert [one.aliases for one in found.commands if one.words == ("add",)] == [("plus",)]
+    assert [command.aliases for command in tree.commands if command.words == ("add",)] == [("plus",)]
 
 
-def test_click(place: Path) -> None:
-    assert told(read_tree(["./cl"], str(place))) == {
+def test_commands_are_read_from_the_help_of_click(programs_dir: Path) -> None:
+    assert summarize_tree(read_tree(["./cl"], str(programs_dir))) == {
         "": (True, (("-v", "--verbose", "-q", "--quiet"), ("--help",))),
         "cfg": (True, ()),
         "cfg get": (False, (("--all",),)),
@@ -93,8 +93,8 @@ def test_click(place: Path) -> None:
     }
 
 
-def test_the_completion_of_click(place: Path) -> None:
-    assert told(read_tree([str(place / "cl")], str(place), "completion")) == {
+def test_commands_are_read_from_the_completion_of_click(programs_dir: Path) -> None:
+    assert summarize_tree(read_tree([str(programs_dir / "cl")], str(programs_dir), "completion")) == {
         "": (True, (("--verbose",), ("--quiet",), ("--help",))),
         "cfg": (True, ()),
         "cfg get": (False, (("--all",),)),
@@ -103,22 +103,22 @@ def test_the_completion_of_click(place: Path) -> None:
     }
 
 
-def test_our_own_program() -> None:
-    found = parse_help(
+def test_commands_are_read_from_the_help_of_mngr() -> None:
+    help_text = parse_help(
         "p does it.\n\nUsage: p COMMAND\n\nAgents\n  create             make it\n  list, ls           show\n"
         "  config get         one setting\n\nOptions everywhere\n  -q, --quiet                  say nothing\n"
         "\nStart here\n  p other foo -- x   an example\n  p help COMMAND     more\n",
         ("p",),
     )
-    assert {one.name: one.aliases for one in found.children} == {
+    assert {child.name: child.aliases for child in help_text.children} == {
         "create": (),
         "list": ("ls",),
         "config get": (),
     }
-    assert found.options == (("-q", "--quiet"),)
+    assert help_text.options == (("-q", "--quiet"),)
     assert parse_help("  p config get   one setting\n", ("p", "config")).children == []
-    told = parse_help("Commands\n  p config get   one setting\n", ("p", "config"))
-    assert [one.name for one in told.children] == ["get"]
+    group_help = parse_help("Commands\n  p config get   one setting\n", ("p", "config"))
+    assert [child.name for child in group_help.children] == ["get"]
 
 
 @pytest.mark.parametrize(
@@ -139,36 +139,38 @@ def test_our_own_program() -> None:
          [("-a", "--all"), ("--save",), ("--save-dev",), ("--no-wait", "--wait")], []),
     ],
 )  # fmt: skip
-def test_help_of_other_makes(text: str, options: list[tuple[str, ...]], children: list[str]) -> None:
-    found = parse_help(text, ("x",))
-    assert (list(found.options), [one.name for one in found.children]) == (options, children)
+def test_commands_are_read_from_other_help_styles(
+    text: str, options: list[tuple[str, ...]], children: list[str]
+) -> None:
+    help_text = parse_help(text, ("x",))
+    assert (list(help_text.options), [child.name for child in help_text.children]) == (options, children)
 
 
-def test_commands_that_are_told_in_a_usage() -> None:
-    found = parse_help(
+def test_commands_are_read_from_usage_lines() -> None:
+    help_text = parse_help(
         "usage: g remote [-v | --verbose]\n   or: g remote add [-f] <name>\n   or: g remote [-v] show [-n] <name>\n",
         ("g", "remote"),
     )
-    assert [one.name for one in found.children] == ["add", "show"]
-    assert found.options == (("-v", "--verbose"), ("-f",), ("-v",), ("-n",))
+    assert [child.name for child in help_text.children] == ["add", "show"]
+    assert help_text.options == (("-v", "--verbose"), ("-f",), ("-v",), ("-n",))
 
 
-def test_lists_of_commands_with_their_usage() -> None:
+def test_commands_are_read_from_lists_with_usage() -> None:
     npm = parse_list(
         "npm <command>\n\nAll commands:\n\n    access          Set it\n                    Usage:\n                    npm access\n"
         "                    Options:\n                    [--json] [--otp <otp>]\n                    alias: acc\n"
         "    bugs            Report bugs\n"
     )
-    assert [(one.name, one.aliases, parse_usage_options(one.usage)) for one in npm[1:]] == [
+    assert [(command.name, command.aliases, parse_usage_options(command.usage)) for command in npm[1:]] == [
         ("access", ("acc",), (("--json",), ("--otp",))),
         ("bugs", (), ()),
     ]
-    commands = told(read_tree(["tmux"], "/"))
+    commands = summarize_tree(read_tree(["tmux"], "/"))
     assert {("-L",), ("-V",)} <= set(commands[""][1])
     assert {("-d",), ("-c",), ("-t",)} <= set(commands["attach-session"][1])
 
 
-def test_a_help_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_help_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "p"
     program.write_text(
         "#!/bin/sh\ncase \"$*\" in --help) printf 'Commands:\\n  go   on\\n  no   more\\n' ;;\n"
@@ -176,14 +178,14 @@ def test_a_help_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         "*) echo 'Nothing to see here.' ;; esac\n"
     )
     program.chmod(0o755)
-    found = read_tree(["./p"], str(tmp_path))
-    assert told(found)["go"] == (False, (("-a",), ("-b",), ("-f",)))
-    assert [str(problem) for problem in found.problems] == [
+    tree = read_tree(["./p"], str(tmp_path))
+    assert summarize_tree(tree)["go"] == (False, (("-a",), ("-b",), ("-f",)))
+    assert [str(problem) for problem in tree.problems] == [
         "p no --help:1: neither options nor commands can be read in it: Nothing to see here."
     ]
 
 
-def test_a_program_is_asked_in_an_empty_place_with_nothing_of_the_users(
+def test_a_program_runs_in_an_empty_directory_without_the_users_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hidden")
@@ -192,10 +194,10 @@ def test_a_program_is_asked_in_an_empty_place_with_nothing_of_the_users(
         f"#!/bin/sh\nenv > {tmp_path}/env; pwd > {tmp_path}/pwd; ls -A; echo 'Options:'; echo '  --x  y'\n"
     )
     program.chmod(0o755)
-    assert told(read_tree(["./p"], str(tmp_path))) == {"": (False, (("--x",),))}
-    said = (tmp_path / "env").read_text()
-    assert "SECRET_TOKEN" not in said
-    assert f"HOME={(tmp_path / 'pwd').read_text()}" in said
+    assert summarize_tree(read_tree(["./p"], str(tmp_path))) == {"": (False, (("--x",),))}
+    variables = (tmp_path / "env").read_text()
+    assert "SECRET_TOKEN" not in variables
+    assert f"HOME={(tmp_path / 'pwd').read_text()}" in variables
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,9 @@ def test_a_program_is_asked_in_an_empty_place_with_nothing_of_the_users(
         ("echo Commands:; for x in a b c d e; do echo \"  $x$2  more\"; done; echo \"$*\"", "so many commands"),
     ],
 )  # fmt: skip
-def test_a_program_that_does_not_behave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str) -> None:
+def test_a_misbehaving_program_is_limited_in_time_and_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
+) -> None:
     monkeypatch.setattr(command_tree, "_CALL_TIMEOUT", 0.3)
     monkeypatch.setattr(command_tree, "_MAX_CALLS", 10)
     program = tmp_path / "p"
@@ -242,16 +246,16 @@ def test_a_program_is_found_in_the_projects_own_environment(tmp_path: Path) -> N
         ("apple list; my-app x", []),
     ],
 )
-def test_calls_in_a_text_of_shell(text: str, words: list[list[str]]) -> None:
+def test_calls_of_a_program_are_found_in_shell_code(text: str, words: list[list[str]]) -> None:
     assert sorted(list_calls(text, ["app"])) == sorted(words)
 
 
-def test_a_program_may_have_several_words() -> None:
+def test_a_program_can_have_several_words() -> None:
     assert list_calls("python -m app list && python -m other", ["python", "-m", "app"]) == [["list"]]
 
 
 @given(st.text("ab '\"`$()|&;<>\\\n", max_size=40))
-def test_no_text_breaks_it(text: str) -> None:
+def test_finding_calls_in_arbitrary_text_raises_nothing(text: str) -> None:
     list_calls(text, ["a"])
 
 
@@ -276,6 +280,8 @@ TREE = CommandTree(
         ("other", (), ()),
     ],
 )
-def test_which_command_some_words_call(words: str, command: tuple[str, ...], flags: tuple[str, ...]) -> None:
+def test_words_are_resolved_to_a_command_and_its_flags(
+    words: str, command: tuple[str, ...], flags: tuple[str, ...]
+) -> None:
     use = resolve_use(TREE, words.split())
     assert (use.words, use.flags) == (command, flags)

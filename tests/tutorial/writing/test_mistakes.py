@@ -1,4 +1,4 @@
-"""What an agent got wrong, by command."""
+"""Finds an agent's mistakes with a program, by command."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Any
 from mngr.tutorial.writing.mistakes import list_mistakes
 
 
-def call(command: object, output: str, key: str = "command") -> dict[str, Any]:
+def tool_row(command: object, output: str, key: str = "command") -> dict[str, Any]:
     return {"role": "tool", "tool": "Bash", "input": {key: command}, "output": output}
 
 
-def test_by_command_the_worst_first() -> None:
+def test_commands_with_the_most_failures_come_first() -> None:
     rows = [
         {"role": "user", "text": "go", "input": None},
-        call("shop sell --fast apple", "Error: Exit code 2\nunknown option: --fast"),
-        call("shop sell apple && shop list", "Exit code 1\nError: no such shop"),
-        call("shop sell apple --in x", "sold"),
-        call(["bash", "-lc", "shop list --all"], "unrecognized argument '--all'", "cmd"),
-        call("ls", "exit code 1"),
-        call("shop show", "fine"),
+        tool_row("shop sell --fast apple", "Error: Exit code 2\nunknown option: --fast"),
+        tool_row("shop sell apple && shop list", "Exit code 1\nError: no such shop"),
+        tool_row("shop sell apple --in x", "sold"),
+        tool_row(["bash", "-lc", "shop list --all"], "unrecognized argument '--all'", "cmd"),
+        tool_row("ls", "exit code 1"),
+        tool_row("shop show", "fine"),
     ]
-    found = list_mistakes(rows, ["shop"])
-    assert [(one.command, one.calls, one.failures, one.retries) for one in found] == [
+    mistakes = list_mistakes(rows, ["shop"])
+    assert [(entry.command, entry.calls, entry.failures, entry.retries) for entry in mistakes] == [
         ("shop list", 2, 2, 1),
         ("shop sell", 3, 2, 2),
     ]
-    assert found[1].unknown == ["--fast"] and found[0].unknown == ["--all"]
-    assert "unknown option: --fast" in found[1].said
+    assert mistakes[1].unknown == ["--fast"] and mistakes[0].unknown == ["--all"]
+    assert "unknown option: --fast" in mistakes[1].said
 
 
-def test_unknown_options_order_and_retries_are_told_apart() -> None:
+def test_unknown_options_missing_steps_and_retries_are_distinguished() -> None:
     rows = [
-        call("shop --help", "usage: shop [open|sell]\n\nerror: is what it prints when it fails"),
-        call(
+        tool_row("shop --help", "usage: shop [open|sell]\n\nerror: is what it prints when it fails"),
+        tool_row(
             "shop sell --help; shop sell apple --fast -x=1",
             "Exit code 2\nerror: unknown switch `fast'\nusage: shop sell [-x]",
         ),
-        call("shop sell apple", "Error: Exit code 3\nit is closed"),
-        call("shop open --now && shop list", "Exit code: 1\nshop open: unrecognized arguments: --now"),
-        call("shop open && shop list", "Exit code: 0\nOutput:\nerror: none"),
-        call("shop sell apple", "sold"),
-        call("cat help.txt", "Exit code 1\nshop: unknown option --y"),
+        tool_row("shop sell apple", "Error: Exit code 3\nit is closed"),
+        tool_row("shop open --now && shop list", "Exit code: 1\nshop open: unrecognized arguments: --now"),
+        tool_row("shop open && shop list", "Exit code: 0\nOutput:\nerror: none"),
+        tool_row("shop sell apple", "sold"),
+        tool_row("cat help.txt", "Exit code 1\nshop: unknown option --y"),
     ]
     sell, opening = list_mistakes(rows, ["shop"])
     assert (sell.command, sell.calls, sell.failures, sell.retries) == ("shop sell", 4, 2, 2)
@@ -52,29 +52,29 @@ def test_unknown_options_order_and_retries_are_told_apart() -> None:
     assert opening.said == ["shop open: unrecognized arguments: --now"]
 
 
-def test_what_other_programs_of_agents_write_down() -> None:
+def test_transcripts_of_other_agent_programs_are_understood() -> None:
     head = "Chunk ID: 1\nProcess exited with code {}\nOutput:\n"
     code = 'const r = await tools.exec_command({cmd: "shop sell \\"an apple\\""}); text(r);'
     rows = [
-        call(
+        tool_row(
             "shop sell --fast",
             head.format(2) + "shop: unrecognized option '--fast'\nTry 'shop --help'.\n",
             "cmd",
         ),
-        call(code, head.format(1) + "no\n", "input"),
-        call("shop sell", head.format(0) + "error: is what it says when it fails", "cmd"),
-        call("tools.exec_command({cmd: x})", "Exit code 1", "input"),
+        tool_row(code, head.format(1) + "no\n", "input"),
+        tool_row("shop sell", head.format(0) + "error: is what it says when it fails", "cmd"),
+        tool_row("tools.exec_command({cmd: x})", "Exit code 1", "input"),
     ]
-    (found,) = list_mistakes(rows, ["shop"])
-    assert (found.calls, found.failures, found.unknown) == (3, 2, ["--fast"])
-    assert found.said == ["shop: unrecognized option '--fast'", "no"]
+    (mistakes,) = list_mistakes(rows, ["shop"])
+    assert (mistakes.calls, mistakes.failures, mistakes.unknown) == (3, 2, ["--fast"])
+    assert mistakes.said == ["shop: unrecognized option '--fast'", "no"]
 
 
-def test_nothing_of_it_is_believed() -> None:
+def test_malformed_transcript_rows_are_ignored() -> None:
     rows: list[dict[str, Any]] = [
         {"role": "tool", "input": {"command": 3}},
         {"role": "tool", "input": None},
         {"role": "tool", "input": {"command": "shop 'unclosed"}, "output": "exit 1"},
         {},
     ]
-    assert [one.command for one in list_mistakes(rows, ["shop"])] == ["shop"]
+    assert [entry.command for entry in list_mistakes(rows, ["shop"])] == ["shop"]

@@ -36,12 +36,12 @@ PENDING_REMOVAL = {"leaving": True}
 SAVED_MARKER = "saved"
 
 
-def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Outcome]:
+def destroy(ctx: Context, addresses: list[str], *, force: bool = False) -> list[Outcome]:
     """Destroy agents, and hosts (`@HOST`) together with all agents on them."""
-    agents, host_addresses = hosts.split_agents_and_hosts(ctx, wanted)
+    agents, host_addresses = hosts.split_agents_and_hosts(ctx, addresses)
     outcomes = _destroy_agents(ctx, agents, force=force)
     outcomes.update(hosts.run_on_hosts(host_addresses, lambda address: _destroy_host(ctx, *address, force=force)))
-    return [outcomes[name] for name in wanted if name in outcomes]
+    return [outcomes[name] for name in addresses if name in outcomes]
 
 
 def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Outcome:
@@ -71,14 +71,14 @@ def _make_host_outcome(provider: str, name: str, outcomes: list[Outcome]) -> Out
     return Outcome(id=None, name=f"@{name}.{provider}", extra=extra, notes=notes)
 
 
-def _destroy_agents(ctx: Context, wanted: list[str], *, force: bool) -> dict[str, Outcome]:
+def _destroy_agents(ctx: Context, agent_names: list[str], *, force: bool) -> dict[str, Outcome]:
     """Destroy the named agents and return the outcomes by name.
 
     A host that was created for these agents is destroyed with the last of them.
     """
     outcomes: dict[str, Outcome] = {}
     targets: dict[str, tuple[str, ObservedAgent]] = {}
-    for name, observed in zip(wanted, resolve_names(ctx, wanted), strict=True):
+    for name, observed in zip(agent_names, resolve_names(ctx, agent_names), strict=True):
         if isinstance(observed, MngrError):
             try:
                 forgotten = lost_hosts.forget_agent(ctx, name, observed) if isinstance(observed, HostGone) else None
@@ -158,13 +158,13 @@ def mark_destroying(ctx: Context, observed: ObservedAgent) -> AgentRecord | None
         return None
     host = observed.host
     with host.lock(os.path.join(host.home.agent_dir(observed.id), "lock")):
-        before = store.get_record(host, observed.id)
-        if before.phase != "ready" and store.is_owner_alive(before.owner, not host.is_local):
-            raise MngrError(f"another command is at work on {before.name}", "see: mngr list")
-        if before.phase == "ready" and (not host.is_local or is_restore_unfinished(host, before)):
-            finish_restore(host, before)
-        store.save_record(host, before.replace(phase="destroying", owner=store.describe_this_process()))
-    return before
+        old_record = store.get_record(host, observed.id)
+        if old_record.phase != "ready" and store.is_owner_alive(old_record.owner, not host.is_local):
+            raise MngrError(f"another command is at work on {old_record.name}", "see: mngr list")
+        if old_record.phase == "ready" and (not host.is_local or is_restore_unfinished(host, old_record)):
+            finish_restore(host, old_record)
+        store.save_record(host, old_record.replace(phase="destroying", owner=store.describe_this_process()))
+    return old_record
 
 
 def _end_agent_processes(ctx: Context, targets: list[ObservedAgent]) -> None:
@@ -179,13 +179,15 @@ def _end_agent_processes(ctx: Context, targets: list[ObservedAgent]) -> None:
         end_processes(host, ids, grace=grace, reason="")
 
 
-def _save_and_remove(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
+def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outcome:
     """Save an agent to the trash and remove it. It is marked already, and its processes have ended."""
     # A half-restored agent is not worth saving: the saved directory that it was restored from is complete.
-    if is_restore_unfinished(host, before):
-        discard_agent(ctx, host, before)
-        return Outcome(id=before.id, name=before.name, notes=("it was only half restored; what it is made from stays",))
-    record = before.replace(phase="ready", owner=None)  # This is the record that an undestroy restores.
+    if is_restore_unfinished(host, old_record):
+        discard_agent(ctx, host, old_record)
+        return Outcome(
+            id=old_record.id, name=old_record.name, notes=("it was only half restored; what it is made from stays",)
+        )
+    record = old_record.replace(phase="ready", owner=None)  # This is the record that an undestroy restores.
     announce = ctx.hooks.make_step_announcer("destroy", record)
     trash_dir = os.path.join(ctx.home.trash, record.id)
     marker = os.path.join(host.home.agent_dir(record.id), SAVED_MARKER)
@@ -203,7 +205,7 @@ def _save_and_remove(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
         )
         announce("remove")
     except BaseException:
-        unmark_destroying(host, before)
+        unmark_destroying(host, old_record)
         raise
     if host.is_local:
         host.write(marker, b"")
@@ -221,10 +223,10 @@ def _save_and_remove(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
     return _make_outcome(record, meta, kept_commits, trash_dir)
 
 
-def unmark_destroying(host: Host, before: AgentRecord) -> None:
+def unmark_destroying(host: Host, old_record: AgentRecord) -> None:
     """Write back the record from before the marking. On an unreachable host the agent stays marked."""
     try:
-        store.save_record(host, before)
+        store.save_record(host, old_record)
     except Unreachable:
         pass
 
@@ -325,6 +327,7 @@ def _make_outcome(record: AgentRecord, meta: dict[str, Any], kept_commits: int, 
 
 
 def _format_commit_count(count: int) -> str:
+    """Return `1 commit` or `N commits`."""
     return "1 commit" if count == 1 else f"{count} commits"
 
 

@@ -94,7 +94,7 @@ def get_snapshot(ctx: Context, name: str) -> Snapshot:
     snapshot_dir = os.path.join(ctx.home.snapshots, name)
     if not names.is_agent_name(name) or not os.path.isdir(snapshot_dir):
         known = (
-            [n for n in os.listdir(ctx.home.snapshots) if names.is_agent_name(n)]
+            [entry for entry in os.listdir(ctx.home.snapshots) if names.is_agent_name(entry)]
             if os.path.isdir(ctx.home.snapshots)
             else []
         )
@@ -129,7 +129,7 @@ def restore_snapshot(ctx: Context, name: str, address: str | None = None, *, sta
     host_snapshots.check_agent_snapshot(name, snapshot.meta)
     new_name, host = parse_new_address(ctx, address) if address is not None else (None, None)
     if new_name is None:
-        new_name = next((n for n in (snapshot.agent, name) if _is_name_free(ctx, n)), None)
+        new_name = next((candidate for candidate in (snapshot.agent, name) if _is_name_free(ctx, candidate)), None)
     new_name = new_name or number_name(ctx, snapshot.agent)
     return create_from_saved(
         ctx, snapshot.place, snapshot.meta, new_name, host, operation="snapshot restore", start=start
@@ -199,14 +199,14 @@ def number_name(ctx: Context, name: str) -> str:
 
 def _is_name_free(ctx: Context, name: str) -> bool:
     """True when no existing agent has this name."""
-    holder = store.find_id(ctx.home, name)
-    return holder is None or not is_name_in_use(ctx, name, holder)
+    holder_id = store.find_id(ctx.home, name)
+    return holder_id is None or not is_name_in_use(ctx, name, holder_id)
 
 
-def destroy_snapshots(ctx: Context, wanted: list[str]) -> list[Outcome]:
+def destroy_snapshots(ctx: Context, snapshot_names: list[str]) -> list[Outcome]:
     """Delete snapshots permanently, and return an outcome for each."""
     outcomes = []
-    for name in wanted:
+    for name in snapshot_names:
         try:
             snapshot = get_snapshot(ctx, name)
             host_snapshots.delete_provider_snapshot(ctx, snapshot.meta)

@@ -23,7 +23,7 @@ from mngr.host.protocol import Host
 
 def undestroy(
     ctx: Context,
-    wanted: list[str],
+    agent_names: list[str],
     *,
     new_name: str | None = None,
     on: str | None = None,
@@ -34,12 +34,12 @@ def undestroy(
     Each agent returns to its former host, or to the host at the address `on`. With `set_up` the project's set-up runs,
     which creates its ignored files again.
     """
-    if new_name is not None and len(wanted) != 1:
+    if new_name is not None and len(agent_names) != 1:
         raise UsageError("--as is for one agent", "bring the others back on their own")
     trash = list_trash(ctx)
     host = get_target_host(ctx, on) if on is not None else None
     outcomes = []
-    for name in wanted:
+    for name in agent_names:
         try:
             outcomes.append(_undestroy_agent(ctx, get_trashed_agent(trash, name), new_name, host, set_up))
         except MngrError as error:
@@ -70,10 +70,10 @@ def _undestroy_agent(
         confirm_removed(ctx, trashed.place, trashed.meta)
         store.release_name(ctx.home, trashed.name, trashed.id)
     name = names.check_name(new_name or trashed.name)
-    holder = store.find_id(ctx.home, name)
-    if holder == trashed.id and store.is_on_other_host(ctx.home, name):
+    holder_id = store.find_id(ctx.home, name)
+    if holder_id == trashed.id and store.is_on_other_host(ctx.home, name):
         _check_interrupted_undestroy(ctx, name, trashed, host)
-    elif holder is not None and is_name_in_use(ctx, name, holder):
+    elif holder_id is not None and is_name_in_use(ctx, name, holder_id):
         raise MngrError(f"there is another agent called {name!r} by now", f"mngr undestroy {trashed.id} --as NAME")
     fallback_branch = f"mngr/{new_name}" if new_name else None
     request = RestoreRequest(
@@ -117,30 +117,30 @@ def _check_interrupted_undestroy(ctx: Context, name: str, trashed: TrashedAgent,
     store.release_name(ctx.home, name, trashed.id)
 
 
-def is_name_in_use(ctx: Context, name: str, holder: str) -> bool:
+def is_name_in_use(ctx: Context, name: str, holder_id: str) -> bool:
     """True when the agent that a name points to may exist.
 
     If the agent's host says that the agent is gone, this releases the name.
     """
     address = store.find_host_of_name(ctx.home, name)
     if address is None:
-        return os.path.isdir(ctx.home.agent_dir(holder))
+        return os.path.isdir(ctx.home.agent_dir(holder_id))
     try:
         host = ctx.get_host(*address)
-        if host.has_path(host.home.agent_dir(holder)):
+        if host.has_path(host.home.agent_dir(holder_id)):
             return True
     except MngrError:
         return True
-    store.release_name(ctx.home, name, holder, host)
+    store.release_name(ctx.home, name, holder_id, host)
     return False
 
 
 def get_former_host(ctx: Context, saved_dir: str, meta: dict[str, Any], operation: str) -> Host:
     """Return the host that a saved agent was on. Raise Unreachable with a hint to restore it elsewhere."""
-    saved = get_saved_record(saved_dir, meta)
+    saved_record = get_saved_record(saved_dir, meta)
     try:
-        return choose_former_host(ctx, names.Address(host=saved.host, provider=saved.provider))
+        return choose_former_host(ctx, names.Address(host=saved_record.host, provider=saved_record.provider))
     except NotFound as error:
-        raise suggest_other_host(saved, operation, Unreachable(error.message, error.hint)) from None
+        raise suggest_other_host(saved_record, operation, Unreachable(error.message, error.hint)) from None
     except Unreachable as error:
-        raise suggest_other_host(saved, operation, error) from None
+        raise suggest_other_host(saved_record, operation, error) from None

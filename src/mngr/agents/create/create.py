@@ -57,7 +57,7 @@ def create_agents(
         raise UsageError("--count must be at least 1", "leave it out for one agent")
     limit.check_duration(request.idle_timeout)
     limit.check_activity(request.activity)
-    ctx.home.exists()  # Raises when the home belongs to another user.
+    ctx.home.exists()  # Raises when another program owns the home.
     name = address.name or _generate_free_name(ctx)
     agent_names = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
     for agent_name in agent_names:
@@ -219,6 +219,7 @@ def _is_created(host: Host, record: AgentRecord) -> bool:
 
 
 def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
+    """Return the record of a new agent in phase `creating`."""
     host: Host = plan.host
     agent_id = names.generate_id()
     work_dir = plan.source.path
@@ -268,6 +269,7 @@ def _reserve(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) ->
 
 
 def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
+    """Create the work dir by the agent's transfer mode."""
     source, repo = plan.source, plan.source.repo
     if record.transfer == "worktree" and repo is not None:
         transfer.make_worktree(host, repo, record)

@@ -119,7 +119,7 @@ def parse_since(text: str) -> str:
 def _group_agents_by_host(ctx: Context, names: list[str]) -> list[tuple[Host, list[ObservedAgent]]]:
     """Return each host with its observed agents: the named ones, or all. Raise the error of a name that fails."""
     if not names:
-        ctx.home.exists()  # Raises when the home belongs to another user.
+        ctx.home.exists()  # Raises when another program owns the home.
         hosts = [ctx.get_host(*host_key) for host_key in ctx.list_host_keys()]
         return [(host, listing.observe_host(ctx, host)) for host in hosts]
     groups: dict[int, tuple[Host, list[ObservedAgent]]] = {}

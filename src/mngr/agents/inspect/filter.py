@@ -28,6 +28,7 @@ def compile_filter(text: str, fields: tuple[str, ...]) -> Predicate:
 
 
 def _tokenize(text: str) -> list[tuple[str, str]]:
+    """Return (kind, text) for each token of a filter."""
     tokens, position = [], 0
     while text[position:].strip():
         match = _TOKEN.match(text, position)
@@ -112,6 +113,7 @@ def _make_and(left: Predicate, right: Predicate) -> Predicate:
 
 
 def _make_comparison(text: str, path: str, op: str, value: str) -> Predicate:
+    """Return a predicate that compares a field with a value. `~` searches for a pattern."""
     if op == "~":
         try:
             pattern = re.compile(value)

@@ -169,6 +169,7 @@ def _find_screen_check(ctx: Context, record: AgentRecord) -> Callable[[Evidence,
 
 
 def _observe_once(ctx: Context, host: Host, ids: list[str] | None) -> list[ObservedAgent]:
+    """Run list.sh on the host and return the observed agents. Save a remote host's answer about all its agents."""
     argv = [
         "sh",
         "-c",

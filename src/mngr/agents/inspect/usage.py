@@ -170,6 +170,7 @@ def _get_group(location: TranscriptLocation, row: dict[str, Any], by: str) -> st
 
 
 def _sum_usage(group: str, counts: list[tuple[dict[str, int], float | None]]) -> UsageRow:
+    """Return the row of a group. Its cost is None when one of the costs is unknown."""
     total = {name: sum(tokens[name] for tokens, _ in counts) for name in TOKEN_FIELDS}
     costs = [cost for _, cost in counts]
     known_costs = [cost for cost in costs if cost is not None]
@@ -179,4 +180,5 @@ def _sum_usage(group: str, counts: list[tuple[dict[str, int], float | None]]) ->
 
 
 def _parse_count(value: object) -> int:
+    """Return a plausible number of tokens, or 0, because an agent can write anything there."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else 0

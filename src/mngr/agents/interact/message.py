@@ -176,6 +176,7 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, timeout: float
 
 
 def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, timeout: float) -> list[str]:
+    """Return the command that runs send.sh for this delivery."""
     program, directory = scripts.read_program("send.sh"), host.home.agent_dir(record.id)
     return [
         "sh",

@@ -88,6 +88,7 @@ def start_proxy(directory: str, rules: frozenset[str]) -> None:
 
 
 def _exit_with_owner(owner: int) -> None:
+    """Wait for the process that started the proxy to end, then exit."""
     select.select([owner], [], [])
     os._exit(0)
 
@@ -122,6 +123,7 @@ class AllowListProxy:
             self._free.release()
 
     def _forward_request(self, client: socket.socket) -> None:
+        """Read a request and connect the client to its destination, or raise ProxyRefusal."""
         head, body_start = read_request_head(client)
         host, port, request = parse_request(head)
         if not self.is_allowed(host, port):

@@ -209,6 +209,7 @@ def _build_system_args(home: Home, *hidden: str) -> list[str]:
 
 
 def _build_system_mounts() -> list[str]:
+    """Return the arguments that mount the system's directories without their private files."""
     args: list[str] = []
     for path in SYSTEM_DIRS:
         if os.path.islink(path):

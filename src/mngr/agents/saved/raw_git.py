@@ -41,7 +41,7 @@ class WorkTreeRepo(Struct):
     branch: str | None  # None when detached
 
 
-def find_work_tree_repo(host: Host, work: str) -> WorkTreeRepo | None:
+def find_work_tree_repo(host: Host, work_dir: str) -> WorkTreeRepo | None:
     """Return the repository of a work tree, or None if the directory is not the top of a work tree."""
     words = (
         "rev-parse",
@@ -51,9 +51,9 @@ def find_work_tree_repo(host: Host, work: str) -> WorkTreeRepo | None:
         "--show-object-format",
         "--show-toplevel",
     )
-    result = git.run(host, work, *words, "HEAD")
+    result = git.run(host, work_dir, *words, "HEAD")
     lines = result.text.split("\n")
-    if len(lines) < 4 or os.path.realpath(lines[3]) != os.path.realpath(work):
+    if len(lines) < 4 or os.path.realpath(lines[3]) != os.path.realpath(work_dir):
         return None
     head_text = host.read(os.path.join(lines[0], "HEAD")).decode("utf-8", "surrogateescape").strip()
     branch = head_text.removeprefix("ref: refs/heads/") if head_text.startswith("ref: refs/heads/") else None
@@ -93,47 +93,47 @@ def make_raw_git_dir(target: str, repo: WorkTreeRepo, exclude: str | None = None
     return target
 
 
-def remove_raw_git_dir(raw: str) -> None:
+def remove_raw_git_dir(raw_git_dir: str) -> None:
     """Delete a raw git dir, without following its links."""
-    for top, folders, files in os.walk(raw, topdown=False):
+    for top, folders, files in os.walk(raw_git_dir, topdown=False):
         for name in (*files, *folders):
             path = os.path.join(top, name)
             if os.path.islink(path) or not os.path.isdir(path):
                 os.unlink(path)
             else:
                 os.rmdir(path)
-    if os.path.isdir(raw):
-        os.rmdir(raw)
+    if os.path.isdir(raw_git_dir):
+        os.rmdir(raw_git_dir)
 
 
-def run(host: Host, raw: str, work: str, *words: str, stdin: bytes = b"") -> ProcessResult:
+def run(host: Host, raw_git_dir: str, work_dir: str, *words: str, stdin: bytes = b"") -> ProcessResult:
     """Run git through a raw git dir. A failure is a result, not an exception."""
     argv = [
         "git",
         "-C",
-        work,
-        f"--git-dir={raw}",
-        f"--work-tree={work}",
+        work_dir,
+        f"--git-dir={raw_git_dir}",
+        f"--work-tree={work_dir}",
         "--no-optional-locks",
         "--no-replace-objects",
     ]
     return host.run([*argv, *words], stdin=stdin)
 
 
-def run_checked(host: Host, raw: str, work: str, *words: str, stdin: bytes = b"") -> bytes:
+def run_checked(host: Host, raw_git_dir: str, work_dir: str, *words: str, stdin: bytes = b"") -> bytes:
     """Run git through a raw git dir and return its output. Raise MngrError if it fails."""
-    result = run(host, raw, work, *words, stdin=stdin)
+    result = run(host, raw_git_dir, work_dir, *words, stdin=stdin)
     if result.code:
         raise MngrError(
-            f"git {words[0]} failed on {work}: {result.error_line}",
+            f"git {words[0]} failed on {work_dir}: {result.error_line}",
             "nothing was changed; look at the work dir with git",
         )
     return result.out
 
 
-def list_index_rows(host: Host, raw: str, work: str) -> list[bytes]:
+def list_index_rows(host: Host, raw_git_dir: str, work_dir: str) -> list[bytes]:
     """Return the rows of the index, for `parse_index_rows`."""
-    return run_checked(host, raw, work, "ls-files", "--stage", "-v", "-z").split(b"\0")[:-1]
+    return run_checked(host, raw_git_dir, work_dir, "ls-files", "--stage", "-v", "-z").split(b"\0")[:-1]
 
 
 def parse_index_rows(rows: list[bytes]) -> list[tuple[str, str, str]]:
@@ -142,4 +142,4 @@ def parse_index_rows(rows: list[bytes]) -> list[tuple[str, str, str]]:
     The tag is H, or another letter for a flag or a conflict (see `git help ls-files`).
     """
     parts = (row.decode("utf-8", "surrogateescape").partition("\t") for row in rows)
-    return [(front[0], front[2:8], path) for front, _, path in parts]
+    return [(prefix[0], prefix[2:8], path) for prefix, _, path in parts]

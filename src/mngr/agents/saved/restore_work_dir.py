@@ -287,18 +287,18 @@ def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
     for name in members:
         while (name := os.path.dirname(name)) and name not in parents:
             parents.add(name)
-    raw = raw_git.make_raw_git_dir(os.path.join(host.home.agent_dir(record.id), "raw"), tree_repo)
+    raw_git_dir = raw_git.make_raw_git_dir(os.path.join(host.home.agent_dir(record.id), "raw"), tree_repo)
     if meta["head"] and not os.path.exists(os.path.join(tree_repo.git_dir, "index")):
-        raw_git.run_checked(host, raw, work_dir, "read-tree", meta["head"])
+        raw_git.run_checked(host, raw_git_dir, work_dir, "read-tree", meta["head"])
     missing = set(meta.get("missing", ()))
     to_check_out = [
-        name for tag, mode, name in raw_git.parse_index_rows(raw_git.list_index_rows(host, raw, work_dir))
+        name for tag, mode, name in raw_git.parse_index_rows(raw_git.list_index_rows(host, raw_git_dir, work_dir))
         if tag in "Hh" and mode != "160000" and name not in members and name not in missing and name not in parents
     ]  # fmt: skip
     line = f'umask {meta.get("umask", "022")}; exec git -C "$2" --git-dir="$1" --work-tree="$2" checkout-index -u -z --stdin'
     listed = "".join(f"{name}\0" for name in to_check_out).encode("utf-8", "surrogateescape")
-    result = host.run(["sh", "-c", line, "checkout", raw, work_dir], stdin=listed)
-    raw_git.remove_raw_git_dir(raw)
+    result = host.run(["sh", "-c", line, "checkout", raw_git_dir, work_dir], stdin=listed)
+    raw_git.remove_raw_git_dir(raw_git_dir)
     if result.code:
         raise MngrError(f"git checkout-index failed in {work_dir}: {result.error_line}", "check space and permissions")
     if members:

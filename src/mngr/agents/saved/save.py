@@ -143,10 +143,10 @@ def _save_branch(host: Host, record: AgentRecord, partial_dir: str) -> dict[str,
     tree_repo = raw_git.WorkTreeRepo(
         git_dir=None, common_dir=repo.common_dir, object_format=object_format, head=tip, branch=record.branch
     )
-    raw = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), tree_repo)
+    raw_git_dir = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), tree_repo)
     refs = {"HEAD": tip, f"refs/heads/{record.branch}": tip}
     meta = {"saved": "git", "head": tip, "branch": record.branch, "refs": refs, "form": object_format}
-    return {**meta, **_write_bundle(host, record, raw, repo.root, tree_repo, refs, [], partial_dir)}
+    return {**meta, **_write_bundle(host, record, raw_git_dir, repo.root, tree_repo, refs, [], partial_dir)}
 
 
 def _save_git(
@@ -158,14 +158,14 @@ def _save_git(
     settings = (
         {"core.excludesfile": os.devnull} if origin else worktree_state.read_git_settings(sandboxed_host, work_dir)
     )
-    raw = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), repo, settings.get("core.excludesfile"))
+    raw_git_dir = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), repo, settings.get("core.excludesfile"))
     state = worktree_state.read_work_tree_state(
-        sandboxed_host, raw, work_dir, repo, settings, origin.umask if origin else None
+        sandboxed_host, raw_git_dir, work_dir, repo, settings, origin.umask if origin else None
     )
     if state.files:
         tar.pack(sandboxed_host, work_dir, state.files, os.path.join(partial_dir, FILES_ARCHIVE))
     refs = _list_refs(sandboxed_host, record, repo)
-    bundle = _write_bundle(host, record, raw, work_dir, repo, refs, state.blobs, partial_dir)
+    bundle = _write_bundle(host, record, raw_git_dir, work_dir, repo, refs, state.blobs, partial_dir)
     _save_git_dir(
         sandboxed_host, repo, partial_dir, needs_index=state.needs_index, has_history=bool(bundle["new_objects"])
     )
@@ -202,8 +202,8 @@ def _list_refs(host: Host, record: AgentRecord, repo: WorkTreeRepo) -> dict[str,
 def _write_bundle(
     host: Host,
     record: AgentRecord,
-    raw: str,
-    work: str,
+    raw_git_dir: str,
+    work_dir: str,
     repo: WorkTreeRepo,
     refs: dict[str, str],
     blobs: list[str],
@@ -218,12 +218,17 @@ def _write_bundle(
     sandboxed_host = bubblewrap.open_sandboxed_host(host, record, partial_dir)
     if new_objects and set(new_objects) - set(refs.values()) - set(blobs):
         types = raw_git.run_checked(
-            sandboxed_host, raw, work, "cat-file", "--batch-check", stdin="\n".join(new_objects).encode() + b"\n"
+            sandboxed_host,
+            raw_git_dir,
+            work_dir,
+            "cat-file",
+            "--batch-check",
+            stdin="\n".join(new_objects).encode() + b"\n",
         ).decode()
         new_objects = [row.split(" ")[0] for row in types.splitlines() if not row.endswith((" missing", " ambiguous"))]
     if not new_objects:
         return {"prerequisites": source_commits, "new_objects": 0}
-    prerequisites = _list_prerequisites(sandboxed_host, raw, work, new_objects, source_commits)
+    prerequisites = _list_prerequisites(sandboxed_host, raw_git_dir, work_dir, new_objects, source_commits)
     header = (
         "# v2 git bundle\n"
         if repo.object_format == "sha1"
@@ -237,7 +242,7 @@ def _write_bundle(
         file.write(header.encode("utf-8", "surrogateescape"))
     revisions = "\n".join([*new_objects, *(f"^{oid}" for oid in prerequisites)]) + "\n"
     line = 'exec git --git-dir="$1" --no-replace-objects pack-objects --revs --stdout --delta-base-offset -q >>"$2"'
-    result = sandboxed_host.run(["sh", "-c", line, "pack", raw, path], stdin=revisions.encode())
+    result = sandboxed_host.run(["sh", "-c", line, "pack", raw_git_dir, path], stdin=revisions.encode())
     if result.code:
         raise MngrError(
             f"git cannot pack the commits of {record.name}: {result.error_line}",
@@ -248,14 +253,14 @@ def _write_bundle(
 
 
 def _list_prerequisites(
-    host: Host, raw: str, work: str, new_objects: list[str], source_commits: list[str]
+    host: Host, raw_git_dir: str, work_dir: str, new_objects: list[str], source_commits: list[str]
 ) -> list[str]:
     """Return the commits of the source that the new commits build on directly."""
     if not source_commits:
         return []
     revisions = "".join(f"{oid}\n" for oid in (*new_objects, *(f"^{oid}" for oid in source_commits)))
     listed = raw_git.run_checked(
-        host, raw, work, "rev-list", "--boundary", "--stdin", stdin=revisions.encode()
+        host, raw_git_dir, work_dir, "rev-list", "--boundary", "--stdin", stdin=revisions.encode()
     ).decode()
     return [row[1:] for row in listed.splitlines() if row.startswith("-")]
 

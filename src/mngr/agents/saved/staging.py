@@ -194,18 +194,18 @@ def _collect_work_dir_facts(host: Host, work_dir: str) -> WorkDirFacts:
     result = host.run(["sh", "-c", scripts.read_program("survey.sh"), "survey.sh", work_dir])
     facts: dict[str, str] = {}
     rows = result.out.split(b"\0")
-    large: list[str] = []
+    pack_rows: list[str] = []
     while rows and rows[0].split(b" ")[0] in (b"umask", b"git", b"ignored", b"pack"):
         key, _, value = rows.pop(0).decode("ascii", "replace").partition(" ")
         facts[key] = value
-        large += [value] if key == "pack" else []
+        pack_rows += [value] if key == "pack" else []
     umask, size = facts.get("umask", ""), facts.get("ignored", "")
     return WorkDirFacts(
         git=facts.get("git", "none"),
         umask=umask if umask and set(umask) <= set("01234567") and len(umask) < 5 else "022",
         ignored=[os.fsdecode(row[2:]) for row in rows if row.startswith(b"! ")],
         ignored_bytes=int(size) if size.isascii() and size.isdigit() and len(size) < 16 else 0,
-        packs=shared_packs.parse_large_packs(large),
+        packs=shared_packs.parse_large_packs(pack_rows),
     )
 
 
@@ -225,13 +225,13 @@ def _build_find_prunes(name: str, facts: WorkDirFacts) -> list[str]:
 
 def _delete_ignored(work_dir: str, names: list[str]) -> None:
     """Delete what git on the host ignores, and directories that become empty. Never follow a link."""
-    real = os.path.realpath(work_dir)
+    real_work_dir = os.path.realpath(work_dir)
     for name in names:
         path = os.path.join(work_dir, os.path.normpath(name))
         parent = os.path.dirname(path)
         if os.path.isabs(name) or ".." in name.split("/") or name == ".":
             continue
-        if os.path.realpath(parent) != os.path.normpath(os.path.join(real, os.path.relpath(parent, work_dir))):
+        if os.path.realpath(parent) != os.path.normpath(os.path.join(real_work_dir, os.path.relpath(parent, work_dir))):
             continue
         try:
             if os.path.isdir(path) and not os.path.islink(path):
@@ -296,9 +296,9 @@ def _check_tree(root: str, agent_id: str) -> None:
                     f"refused: {name!r} of the agent is a device",
                     "have it taken away: mngr exec NAME -- rm …",
                 )
-    own = os.path.join(root, "agents", agent_id)
-    for name in os.listdir(own):
-        path = os.path.join(own, name)
+    agent_dir = os.path.join(root, "agents", agent_id)
+    for name in os.listdir(agent_dir):
+        path = os.path.join(agent_dir, name)
         mode = os.lstat(path).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             os.unlink(path)  # mngr opens files in this directory by name, and must not follow a link.

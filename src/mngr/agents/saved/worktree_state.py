@@ -67,38 +67,38 @@ def read_git_settings(host: Host, work_dir: str) -> dict[str, str]:
 
 
 def read_work_tree_state(
-    host: Host, raw: str, work_dir: str, repo: WorkTreeRepo, config: dict[str, str], umask: str | None = None
+    host: Host, raw_git_dir: str, work_dir: str, repo: WorkTreeRepo, config: dict[str, str], umask: str | None = None
 ) -> WorkTreeState:
     """Return the state of the whole work tree. `umask` is given for a copy, and is that of its original host."""
     is_copy = umask is not None
-    rows = _parse_status(raw_git.run_checked(host, raw, work_dir, "status", *_STATUS_OPTIONS))
-    index = raw_git.list_index_rows(host, raw, work_dir)
-    special = raw_git.parse_index_rows([row for row in index if not row.startswith((b"H 100", b"H 120"))])
+    rows = _parse_status(raw_git.run_checked(host, raw_git_dir, work_dir, "status", *_STATUS_OPTIONS))
+    index = raw_git.list_index_rows(host, raw_git_dir, work_dir)
+    special_rows = raw_git.parse_index_rows([row for row in index if not row.startswith((b"H 100", b"H 120"))])
     umask, odd_files = _list_odd_files(host, work_dir, rows.ignored, umask)
-    flagged = [path for tag, mode, path in special if tag not in "HM" and mode != "160000"]
+    flagged_paths = [path for tag, mode, path in special_rows if tag not in "HM" and mode != "160000"]
     repos = {name[:-5] for name in odd_files if name.endswith("/.git")}
     whole_dirs = {path.rstrip("/") for path in rows.untracked if path.endswith("/")}
-    whole_dirs |= {path for _, mode, path in special if mode == "160000" and path in repos}
+    whole_dirs |= {path for _, mode, path in special_rows if mode == "160000" and path in repos}
     whole_dirs |= {f"{name}/.git" for name in repos if not _is_below(name, whole_dirs)}
     files = dict.fromkeys([*rows.changed, *(path for path in rows.untracked if not path.endswith("/"))])
     files.update(dict.fromkeys(name for name in odd_files if not name.endswith("/.git")))
-    files.update(dict.fromkeys(path for path in flagged if os.path.lexists(os.path.join(work_dir, path))))
+    files.update(dict.fromkeys(path for path in flagged_paths if os.path.lexists(os.path.join(work_dir, path))))
     # In a copy git takes no file as unchanged, so it has listed all converted files already.
     if not is_copy and _can_convert_files(repo, config, odd_files):
         known = {*files, *rows.missing}
-        plain = [
+        unchanged_paths = [
             path
             for tag, mode, path in raw_git.parse_index_rows(index)
             if tag == "H" and mode[:3] == "100" and path not in known
         ]
-        files.update(dict.fromkeys(_list_converted_files(host, work_dir, plain)))
+        files.update(dict.fromkeys(_list_converted_files(host, work_dir, unchanged_paths)))
     files.update(dict.fromkeys(tar.list_tree(host, work_dir, sorted(whole_dirs))))
     return WorkTreeState(
         files=list(files),
         missing=rows.missing,
         dirty=[*rows.staged, *rows.changed, *rows.missing, *rows.untracked],
         blobs=rows.blobs,
-        needs_index=bool(rows.staged or flagged),
+        needs_index=bool(rows.staged or flagged_paths),
         umask=umask,
         ignored_bytes=_compute_disk_usage(host, work_dir, rows.ignored),
     )

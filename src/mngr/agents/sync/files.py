@@ -168,8 +168,8 @@ def _make_parent_dirs(target: str, parts: list[str]) -> None:
 def is_link_inside(parts: list[str], link: str) -> bool:
     """True when a link cannot lead outside: all its `..` come first, and are fewer than the parts of its path."""
     steps = link.split("/")
-    ups = next((index for index, step in enumerate(steps) if step != ".."), len(steps))
-    return not link.startswith("/") and ".." not in steps[ups:] and ups < len(parts)
+    leading_ups = next((index for index, step in enumerate(steps) if step != ".."), len(steps))
+    return not link.startswith("/") and ".." not in steps[leading_ups:] and leading_ups < len(parts)
 
 
 def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, path: str) -> None:
@@ -282,13 +282,13 @@ def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
         finally:
             _close(receiver.stdin)
             with receiver.stdout:
-                answer = receiver.stdout.read()
+                stdout = receiver.stdout.read()
             shell.wait_process(receiver)
         code, lines = _parse_exit(host, stderr)
     if code:
         reason = lines[0] if lines else "it cannot be written"
         raise MngrError(f"cannot copy {source} to the agent: {reason}", "check the path, space and permissions")
-    return os.path.join(final_path, base) if answer == b"in\n" else final_path
+    return os.path.join(final_path, base) if stdout == b"in\n" else final_path
 
 
 def _send_archive(stream: IO[bytes], source: str, base: str, end_marker: str) -> None:

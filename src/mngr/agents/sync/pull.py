@@ -84,14 +84,13 @@ def _pull_to_target(ctx: Context, host: Host, record: AgentRecord, target: PullT
 
 
 def _pull_commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple[str, int]:
-    """Update the user's branch with the agent's name, and return its commit and the number of new commits."""
+    """Update the user's copy of the agent's branch, and return its commit and the number of new commits."""
     local = ctx.local_host
     assert record.branch is not None
     source = _find_shared_repo(local, record) if host.is_local and record.transfer in ("worktree", "none") else None
     if source is not None and os.path.realpath(source.common_dir) == os.path.realpath(repo.common_dir):
-        commit = git.find_commit(
-            local, repo.root, f"refs/heads/{record.branch}"
-        )  # In a shared repository the commits are here already.
+        # In a shared repository the commits are here already.
+        commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}")
         if commit is None:
             raise MngrError(f"there is no branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch")
         return commit, git.count_commits(local, repo.root, [commit, f"^{repo.head or record.base}"])
@@ -200,9 +199,8 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
 def _pull_outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> tuple[int, str | None]:
     """Copy the agent's outputs to `.mngr/outputs/NAME/`, which git ignores. Return their number and directory."""
     outputs_dir, known_id = root, store.find_id(ctx.home, record.name)
-    name = (
-        record.name if known_id in (record.id, None) else record.id
-    )  # A remote host could give its agent the name of another agent.
+    # A remote host could give its agent the name of another agent.
+    name = record.name if known_id in (record.id, None) else record.id
     for part in (".mngr", "outputs", name):
         outputs_dir = os.path.join(outputs_dir, part)
         if os.path.islink(outputs_dir):

@@ -214,9 +214,8 @@ def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
     not_links = [name for name in names if not os.path.islink(os.path.join(work_dir, name))]
     if not not_links or origin == target:
         return True
-    origin_pattern = re.compile(
-        re.escape(origin) + rb"(?![\w.-])"
-    )  # The path must not be a prefix of another agent's work dir.
+    # The path must not match as a prefix of another agent's work dir.
+    origin_pattern = re.compile(re.escape(origin) + rb"(?![\w.-])")
     line = 'cd "$1" && shift && a=$1 && shift && exec grep -rlIF --null -e "$a" -- "$@"'
     for name in host.run(["sh", "-c", line, "grep", work_dir, os.fsdecode(origin), *not_links]).out.split(b"\0"):
         path = os.path.join(target, name)

@@ -245,12 +245,14 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
         git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
         if not record.branch_is_new or not record.branch:
             return 0
-        return delete_unused_branch(host, repo, record.branch, made_at=record.base if undo else None)
+        return delete_unused_branch(host, repo, record.branch, initial_commit=record.base if undo else None)
 
 
-def delete_unused_branch(host: Host, repo: Repo, branch: str, *, made_at: str | None = None) -> int:
-    """Delete a branch without unique commits, or still at `made_at`. Return how many commits kept it."""
-    is_unmoved = made_at is not None and git.find_commit(host, repo.root, f"refs/heads/{branch}") == made_at
+def delete_unused_branch(host: Host, repo: Repo, branch: str, *, initial_commit: str | None = None) -> int:
+    """Delete a branch that has no unique commits or is at `initial_commit`. Return how many commits kept it."""
+    is_unmoved = (
+        initial_commit is not None and git.find_commit(host, repo.root, f"refs/heads/{branch}") == initial_commit
+    )
     unique_commits = 0 if is_unmoved else git.count_unique_commits(host, repo.root, branch)
     if unique_commits == 0:
         git.run(host, repo.root, "branch", "--quiet", "-D", "--", branch)

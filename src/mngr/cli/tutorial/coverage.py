@@ -50,7 +50,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Measure the coverage, print it, and fail if a part of the program did not answer."""
+    """Measure the coverage, print it, and fail if the program or an artifact could not be read."""
     import shlex
 
     from mngr.tutorial.coverage.coverage import measure_coverage

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SCRIPTS_DIR = os.path.dirname(__file__)
+# These programs run after the command that sent them has ended.
 INSTALLED_PROGRAMS = (
     "enter.sh",
     "launch.sh",
     "event.sh",
     "stop.sh",
     "watch.sh",
-)  # programs that run after the command that sent them has ended
+)
 _OCTAL_ESCAPES = {byte: f"\\0{byte:03o}" for byte in (92, *range(127, 256))}
 # Characters that some login shells interpret even inside single quotes.
 _SHELL_ESCAPES = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}

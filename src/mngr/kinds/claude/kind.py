@@ -158,7 +158,7 @@ class ClaudeKind(CodingAgentKind):
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         projects = os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR, "projects")
         session_id = host.run(["sh", "-c", _MOVE_SCRIPT, "move", projects, _slugify_path(record.work_dir)]).text.strip()
-        if any(word in ("-r", "--resume", "-c", "--continue", "--session-id") for word in record.command):
+        if any(argument in ("-r", "--resume", "-c", "--continue", "--session-id") for argument in record.command):
             return self.build_base_command(host, record)
         if not session_id:
             return [*self.build_base_command(host, record), "--session-id", derive_session_id(record.id)]
@@ -167,9 +167,9 @@ class ClaudeKind(CodingAgentKind):
     def refine_state(self, evidence: Evidence, state: AgentState) -> AgentState:
         state = self._choose_latest_state(evidence, state)
         if state.state == "RUNNING" and evidence.screen is not None:
-            shown = screens.find_state(self.parent, evidence.screen)
-            if shown is not None:
-                return state.replace(state=shown[0], reason=shown[1], source="screen")
+            screen_state = screens.find_state(self.parent, evidence.screen)
+            if screen_state is not None:
+                return state.replace(state=screen_state[0], reason=screen_state[1], source="screen")
         return state
 
     def _choose_latest_state(self, evidence: Evidence, state: AgentState) -> AgentState:

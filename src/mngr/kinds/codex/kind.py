@@ -121,14 +121,14 @@ class CodexKind(CodingAgentKind):
     renewal_key = ("refresh_token", "")
 
     def get_user_variables(self) -> dict[str, str]:
-        """Return also the API key variables that the user's own model providers name."""
+        """Add the API key variables that the user's own model providers name."""
         names = [
             str(provider["env_key"])
             for provider in _get_table(_read_user_settings(), "model_providers").values()
             if isinstance(provider, dict) and provider.get("env_key")
         ]
-        own = {name: os.environ[name] for name in names if os.environ.get(name)}
-        return {**own, **super().get_user_variables()}
+        provider_variables = {name: os.environ[name] for name in names if os.environ.get(name)}
+        return {**provider_variables, **super().get_user_variables()}
 
     def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
         settings = _read_user_settings()
@@ -296,17 +296,17 @@ class CodexKind(CodingAgentKind):
             return AgentState(
                 state="PARKED", reason=end.reason, source="transcript", since=end.at, parked_until=end.until
             )
-        asks = _ASKS in _read_title(evidence)
-        if state.state == "WAITING" and state.reason == "permission" and not asks:
+        is_asking = _ASKS in _read_title(evidence)
+        if state.state == "WAITING" and state.reason == "permission" and not is_asking:
             if _read_title(evidence).startswith(_IDLE):  # a sub-agent's permission, after the turn ended
                 return state.replace(reason="end_of_turn", source="screen")
             return state.replace(state="RUNNING", reason=None, source="screen")  # answered, or not yet shown
-        if state.state == "RUNNING" and asks:
+        if state.state == "RUNNING" and is_asking:
             return state.replace(state="WAITING", reason="question", source="screen")
         if state.state == "RUNNING" and evidence.screen is not None:
-            shown = screens.find_state(self.parent, evidence.screen)
-            if shown is not None:
-                return state.replace(state=shown[0], reason=shown[1], source="screen")
+            screen_state = screens.find_state(self.parent, evidence.screen)
+            if screen_state is not None:
+                return state.replace(state=screen_state[0], reason=screen_state[1], source="screen")
         return state
 
     def read_own_status(self, evidence: Evidence) -> tuple[str, str | None] | None:

@@ -53,14 +53,14 @@ def read_logins() -> dict[str, Any]:
     return _read_lenient_json(os.path.join(get_user_dir("DATA"), "auth.json"))
 
 
-def read_config(wanted: list[str]) -> dict[str, Any]:
-    """Return the user's model settings and the other settings that `wanted` names; may raise MngrError."""
+def read_config(carried: list[str]) -> dict[str, Any]:
+    """Return the user's model settings and the other settings that `carried` names; may raise MngrError."""
     config: dict[str, Any] = {}
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
         config.update(_read_lenient_json(os.path.join(get_user_dir("CONFIG"), name)))
-    chosen = {key for topic in wanted for key in _CARRIED_KEYS.get(topic, ())}
+    chosen = {key for topic in carried for key in _CARRIED_KEYS.get(topic, ())}
     others = {key for keys in _CARRIED_KEYS.values() for key in keys} - chosen
-    included = set(config) - others if "settings" in wanted else {*_MODEL_KEYS, *chosen}
+    included = set(config) - others if "settings" in carried else {*_MODEL_KEYS, *chosen}
     filled: dict[str, Any] = json.loads(
         _FROM_FILE.sub(
             _read_included_file, json.dumps({key: value for key, value in config.items() if key in included})
@@ -93,7 +93,7 @@ def list_model_urls(config: dict[str, Any], logins: dict[str, Any], variables: d
 
 
 def _read_included_file(match: re.Match[str]) -> str:
-    """Return the content of a `{file:…}` reference, because the file may not exist on the agent's host."""
+    """Return the content of the file in a `{file:…}` reference; the file may not exist on the agent's host."""
     path = os.path.join(get_user_dir("CONFIG"), os.path.expanduser(match[1]))
     try:
         with open(path, encoding="utf-8") as file:

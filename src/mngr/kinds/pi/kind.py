@@ -83,7 +83,7 @@ class PiKind(CodingAgentKind):
     renewal_key = ("refresh", "")
 
     def get_user_variables(self) -> dict[str, str]:
-        """Return also the API key variables that the user's own model providers name."""
+        """Add the API key variables that the user's own model providers name."""
         named = [str(provider.get("apiKey")) for provider in _list_providers()]
         return {
             **{name: os.environ[name] for name in named if name in os.environ},

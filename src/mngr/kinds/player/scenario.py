@@ -77,22 +77,24 @@ def _parse_cases(data: Any) -> list[list[Any]]:
     return cases
 
 
-def _parse_steps(steps: list[Any], where: str = "") -> list[list[Any]]:
-    return [_parse_step(f"{where}step {number}", step) for number, step in enumerate(steps, 1)]
+def _parse_steps(steps: list[Any], prefix: str = "") -> list[list[Any]]:
+    return [_parse_step(f"{prefix}step {number}", step) for number, step in enumerate(steps, 1)]
 
 
-def _parse_step(where: str, step: Any) -> list[Any]:
+def _parse_step(position: str, step: Any) -> list[Any]:
     if isinstance(step, str) and step in _VERBS_WITHOUT_VALUE:
         return [step, None]
     if not isinstance(step, dict) or len(step) != 1:
-        words = ", ".join(f'"{word}"' for word in _VERBS_WITHOUT_VALUE[:-1]) + f' or "{_VERBS_WITHOUT_VALUE[-1]}"'
-        raise ValueError(f"{where} is not an object with one key, {words}: {step!r}")
+        choices = (
+            ", ".join(f'"{verb_name}"' for verb_name in _VERBS_WITHOUT_VALUE[:-1]) + f' or "{_VERBS_WITHOUT_VALUE[-1]}"'
+        )
+        raise ValueError(f"{position} is not an object with one key, {choices}: {step!r}")
     verb, value = next(iter(step.items()))
     if verb not in _VALUE_CHECKS:
-        raise ValueError(f"{where}: there is no {verb!r}; there are {', '.join(VERBS)}")
+        raise ValueError(f"{position}: there is no {verb!r}; there are {', '.join(VERBS)}")
     is_valid, expected = _VALUE_CHECKS[verb]
     if not is_valid(value):
-        raise ValueError(f"{where}: {verb} wants {expected}, not {value!r}")
+        raise ValueError(f"{position}: {verb} wants {expected}, not {value!r}")
     return [verb, value]
 
 
@@ -117,8 +119,8 @@ def _has_fields(value: Any, **fields: Callable[[Any], bool]) -> bool:
     )
 
 
-def _make_choice_check(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
-    return lambda value: isinstance(value, str) and value in words, "one of " + ", ".join(words)
+def _make_choice_check(choices: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, str) and value in choices, "one of " + ", ".join(choices)
 
 
 def _is_park_value(value: Any) -> bool:

@@ -41,7 +41,7 @@ class HostSlots:
         """Return how many agents can get a host now. Free slots on an unreachable host are waited for, not replaced."""
         free_slots = {True: 0, False: 0}
         for host in self._hosts:
-            # an empty unreachable host is not watched, so its answer would go unnoticed
+            # Do not wait for an empty unreachable host: nothing watches it, so its answer would go unnoticed.
             if host.slugs or host.name not in unreachable:
                 free_slots[host.name in unreachable] += max(0, self._per_host - len(host.slugs))
         if all(host.name in unreachable for host in self._hosts):
@@ -57,10 +57,10 @@ class HostSlots:
         for candidate in self._hosts:
             if candidate.name != host:
                 candidate.slugs.discard(slug)
-        known = next((candidate for candidate in self._hosts if candidate.name == host), None)
-        pooled_host = known or PooledHost(host)
+        existing = next((candidate for candidate in self._hosts if candidate.name == host), None)
+        pooled_host = existing or PooledHost(host)
         pooled_host.slugs.add(slug)
-        if known is None:
+        if existing is None:
             self._hosts.append(pooled_host)
         return pooled_host
 

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 120.0  # an unused process ends after this time
 MAX_CALL_SECONDS = 900.0  # the time limit of a call
 _LOST_CODE = 255
-_ERROR_MARKER = (
-    f"mngr-bridge-{os.urandom(8).hex()}"  # precedes the reason of a failed start; secret, so that no host can forge it
-)
+# Precedes the reason why a command could not be started. It is secret, so that no host can forge it.
+_ERROR_MARKER = f"mngr-bridge-{os.urandom(8).hex()}"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # the folder of mngr itself
 _CLIENT = os.path.join(os.path.dirname(__file__), "client.py")
 # Only mngr is importable from mngr's own directory. Its other packages may be for another Python.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-FIRST_BYTE_TIMEOUT = 10.0  # the first byte of an answer must come within this time
+FIRST_BYTE_TIMEOUT = 10.0  # seconds; the first byte of an answer must come within this time
 # The start of an HTTP/2 connection: the preface and an empty settings frame.
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 # busy: no capacity now; gone: the machine does not exist any more; stopped: it can be started again;

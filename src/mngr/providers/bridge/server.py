@@ -72,6 +72,7 @@ class ClientConnection:
         return line
 
     async def _read_more(self) -> None:
+        """Wait for more data and descriptors. Raise _ClientGone when the connection is closed."""
         while True:
             await streams.wait_readable(self._link.fileno())
             try:
@@ -191,6 +192,7 @@ class BridgeServer:
             task.add_done_callback(self._clients.discard)
 
     async def _serve_client(self, link: ClientConnection) -> None:
+        """Serve one client's request and send an error if it fails."""
         try:
             request, program = await link.read_request()
             if request["do"] == "exec":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mngr.base.shell import ProcessResult
 
-CALL_TIMEOUT = 30.0  # for calls that the engine answers at once
+CALL_TIMEOUT = 30.0  # seconds; for calls that the engine answers at once
 _UNREACHABLE_MESSAGES = (
     "cannot connect to ",
     "error during connect",

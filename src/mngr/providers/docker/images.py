@@ -54,6 +54,7 @@ def choose_image(options: dict[str, Any], base: str, home: Home) -> tuple[Image,
 
 
 def _image_from_options(options: dict[str, Any], base: str) -> Image:
+    """Return the image for the options `image`, `dockerfile` and `arg.NAME`, or the default image."""
     args = {key[4:]: str(value) for key, value in sorted(options.items()) if key.startswith("arg.")}
     if options.get("image"):
         if args:

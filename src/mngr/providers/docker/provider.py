@@ -43,7 +43,7 @@ _IMAGE_OPTIONS = ("image", "dockerfile", "snapshot")
 ENGINE_OPTIONS = ("kind", "program", "context", "host", "cost_per_hour")
 USERS = {"agent": ("1000:1000", "/home/agent"), "root": ("0:0", "/root")}
 MAX_PIDS = "4096"
-START_TIMEOUT = 120.0  # for starting a container
+START_TIMEOUT = 120.0  # seconds; for starting a container
 HALT_FILE = "/tmp/.mngr-halt"
 _IMAGE_HINT = "use an image that has sh, git, tmux and tar, for example by a Dockerfile that adds them"
 # The container's first process. It ends on SIGTERM, or when the watcher creates HALT_FILE because all is idle.
@@ -56,6 +56,7 @@ class DockerProvider:
     can_create_hosts = True
     can_snapshot_hosts = True
     can_stop_hosts = True
+    # Options that give an agent no additional access.
     project_options = (
         "image",
         "dockerfile",
@@ -63,7 +64,7 @@ class DockerProvider:
         "memory",
         "cpus",
         "pids",
-    )  # options that give an agent no additional access
+    )
 
     def __init__(
         self, name: str, home: Home, options: dict[str, Any], note: Callable[[str], None] = lambda text: None

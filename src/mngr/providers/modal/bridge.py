@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 MAX_PARALLEL = 32  # sandboxes that are created, saved or ended at the same time
-SNAPSHOT_TIMEOUT = 900  # the time limit of a snapshot
-EXIT_IMAGE_TIMEOUT = 120.0  # for the image of an ended sandbox
+SNAPSHOT_TIMEOUT = 900  # seconds; the time limit of a snapshot
+EXIT_IMAGE_TIMEOUT = 120.0  # seconds; for the image of an ended sandbox
 BUSY_CHECK_SECONDS = 20.0  # pause between two starts of stay.sh
 REQUIRED_PACKAGES = "git tmux procps tar ca-certificates curl less openssh-client rsync".split()
 
@@ -163,6 +163,7 @@ class ModalBridgeEngine:
             raise
 
     async def _load_library(self) -> None:
+        """Import Modal's library and look up the app, after checking that Modal answers."""
         self._room = asyncio.Semaphore(MAX_PARALLEL)
         if time.monotonic() > self._silent_until:
             self._silence = await find_connection_error(says=True)
@@ -181,6 +182,7 @@ class ModalBridgeEngine:
         self._app = await run_if_reachable(modal.App.lookup.aio(name, create_if_missing=True, **words))
 
     async def _get_sandbox(self, sandbox_id: str) -> Any:
+        """Return the library's object for a sandbox."""
         if sandbox_id not in self._sandboxes:
             self._sandboxes[sandbox_id] = await run_if_reachable(self._sdk.Sandbox.from_id.aio(sandbox_id))
         return self._sandboxes[sandbox_id]
@@ -231,6 +233,7 @@ class ModalBridgeEngine:
             raise
 
     async def _build_image(self, origin: dict[str, Any]) -> Any:
+        """Build the image that `origin` describes. Raise EngineError if that fails."""
         image_class = self._sdk.Image
         try:
             if origin.get("dockerfile"):

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 DEFAULT_URL = "https://api.modal.com"
-LATE_AFTER = 1.0  # check the connection when an answer takes longer
-CONNECT_TIMEOUT = 1.5  # for opening a connection
-RETRY_INTERVAL = 3.0  # pause between two checks while an answer is late
-SILENCE_TIMEOUT = 10.0  # after this time the server must also send a byte
+LATE_AFTER = 1.0  # seconds; check the connection when an answer takes longer
+CONNECT_TIMEOUT = 1.5  # seconds; for opening a connection
+RETRY_INTERVAL = 3.0  # seconds; pause between two checks while an answer is late
+SILENCE_TIMEOUT = 10.0  # seconds; after this time the server must also send a byte
 # Exceptions by name, because classes move between versions. Older versions raise errors with a status instead.
 _ERROR_KINDS = {
     "AuthError": "auth", "PermissionDeniedError": "auth", "NotFoundError": "not_found", "ResourceExhaustedError": "busy",

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mngr.providers.bridge.protocol import Note
 
 NAMESPACE = "mngr"
-ANSWER_TIMEOUT = 10.0  # an actor must answer within this time
-START_TIMEOUT = 60.0  # for starting an actor if there is capacity
+ANSWER_TIMEOUT = 10.0  # seconds; an actor must answer within this time
+START_TIMEOUT = 60.0  # seconds; for starting an actor if there is capacity
 STREAM_QUEUE_SIZE = 4  # chunks of a stream that wait for their reader
 
 for module in (host_actor, work_backup):

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE = 96 * 1024  # larger answers would go through Ray's object store
 SHORT_COMMAND_SECONDS = 0.01  # a short command ends within this time, so its first answer is complete
-POLL_TIMEOUT = 3.0  # an answer without data is sent after this time
+POLL_TIMEOUT = 3.0  # seconds; an answer without data is sent after this time
 ABANDON_SECONDS = 15.0  # a command without a reader is ended after this time
-EXIT_DELAY = 5.0  # an actor that has left ends after this time
+EXIT_DELAY = 5.0  # seconds; an actor that has left ends after this time
 SET_PIPE_SIZE = 1031
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL")
 NAMESPACE_COMMANDS = (  # the first one that the node allows; otherwise none
@@ -91,6 +91,7 @@ class HostActor:
         return await self._opening
 
     async def _start_host_process(self) -> dict[str, Any]:
+        """Create the host's directory, start the host process and the backup thread, and return facts."""
         for path in (self.home, os.path.join(self.home, ".tmp")):
             os.makedirs(path, mode=0o700, exist_ok=True)
         os.chmod(os.path.join(self.home, ".tmp"), 0o1777)
@@ -145,6 +146,7 @@ class HostActor:
                 command.code.set_result(message["code"])
 
     async def _send_request(self, row: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """Send a request with descriptors to the host process."""
         assert self._link is not None
         body = json.dumps(row).encode()
         async with self._turn:

@@ -82,6 +82,7 @@ class HostProcess:
             self._send_row({"key": key, "pid": pid})
 
     def _spawn(self, request: dict, fds: list) -> int:  # type: ignore[type-arg]
+        """Fork and execute a command in its own session, and return its pid."""
         pid = os.fork()
         if pid:
             return pid
@@ -102,6 +103,7 @@ class HostProcess:
             os._exit(127)
 
     def _signal_command(self, key: str, number: int, *, whole: bool) -> None:
+        """Send a signal to a command, or with `whole` to its process group."""
         for pid, command_key in self._keys.items():
             if command_key == key:
                 try:

@@ -8,11 +8,11 @@ import time
 
 from mngr.providers.bridge.protocol import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
 
-CONNECT_TIMEOUT = 3.0  # for opening a connection to the cluster
+CONNECT_TIMEOUT = 3.0  # seconds; for opening a connection to the cluster
 
 
 def resolve_address(address: str) -> str:
-    """Return the address that `auto` stands for: RAY_ADDRESS or a cluster on this machine.
+    """Return the address for `auto`: RAY_ADDRESS or a cluster on this machine.
 
     Return any other address unchanged, also if Ray cannot resolve it.
     """

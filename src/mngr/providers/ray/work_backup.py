@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Capture = Callable[[str, int], Coroutine[Any, Any, bytes | None]]
 
-POLL_INTERVAL = 1.0  # pause between two checks for changes
-MIN_SEND_INTERVAL = 15.0  # between two backups of an agent without a new commit
+POLL_INTERVAL = 1.0  # seconds; pause between two checks for changes
+MIN_SEND_INTERVAL = 15.0  # seconds; between two backups of an agent without a new commit
 CHUNK_SIZE = 96 * 1024
 MAX_COMMIT_BYTES = 64 << 20  # limit for one agent's commits since its base
 MAX_FILE_BYTES = 16 << 20  # limit for one agent's own files

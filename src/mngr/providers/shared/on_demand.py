@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # typing would cost 10 ms
 
-MAX_BUSY_PAUSE = 20.0  # the longest pause between two tries
+MAX_BUSY_PAUSE = 20.0  # seconds; the longest pause between two tries
 
 
 class FoundMachine(Struct):
@@ -387,7 +387,7 @@ class OnDemandProvider:
 
 
 class OnDemandWire:
-    """A transport that follows the registry, because another process can start the host anew in the meantime."""
+    """A transport that follows the registry, because another process can restart the host in the meantime."""
 
     def __init__(self, home: Home, provider: str, host: str, open_wire: Callable[[Facts], Transport]) -> None:
         self._home = home

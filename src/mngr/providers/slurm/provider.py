@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DIR = "~/.mngr-hosts"
 DEFAULT_WAIT = "10m"  # the time limit for a pending job
-END_TIMEOUT = 30.0  # a cancelled job may take this long to end
+END_TIMEOUT = 30.0  # seconds; a cancelled job may take this long to end
 GRACE_SECONDS = "5"  # for agents when the job ends; Slurm allows 30 in total
 _SBATCH_OPTIONS = ("partition", "account", "qos", "time", "gres", "constraint")  # the same names as in sbatch
 _LIVE_STATES = ("PD", "CF", "R", "RQ", "S")
@@ -156,6 +156,7 @@ class SlurmEngine(EngineDefaults):
         """Submit a job and return its id. Jobs of hosts that are wanted at the same time form one array."""
 
         def submit(host_dirs: list[str]) -> list[str]:
+            """Submit one job, or an array of jobs, and return the job ids."""
             name = ARRAY_JOB_NAME if len(host_dirs) > 1 else os.path.basename(host_dirs[0]).rpartition("-")[0]
             arguments = [
                 f"--job-name={name}",

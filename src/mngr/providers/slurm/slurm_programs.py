@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mngr.base.shell import ProcessResult
 
-CALL_TIMEOUT = 20.0  # for calls that the controller answers at once
+CALL_TIMEOUT = 20.0  # seconds; for calls that the controller answers at once
 SILENCE_SECONDS = 5.0  # After a call without an answer (it costs 10 s), calls fail at once for this time.
 # The variables that a job inherits. Others could be secrets, and Slurm reads its own variables as options.
 _KEPT_VARIABLES = (
@@ -59,7 +59,7 @@ class SlurmJob(Struct):
     number: str  # for srun; an element of an array gets its number when it starts
     state: str  # Slurm's short form: PD, R, CG, TO, …
     reason: str  # why it is pending
-    ends_at: str | None  # by its time limit
+    ends_at: str | None  # when it reaches its time limit
     name: str
     home_key: str
     tag: str

@@ -175,7 +175,7 @@ class TemplateEngine(EngineDefaults):
     def _run_command(
         self, key: str, name: str, facts: Facts, ignore: tuple[str, ...] = (), **more: str
     ) -> ProcessResult:
-        """Run a command of the template. Raise the error that its output or exit code stands for.
+        """Run a command of the template. Raise the error that matches its output or exit code.
 
         A failure that matches a pattern in `ignore` counts as success.
         """

@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 
 BIN_DIR = Path(sys.executable).parent
-IS_FULL_SCALE = (
-    os.environ.get("MNGR_TEST_SCALE") == "full"
-)  # set by `make test-all`: run at the scale that the docs promise
+# Set by `make test-all`: run at the scale that the docs promise.
+IS_FULL_SCALE = os.environ.get("MNGR_TEST_SCALE") == "full"
 
 
 @dataclass(frozen=True)

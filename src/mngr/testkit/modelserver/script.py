@@ -105,11 +105,11 @@ def parse_script(data: Any) -> ModelScript:
     )
 
 
-def parse_steps(data: Any, where: str = "") -> Steps:
+def parse_steps(data: Any, location: str = "") -> Steps:
     """Return the steps in a list. Raise UsageError that names the wrong step."""
     if not isinstance(data, list):
-        raise UsageError(f"{where}steps are a list, not {_format_value(data)}", HINT)
-    return tuple(_parse_step(step, f"{where}step {number}") for number, step in enumerate(data, 1))
+        raise UsageError(f"{location}steps are a list, not {_format_value(data)}", HINT)
+    return tuple(_parse_step(step, f"{location}step {number}") for number, step in enumerate(data, 1))
 
 
 def parse_match(value: Any) -> str:
@@ -148,36 +148,36 @@ _STEP_KEYS = (
 _USAGE_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
-def _parse_step(step: Any, where: str) -> ScriptedStep:
+def _parse_step(step: Any, location: str) -> ScriptedStep:
     if not isinstance(step, dict):
-        raise UsageError(f"{where} is an object, not {_format_value(step)}", HINT)
-    _check_keys(step, _STEP_KEYS, where)
+        raise UsageError(f"{location} is an object, not {_format_value(step)}", HINT)
+    _check_keys(step, _STEP_KEYS, location)
     for key in _TEXT_KEYS:
-        _check_value(isinstance(step.get(key, ""), str), where, step, key, "a text")
+        _check_value(isinstance(step.get(key, ""), str), location, step, key, "a text")
     for key in _SECONDS_KEYS:
-        _check_value(_is_seconds(step.get(key, 0)), where, step, key, "a number of seconds")
+        _check_value(_is_seconds(step.get(key, 0)), location, step, key, "a number of seconds")
     for key in _TIMES_KEYS:
-        _check_value(_is_times(step.get(key, 1)), where, step, key, "a whole number from 1, or -1 for always")
+        _check_value(_is_times(step.get(key, 1)), location, step, key, "a whole number from 1, or -1 for always")
         fault = key.removesuffix("_times")
         if key in step and not step.get(fault):
-            raise UsageError(f"{where}: {key} without {fault}", HINT)
-    _check_value(isinstance(step.get("hang", True), bool), where, step, "hang", "true or false")
-    _check_value(_is_count(step.get("cut", 0)), where, step, "cut", "a whole number that is not negative")
+            raise UsageError(f"{location}: {key} without {fault}", HINT)
+    _check_value(isinstance(step.get("hang", True), bool), location, step, "hang", "true or false")
+    _check_value(_is_count(step.get("cut", 0)), location, step, "cut", "a whole number that is not negative")
     usage = step.get("usage", {})
     _check_value(
         isinstance(usage, dict) and set(usage) <= set(_USAGE_KEYS) and all(map(_is_count, usage.values())),
-        where, step, "usage", "an object of whole numbers: " + ", ".join(_USAGE_KEYS),
+        location, step, "usage", "an object of whole numbers: " + ", ".join(_USAGE_KEYS),
     )  # fmt: skip
     fields = {k: step[k] for k in step if k not in (*_CALL_KEYS, "tools", "fail")}
-    fail = _parse_fail(step["fail"], where) if "fail" in step else None
-    return ScriptedStep(**fields, calls=_parse_calls(step, where), fail=fail)
+    fail = _parse_fail(step["fail"], location) if "fail" in step else None
+    return ScriptedStep(**fields, calls=_parse_calls(step, location), fail=fail)
 
 
-def _parse_calls(step: dict[str, Any], where: str) -> tuple[ScriptedCall, ...]:
+def _parse_calls(step: dict[str, Any], location: str) -> tuple[ScriptedCall, ...]:
     calls: list[ScriptedCall] = []
     if "input" in step:
         is_valid = "tool" in step and isinstance(step["input"], dict | str)
-        _check_value(is_valid, where, step, "input", "an object or a text, beside tool")
+        _check_value(is_valid, location, step, "input", "an object or a text, beside tool")
     if "tool" in step:
         calls.append(ScriptedCall("tool", step["tool"], step.get("input", {})))
     if "sh" in step:
@@ -186,12 +186,12 @@ def _parse_calls(step: dict[str, Any], where: str) -> tuple[ScriptedCall, ...]:
         write = step["write"]
         is_valid = isinstance(write, dict) and set(write) == {"path", "content"}
         is_valid = is_valid and all(isinstance(value, str) for value in write.values())
-        _check_value(is_valid, where, step, "write", "an object with path and content")
+        _check_value(is_valid, location, step, "write", "an object with path and content")
         calls.append(ScriptedCall("write", write["path"], write["content"]))
     if "tools" in step:
-        _check_value(isinstance(step["tools"], list), where, step, "tools", "a list of calls")
+        _check_value(isinstance(step["tools"], list), location, step, "tools", "a list of calls")
         for number, call in enumerate(step["tools"], 1):
-            call_location = f"{where}: tools {number}"
+            call_location = f"{location}: tools {number}"
             if not isinstance(call, dict):
                 raise UsageError(f"{call_location} is an object, not {_format_value(call)}", HINT)
             _check_keys(call, _CALL_KEYS, call_location)
@@ -199,31 +199,31 @@ def _parse_calls(step: dict[str, Any], where: str) -> tuple[ScriptedCall, ...]:
     return tuple(calls)
 
 
-def _parse_fail(fail: Any, where: str) -> ScriptedFailure:
-    where += ": fail"
+def _parse_fail(fail: Any, location: str) -> ScriptedFailure:
+    location += ": fail"
     if not isinstance(fail, dict):
-        raise UsageError(f"{where} is an object with a status, not {_format_value(fail)}", HINT)
-    _check_keys(fail, ("status", "times", "headers", "type", "message", "body"), where)
+        raise UsageError(f"{location} is an object with a status, not {_format_value(fail)}", HINT)
+    _check_keys(fail, ("status", "times", "headers", "type", "message", "body"), location)
     status = fail.get("status", 0)
-    _check_value(_is_count(status) and 400 <= status < 600, where, fail, "status", "a number from 400 to 599")
-    _check_value(_is_times(fail.get("times", 1)), where, fail, "times", "a whole number from 1, or -1 for always")
+    _check_value(_is_count(status) and 400 <= status < 600, location, fail, "status", "a number from 400 to 599")
+    _check_value(_is_times(fail.get("times", 1)), location, fail, "times", "a whole number from 1, or -1 for always")
     for key in ("type", "message"):
-        _check_value(isinstance(fail.get(key, ""), str), where, fail, key, "a text")
+        _check_value(isinstance(fail.get(key, ""), str), location, fail, key, "a text")
     headers = fail.get("headers", {})
     is_valid = isinstance(headers, dict) and all(map(_is_header, headers.items()))
-    _check_value(is_valid, where, fail, "headers", "an object of names and values, each on one line")
+    _check_value(is_valid, location, fail, "headers", "an object of names and values, each on one line")
     return ScriptedFailure(**{**fail, "headers": {name: str(value) for name, value in headers.items()}})
 
 
-def _check_keys(data: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+def _check_keys(data: dict[str, Any], known: tuple[str, ...], location: str) -> None:
     unknown = sorted(set(data) - set(known))
     if unknown:
-        raise UsageError(f"{where}: there is no {unknown[0]!r}; there are {', '.join(known)}", HINT)
+        raise UsageError(f"{location}: there is no {unknown[0]!r}; there are {', '.join(known)}", HINT)
 
 
-def _check_value(is_valid: bool, where: str, data: dict[str, Any], key: str, expected: str) -> None:
+def _check_value(is_valid: bool, location: str, data: dict[str, Any], key: str, expected: str) -> None:
     if not is_valid:
-        raise UsageError(f"{where}: {key} wants {expected}, not {_format_value(data.get(key))}", HINT)
+        raise UsageError(f"{location}: {key} wants {expected}, not {_format_value(data.get(key))}", HINT)
 
 
 def _is_seconds(value: Any) -> bool:

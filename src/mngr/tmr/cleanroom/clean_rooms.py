@@ -305,7 +305,7 @@ class CleanRoom:
         return outcome.extra
 
     def _parse_answer(self, out: str, err: str) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the numbers and texts of an answer; raise CleanRoomBroken when it is unreadable or reports a problem."""
+        """Return an answer's numbers and texts; raise CleanRoomBroken when it is unreadable or reports a problem."""
         head, _, rest = out.partition("\n")
         try:
             numbers: dict[str, Any] = json.loads(head)

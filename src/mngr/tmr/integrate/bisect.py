@@ -89,14 +89,16 @@ class Bisection:
         proof = self._make_proof(test, order[:low], order[:high])
         culprit = order[low]
         if authors and positions[id(authors[-1])] > positions[id(culprit)] and not self._is_breaking(culprit, test):
-            excluded, kept = authors[-1], culprit  # keep the better change, although the other one's test fails
+            excluded, kept_group = authors[-1], culprit  # keep the better change, although the other one's test fails
         else:
-            excluded, kept = culprit, authors[-1] if authors else TaskChanges(changes=[])
+            excluded, kept_group = culprit, authors[-1] if authors else TaskChanges(changes=[])
         rest = [group for group in order[:high] if group is not excluded]
         enough = self._list_single_change(test, excluded, rest, alone)
-        description = f"beside {', '.join(kept.ids[:3])} it turns {test} red" if kept.ids else f"it turns {test} red"
+        description = (
+            f"beside {', '.join(kept_group.ids[:3])} it turns {test} red" if kept_group.ids else f"it turns {test} red"
+        )
         return [
-            self._make_exclusion(name, f"{description}: {proof['why']}", kept.ids, proof)
+            self._make_exclusion(name, f"{description}: {proof['why']}", kept_group.ids, proof)
             for name in (enough or excluded.ids)
         ]
 
@@ -195,7 +197,7 @@ def _group_by_task(chosen: Sequence[Change]) -> list[TaskChanges]:
 
     The changes that a change needs are in its group or in an earlier one.
     """
-    known = {change.id: change for change in chosen}
+    change_by_id = {change.id: change for change in chosen}
     placed: set[str] = set()
     groups: list[TaskChanges] = []
     for change in chosen:
@@ -209,7 +211,7 @@ def _group_by_task(chosen: Sequence[Change]) -> list[TaskChanges]:
             other = waiting.pop()
             if other.id not in placed and other.id not in group:
                 group[other.id] = other
-                waiting += [known[name] for name in other.needs if name in known]
+                waiting += [change_by_id[name] for name in other.needs if name in change_by_id]
         placed |= group.keys()
         groups.append(TaskChanges(changes=[group[name] for name in sorted(group)]))
     return groups

@@ -85,13 +85,13 @@ class CommitChecks:
                 for test, files in self._imported_files.items()
                 if files is None or not (here.isdisjoint(files) or later.isdisjoint(files))
             ]
-        known = [test for test in affected if self._imported_files[test] is not None]
-        if len(known) == len(affected) or self._suite.counts["tests"] + len(affected) <= _MAX_RUN_FACTOR * len(
-            self._imported_files
-        ):
+        with_known_imports = [test for test in affected if self._imported_files[test] is not None]
+        if len(with_known_imports) == len(affected) or self._suite.counts["tests"] + len(
+            affected
+        ) <= _MAX_RUN_FACTOR * len(self._imported_files):
             return affected
         self.partial_commits += 1
-        return known
+        return with_known_imports
 
 
 def _is_text_file(path: str) -> bool:

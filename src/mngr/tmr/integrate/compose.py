@@ -77,11 +77,11 @@ def rank_changes(
             change.id,
         ),
     )
-    known = {change.id for change in changes}
+    all_ids = {change.id for change in changes}
     ranked: list[Change] = []
     ranked_ids: set[str] = set()
     while waiting:
-        ready = (change for change in waiting if known.intersection(change.needs) <= ranked_ids)
+        ready = (change for change in waiting if all_ids.intersection(change.needs) <= ranked_ids)
         best = next(ready, waiting[0])
         waiting.remove(best)
         ranked.append(best)
@@ -138,7 +138,7 @@ class _BranchBuilder:
             {edit.row.old for edits in edits_by_change for edit in edits if edit.has_only_line_edits},
             _MAX_TEXT_BYTES,
         )
-        # path -> its hunks, for files with nothing but merged line edits
+        # Path -> its hunks, for files to which only line edits were applied.
         self._applied_hunks: dict[str, list[Hunk]] = {}
         self._head = base
         self._pending_commits: list[tuple[CommitSpec, list[Change], str]] = []

@@ -239,7 +239,7 @@ class _Integration:
 
     def _make_suite(self) -> Suite:
         plan, context = self._plan, self._fleet.context
-        clean_rooms = open_clean_rooms(self._fleet, self._run, plan, called="jury", at_once=1)
+        clean_rooms = open_clean_rooms(self._fleet, self._run, plan, name_prefix="jury", max_rooms=1)
         if plan.verify_on:
             clean_rooms.remove_leftovers()
         seconds = {test: max(run.seconds for run in test_runs) for test, test_runs in self._baseline.items()}

@@ -90,9 +90,9 @@ class Suite:
         return [{row.path for row in rows} for rows in diffs]
 
     def run_by_imports(self, commit: str, files: Mapping[str, Sequence[str] | None]) -> SuiteResult:
-        """Run tests, each with its imported files if known.
+        """Run tests, given the imported files of each test, or None if unknown.
 
-        Reuse results from commits where these files are the same.
+        Reuse a test's result from any commit in which these files are the same.
         """
         listing = (
             git.run_checked(self._local, self._repo, *GIT_SAFE_ARGS, "ls-tree", "-r", "-z", commit) if files else ""
@@ -104,15 +104,19 @@ class Suite:
             for test, imported in files.items()
             if imported is not None
         }  # fmt: skip
-        known = {test: cached for test, key in keys.items() if (cached := self._find_cached(key)) is not None}
-        result = self.run_tests(commit, files.keys() - known)
-        for test in keys.keys() - known:
-            own_whys = {test: result.whys[test]} if test in result.whys else {}
-            known[test] = SuiteResult(outcomes={test: result.outcomes[test]}, whys=own_whys)
-            self._cache.put(keys[test], known[test].to_dict())
-        outcomes = {test: outcome for cached in known.values() for test, outcome in cached.outcomes.items()}
-        whys = {test: why for cached in known.values() for test, why in cached.whys.items()}
-        return SuiteResult(outcomes={**result.outcomes, **outcomes}, whys={**result.whys, **whys})
+        results = {
+            test: single_result for test, key in keys.items() if (single_result := self._find_cached(key)) is not None
+        }
+        new_result = self.run_tests(commit, files.keys() - results)
+        for test in keys.keys() - results:
+            own_whys = {test: new_result.whys[test]} if test in new_result.whys else {}
+            results[test] = SuiteResult(outcomes={test: new_result.outcomes[test]}, whys=own_whys)
+            self._cache.put(keys[test], results[test].to_dict())
+        outcomes = {
+            test: outcome for single_result in results.values() for test, outcome in single_result.outcomes.items()
+        }
+        whys = {test: why for single_result in results.values() for test, why in single_result.whys.items()}
+        return SuiteResult(outcomes={**new_result.outcomes, **outcomes}, whys={**new_result.whys, **whys})
 
     def run_all(self, commit: str) -> SuiteResult:
         """Run all tests as the project itself does, or return the cached result."""
@@ -137,16 +141,16 @@ class Suite:
         single_tests = {test for test in tests if test != WHOLE_SUITE and not test.startswith(CHECK_PREFIX)}
         others = set(tests) - single_tests
         keys = {test: self._build_cache_key(commit, f"steady: {test}") for test in single_tests}
-        known = {test: cached for test in single_tests if (cached := self._find_cached(keys[test])) is not None}
-        stable = single_tests - known.keys()
+        results = {test: cached for test in single_tests if (cached := self._find_cached(keys[test])) is not None}
+        stable = single_tests - results.keys()
         for _ in range(times):
             if stable:
                 result = self._run_despite_crashes(commit, sorted(stable))
                 stable -= {test for test in stable if _is_red(result, test) != red}
-        for test in single_tests - known.keys():
-            known[test] = SuiteResult(outcomes={test: "steady" if test in stable else "flaky"})
-            self._cache.put(keys[test], known[test].to_dict())
-        return others | {test for test in single_tests if known[test].outcomes[test] == "steady"}
+        for test in single_tests - results.keys():
+            results[test] = SuiteResult(outcomes={test: "steady" if test in stable else "flaky"})
+            self._cache.put(keys[test], results[test].to_dict())
+        return others | {test for test in single_tests if results[test].outcomes[test] == "steady"}
 
     def run_tests(self, commit: str, targets: Iterable[str]) -> SuiteResult:
         """Run these tests or files. Only those without a cached result run, together in one pytest."""

@@ -23,8 +23,8 @@ _MAX_FILE_BYTES = 1 << 22  # larger files are not read
 def make_lint_check(command: str) -> TreeCheck:
     """Return a check that runs the project's lint command in the clean room."""
 
-    def check(commit: str, room: CleanRoom) -> tuple[bool, str]:
-        outcome = room.run(["sh", "-c", command], timeout=_TIMEOUT)
+    def check(commit: str, clean_room: CleanRoom) -> tuple[bool, str]:
+        outcome = clean_room.run(["sh", "-c", command], timeout=_TIMEOUT)
         output = (outcome.out + outcome.err).strip()[-_MAX_OUTPUT:]
         return outcome.code == 0, output if outcome.code else ""
 
@@ -34,7 +34,7 @@ def make_lint_check(command: str) -> TreeCheck:
 def make_tutorial_check(local: Host, repo: str, file: str, tests: str) -> TreeCheck:
     """Return a check that does what `mngr tutorial check` does for a commit. It runs nothing."""
 
-    def check(commit: str, room: CleanRoom) -> tuple[bool, str]:
+    def check(commit: str, clean_room: CleanRoom) -> tuple[bool, str]:
         files = read_files(local, repo, commit, [file, tests], _MAX_FILE_BYTES)
         script = files.pop(file, b"").decode("utf-8", "replace")
         parsed = [parse_tests(data, path) for path, data in files.items() if is_test_file(path)]

@@ -109,8 +109,8 @@ class BranchTrial:
     def _make_result(self, composed: ComposedBranch, chosen: list[Change], exclusions: list[Exclusion]) -> TrialResult:
         red = self._find_failures(composed.head, chosen) if composed.commits else {}
         flaky = self.flaky | self._known_flaky - self._unexplained.keys()
-        explained = self._unexplained.keys() | flaky
-        red_before = sorted(test for test in red if test not in explained and not test.startswith(CHECK_PREFIX))
+        not_from_base = self._unexplained.keys() | flaky
+        red_before = sorted(test for test in red if test not in not_from_base and not test.startswith(CHECK_PREFIX))
         return TrialResult(
             composed=composed, chosen=chosen, exclusions=exclusions, red={test: why for test, why in red.items() if test in self._unexplained},
             red_before=red_before, flaky=sorted(flaky), partial_commits=self._commit_checks.partial_commits,
@@ -136,7 +136,7 @@ class BranchTrial:
         affected = None
         if self._suite.expected_seconds > _LONG_SUITE_SECONDS:
             affected = self._commit_checks.find_affected_tests([path for change in chosen for path in change.paths])
-        # the last failures, then the affected tests, then all
+        # Run the last failures first, then the affected tests, then all tests.
         for tests in (self._last_failures, affected or [], None):
             if tests is not None and not tests:
                 continue

@@ -100,7 +100,7 @@ class AuditResult(Struct):
 
 
 def list_audit_findings(
-    room: CleanRoom,
+    clean_room: CleanRoom,
     pytest: Sequence[str],
     test: TestFunction,
     *,
@@ -110,12 +110,12 @@ def list_audit_findings(
     timeout: float = TEST_TIMEOUT,
 ) -> list[Finding]:
     """Return what a test does not notice. Raise MngrError when the clean room fails, not the test."""
-    result = audit_test(room, pytest, test, program=program, args=args, modes=modes, timeout=timeout)
+    result = audit_test(clean_room, pytest, test, program=program, args=args, modes=modes, timeout=timeout)
     return [hole.finding for hole in result.holes]
 
 
 def audit_test(
-    room: CleanRoom,
+    clean_room: CleanRoom,
     pytest: Sequence[str],
     test: TestFunction,
     *,
@@ -133,7 +133,13 @@ def audit_test(
     returns the remaining time.
     """
     runner = _StubRunner(
-        room, [*pytest, *PROBE_ARGS, *args], test, program, timeout, {} if usages is None else usages, seconds_left
+        clean_room,
+        [*pytest, *PROBE_ARGS, *args],
+        test,
+        program,
+        timeout,
+        {} if usages is None else usages,
+        seconds_left,
     )
     try:
         outcome, why, holes = _run_audit(runner, test, program, modes, on_first_run)
@@ -154,7 +160,7 @@ class _StubRunner:
 
     def __init__(
         self,
-        room: CleanRoom,
+        clean_room: CleanRoom,
         pytest: list[str],
         test: TestFunction,
         program: str,
@@ -162,7 +168,7 @@ class _StubRunner:
         usages: dict[tuple[str, ...], str],
         seconds_left: Callable[[], float],
     ) -> None:
-        self.room, self.words, self.holes = room, shlex.split(program), list[AuditGap]()
+        self.room, self.words, self.holes = clean_room, shlex.split(program), list[AuditGap]()
         self._pytest, self._test, self._timeout, self._left = pytest, test, timeout, seconds_left
         self._usages = usages
         self.runs, self.seconds = 0, 0.0
@@ -316,10 +322,10 @@ def _select_calls(
     return list(by_shape.values()), index == 0
 
 
-def list_cited_commands(room: CleanRoom, test: TestFunction, words: list[str]) -> list[list[str]]:
+def list_cited_commands(clean_room: CleanRoom, test: TestFunction, words: list[str]) -> list[list[str]]:
     """Return the arguments of each call of the program in the blocks that a test cites."""
     commands: list[list[str]] = []
-    for citation in parse_tests(room.read(test.path), test.path).citations:
+    for citation in parse_tests(clean_room.read(test.path), test.path).citations:
         if citation.test == test.id:
             rows = [row for row in citation.text.split("\n") if not row.lstrip().startswith("#")]
             commands += shell_words.list_calls("\n".join(rows), words)

@@ -144,8 +144,8 @@ def _select_tests(
     selection = list(paths) or [change.path for change in files]
     if not selection:
         raise UsageError("no test was changed", "name the tests that it is about: mngr tmr verify REF TEST…")
-    with clean_rooms.acquire(commit) as room:
-        collected = collect_tests(room, options.pytest, selection, options.args, program=options.program)
+    with clean_rooms.acquire(commit) as clean_room:
+        collected = collect_tests(clean_room, options.pytest, selection, options.args, program=options.program)
     if collected.errors:
         raise MngrError(f"the tests cannot be collected:\n  {collected.errors[0].strip()[-1500:]}", "mend that first")
     if paths:

@@ -120,15 +120,15 @@ def audit_checkout(
 
         def audit(test: TestFunction) -> AuditResult:
             nonlocal cached
-            known = cache.find(test)
-            if known is None and seconds_left() <= 0:
-                known = AuditResult(test=test.id, outcome="left", why=NO_TIME_REASON)
-            result = known or _audit_one(checkout, test, program, options, usages, seconds_left)
+            cached_result = cache.find(test)
+            if cached_result is None and seconds_left() <= 0:
+                cached_result = AuditResult(test=test.id, outcome="left", why=NO_TIME_REASON)
+            result = cached_result or _audit_one(checkout, test, program, options, usages, seconds_left)
             with lock:
-                cached += known is not None and known.outcome != "left"
-                if known is None:
+                cached += cached_result is not None and cached_result.outcome != "left"
+                if cached_result is None:
                     cache.put(test, result)
-                on_result(result, known is not None)
+                on_result(result, cached_result is not None)
             return result
 
         results = map_parallel(audit, tests, options.jobs or count_cores())

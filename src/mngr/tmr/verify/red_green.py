@@ -165,8 +165,8 @@ def _list_findings(proof: RedGreenProof, group: list[ClaimedCommit]) -> list[Fin
     name = f"{proof.fixes[0][:10]} ({group[0].subject})"
     findings: list[Finding] = []
 
-    def add(rule: str, what: str) -> None:
-        findings.append(Finding(rule=rule, level="note", path=path, what=what))
+    def add(rule: str, sentence: str) -> None:
+        findings.append(Finding(rule=rule, level="note", path=path, what=sentence))
 
     if proof.is_needed is None:
         add("fix-unproven", f"{name} has no proof: {proof.reason}")

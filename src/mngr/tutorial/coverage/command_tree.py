@@ -31,9 +31,8 @@ _ENTRY = re.compile(
     r"(?P<name>[a-z0-9][\w.:+-]*(?: [a-z][\w-]*)?)(?P<more>(?:, [a-z][\w-]*)+| \([a-z][\w, -]*\))?(?P<rest>\s{2,}\S.*)?"
 )
 _CHOICES = re.compile(r"\{([\w.:+-]+(?:,[\w.:+-]+)*)\}")
-_ROW = re.compile(
-    r"[a-z][\w:-]*(?:, [a-z][\w:-]*){2,},?|(?:[a-z][\w:-]*, )+[a-z][\w:-]*,"
-)  # a line that holds only names
+# A line that holds only names.
+_ROW = re.compile(r"[a-z][\w:-]*(?:, [a-z][\w:-]*){2,},?|(?:[a-z][\w:-]*, )+[a-z][\w:-]*,")
 _USAGE = re.compile(r"\s*usage|\s*or: | ?\[", re.IGNORECASE)
 _LISTED = re.compile(r"(?P<name>[a-z][\w-]*)(?: \((?P<alias>[a-z][\w-]*)\))?(?= |$)(?P<usage>(?: [\[<(-].*)?)")
 _REFUSED = re.compile(

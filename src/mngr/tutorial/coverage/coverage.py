@@ -150,7 +150,7 @@ def _split_flags(word: str, known_flags: set[str]) -> list[str]:
 
 
 def _build_command_coverage(
-    tree: CommandTree, shown: list[tuple[str, ProgramUse]], run: list[tuple[str, ProgramUse]]
+    tree: CommandTree, shown_uses: list[tuple[str, ProgramUse]], run_uses: list[tuple[str, ProgramUse]]
 ) -> list[CommandCoverage]:
     coverage = []
     for command in tree.commands:
@@ -160,13 +160,13 @@ def _build_command_coverage(
             CommandCoverage(
                 command=" ".join([*tree.program, *command.words]),
                 is_group=command.is_group,
-                shown=_list_users(shown, command),
-                run=_list_users(run, command),
+                shown=_list_users(shown_uses, command),
+                run=_list_users(run_uses, command),
                 options=[
                     {
                         "flags": list(option),
-                        "shown": _has_use(shown, command, option),
-                        "run": _has_use(run, command, option),
+                        "shown": _has_use(shown_uses, command, option),
+                        "run": _has_use(run_uses, command, option),
                     }
                     for option in command.options
                 ],

@@ -24,9 +24,8 @@ _UNKNOWN_OPTION = re.compile(
     r"(?:unknown|unrecogni[sz]ed|no such|invalid|unexpected|illegal|bad)\s+(?:shorthand )?(?:option|argument|flag|switch|parameter)s?(?P<rest>.*)",
     re.IGNORECASE,
 )
-_CALL_IN_CODE = re.compile(
-    r'exec_command\(\{\s*"?cmd"?:\s*("(?:[^"\\\n]|\\["\\/bfnrt])*")'
-)  # for agents that call tools from code
+# For agents that call tools from code.
+_CALL_IN_CODE = re.compile(r'exec_command\(\{\s*"?cmd"?:\s*("(?:[^"\\\n]|\\["\\/bfnrt])*")')
 _MAX_MESSAGE_CHARACTERS = 200  # characters of the program's error message
 _MAX_COMMANDS = 50  # at most so many commands are listed
 

@@ -119,8 +119,10 @@ class WriterAgent:
             f"{path} {_CHANGE_WORDS.get(kind, 'was changed')}, and nothing but {allowed_path} is yours to change: make it as it is in {base[:12]}"
             for kind, path in zip(fields[::2], fields[1::2], strict=False)
         ]
-        more = len(changes) - _MAX_NAMED_FILES
-        return changes[:_MAX_NAMED_FILES] + ([f"{more} more files that are not yours were changed"] if more > 0 else [])
+        hidden_count = len(changes) - _MAX_NAMED_FILES
+        return changes[:_MAX_NAMED_FILES] + (
+            [f"{hidden_count} more files that are not yours were changed"] if hidden_count > 0 else []
+        )
 
 
 def get_project_prefix(ctx: Context, tutorial_paths: TutorialPaths) -> str:

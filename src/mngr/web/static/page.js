@@ -7,7 +7,7 @@ function play(place) {
 
 for (const place of document.querySelectorAll(".player")) {
   const details = place.closest("details");
-  if (details && !details.open) {  // who was quicker than this script has it open
+  if (details && !details.open) {  // The reader may have opened it before this script ran.
     details.addEventListener("toggle", () => play(place), { once: true });
   } else {
     play(place);

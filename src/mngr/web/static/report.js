@@ -7,7 +7,7 @@ document.getElementById("theme").addEventListener("click", () => {
   themes.set(root.style.colorScheme);
 });
 
-// The table of tasks: what is asked for stands in the address, so that it can be sent and outlives a reload.
+// The task table keeps its filters in the address, so that links and reloads preserve them.
 const search = document.getElementById("search");
 const picks = { outcome: null, verdict: null, kind: null };
 
@@ -68,7 +68,7 @@ if (search) {
   filter();
 }
 
-// A run that goes on: look again, unless somebody is at something.
+// Reload the page of a running run, unless the reader is using it.
 const PACE = 10000;
 const PLAYS = ".ap-player:not(:has(.ap-overlay-start))";
 

@@ -1,4 +1,4 @@
-"""Lines that fit several runs, and say as much as can be said."""
+"""Patterns that match the outputs of several runs and are as specific as possible."""
 
 from __future__ import annotations
 
@@ -28,22 +28,25 @@ CASES = [
 
 
 @pytest.mark.parametrize(("outputs", "expected"), CASES)
-def test_patterns(outputs: list[str], expected: list[str]) -> None:
-    made = build_pattern(outputs, [{}] * len(outputs))
-    assert made == expected
+def test_a_pattern_matches_every_output_it_was_built_from(outputs: list[str], expected: list[str]) -> None:
+    pattern = build_pattern(outputs, [{}] * len(outputs))
+    assert pattern == expected
     for text in outputs:
         assert line_matching.match_lines(
-            line_matching.split_expected("\n".join(made)), line_matching.split_output(text), {}, line_matching.PATTERNS
+            line_matching.split_expected("\n".join(pattern)),
+            line_matching.split_output(text),
+            {},
+            line_matching.PATTERNS,
         ).is_match
 
 
-def test_names_of_a_run() -> None:
+def test_paths_that_vary_between_runs_become_names() -> None:
     names = [{"HOME": "/tmp/a/home", "ROOT": "/tmp/a"}, {"HOME": "/tmp/b/home", "ROOT": "/tmp/b"}]
-    made = build_pattern(["in /tmp/a/home/x and /tmp/a\n", "in /tmp/b/home/x and /tmp/b\n"], names)
-    assert made == ["in [HOME]/x and [ROOT]"]
+    pattern = build_pattern(["in /tmp/a/home/x and /tmp/a\n", "in /tmp/b/home/x and /tmp/b\n"], names)
+    assert pattern == ["in [HOME]/x and [ROOT]"]
 
 
-def test_what_says_nothing() -> None:
+def test_wildcards_alone_are_not_specific() -> None:
     assert not is_specific(["...", "[TIME]", ""])
     assert is_specific(["... agents"])
 
@@ -52,11 +55,13 @@ ROW = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x00\x1c\
 
 
 @given(st.lists(st.lists(ROW, max_size=5), min_size=2, max_size=3))
-def test_every_run_fits_what_was_made_of_all(runs: list[list[str]]) -> None:
+def test_a_pattern_matches_arbitrary_outputs_it_was_built_from(runs: list[list[str]]) -> None:
     texts = ["\n".join(rows) for rows in runs]
-    made = build_pattern(texts, [{}] * len(texts))
+    pattern = build_pattern(texts, [{}] * len(texts))
     for text in texts:
-        assert line_matching.match_lines(made, line_matching.split_output(text), {}, line_matching.PATTERNS).is_match, (
-            made,
+        assert line_matching.match_lines(
+            pattern, line_matching.split_output(text), {}, line_matching.PATTERNS
+        ).is_match, (
+            pattern,
             text,
         )

@@ -1,4 +1,4 @@
-"""What goes along with the agent: it runs where there is nothing but an old Python, and knows what a project can say."""
+"""The archive of the mechanic runs with an old Python, and the search in the project's own strings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mngr.kinds.mechanic.program.project_sources import ProjectSources
 from tests.conftest import run_git
 
 
-def sources() -> dict[str, ast.Module]:
-    """The modules in the archive; those that only tests of a project import are not run by the mechanic."""
-    apart = (
+def parse_archive() -> dict[str, ast.Module]:
+    """Return the modules in the archive, without those that only a project's tests import."""
+    excluded = (
         "e2e/plugin.py",
         "e2e/expectation.py",
         "e2e/connect.py",
@@ -22,23 +22,23 @@ def sources() -> dict[str, ast.Module]:
         "mechanic/pytest_probe.py",
     )
     with zipfile.ZipFile(io.BytesIO(build_archive())) as zipped:
-        names = [name for name in zipped.namelist() if not name.endswith(apart)]
+        names = [name for name in zipped.namelist() if not name.endswith(excluded)]
         return {name: ast.parse(zipped.read(name), feature_version=(3, 9)) for name in names}
 
 
-def test_python_3_9_is_enough() -> None:
-    late = []
-    for name, tree in sources().items():
+def test_the_archive_needs_only_python_3_9() -> None:
+    too_new = []
+    for name, tree in parse_archive().items():
         for node in ast.walk(tree):
             called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-            strict = called == "zip" and any(word.arg == "strict" for word in node.keywords)  # type: ignore[attr-defined]
-            union = called == "isinstance" and isinstance(node.args[1], ast.BinOp)  # type: ignore[attr-defined]
-            if strict or union or isinstance(node, ast.Match):
-                late.append(f"{name}:{node.lineno}")  # type: ignore[attr-defined]
-    assert late == []
+            is_strict_zip = called == "zip" and any(word.arg == "strict" for word in node.keywords)  # type: ignore[attr-defined]
+            is_union_check = called == "isinstance" and isinstance(node.args[1], ast.BinOp)  # type: ignore[attr-defined]
+            if is_strict_zip or is_union_check or isinstance(node, ast.Match):
+                too_new.append(f"{name}:{node.lineno}")  # type: ignore[attr-defined]
+    assert too_new == []
 
 
-def test_what_the_code_of_a_project_says(repo: Path) -> None:
+def test_words_are_found_only_in_the_projects_own_strings(repo: Path) -> None:
     files = {
         "src/a.py": 'NAME = f"the {1} larder"\n',
         "run": "echo pantry\n",
@@ -51,7 +51,7 @@ def test_what_the_code_of_a_project_says(repo: Path) -> None:
         (repo / name).parent.mkdir(exist_ok=True)
         (repo / name).write_text(text)
     run_git(repo, "add", ".")
-    (repo / "new.py").write_text('"garden"\n')  # git does not know it
-    said = ProjectSources(str(repo), "tutorial.sh")
+    (repo / "new.py").write_text('"garden"\n')  # git does not track it
+    sources = ProjectSources(str(repo), "tutorial.sh")
     words = "the larder pantry kitchen NAME lard shelf cellar attic garden".split()
-    assert [word for word in words if said.has_word(word)] == ["the", "larder", "pantry", "kitchen"]
+    assert [word for word in words if sources.has_word(word)] == ["the", "larder", "pantry", "kitchen"]

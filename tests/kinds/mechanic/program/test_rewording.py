@@ -1,4 +1,4 @@
-"""What may be said in other words, and what may not: a test is never made to fit another value or the contrary."""
+"""Which expectations may be reworded: a test is never changed to another value or to the opposite."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ HELD = FixedWords.collect(
         (" the larder", "to the pantry\n", None),
     ],
 )
-def test_one_close_match(expected: str, shown: str, found: str | None) -> None:
-    made = find_rewording(expected, shown, HELD)
-    assert isinstance(made, RewordingDoubt) if found is None else made == found
+def test_one_close_match_is_a_rewording(expected: str, shown: str, found: str | None) -> None:
+    result = find_rewording(expected, shown, HELD)
+    assert isinstance(result, RewordingDoubt) if found is None else result == found
 
 
 @pytest.mark.parametrize(
@@ -55,15 +55,19 @@ def test_one_close_match(expected: str, shown: str, found: str | None) -> None:
         ("wrote it to a.txt", "wrote it to b.txt\n", "'a.txt' is a value"),
         ("wrote it > here", "wrote it < here\n", "a sign in it"),
         ("one\ntwo", "one\ntwe\n", "several lines"),
-        ("added rice to the larder", "added rice to\n", "nothing that is printed"),  # not with fewer words
+        (
+            "added rice to the larder",
+            "added rice to\n",
+            "nothing that is printed",
+        ),  # a match with fewer words does not count
     ],
 )
-def test_what_needs_thought(expected: str, shown: str, why: str) -> None:
-    made = find_rewording(expected, shown, HELD)
-    assert isinstance(made, RewordingDoubt) and why in made.reason, made
+def test_a_possible_change_of_meaning_is_a_doubt(expected: str, shown: str, why: str) -> None:
+    doubt = find_rewording(expected, shown, HELD)
+    assert isinstance(doubt, RewordingDoubt) and why in doubt.reason, doubt
 
 
-def again(expected: str, shown: str) -> list[str] | RewordingDoubt:
+def reword(expected: str, shown: str) -> list[str] | RewordingDoubt:
     rows = line_matching.split_expected(expected)
     return reword_lines(
         rows,
@@ -73,11 +77,11 @@ def again(expected: str, shown: str) -> list[str] | RewordingDoubt:
     )
 
 
-def test_lines() -> None:
-    assert again("NAME  SHELF\n...\nrice  [NUMBER]", "ITEM  SHELF\njam  1\nrice  3\n") == [
+def test_reworded_lines_are_replaced() -> None:
+    assert reword("NAME  SHELF\n...\nrice  [NUMBER]", "ITEM  SHELF\njam  1\nrice  3\n") == [
         "ITEM  SHELF", "...", "rice  [NUMBER]",
     ]  # fmt: skip
-    assert again("the heading\nx", "the heading...\nx\n") == [r"the heading\...", "x"]
+    assert reword("the heading\nx", "the heading...\nx\n") == [r"the heading\...", "x"]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +94,9 @@ def test_lines() -> None:
         ("rice  3", "rice  4\n", "is a value"),
     ],
 )
-def test_lines_that_need_thought(expected: str, shown: str, why: str) -> None:
-    made = again(expected, shown)
-    assert isinstance(made, RewordingDoubt) and why in made.reason, made
+def test_lines_with_another_meaning_are_a_doubt(expected: str, shown: str, why: str) -> None:
+    doubt = reword(expected, shown)
+    assert isinstance(doubt, RewordingDoubt) and why in doubt.reason, doubt
 
 
 @pytest.mark.parametrize(
@@ -109,10 +113,12 @@ def test_lines_that_need_thought(expected: str, shown: str, why: str) -> None:
         ("x --all", "cannot open file", None),
     ],
 )  # fmt: skip
-def test_an_option_that_the_program_suggests(command: str, said: str, pair: tuple[str, str] | None) -> None:
+def test_a_renamed_option_is_found_in_the_programs_suggestion(
+    command: str, said: str, pair: tuple[str, str] | None
+) -> None:
     assert find_renamed_option(command, said) == pair
 
 
-def test_only_that_option_is_renamed() -> None:
+def test_only_the_exact_option_is_renamed() -> None:
     text = "x --order a --order-by b --order=c --no--order"
     assert rename_option(text, "--order", "--sort") == "x --sort a --order-by b --sort=c --no--order"

@@ -1,4 +1,4 @@
-"""Edits at places of the syntax tree: what is not meant stays to the byte."""
+"""Edits at nodes of the syntax tree: every other byte stays unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if True:
 '''
 
 
-def test_the_function_of_a_node_id() -> None:
+def test_the_function_of_a_node_id_is_found() -> None:
     module = PythonSource(SOURCE)
     inner, outer = module.find_test("t.py::TestA::test_x"), module.find_test("t.py::test_x[1-é]")
     assert inner and outer and inner.lineno == 3 and outer.lineno == 7
@@ -46,19 +46,19 @@ def test_the_function_of_a_node_id() -> None:
         PythonSource("def (")
 
 
-def test_a_citation_is_rewritten_as_it_was_laid_out() -> None:
+def test_a_rewritten_citation_keeps_its_layout() -> None:
     module = PythonSource(SOURCE)
     node = list_citations(module.tree)[0]
-    made = module.apply_splices([rewrite_citation(module, node, "# é\ntwo --b \\\n  --c")])
-    assert made == SOURCE.replace("        one --a\n", "        two --b \\\\\n          --c\n")
-    assert merge_citations(SOURCE, made.replace('run("one', 'run("two')) == made
+    edited = module.apply_splices([rewrite_citation(module, node, "# é\ntwo --b \\\n  --c")])
+    assert edited == SOURCE.replace("        one --a\n", "        two --b \\\\\n          --c\n")
+    assert merge_citations(SOURCE, edited.replace('run("one', 'run("two')) == edited
     windows = PythonSource(SOURCE.replace("\n", "\r\n"))
     assert windows.apply_splices([rewrite_citation(windows, list_citations(windows.tree)[0], "x\ny")]).count(
         "\r\n"
     ) == SOURCE.count("\n")
 
 
-def test_a_citation_in_a_docstring() -> None:
+def test_a_citation_in_a_docstring_is_rewritten() -> None:
     old = '''def test_x(e2e):
     """About it.
 
@@ -72,9 +72,9 @@ def test_a_citation_in_a_docstring() -> None:
 '''
     module = PythonSource(old)
     [citation] = list_citations(module.tree)
-    made = module.apply_splices([rewrite_citation(module, citation, "# all of them\none --b\ntwo")])
-    assert made == old.replace("# all\n        one --a", "# all of them\n        one --b\n        two")
-    assert merge_citations(old, made) == made
+    edited = module.apply_splices([rewrite_citation(module, citation, "# all of them\none --b\ntwo")])
+    assert edited == old.replace("# all\n        one --a", "# all of them\n        one --b\n        two")
+    assert merge_citations(old, edited) == edited
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_citation_in_a_docstring() -> None:
         ('"aa"', "aaa", '"aaa"'),
     ],
 )
-def test_a_text_is_changed_where_it_stands(source: str, new: str, made: str) -> None:
+def test_a_literal_is_edited_in_place(source: str, new: str, made: str) -> None:
     assert replace_literal(source, ast.literal_eval(source), new) == made
 
 
@@ -98,7 +98,7 @@ def test_a_text_is_changed_where_it_stands(source: str, new: str, made: str) -> 
         max_size=4,
     )
 )
-def test_a_literal_says_the_lines(rows: list[str]) -> None:
+def test_a_formatted_literal_holds_the_same_lines(rows: list[str]) -> None:
     for old in ('"x"', '"""\n        x\n    """', "r'''\n    x\n    '''"):
         value = ast.literal_eval(format_literal("\n".join(rows), old, "    "))
         assert line_matching.split_expected(value) == line_matching.split_expected("\n".join(rows)), old
@@ -107,7 +107,7 @@ def test_a_literal_says_the_lines(rows: list[str]) -> None:
 SCRIPT = "#!/bin/sh\n\n# list all\nx list --old\n\n# count them\nx count --old\n\n# a page\ncat <<E\nx\n\ny\nE\n"
 
 
-def test_blocks_of_a_script() -> None:
+def test_blocks_of_a_script_are_found() -> None:
     assert has_block(SCRIPT, "  # list all\n    x list --old\n")
     assert has_block(SCRIPT, "# a page\ncat <<E\nx\n\ny\nE")
     assert not has_block(SCRIPT, "x list --old") and not has_block(SCRIPT, "# list all\nx list")
@@ -117,6 +117,6 @@ def test_blocks_of_a_script() -> None:
     assert find_nearest_block(SCRIPT, "something else entirely") is None
 
 
-def test_an_option_of_one_block_is_renamed() -> None:
-    made = rename_in_block(SCRIPT, "# list all\nx list --old", "--old", "--new")
-    assert made == SCRIPT.replace("list --old", "list --new")
+def test_an_option_is_renamed_in_one_block_only() -> None:
+    renamed = rename_in_block(SCRIPT, "# list all\nx list --old", "--old", "--new")
+    assert renamed == SCRIPT.replace("list --old", "list --new")

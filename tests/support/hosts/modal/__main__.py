@@ -1,4 +1,4 @@
-"""`python -m tests.support.hosts.modal STATE HIDDEN…`: serve until we are ended; in the Python that has the library."""
+"""`python -m tests.support.hosts.modal STATE HIDDEN…`: serve until a signal, in the Python that has Modal's library."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from tests.support.hosts.modal.rpc import service
 
 
 async def serve(state: Path) -> None:
+    """Run the control plane until a signal ends it."""
     hub = Hub(state)
     services = [
         service(api_pb2, "ModalClient", ControlPlane(hub)),
         service(task_command_router_pb2, "TaskCommandRouter", CommandRouter(hub)),
     ]
-    # With the protocol named, what is accepted does not wait for more to send: else a call takes 40 ms.
+    # With an explicit protocol, accepted connections send without delay. Otherwise a call takes 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     hub.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -39,7 +40,7 @@ async def serve(state: Path) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, hub.reset)
     await ended.wait()
-    await asyncio.gather(*(hub.terminate(one) for one in hub.sandboxes.values()))
+    await asyncio.gather(*(hub.terminate(sandbox) for sandbox in hub.sandboxes.values()))
     server.close()
 
 

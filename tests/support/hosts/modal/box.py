@@ -1,4 +1,4 @@
-"""A machine: namespaces, a file system over those of its image, and processes in it."""
+"""A machine: namespaces, a file system over the layers of its image, and processes in it."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ from tests.support.hosts.modal.rpc import fail
 HIDDEN = "/tmp /var/tmp /root /home /mnt /srv /media".split()
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SPACES = ["--mount", "--pid", "--uts", "--ipc", "--net"]
-# The first process reaps orphans; when what it started ends, the kernel ends all the rest. Not before it has its root may
-# anybody enter: whoever does would have this machine's.
+# The first process reaps orphans. When its command ends, the kernel ends all other processes. Nobody may enter before
+# it has its own root, because they would get the root of this machine.
 _FIRST = """'echo ready >&{ready}; exec {ready}>&-; "$@" <&0 & wait $!; exit $?'"""
 
 
 def lay_ground(state: Path, hidden: list[str]) -> None:
-    """What all images stand on: this machine's files without what is private. Mounted for us alone, so nothing stays."""
+    """Mount the basis of all images: this machine's files without private directories.
+
+    The mount is visible only to this process, so nothing remains.
+    """
     layer, work, root = (state / name for name in ("ground", "ground.work", "root"))
-    for one in (layer, work, root):
-        one.mkdir(parents=True)
+    for directory in (layer, work, root):
+        directory.mkdir(parents=True)
     for path in [*HIDDEN, *hidden]:
-        place = layer / path.lstrip("/")
-        place.mkdir(parents=True, exist_ok=True)
-        place.chmod(0o1777 if "tmp" in path else 0o755)
-        os.setxattr(place, "trusted.overlay.opaque", b"y")
+        hidden_dir = layer / path.lstrip("/")
+        hidden_dir.mkdir(parents=True, exist_ok=True)
+        hidden_dir.chmod(0o1777 if "tmp" in path else 0o755)
+        os.setxattr(hidden_dir, "trusted.overlay.opaque", b"y")
     options = f"lowerdir=/,upperdir={layer},workdir={work}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, str(root)], check=True)
 
 
 class Box:
-    """One machine. `layers` are those of its image, the last first, below the state directory."""
+    """One machine. `layers` are those of its image, the last one first, below the state directory."""
 
     def __init__(self, state: Path, name: str, layers: list[str]) -> None:
         self._state = state
@@ -52,7 +55,7 @@ class Box:
             (self._dir / part).mkdir(parents=True)
 
     async def start(self, argv: list[str], env: dict[str, str], cwd: str, size: tuple[int, int] | None = None) -> None:
-        """Run its entry point; when that ends, so does everything else in it."""
+        """Run the entry point. When it ends, everything else in the machine ends, too."""
         self.env = env
         ready_r, ready_w = os.pipe()
         inner = ["/usr/bin/env", "-i", "-C", cwd, *(f"{key}={value}" for key, value in env.items()), *argv]
@@ -63,8 +66,8 @@ class Box:
         os.close(ready_w)
         if not await _first_bytes(ready_r):
             await self.process.wait()
-            said = self.process.output[2].portion(0)
-            fail(Status.INTERNAL, f"the sandbox did not start: {said[-400:]!r}")
+            stderr = self.process.output[2].portion(0)
+            fail(Status.INTERNAL, f"the sandbox did not start: {stderr[-400:]!r}")
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         self._first = int(children[0])
 
@@ -84,19 +87,19 @@ class Box:
         )
 
     def enter(self, argv: list[str], env: dict[str, str], cwd: str) -> list[str]:
-        """What to run so that a command runs in here."""
-        words = [f"{key}={value}" for key, value in {**self.env, **env}.items()]
-        inside = ["--", "/usr/bin/env", "-i", "-C", cwd or "/", *words, *argv]
-        return ["nsenter", f"--target={self._first}", *_SPACES, "--root", *inside]
+        """Return the command line that runs a command in this machine."""
+        assignments = [f"{key}={value}" for key, value in {**self.env, **env}.items()]
+        command = ["--", "/usr/bin/env", "-i", "-C", cwd or "/", *assignments, *argv]
+        return ["nsenter", f"--target={self._first}", *_SPACES, "--root", *command]
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file, before it starts."""
-        place = self._dir / "up" / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+        """Write a file before the machine starts."""
+        target = self._dir / "up" / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
 
     def kill(self) -> None:
-        """End everything in it."""
+        """End everything in the machine."""
         if self._first and self.process.code is None:
             try:
                 os.kill(self._first, signal.SIGKILL)
@@ -105,21 +108,21 @@ class Box:
         self.process.kill()
 
     async def snapshot(self, name: str) -> list[str]:
-        """Keep what was written as a layer; the layers of an image with it."""
+        """Save the written files as a layer, and return the layers of an image with it."""
         layer = f"layer/{name}"
         (self._state / layer).mkdir(parents=True)
-        copy = ["cp", "-a", "--reflink=auto", f"{self._dir}/up/.", str(self._state / layer)]
-        if await (await asyncio.create_subprocess_exec(*copy)).wait():
+        copy_command = ["cp", "-a", "--reflink=auto", f"{self._dir}/up/.", str(self._state / layer)]
+        if await (await asyncio.create_subprocess_exec(*copy_command)).wait():
             fail(Status.INTERNAL, "the files could not be copied")
         return [layer, *self._layers]
 
     async def discard(self) -> None:
-        """Its files are no longer needed."""
+        """Delete the files of the machine."""
         await asyncio.to_thread(shutil.rmtree, self._dir, True)
 
 
 async def _first_bytes(fd: int) -> bytes:
-    """What comes first from a pipe, which is closed then."""
+    """Return the first bytes from a pipe, and close it."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(fd, ready.set)
     await ready.wait()

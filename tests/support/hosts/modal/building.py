@@ -1,4 +1,4 @@
-"""Images from recipes: what can be done here is done, and what would need a network is only said."""
+"""Builds images from recipes. Steps that need a network are logged, but not run."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ _OUTSIDE = re.compile(r"\b(apt-get|apt|pip3?|uv|npm|curl|wget|git clone|debconf-
 
 
 class Building:
-    """The part of the control plane that makes images."""
+    """The part of the control plane that builds images."""
 
     hub: Hub
 
-    async def EnvironmentGetOrCreate(self, asked: Any) -> Any:
+    async def EnvironmentGetOrCreate(self, request: Any) -> Any:
         settings = api.EnvironmentSettings(image_builder_version="2025.06")
-        about = api.EnvironmentMetadata(name=asked.deployment_name or "main", settings=settings)
-        return api.EnvironmentGetOrCreateResponse(environment_id="en-loopback", metadata=about)
+        metadata = api.EnvironmentMetadata(name=request.deployment_name or "main", settings=settings)
+        return api.EnvironmentGetOrCreateResponse(environment_id="en-loopback", metadata=metadata)
 
-    async def ImageGetOrCreate(self, asked: Any) -> Any:
-        recipe = hashlib.sha256(asked.image.SerializeToString(deterministic=True)).hexdigest()
+    async def ImageGetOrCreate(self, request: Any) -> Any:
+        recipe = hashlib.sha256(request.image.SerializeToString(deterministic=True)).hexdigest()
         image_id = self.hub.recipes.get(recipe)
         image = self.hub.images.get(image_id or "")
         if image is None or image_id is None or (image.result and image.result.status != 1):
             image_id = self.hub.recipes[recipe] = new_id("im")
             image = self.hub.images[image_id] = Image([])
-            image.recipe = asked.image
+            image.recipe = request.image
             self.hub.tell()
-        if image.result is None:  # it is to be joined
+        if image.result is None:  # the client must join the build
             return api.ImageGetOrCreateResponse(image_id=image_id)
         return api.ImageGetOrCreateResponse(image_id=image_id, result=image.result, metadata=_about())
 
-    async def ImageJoinStreaming(self, asked: Any) -> AsyncIterator[Any]:
-        image = self.hub.image(asked.image_id)
-        sent = int(asked.last_entry_id or 0)
+    async def ImageJoinStreaming(self, request: Any) -> AsyncIterator[Any]:
+        image = self.hub.image(request.image_id)
+        sent = int(request.last_entry_id or 0)
         task = asyncio.create_task(self._build(image))
         while True:
             done = task.done()
@@ -60,13 +60,13 @@ class Building:
             await asyncio.sleep(0.02)
         yield api.ImageJoinStreamingResponse(result=image.result, metadata=_about(), eof=True)
 
-    async def ImageFromId(self, asked: Any) -> Any:
-        self.hub.image(asked.image_id)
-        return api.ImageFromIdResponse(image_id=asked.image_id, metadata=_about())
+    async def ImageFromId(self, request: Any) -> Any:
+        self.hub.image(request.image_id)
+        return api.ImageFromIdResponse(image_id=request.image_id, metadata=_about())
 
-    async def ImageDelete(self, asked: Any) -> Any:
-        self.hub.image(asked.image_id)
-        del self.hub.images[asked.image_id]
+    async def ImageDelete(self, request: Any) -> Any:
+        self.hub.image(request.image_id)
+        del self.hub.images[request.image_id]
         self.hub.tell()
         return Empty()
 
@@ -81,23 +81,23 @@ class Building:
                 image.result = RESULT(status=status, exception=problem)
 
     async def _follow(self, image: Image) -> str:
-        """Do what the recipe says; what went wrong."""
+        """Run the steps of a recipe, and return what went wrong, or an empty string."""
         bases = {base.docker_tag: base.image_id for base in image.recipe.base_images}
         box: Box | None = None
         try:
             for number, line in enumerate(image.recipe.dockerfile_commands):
-                word, _, rest = line.strip().partition(" ")
-                word, rest = word.upper(), rest.strip()
+                instruction, _, arguments = line.strip().partition(" ")
+                instruction, arguments = instruction.upper(), arguments.strip()
                 image.log.append(f"Step {number}: {line}\n")
-                if word != "RUN":
-                    self._set(image, word, rest, bases)
-                elif _OUTSIDE.search(rest):
+                if instruction != "RUN":
+                    self._set(image, instruction, arguments, bases)
+                elif _OUTSIDE.search(arguments):
                     image.log.append("  [loopback] not run\n")
                 else:
                     if box is None:
                         box = Box(self.hub.state, new_id("build", 8), image.layers)
                         await box.start(["sleep", "infinity"], {"PATH": SEARCH, "HOME": "/root"}, "/")
-                    process = Process(box.enter(["/bin/sh", "-c", rest], image.env, image.workdir))
+                    process = Process(box.enter(["/bin/sh", "-c", arguments], image.env, image.workdir))
                     async for data in process.read(1, 0):
                         image.log.append(data.decode(errors="replace"))
                     if code := await process.wait():
@@ -111,20 +111,20 @@ class Building:
                 await box.process.wait()
                 await box.discard()
 
-    def _set(self, image: Image, word: str, rest: str, bases: dict[str, str]) -> None:
-        if word == "FROM" and rest in bases:
-            base = self.hub.image(bases[rest])
+    def _set(self, image: Image, instruction: str, arguments: str, bases: dict[str, str]) -> None:
+        if instruction == "FROM" and arguments in bases:
+            base = self.hub.image(bases[arguments])
             image.layers, image.env = list(base.layers), dict(base.env)
             image.workdir, image.cmd = base.workdir, base.cmd
-        elif word == "ENV":
-            pairs = shlex.split(rest)
-            named = "=" in pairs[0]
-            image.env |= dict(one.split("=", 1) for one in pairs) if named else {pairs[0]: " ".join(pairs[1:])}
-        elif word == "WORKDIR":
-            image.workdir = rest
-        elif word == "CMD":
-            image.cmd = json.loads(rest) if rest.startswith("[") else ["/bin/sh", "-c", rest]
-        elif word == "COPY":
+        elif instruction == "ENV":
+            pairs = shlex.split(arguments)
+            has_names = "=" in pairs[0]
+            image.env |= dict(pair.split("=", 1) for pair in pairs) if has_names else {pairs[0]: " ".join(pairs[1:])}
+        elif instruction == "WORKDIR":
+            image.workdir = arguments
+        elif instruction == "CMD":
+            image.cmd = json.loads(arguments) if arguments.startswith("[") else ["/bin/sh", "-c", arguments]
+        elif instruction == "COPY":
             fail(Status.UNIMPLEMENTED, "COPY is not modelled here")
 
 

@@ -1,4 +1,4 @@
-"""What the service knows: apps, images and sandboxes, when these end, and what it refuses."""
+"""The state of the service: apps, images and sandboxes, when they end, and which requests fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def new_id(prefix: str, length: int = 22) -> str:
 
 
 class Image:
-    """Layers and settings. A recipe is built by whoever asks first; others wait."""
+    """Layers and settings. The first client that asks builds a recipe, and others wait."""
 
     def __init__(self, layers: list[str], env: dict[str, str] | None = None, workdir: str = "/") -> None:
         self.layers = layers
@@ -44,7 +44,7 @@ class Image:
 
 
 class Sandbox:
-    """One machine of a user's."""
+    """One sandbox of a user."""
 
     def __init__(self, id: str, app_id: str, definition: Any, tags: dict[str, str], box: Box) -> None:
         self.id = id
@@ -65,7 +65,7 @@ class Sandbox:
         self.watcher: asyncio.Task[None] | None = None
 
     def about(self) -> dict[str, Any]:
-        """What a test may want to know of it."""
+        """Return what tests check about the sandbox."""
         network = self.definition.network_access
         kind = api.NetworkAccess.NetworkAccessType.Name(network.network_access_type)
         return {
@@ -83,7 +83,7 @@ class Sandbox:
 
 
 class Hub:
-    """All of it. What a test wants to go wrong stands in `faults.json`; what there is, in `left.json`."""
+    """The whole state. Tests request faults in `faults.json`, and find what exists in `left.json`."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -95,33 +95,33 @@ class Hub:
         self.secrets: dict[str, dict[str, str]] = {}
         self.sandboxes: dict[str, Sandbox] = {}
         self.tasks: dict[str, Sandbox] = {}
-        self.refused = 0  # for want of room
-        self.snapshots = 0  # that were asked for
-        self.made = 0  # images of machines
+        self.refused = 0  # requests rejected because of max_sandboxes
+        self.snapshots = 0  # snapshots that were requested
+        self.made = 0  # images made from sandboxes
         self._resetting: asyncio.Future[None] | None = None
         self._creates: collections.deque[float] = collections.deque()
         self.tell()
 
     def fault(self, name: str) -> float:
-        """How much of a fault is wanted now; see Modal.fail."""
+        """Return the value of a fault that a test requested; see Modal.fail."""
         return float(self._faults().get(name, 0))
 
     def _faults(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads((self.state / "faults.json").read_text())
+            faults: dict[str, Any] = json.loads((self.state / "faults.json").read_text())
         except FileNotFoundError:
             return {}
-        return found
+        return faults
 
     def tell(self) -> None:
-        """Write down what there is, for tests that ask."""
-        live = {one.id: one.about() for one in self.sandboxes.values() if one.result is None}
-        kept = {name: one.ttl for name, one in self.images.items() if one.kind != "built"}
-        fresh = self.state / "left.json.new"
+        """Write `left.json`, which tests read."""
+        running = {item.id: item.about() for item in self.sandboxes.values() if item.result is None}
+        saved = {name: item.ttl for name, item in self.images.items() if item.kind != "built"}
+        new_path = self.state / "left.json.new"
         counts = {"built": len(self.recipes), "refused": self.refused}
         counts |= {"snapshots": self.snapshots, "made": self.made}
-        fresh.write_text(json.dumps({"sandboxes": live, "images": kept, **counts}))
-        os.replace(fresh, self.state / "left.json")
+        new_path.write_text(json.dumps({"sandboxes": running, "images": saved, **counts}))
+        os.replace(new_path, self.state / "left.json")
 
     def sandbox(self, sandbox_id: str) -> Sandbox:
         return self.sandboxes.get(sandbox_id) or fail(Status.NOT_FOUND, f"Sandbox with ID {sandbox_id} not found")
@@ -130,12 +130,12 @@ class Hub:
         return self.images.get(image_id) or fail(Status.NOT_FOUND, f"Image {image_id} not found")
 
     def access(self, sandbox: Sandbox) -> Any:
-        """How to reach its command router."""
-        good = token(self.key, task_id=sandbox.task_id, exp=time.time() + 900)
-        return api.CommandRouterAccess(url=self._faults().get("router", self.url), jwt=good)
+        """Return how to reach the command router of a sandbox."""
+        jwt = token(self.key, task_id=sandbox.task_id, exp=time.time() + 900)
+        return api.CommandRouterAccess(url=self._faults().get("router", self.url), jwt=jwt)
 
     def add_image(self, image: Image, kind: str, ttl: int | None = None) -> str:
-        """Keep one that was made from a machine."""
+        """Add an image that was made from a sandbox."""
         image_id = new_id("im")
         image.kind, image.ttl = kind, ttl
         image.result = RESULT(status=RESULT.GENERIC_STATUS_SUCCESS)
@@ -145,31 +145,31 @@ class Hub:
         return image_id
 
     def variables(self, secret_ids: Any, sources: Any = ()) -> dict[str, str]:
-        """What secrets set."""
-        found: dict[str, str] = {}
-        for one in [*secret_ids, *(source.secret_id for source in sources if source.secret_id)]:
-            found |= self.secrets.get(one) or fail(Status.NOT_FOUND, f"secret {one} not found")
+        """Return the variables that secrets set."""
+        variables: dict[str, str] = {}
+        for secret_id in [*secret_ids, *(source.secret_id for source in sources if source.secret_id)]:
+            variables |= self.secrets.get(secret_id) or fail(Status.NOT_FOUND, f"secret {secret_id} not found")
         for source in sources:
-            found |= dict(source.env.contents)
-        return found
+            variables |= dict(source.env.contents)
+        return variables
 
     def refuse(self) -> None:
-        """Too many at a time, with word of when to come back; or too many at all."""
+        """Reject a request when too many come at a time, with a retry delay, or when too many sandboxes run."""
         now, rate = time.monotonic(), int(self.fault("create_rate"))
         while self._creates and now - self._creates[0] > 1:
             self._creates.popleft()
         if rate and len(self._creates) >= rate:
-            after = api.RPCRetryPolicy(retry_after_secs=1 - (now - self._creates[0]))
-            fail(Status.RESOURCE_EXHAUSTED, "Sandbox create rate limit exceeded", after)
-        most = int(self.fault("max_sandboxes"))
-        if most and sum(one.result is None for one in self.sandboxes.values()) >= most:
+            retry_policy = api.RPCRetryPolicy(retry_after_secs=1 - (now - self._creates[0]))
+            fail(Status.RESOURCE_EXHAUSTED, "Sandbox create rate limit exceeded", retry_policy)
+        limit = int(self.fault("max_sandboxes"))
+        if limit and sum(sandbox.result is None for sandbox in self.sandboxes.values()) >= limit:
             self.refused += 1
             self.tell()
-            fail(Status.RESOURCE_EXHAUSTED, f"workspace limit of {most} running containers reached")
+            fail(Status.RESOURCE_EXHAUSTED, f"workspace limit of {limit} running containers reached")
         self._creates.append(now)
 
-    async def create(self, app_id: str, definition: Any, tags: Any, given: dict[str, str], v2: bool) -> Sandbox:
-        """A new sandbox; it runs when this returns."""
+    async def create(self, app_id: str, definition: Any, tags: Any, variables: dict[str, str], v2: bool) -> Sandbox:
+        """Create a sandbox. It runs when this returns."""
         if app_id not in self.apps:
             fail(Status.NOT_FOUND, f"App {app_id} not found")
         if definition.name and self.named(self.apps[app_id][0], definition.name):
@@ -177,57 +177,61 @@ class Hub:
         image = self.image(definition.image_id)
         self.refuse()
         await asyncio.sleep(self.fault("boot_delay"))
-        sandbox_id = new_id("sb", 26 if v2 else 22)  # by which the library tells the one from the other
+        sandbox_id = new_id("sb", 26 if v2 else 22)  # the library distinguishes the versions by the length
         box = Box(self.state, sandbox_id, image.layers)
-        made = Sandbox(sandbox_id, app_id, definition, {one.tag_name: one.tag_value for one in tags}, box)
-        made.cwd = definition.workdir or image.workdir
-        env = {"PATH": SEARCH, "HOME": "/root", "LANG": "C.UTF-8", **image.env, **given}
-        env |= {"MODAL_SANDBOX_ID": made.id, "MODAL_TASK_ID": made.task_id}
-        await box.start(list(definition.entrypoint_args) or image.cmd, env, made.cwd)
-        self.sandboxes[made.id] = self.tasks[made.task_id] = made
-        made.watcher = asyncio.create_task(self._watch(made))
+        sandbox = Sandbox(sandbox_id, app_id, definition, {tag.tag_name: tag.tag_value for tag in tags}, box)
+        sandbox.cwd = definition.workdir or image.workdir
+        env = {"PATH": SEARCH, "HOME": "/root", "LANG": "C.UTF-8", **image.env, **variables}
+        env |= {"MODAL_SANDBOX_ID": sandbox.id, "MODAL_TASK_ID": sandbox.task_id}
+        await box.start(list(definition.entrypoint_args) or image.cmd, env, sandbox.cwd)
+        self.sandboxes[sandbox.id] = self.tasks[sandbox.task_id] = sandbox
+        sandbox.watcher = asyncio.create_task(self._watch(sandbox))
         self.tell()
-        return made
+        return sandbox
 
     def named(self, app: str, name: str, ended: bool = False) -> Sandbox | None:
-        """The newest of that name."""
-        for one in sorted(self.sandboxes.values(), key=lambda one: -one.created_at):
-            if one.name == name and self.apps.get(one.app_id, ("",))[0] == app and (ended or not one.result):
-                return one
+        """Return the newest sandbox with a name."""
+        for sandbox in sorted(self.sandboxes.values(), key=lambda sandbox: -sandbox.created_at):
+            if (
+                sandbox.name == name
+                and self.apps.get(sandbox.app_id, ("",))[0] == app
+                and (ended or not sandbox.result)
+            ):
+                return sandbox
         return None
 
-    async def _watch(self, one: Sandbox) -> None:
-        """End it with its entry point, at its time, or when it is idle; keep its files if that was asked for."""
-        definition = one.definition
+    async def _watch(self, sandbox: Sandbox) -> None:
+        """End a sandbox with its entry point, at its timeout or when it is idle, and save its files if requested."""
+        definition = sandbox.definition
         deadline = time.monotonic() + definition.timeout_secs if definition.timeout_secs else None
-        ended = asyncio.create_task(one.box.process.wait())
+        ended = asyncio.create_task(sandbox.box.process.wait())
         while not ended.done():
             await asyncio.wait([ended], timeout=0.2)
             now = time.monotonic()
-            if any(process.code is None for process in one.execs.values()):
-                one.active = now
+            if any(process.code is None for process in sandbox.execs.values()):
+                sandbox.active = now
             if deadline and now > deadline:
-                one.reason = one.reason or RESULT.GENERIC_STATUS_TIMEOUT
-            elif definition.idle_timeout_secs and now - one.active > definition.idle_timeout_secs:
-                one.reason = one.reason or RESULT.GENERIC_STATUS_IDLE_TIMEOUT
-            if one.reason:
-                one.box.kill()
+                sandbox.reason = sandbox.reason or RESULT.GENERIC_STATUS_TIMEOUT
+            elif definition.idle_timeout_secs and now - sandbox.active > definition.idle_timeout_secs:
+                sandbox.reason = sandbox.reason or RESULT.GENERIC_STATUS_IDLE_TIMEOUT
+            if sandbox.reason:
+                sandbox.box.kill()
         code = ended.result()
-        if one.wants_exit_snapshot and not self.fault("exit_fails"):
-            layers = await one.box.snapshot(new_id("la", 8))
-            one.exit_image = self.add_image(Image(layers, one.box.env, one.cwd), "exit snapshot")
-        good = RESULT.GENERIC_STATUS_SUCCESS if code == 0 else RESULT.GENERIC_STATUS_FAILURE
-        one.result = RESULT(status=one.reason or good, exitcode=code if code >= 0 else 128 - code)
+        if sandbox.wants_exit_snapshot and not self.fault("exit_fails"):
+            layers = await sandbox.box.snapshot(new_id("la", 8))
+            sandbox.exit_image = self.add_image(Image(layers, sandbox.box.env, sandbox.cwd), "exit snapshot")
+        exit_status = RESULT.GENERIC_STATUS_SUCCESS if code == 0 else RESULT.GENERIC_STATUS_FAILURE
+        sandbox.result = RESULT(status=sandbox.reason or exit_status, exitcode=code if code >= 0 else 128 - code)
         self.tell()
-        one.done.set()
-        await one.box.discard()
+        sandbox.done.set()
+        await sandbox.box.discard()
 
     def reset(self) -> None:
-        """End all sandboxes and forget the images that were made of some."""
+        """End all sandboxes and delete the images that were made from sandboxes."""
         self._resetting = asyncio.ensure_future(self._reset())
 
     async def _reset(self) -> None:
-        await asyncio.gather(*(self.terminate(one) for one in self.sandboxes.values()))
+        await asyncio.gather(*(self.terminate(sandbox) for sandbox in self.sandboxes.values()))
         self.sandboxes.clear()
         self.tasks.clear()
         for name in [name for name, image in self.images.items() if image.kind != "built"]:
@@ -236,9 +240,9 @@ class Hub:
         self.tell()
         (self.state / "reset").touch()
 
-    async def terminate(self, one: Sandbox) -> None:
-        """End it now."""
-        if one.result is None:
-            one.reason = RESULT.GENERIC_STATUS_TERMINATED
-            one.box.kill()
-            await one.done.wait()
+    async def terminate(self, sandbox: Sandbox) -> None:
+        """End a sandbox now."""
+        if sandbox.result is None:
+            sandbox.reason = RESULT.GENERIC_STATUS_TERMINATED
+            sandbox.box.kill()
+            await sandbox.done.wait()

@@ -1,4 +1,4 @@
-"""Processes whose output can be read from any place, as the service lets its clients do."""
+"""Processes whose output can be read from any offset, as Modal allows its clients."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from grpclib import Status  # type: ignore[import-not-found, unused-ignore]
 
 from tests.support.hosts.modal.rpc import fail
 
-WINDOW = 8 << 20  # bytes of output that wait for a reader, and as many that were read
-HELD = 1.0  # seconds that a stream stays open after the exit, when a daemon has it
+WINDOW = 8 << 20  # bytes of unread output that are kept, and as many of read output
+HELD = 1.0  # seconds that a stream stays open after the exit, when a daemon holds it
 
 
 class Output:
-    """One stream: what came, from some offset on."""
+    """One output stream, kept from some offset on."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._data = bytearray()
         self._start = 0  # the offset of the first byte
-        self._read = 0  # how far it was read
+        self._read = 0  # the offset up to which it was read
         self.ended = fd < 0
         self.changed = asyncio.Event()
         if fd >= 0:
@@ -46,7 +46,7 @@ class Output:
             data = os.read(self._fd, 65536)
         except BlockingIOError:
             return
-        except OSError:  # a terminal that nobody has any more
+        except OSError:  # a terminal without a process
             data = b""
         self._data += data
         if not data:
@@ -56,25 +56,25 @@ class Output:
         self.kick()
 
     def kick(self) -> None:
-        """Wake whoever waits."""
+        """Wake everyone who waits for output."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
     def portion(self, offset: int) -> bytes:
-        """What there is from an offset on."""
+        """Return the output from an offset on."""
         if offset < self._start:
             fail(Status.OUT_OF_RANGE, "that output is not kept any more")
-        at = offset - self._start
-        data = bytes(self._data[at : at + (1 << 20)])
+        start = offset - self._start
+        data = bytes(self._data[start : start + (1 << 20)])
         self._read = max(self._read, offset + len(data))
-        if (old := self._read - WINDOW - self._start) > WINDOW:
-            del self._data[:old]
-            self._start += old
+        if (excess := self._read - WINDOW - self._start) > WINDOW:
+            del self._data[:excess]
+            self._start += excess
         self._listen(True)
         return data
 
     def close(self) -> None:
-        """There is nothing more."""
+        """Mark the end of the output."""
         if not self.ended:
             self._listen(False)
             self.ended = True
@@ -82,11 +82,11 @@ class Output:
 
 
 class Process:
-    """One process, with a terminal of that size if one is given."""
+    """One process, with a terminal of `size` if it is given."""
 
     def __init__(self, argv: list[str], size: tuple[int, int] | None = None, pass_fds: tuple[int, ...] = ()) -> None:
         self.code: int | None = None
-        self.taken = 0  # bytes of input
+        self.taken = 0  # bytes of input that were written
         self.input_closed = False
         self._ended = 0.0
         loop = asyncio.get_running_loop()
@@ -97,20 +97,22 @@ class Process:
             )
             assert self._child.stdin and self._child.stdout and self._child.stderr
             self._input = os.dup(self._child.stdin.fileno())
-            fds = [os.dup(one.fileno()) for one in (self._child.stdout, self._child.stderr)]
-            for one in (self._child.stdin, self._child.stdout, self._child.stderr):
-                one.close()
+            fds = [os.dup(stream.fileno()) for stream in (self._child.stdout, self._child.stderr)]
+            for stream in (self._child.stdin, self._child.stdout, self._child.stderr):
+                stream.close()
         else:
-            near, far = os.openpty()
-            shape = struct.pack("HHHH", size[0] or 24, size[1] or 80, 0, 0)
-            fcntl.ioctl(far, termios.TIOCSWINSZ, shape)
-            self._child = subprocess.Popen(["setsid", "--ctty", *argv], stdin=far, stdout=far, stderr=far)
-            os.close(far)
-            self._input, fds = os.dup(near), [near, -1]
+            own_fd, program_fd = os.openpty()
+            window_size = struct.pack("HHHH", size[0] or 24, size[1] or 80, 0, 0)
+            fcntl.ioctl(program_fd, termios.TIOCSWINSZ, window_size)
+            self._child = subprocess.Popen(
+                ["setsid", "--ctty", *argv], stdin=program_fd, stdout=program_fd, stderr=program_fd
+            )
+            os.close(program_fd)
+            self._input, fds = os.dup(own_fd), [own_fd, -1]
         self._is_terminal = size is not None
         os.set_blocking(self._input, False)
         self.output = {1: Output(fds[0]), 2: Output(fds[1])}
-        # Not told by the streams: a daemon may hold those open for ever.
+        # The streams do not show the exit, because a daemon may hold them open forever.
         self._watch = os.pidfd_open(self._child.pid)
         loop.add_reader(self._watch, self._exit)
         self._done = asyncio.Event()
@@ -128,17 +130,17 @@ class Process:
         self._ended = time.monotonic()
         self._end_input()
         self._done.set()
-        for one in self.output.values():
-            one.kick()
+        for stream in self.output.values():
+            stream.kick()
 
     async def wait(self) -> int:
-        """The exit code, negative for a signal."""
+        """Return the exit code, negative for a signal."""
         await self._done.wait()
         assert self.code is not None
         return self.code
 
     async def read(self, stream: int, offset: int) -> AsyncIterator[bytes]:
-        """The output from an offset on, until it ends; not much longer than the process where a daemon holds it."""
+        """Yield the output from an offset on until it ends, or until shortly after the exit if a daemon holds it."""
         source = self.output[stream]
         while True:
             changed = source.changed
@@ -156,7 +158,7 @@ class Process:
                     pass
 
     async def write(self, offset: int, data: bytes, last: bool) -> None:
-        """Input from that offset on: what was had already is not had twice."""
+        """Write input from an offset on, without the part that was already written."""
         data = data[max(0, self.taken - offset) :]
         if self.input_closed and data:
             fail(Status.FAILED_PRECONDITION, "the input is closed")
@@ -196,7 +198,7 @@ class Process:
             os.close(self._input)
 
     def kill(self) -> None:
-        """End it and its group."""
+        """Kill the process and its process group."""
         if self.code is None:
             try:
                 os.killpg(self._child.pid, signal.SIGKILL)

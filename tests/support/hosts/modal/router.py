@@ -19,45 +19,45 @@ class CommandRouter:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
 
-    def check(self, name: str, asked: Any, said: Any) -> None:
-        known = claims(self.hub.key, (said.get("authorization") or "").removeprefix("Bearer "))
-        task = asked.start.task_id if name == "TaskExecStdinWriteStream" else asked.task_id
-        if not known or known["task_id"] != task:
+    def check(self, name: str, request: Any, metadata: Any) -> None:
+        token_claims = claims(self.hub.key, (metadata.get("authorization") or "").removeprefix("Bearer "))
+        task = request.start.task_id if name == "TaskExecStdinWriteStream" else request.task_id
+        if not token_claims or token_claims["task_id"] != task:
             fail(Status.UNAUTHENTICATED, "command router token missing, expired or for another task")
 
-    def _live(self, asked: Any) -> Sandbox:
-        one = self.hub.tasks.get(asked.task_id)
-        if one is None or one.result is not None or one.box.process.code is not None:
+    def _live(self, request: Any) -> Sandbox:
+        sandbox = self.hub.tasks.get(request.task_id)
+        if sandbox is None or sandbox.result is not None or sandbox.box.process.code is not None:
             fail(Status.NOT_FOUND, "Sandbox has already shut down")
-        one.active = time.monotonic()
-        return one
+        sandbox.active = time.monotonic()
+        return sandbox
 
-    def _process(self, asked: Any) -> Process:
-        one = self.hub.tasks.get(asked.task_id) or fail(Status.NOT_FOUND, "no such task")
-        return one.execs.get(asked.exec_id) or fail(Status.NOT_FOUND, f"no such exec {asked.exec_id}")
+    def _process(self, request: Any) -> Process:
+        sandbox = self.hub.tasks.get(request.task_id) or fail(Status.NOT_FOUND, "no such task")
+        return sandbox.execs.get(request.exec_id) or fail(Status.NOT_FOUND, f"no such exec {request.exec_id}")
 
-    async def TaskExecStart(self, asked: Any) -> Any:
-        one = self._live(asked)
-        if asked.exec_id not in one.execs:  # else it is asked for a second time
-            sources = getattr(asked, "secret_sources", ())
-            env = {**dict(asked.env), **self.hub.variables(asked.secret_ids, sources)}
+    async def TaskExecStart(self, request: Any) -> Any:
+        sandbox = self._live(request)
+        if request.exec_id not in sandbox.execs:  # otherwise the request is a retry
+            sources = getattr(request, "secret_sources", ())
+            env = {**dict(request.env), **self.hub.variables(request.secret_ids, sources)}
             size = None
-            if asked.HasField("pty_info"):
-                size = (asked.pty_info.winsz_rows, asked.pty_info.winsz_cols)
-                env["TERM"] = asked.pty_info.env_term or "xterm-256color"
-            argv = one.box.enter(list(asked.command_args), env, asked.workdir or one.cwd)
-            process = one.execs[asked.exec_id] = Process(argv, size)
-            if asked.timeout_secs:
-                asyncio.get_running_loop().call_later(asked.timeout_secs, process.kill)
+            if request.HasField("pty_info"):
+                size = (request.pty_info.winsz_rows, request.pty_info.winsz_cols)
+                env["TERM"] = request.pty_info.env_term or "xterm-256color"
+            argv = sandbox.box.enter(list(request.command_args), env, request.workdir or sandbox.cwd)
+            process = sandbox.execs[request.exec_id] = Process(argv, size)
+            if request.timeout_secs:
+                asyncio.get_running_loop().call_later(request.timeout_secs, process.kill)
         return router.TaskExecStartResponse()
 
-    async def TaskExecStdioRead(self, asked: Any) -> AsyncIterator[Any]:
-        is_error = asked.file_descriptor == router.TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR
-        async for data in self._process(asked).read(2 if is_error else 1, asked.offset):
+    async def TaskExecStdioRead(self, request: Any) -> AsyncIterator[Any]:
+        is_error = request.file_descriptor == router.TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR
+        async for data in self._process(request).read(2 if is_error else 1, request.offset):
             yield router.TaskExecStdioReadResponse(data=data)
 
-    async def TaskExecStdinWrite(self, asked: Any) -> Any:
-        await self._process(asked).write(asked.offset, asked.data, asked.eof)
+    async def TaskExecStdinWrite(self, request: Any) -> Any:
+        await self._process(request).write(request.offset, request.data, request.eof)
         return router.TaskExecStdinWriteResponse()
 
     async def TaskExecStdinWriteStream(self, first: Any, stream: Any) -> Any:
@@ -70,25 +70,25 @@ class CommandRouter:
             offset += len(message.data)
         return router.TaskExecStdinWriteStreamResponse()
 
-    async def TaskExecStdinStatus(self, asked: Any) -> Any:
-        process = self._process(asked)
+    async def TaskExecStdinStatus(self, request: Any) -> Any:
+        process = self._process(request)
         return router.TaskExecStdinStatusResponse(num_bytes_written=process.taken, closed=process.input_closed)
 
-    async def TaskExecPoll(self, asked: Any) -> Any:
-        code = self._process(asked).code
+    async def TaskExecPoll(self, request: Any) -> Any:
+        code = self._process(request).code
         return router.TaskExecPollResponse() if code is None else _exit(router.TaskExecPollResponse, code)
 
-    async def TaskExecWait(self, asked: Any) -> Any:
-        return _exit(router.TaskExecWaitResponse, await self._process(asked).wait())
+    async def TaskExecWait(self, request: Any) -> Any:
+        return _exit(router.TaskExecWaitResponse, await self._process(request).wait())
 
-    async def TaskSnapshotFilesystem(self, asked: Any) -> Any:
-        one = self._live(asked)
+    async def TaskSnapshotFilesystem(self, request: Any) -> Any:
+        sandbox = self._live(request)
         self.hub.snapshots += 1
         self.hub.tell()
         await asyncio.sleep(self.hub.fault("snapshot_delay"))
-        layers = await one.box.snapshot(new_id("la", 8))
-        kept = asked.ttl_seconds if "ttl_seconds" in asked.DESCRIPTOR.fields_by_name else None
-        image_id = self.hub.add_image(Image(layers, one.box.env, one.cwd), "snapshot", kept)
+        layers = await sandbox.box.snapshot(new_id("la", 8))
+        ttl = request.ttl_seconds if "ttl_seconds" in request.DESCRIPTOR.fields_by_name else None
+        image_id = self.hub.add_image(Image(layers, sandbox.box.env, sandbox.cwd), "snapshot", ttl)
         return router.TaskSnapshotFilesystemResponse(image_id=image_id)
 
 

@@ -1,4 +1,4 @@
-"""The control plane as a process of its own that ends with us, and what tests ask of it."""
+"""Runs the control plane as its own process, which ends with this one, and lets tests inspect it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NEWEST = "modal"
 
 
 def python(version: str = NEWEST) -> Path:
-    """The Python that has a version of the library."""
-    found = ROOT / ".engines" / version / "bin" / "python"
-    if not found.exists():
-        raise RuntimeError(f"there is no {found}: `make test-hosts` makes it, by scripts/engines.sh {version}")
-    return found
+    """Return the Python that has a version of the library."""
+    path = ROOT / ".engines" / version / "bin" / "python"
+    if not path.exists():
+        raise RuntimeError(f"there is no {path}: `make test-hosts` makes it, by scripts/engines.sh {version}")
+    return path
 
 
 class Modal:
-    """`with Modal() as modal:` an empty workspace; `env` is what the library needs to find it."""
+    """An empty workspace. `env` has the variables with which the library finds it."""
 
     def __init__(self, under: str = "/var/tmp") -> None:
         self._place = Place("modal", under)
@@ -60,27 +60,28 @@ class Modal:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address on which it listens."""
         host, _, port = self.url.rpartition("/")[2].partition(":")
         return host, int(port)
 
     def fail(self, **faults: float | str) -> None:
-        """Have it refuse or delay from now on: create_rate, max_sandboxes, list_lag, boot_delay, snapshot_delay, exit_fails, end_fails.
+        """Make the control plane reject or delay requests from now on.
 
-        `router` is where it says that commands go.
+        The faults are create_rate, max_sandboxes, list_lag, boot_delay, snapshot_delay, exit_fails and end_fails.
+        `router` is the address that it names as the command router.
         """
-        fresh = self.state / "faults.json.new"
-        fresh.write_text(json.dumps(faults))
-        fresh.replace(self.state / "faults.json")
+        new_path = self.state / "faults.json.new"
+        new_path.write_text(json.dumps(faults))
+        new_path.replace(self.state / "faults.json")
 
     def left(self) -> dict[str, Any]:
-        """What there is: sandboxes with what they were made with, and the images that were made of some."""
-        found: dict[str, Any] = json.loads((self.state / "left.json").read_text())
-        return found
+        """Return what exists: the sandboxes with their settings, and the images made from sandboxes."""
+        state: dict[str, Any] = json.loads((self.state / "left.json").read_text())
+        return state
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """Meanwhile it takes connections and says nothing."""
+        """Let the control plane accept connections without an answer during the block."""
         self._server.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -88,13 +89,13 @@ class Modal:
             self._server.send_signal(signal.SIGCONT)
 
     def reset(self) -> None:
-        """As new: no sandbox, no image but those that were built, no fault."""
+        """Remove all sandboxes, faults and images, except the images that were built."""
         (self.state / "reset").unlink(missing_ok=True)
         self._server.send_signal(signal.SIGUSR1)
         wait_until((self.state / "reset").exists, self._server, self.state / "log")
 
     def stop(self) -> None:
-        """End all of it."""
+        """Stop the control plane."""
         try:
             end(self._server)
         finally:

@@ -178,47 +178,51 @@ def _list_stale_names(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     """Return tasks for names whose agent no longer exists or has another name."""
     tasks = []
     for name in store.list_names(ctx.home):
-        holder = store.find_id(ctx.home, name)
-        if holder is not None and store.is_on_other_host(ctx.home, name):
-            if survey.is_agent_missing(ctx, name, holder):
+        holder_id = store.find_id(ctx.home, name)
+        if holder_id is not None and store.is_on_other_host(ctx.home, name):
+            if survey.is_agent_missing(ctx, name, holder_id):
                 tasks.append(
                     CleanupTask(
                         category="dangling name",
                         name=name,
-                        id=holder,
-                        run=_make_name_release(ctx, name, holder),
+                        id=holder_id,
+                        run=_make_name_release(ctx, name, holder_id),
                     )
                 )
-            elif survey.is_agent_renamed(ctx, name, holder):
+            elif survey.is_agent_renamed(ctx, name, holder_id):
                 tasks.append(
-                    CleanupTask(category="old name", name=name, id=holder, run=_make_name_release(ctx, name, holder))
+                    CleanupTask(
+                        category="old name", name=name, id=holder_id, run=_make_name_release(ctx, name, holder_id)
+                    )
                 )
-        elif holder is not None and not os.path.isdir(ctx.home.agent_dir(holder)):
+        elif holder_id is not None and not os.path.isdir(ctx.home.agent_dir(holder_id)):
             tasks.append(
-                CleanupTask(category="dangling name", name=name, id=holder, run=_make_name_release(ctx, name, holder))
+                CleanupTask(
+                    category="dangling name", name=name, id=holder_id, run=_make_name_release(ctx, name, holder_id)
+                )
             )
-        elif holder is not None and _is_old_name(ctx, name, holder):
+        elif holder_id is not None and _is_old_name(ctx, name, holder_id):
             tasks.append(
-                CleanupTask(category="old name", name=name, id=holder, run=_make_name_release(ctx, name, holder))
+                CleanupTask(category="old name", name=name, id=holder_id, run=_make_name_release(ctx, name, holder_id))
             )
     return tasks
 
 
-def _is_old_name(ctx: Context, name: str, holder: str) -> bool:
+def _is_old_name(ctx: Context, name: str, holder_id: str) -> bool:
     """True when an interrupted rename left this name. The lock keeps out a rename that is still running."""
-    directory = ctx.home.agent_dir(holder)
+    directory = ctx.home.agent_dir(holder_id)
     if not os.path.isdir(directory):
         return False
     try:
         with Lock(os.path.join(directory, "lock"), timeout=5.0):
-            return store.get_record(ctx.local_host, holder).name != name
+            return store.get_record(ctx.local_host, holder_id).name != name
     except MngrError:
         return False
 
 
-def _make_name_release(ctx: Context, name: str, holder: str) -> Callable[[], None]:
+def _make_name_release(ctx: Context, name: str, holder_id: str) -> Callable[[], None]:
     """Return a function that releases the name."""
-    return lambda: store.release_name(ctx.home, name, holder)
+    return lambda: store.release_name(ctx.home, name, holder_id)
 
 
 def _list_stray_sessions(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
@@ -373,21 +377,23 @@ def _make_locked_removal(ctx: Context, lock: str, path: str) -> Callable[[], Non
 def _list_unused_repos(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     """Return tasks for cached clones of repositories that are long unused and that no agent needs."""
     folder = os.path.join(ctx.home.cache, "repos")
-    old = [
+    old_names = [
         name
         for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
         if name.endswith(".git") and time.time() - os.stat(os.path.join(folder, name)).st_mtime > MAX_CACHE_SECONDS
     ]
-    if not old or survey.errors:  # An agent on an unreachable host may need it.
+    if not old_names or survey.errors:  # An agent on an unreachable host may need it.
         return []
-    used = {agent.record.source for _, agents in survey.agents_by_host for agent in agents if agent.record}
+    used_paths = {agent.record.source for _, agents in survey.agents_by_host for agent in agents if agent.record}
     for directory in (ctx.home.trash, ctx.home.snapshots):
         for name in os.listdir(directory) if os.path.isdir(directory) else ():
             try:
-                used.add((saved_directory.load_meta(os.path.join(directory, name)).get("record") or {}).get("source"))
+                used_paths.add(
+                    (saved_directory.load_meta(os.path.join(directory, name)).get("record") or {}).get("source")
+                )
             except ValueError:
                 return []
-    paths = [os.path.join(folder, name) for name in old]
+    paths = [os.path.join(folder, name) for name in old_names]
     return [
         CleanupTask(
             category="unused repository",
@@ -395,7 +401,7 @@ def _list_unused_repos(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
             run=_make_locked_removal(ctx, path + ".lock", path),
         )
         for path in paths
-        if path not in used
+        if path not in used_paths
     ]
 
 

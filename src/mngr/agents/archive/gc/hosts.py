@@ -81,15 +81,17 @@ def list_old_host_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     tasks = []
     trash_hosts = {(trashed.provider, trashed.host) for trashed in list_trash(ctx)}
     for name in registry.list_providers(ctx.home):
-        old = [
+        old_hosts = [
             host
             for host in registry.list_hosts(ctx.home, name, "gone")
             if (name, host) not in trash_hosts and registry.get_age(ctx.home, name, host, "gone") > MAX_CACHE_SECONDS
         ]
-        if old:
-            delete = partial(_delete_host_facts, ctx, name, old)
+        if old_hosts:
+            delete = partial(_delete_host_facts, ctx, name, old_hosts)
             tasks.append(
-                CleanupTask(category="what was known of hosts that are gone", name=f"{len(old)} of {name}", run=delete)
+                CleanupTask(
+                    category="what was known of hosts that are gone", name=f"{len(old_hosts)} of {name}", run=delete
+                )
             )
     return tasks
 

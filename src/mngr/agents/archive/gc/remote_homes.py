@@ -103,10 +103,10 @@ def _make_tasks(
     def add(category: str, name: str, argv: list[str]) -> None:
         tasks.append(_make_command_task(category, f"{host.name}:{name}", host, argv))
 
-    for name, holder in contents.dangling_names:
-        add("dangling name", name, _build_release_argv(host, name, holder))
-    for name, holder in renamed:
-        add("old name", name, _build_release_argv(host, name, holder))
+    for name, holder_id in contents.dangling_names:
+        add("dangling name", name, _build_release_argv(host, name, holder_id))
+    for name, holder_id in renamed:
+        add("old name", name, _build_release_argv(host, name, holder_id))
     for session, name in contents.sessions:
         add("stray session", name, tmux.build_argv(host, "kill-session", "-t", session))
     for agent_id in contents.empty_agents:
@@ -144,9 +144,9 @@ def _make_forget_action(ctx: Context, host: Host) -> Callable[[], None]:
     return lambda: registry.forget_host(ctx.home, host.provider, host.name)
 
 
-def _build_release_argv(host: Host, name: str, holder: str) -> list[str]:
+def _build_release_argv(host: Host, name: str, holder_id: str) -> list[str]:
     """Return the command that removes a name on the host."""
-    return ["sh", "-c", _RELEASE_NAME, "free", host.home.root, name, holder]
+    return ["sh", "-c", _RELEASE_NAME, "free", host.home.root, name, holder_id]
 
 
 def _build_remove_argv(host: Host, path: str) -> list[str]:

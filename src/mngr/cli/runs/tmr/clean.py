@@ -30,7 +30,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Remove the agents and hosts of a run, or count them with --dry-run."""
+    """Move the agents of a run to the trash and release its hosts, or count both with --dry-run."""
     from mngr.tmr.control import clean_run
 
     run_dir = get_run(cli, args)

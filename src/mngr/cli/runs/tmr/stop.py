@@ -23,7 +23,7 @@ COMMAND = CommandSpec(
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Stop the run and its agents."""
+    """Stop a run, and stop or destroy its agents."""
     from mngr.tmr.control import stop_run
 
     run_dir = get_run(cli, args)

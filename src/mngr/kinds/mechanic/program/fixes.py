@@ -83,10 +83,10 @@ def _escalate_crash(files: WorkspaceFiles, run: ObservedCommand) -> Escalation:
     locations = [(files.find_relative_path(path), int(line)) for path, line in _FRAME_PATTERN.findall(run.err)]
     project_locations = [(path, line) for path, line in reversed(locations) if path]
     last_line = run.err.strip().rpartition("\n")[2][:150]
-    where = f" in {project_locations[0][0]}:{project_locations[0][1]}" if project_locations else ""
+    location = f" in {project_locations[0][0]}:{project_locations[0][1]}" if project_locations else ""
     return Escalation(
         "BLOCKER",
-        f"the program ends with {last_line}{where}",
+        f"the program ends with {last_line}{location}",
         format_evidence(run),
         project_locations[:3] or _list_test_location(files),
     )
@@ -138,7 +138,7 @@ def _rename_option_in_block(files: WorkspaceFiles, block: str, old: str, new: st
     if files.tutorial is None or not tutorial_citations.has_block(files.read(files.tutorial), block):
         return
     files.write(files.tutorial, tutorial_citations.rename_in_block(files.read(files.tutorial), block, old, new))
-    wanted = tutorial_citations.normalize_lines(block)
+    block_lines = tutorial_citations.normalize_lines(block)
     for path in tutorial_citations.list_test_files(files.work, files.test):
         try:
             module = source_edits.PythonSource(files.read(path))
@@ -147,7 +147,7 @@ def _rename_option_in_block(files: WorkspaceFiles, block: str, old: str, new: st
         citations = [
             citation
             for citation in source_edits.list_citations(module.tree)
-            if tutorial_citations.normalize_lines(citation.text) == wanted
+            if tutorial_citations.normalize_lines(citation.text) == block_lines
         ]
         if citations:
             new_block = tutorial_citations.rename_in_block(tutorial_citations.dedent_block(block), block, old, new)
@@ -254,8 +254,8 @@ def _find_failed_assert(files: WorkspaceFiles, case: ObservedCase) -> ObservedCh
         if method and origin and len(texts) == 1:
             number, stream = origin
             run = case.runs[number]
-            shown = {"stdout": run.out, "stderr": run.err, "output": run.out + run.err}[stream]
-            return ObservedCheck(str(case.frames[-1][0]), node.lineno, method, texts, number, stream, shown, False)
+            output = {"stdout": run.out, "stderr": run.err, "output": run.out + run.err}[stream]
+            return ObservedCheck(str(case.frames[-1][0]), node.lineno, method, texts, number, stream, output, False)
     return None
 
 
@@ -321,11 +321,11 @@ def update_citations(files: WorkspaceFiles) -> list[str | Escalation]:
     if files.tutorial is None:
         return []
     script = files.read(files.tutorial)
-    done: list[str | Escalation] = []
+    outcomes: list[str | Escalation] = []
     for number in range(len(_list_citations(files))):
         if not tutorial_citations.has_block(script, _list_citations(files)[number].text):
-            done.append(_update_citation(files, script, number))
-    return done
+            outcomes.append(_update_citation(files, script, number))
+    return outcomes
 
 
 def _list_citations(files: WorkspaceFiles) -> list[source_edits.CitedBlock]:

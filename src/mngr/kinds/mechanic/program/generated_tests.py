@@ -28,9 +28,9 @@ def write_test_module(script_name: str, observed: list[ObservedBlock], taken: se
         parts.append(
             f"\n# what comes before in the script\n{name} = {_format_exact_literal(build_script(setup, ''))}\n"
         )
-    used = set(taken)
+    used_names = set(taken)
     for observation in observed:
-        parts.append(_write_test(observation, setups.get(observation.setup), used))
+        parts.append(_write_test(observation, setups.get(observation.setup), used_names))
     return "".join(parts)
 
 
@@ -39,8 +39,8 @@ def has_citation(text: str, block: JobBlock) -> bool:
     return f"e2e.write_tutorial_block({_format_block_literal(block.text, '    ')})" in text
 
 
-def _write_test(observation: ObservedBlock, setup: str | None, used: set[str]) -> str:
-    name = _choose_test_name(observation.block.slug, used)
+def _write_test(observation: ObservedBlock, setup: str | None, used_names: set[str]) -> str:
+    name = _choose_test_name(observation.block.slug, used_names)
     comment = observation.block.slug.replace("-", " ")
     command = (
         f"{setup} + {_format_exact_literal(observation.block.text)}"
@@ -61,13 +61,13 @@ def _write_test(observation: ObservedBlock, setup: str | None, used: set[str]) -
     return "\n".join(rows) + "\n"
 
 
-def _choose_test_name(slug: str, used: set[str]) -> str:
+def _choose_test_name(slug: str, used_names: set[str]) -> str:
     plain = re.sub(r"[^a-z0-9]+", "_", slug.lower()).strip("_") or "block"
     name, number = f"test_{plain}", 1
-    while name in used or keyword.iskeyword(name):
+    while name in used_names or keyword.iskeyword(name):
         number += 1
         name = f"test_{plain}_{number}"
-    used.add(name)
+    used_names.add(name)
     return name
 
 

@@ -54,7 +54,7 @@ def add_missing_checks(files: WorkspaceFiles, test_runs: list[list[ObservedCase]
         return []
     observations = _TestObservations(files, module, function, cases)
     calls = [call for call in source_edits.list_calls(function, "run") if observations.list_runs(call)]
-    done: list[str | Escalation] = []
+    outcomes: list[str | Escalation] = []
     unchecked_calls = [call for call in calls if not observations.has_exit_code_check(call)]
     last = max(calls, key=lambda call: max(number for number, _ in observations.list_runs(call))) if calls else None
     expectations = (
@@ -64,10 +64,10 @@ def add_missing_checks(files: WorkspaceFiles, test_runs: list[list[ObservedCase]
         outcome = observations.add_checks(
             call, with_code=call in unchecked_calls, expectations=expectations if call is last else []
         )
-        done += [outcome] if outcome else []
+        outcomes += [outcome] if outcome else []
     if observations.splices:
         files.write(files.path, module.apply_splices([*observations.splices, *_build_import(module)]))
-    return done
+    return outcomes
 
 
 class _TestObservations:
@@ -223,10 +223,10 @@ class _TestObservations:
 
     def _choose_name(self) -> str:
         """Return a variable name that the test does not use."""
-        used = {node.id for node in ast.walk(self.function) if isinstance(node, ast.Name)}
-        used |= {text.split(" = ")[0] for _, _, text in self.splices}
+        used_names = {node.id for node in ast.walk(self.function) if isinstance(node, ast.Name)}
+        used_names |= {text.split(" = ")[0] for _, _, text in self.splices}
         number, name = 1, "result"
-        while name in used:
+        while name in used_names:
             number += 1
             name = f"result_{number}"
         return name

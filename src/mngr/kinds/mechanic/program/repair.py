@@ -352,9 +352,9 @@ def _run_git(work_dir: str, *arguments: str) -> str:
     return result.stdout
 
 
-def _shorten_line(line: str, most: int) -> str:
-    """Return the text as one line of at most `most` characters, cut at a word and marked with an ellipsis."""
+def _shorten_line(line: str, max_length: int) -> str:
+    """Return the text as one line of at most `max_length` characters, cut at a word and marked with an ellipsis."""
     line = " ".join(line.split())
-    if len(line) <= most:
+    if len(line) <= max_length:
         return line
-    return line[: most - 1].rpartition(" ")[0].rstrip(" ,:;") + "…"
+    return line[: max_length - 1].rpartition(" ")[0].rstrip(" ,:;") + "…"

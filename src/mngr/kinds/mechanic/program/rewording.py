@@ -47,11 +47,11 @@ class FixedWords:
         return cls((arguments | described) - programs, arguments - programs, is_in_sources)
 
 
-def find_rewording(expected: str, shown: str, fixed_words: FixedWords) -> str | RewordingDoubt:
-    """Return the one part of `shown` that rewords `expected`, or the doubt."""
+def find_rewording(expected: str, output: str, fixed_words: FixedWords) -> str | RewordingDoubt:
+    """Return the one part of `output` that rewords `expected`, or the doubt."""
     if "\n" in expected.strip():
         return RewordingDoubt("it has several lines")
-    rows = [row for row in dict.fromkeys(line_matching.split_output(shown)) if row.strip()]
+    rows = [row for row in dict.fromkeys(line_matching.split_output(output)) if row.strip()]
     close = [
         (best, row) for best, row in ((_find_closest_part(expected.strip(), row.strip()), row) for row in rows) if best
     ]
@@ -60,19 +60,19 @@ def find_rewording(expected: str, shown: str, fixed_words: FixedWords) -> str | 
     if len(close) > 1:
         return RewordingDoubt("several lines are close to it: " + "; ".join(repr(row.strip()) for _, row in close[:3]))
     reworded = expected.replace(expected.strip(), close[0][0])
-    if reworded not in shown:
+    if reworded not in output:
         return RewordingDoubt("the white space around it is different")
     return _find_meaning_change(expected, reworded, fixed_words) or reworded
 
 
 def reword_lines(
-    expected: list[str], shown: str, fixed_words: FixedWords, line_match: line_matching.LineMatch
+    expected: list[str], output: str, fixed_words: FixedWords, line_match: line_matching.LineMatch
 ) -> list[str] | RewordingDoubt:
     """Return the expected lines with reworded ones replaced, or the doubt.
 
     `line_match` says how far the lines match the output.
     """
-    actual, lines = line_matching.split_output(shown), list(expected)
+    actual, lines = line_matching.split_output(output), list(expected)
     if sorted(actual) == sorted(expected):
         return RewordingDoubt("the lines are the same in another order")
     for _ in range(len(expected)):
@@ -165,16 +165,18 @@ _COMMON_OPTIONS = ("--help", "-h", "--version", "--usage")
 
 def find_renamed_option(command: str, output: str) -> tuple[str, str] | None:
     """Return the command's unknown option and the one that the program suggests, or None if that is not clear."""
-    used = set(_OPTION.findall(command))
+    command_options = set(_OPTION.findall(command))
     rows = [row for row in output.split("\n") if row.strip() and not row.lstrip().lower().startswith("usage:")]
     pairs: set[tuple[str, str]] = set()
     for index, row in enumerate(rows):
-        old = [option for option in _OPTION.findall(row) if option in used]
+        old = [option for option in _OPTION.findall(row) if option in command_options]
         if not old:
             continue
         context = " ".join(rows[index : index + 2])
         suggestions = {
-            option for option in _OPTION.findall(context) if option not in used and option not in _COMMON_OPTIONS
+            option
+            for option in _OPTION.findall(context)
+            if option not in command_options and option not in _COMMON_OPTIONS
         }
         if _UNKNOWN_OPTION.search(row) and _SUGGESTION.search(context) and len(set(old)) == 1:
             pairs |= {(old[0], new) for new in suggestions}
