@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -152,11 +153,13 @@ def test_a_home_with_special_characters_in_its_path(mngr: MngrProgram, tmp_path:
 def test_connections_are_shared_unless_the_socket_path_is_too_long(mngr: MngrProgram, tmp_path: Path) -> None:
     """Several commands share one connection when the path of its socket is short enough."""
     config = tmp_path / "config"
-    for home, shared in ((tmp_path / "h", True), (tmp_path / ("x" * 80), False)):
-        mngr.env["MNGR_HOME"] = str(home)
-        mngr("create", "foo", "--transfer", "copy", *RUN)
-        config.write_text(mngr("ssh-config").out)
-        options = parse_entry(mngr, config, "foo.mngr")
-        assert ("controlpath" in options) is shared
-        if shared:
-            assert options["controlpath"].startswith(f"{home}/ssh/{mngr.get_agent('foo')['id'][2:]}")
+    with tempfile.TemporaryDirectory() as short:
+        for home, shared in ((Path(short) / "h", True), (tmp_path / ("x" * 80), False)):
+            mngr.env["MNGR_HOME"] = str(home)
+            mngr("create", "foo", "--transfer", "copy", *RUN)
+            config.write_text(mngr("ssh-config").out)
+            options = parse_entry(mngr, config, "foo.mngr")
+            assert ("controlpath" in options) is shared
+            if shared:
+                assert options["controlpath"].startswith(f"{home}/ssh/{mngr.get_agent('foo')['id'][2:]}")
+            mngr("destroy", "--force", "foo")
