@@ -61,7 +61,10 @@ class MngrProgram:
             (str(BIN_DIR / "mngr"), *words), completed.returncode, completed.stdout.decode(), completed.stderr.decode()
         )
         if code is not None and result.code != code:
-            pytest.fail(f"{' '.join(result.argv)}\nexit {result.code}, expected {code}\n{result.out}\n{result.err}")
+            agents = self.run_bytes("list", "--format", "{name} {state} {state_reason} {exit_code}").stdout.decode()
+            pytest.fail(
+                f"{' '.join(result.argv)}\nexit {result.code}, expected {code}\n{result.out}\n{result.err}\nagents:\n{agents}"
+            )
         return result
 
     def run_bytes(
