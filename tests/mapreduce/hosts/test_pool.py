@@ -170,7 +170,7 @@ def test_an_agent_that_is_missing_during_a_pull_is_collected_when_it_is_back(mng
         moved_dir = agent_dir.rename(agent_dir.parent.parent / "aside")
         exec_count = len(boxes.calls("exec"))
         try:
-            wait_for(lambda: len(boxes.calls("exec")) > exec_count)
+            wait_for(lambda: len(boxes.calls("exec")) > exec_count, timeout=60)
         finally:
             mute.unlink()
         wait_for(lambda: rows(mngr, "pull_failed"))
