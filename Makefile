@@ -20,6 +20,8 @@ ENGINES = modal modal@1.5.5 ray
 
 # pytest keeps compiled tests, even where the environment says otherwise: that saves a quarter of a minute.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(JOBS) --dist worksteal
+# With clusters, containers and coding agents, a test that failed runs once more, alone; one that passes then is named as flaky.
+ENGINE_PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) scripts/test_with_engines.py -n $(JOBS) --dist worksteal
 
 # Runs tests with a stub in place of the program: a test that still passes checks nothing.
 AUDIT = MNGR_TEST_SCALE= .venv/bin/mngr -q e2e audit --jobs $(JOBS)
@@ -45,13 +47,13 @@ test:
 test-hosts:
 	@sh scripts/setup.sh $(LIGHT) $(HOSTS)
 	@sh scripts/engines.sh $(ENGINES)
-	@$(PYTEST) -m "hosts and not agents"
+	@$(ENGINE_PYTEST) -m "hosts and not agents"
 
 # Coding agents with a scripted model. Some of these tests run in containers too, but only in `make test-all`.
 test-agents:
 	@sh scripts/setup.sh $(LIGHT) $(NODE) $(if $(filter full,$(MNGR_TEST_SCALE)),$(HOSTS))
 	@sh scripts/agents.sh $(AGENTS)
-	@$(PYTEST) -m "agents" --agents "$(AGENTS)"
+	@$(ENGINE_PYTEST) -m "agents" --agents "$(AGENTS)"
 
 # Pages in a browser, pull requests by the GitHub CLI, and a stub in place of mngr in tests that changed and in some others.
 test-web:

@@ -87,6 +87,21 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+FAILED_TESTS: dict[str, None] = {}  # the ids of failed tests, in order
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        FAILED_TESTS[report.nodeid] = None
+
+
+def pytest_sessionfinish() -> None:
+    """Write the failed tests to a file, if scripts/test_with_engines.py asks for it."""
+    path = os.environ.get("MNGR_FAILED_TESTS")
+    if path and "PYTEST_XDIST_WORKER" not in os.environ:
+        Path(path).write_text("".join(f"{test}\n" for test in FAILED_TESTS))
+
+
 def pytest_report_header() -> str:
     return f"scale: {'full' if IS_FULL_SCALE else f'a sample, MNGR_TEST_SEED={SEED}'}"
 

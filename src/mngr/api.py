@@ -34,7 +34,7 @@ class Fleet:
     def __init__(self, home: str | None = None, *, cwd: str | None = None, context: Context | None = None) -> None:
         self.context = context or Context(home, cwd=cwd)
 
-    def create(
+    def create(  # noqa: PLR0913  each keyword is an option of `mngr create`
         self,
         name: str | None = None,
         kind: str | None = None,
@@ -132,9 +132,10 @@ class Fleet:
         raw: bool = False,
     ) -> builtins.list[Outcome]:
         """Send a text, or `answer` a permission question by allow or deny. Each outcome has the `proof` of delivery."""
-        from mngr.agents.interact.message import send_message
+        from mngr.agents.interact.message import Message, send_message
 
-        return send_message(self.context, names, text, answer=answer, start=start, wait=wait, timeout=timeout, raw=raw)
+        message = Message(text=text, answer=answer, raw=raw)
+        return send_message(self.context, names, message, start=start, wait=wait, timeout=timeout)
 
     def wait(
         self,

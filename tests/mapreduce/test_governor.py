@@ -78,7 +78,7 @@ def test_similar_failures_of_several_tasks_open_an_alarm() -> None:
     assert governor.record_failure("work", "another thing", "x") is None
     assert governor.record_failure("launch", "setup failed with exit code 2: uv sync in /a/b2", "b") is None
     alarm = governor.record_failure("launch", "setup failed with exit code 1: uv sync in /a/b3", "c")
-    assert alarm is not None and alarm["cause"] == "dependency" and alarm["tasks"] == ["a", "b", "c"]
+    assert alarm is not None and alarm.cause == "dependency" and alarm.tasks == ["a", "b", "c"]
     allowance = governor.decide_launches(load())
     assert allowance.count == 0 and not allowance.is_final and "3 failed alike at launch" in (allowance.reason or "")
     assert governor.record_failure("launch", "setup failed", "d") is None  # the alarm is already open
@@ -107,13 +107,13 @@ def test_a_dead_login_opens_an_alarm_at_once_but_the_word_login_does_not() -> No
     governor = Governor(RunLimits(alarm=3))
     assert governor.record_failure("work", "the test of the login fails", "a") is None
     alarm = governor.record_failure("work", "the login is dead", "b", cause="login")
-    assert alarm is not None and alarm["cause"] == "login"
+    assert alarm is not None and alarm.cause == "login"
 
 
 def test_a_given_cause_overrides_the_cause_in_the_text() -> None:
     governor = Governor(RunLimits(alarm=1))
     alarm = governor.record_failure("work", "timeout", "a", cause="host")
-    assert alarm is not None and alarm["cause"] == "host"
+    assert alarm is not None and alarm.cause == "host"
     assert (
         is_timeout_error("timeout")
         and is_timeout_error("no sign of life, and it hangs")

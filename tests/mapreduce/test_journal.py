@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError
 from mngr.mapreduce.journal import Journal, find_writer, read_journal
-from mngr.mapreduce.run_state import Task, replay_rows
+from mngr.mapreduce.run_state import Task, apply_row, replay_rows
 from tests.conftest import BIN_DIR
 
 
@@ -108,6 +108,17 @@ def test_any_sequence_of_rows_can_be_replayed_with_the_same_result(steps: list[t
         kinds = [kind for kind, step_slug in steps if step_slug == slug]
         if kinds and kinds[-1] == "settled":
             assert state.tasks[slug].state == "settled" and state.tasks[slug].outcome == "done"
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "alert", "host", "task"])
+def test_applying_a_row_leaves_the_earlier_state_as_it_was(kind: str) -> None:
+    task = {"v": 1, "at": "", "type": "task", "task": Task(slug="a", title="a").to_dict()}
+    rows = [task, make_row("fact", "a"), make_row("alarm", "a")]
+    details = {"text": "x", "host": "h", "provider": "p", "task": Task(slug="b", title="b").to_dict()}
+    earlier = replay_rows(rows)
+    later = apply_row(earlier, {**details, **make_row(kind, "a")})
+    assert earlier == replay_rows(rows)
+    assert later == replay_rows([*rows, {**details, **make_row(kind, "a")}])
 
 
 def test_usage_is_split_into_work_reminders_and_retries() -> None:

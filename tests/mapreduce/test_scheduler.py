@@ -8,7 +8,7 @@ from typing import Any
 from mngr.api import Fleet
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.item_recipe import ItemRecipe
-from mngr.mapreduce.journal import Journal
+from mngr.mapreduce.journal import Journal, JournaledState
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_repo import create_run
 from mngr.mapreduce.run_state import TaskState
@@ -44,6 +44,8 @@ def test_a_task_without_a_check_run_settles_while_another_is_checked(mngr: MngrP
     recipe = Slow(["first", "second"], None, ["sh", "-c", script, "{item}"], base, None)
     with Journal(run_dir.journal) as journal:
         options = AgentOptions(agent="command", transfer="mirror", prefix="map")
-        state = Scheduler(fleet, run_dir, journal, recipe, options, RunLimits(max_agents=2), on_row, checks=1).run()
+        run_state = JournaledState(journal, on_row)
+        limits = RunLimits(max_agents=2)
+        state = Scheduler(fleet, run_dir, run_state, recipe, options, limits, checks=1).run()
     assert [task.outcome for task in state.tasks.values()] == ["done", "done"]
     assert waits == [True]

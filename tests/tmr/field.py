@@ -49,7 +49,7 @@ class Field:
         os.makedirs(self.run.tasks)
         subprocess.run(["git", "init", "-q", "--bare", "--template=", self.repo], check=True)
         self.local = LocalHost(Home(str(root / "home")))
-        self.state = RunState(tasks={}, recipe_rows={}, alerts=[])
+        self.state = RunState()
         self.base = self.commits("", ("base", BASE))[-1]
         self.git("update-ref", self.run.ref_name("base"), self.base)
 
@@ -111,10 +111,14 @@ class Field:
             "findings": [], "proofs": [], "results": [{"outcome": "pass"}] * 3, **check,
         }  # fmt: skip
         outcome = "fixed" if verdict == "confirmed" else verdict
-        self.state.tasks[slug] = TaskState(
+        self.set_task(TaskState(
             task=Task(slug=slug, title=f"tests/test_app.py::{slug}", data=task or {}), state="settled", agent=f"tmr-r-{slug}",
             base=base or self.base, commit=commits[-1], check=receipt, outcome=outcome, reason=receipt["reason"], claim=claim or {},
-        )  # fmt: skip
+        ))  # fmt: skip
+
+    def set_task(self, task: TaskState) -> None:
+        """Add a task to the run's state, or replace it."""
+        self.state = self.state.replace(tasks={**self.state.tasks, task.task.slug: task})
 
     def write(self, going: str = "") -> None:
         """Write the run's plan and journal as `tmr run` does. `going` is a task that is still running."""

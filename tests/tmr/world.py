@@ -11,9 +11,9 @@ import pytest
 
 from mngr import Fleet
 from mngr.testkit.contract.program import clean_up, commit_file, new_env, new_repo
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomPool
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, run_test
+from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun, run_test
 from mngr.tmr.prepare.collect import CollectedTests, collect_tests
 
 RUN = "20260102-030405-abcd"
@@ -28,7 +28,7 @@ class World:
         self.root, self.repo = root, repo
         self.base = self.write(files)
         self.fleet = Fleet(str(root / "home"), cwd=str(repo))
-        self.rooms = CleanRoomPool(self.fleet, RUN, str(repo), env=BARE, walls=walls)
+        self.rooms = CleanRoomPool(self.fleet, RUN, str(repo), CleanRoomOptions(env=BARE, sandbox=walls))
         self.collected: CollectedTests
         self.room: CleanRoom
 
@@ -46,7 +46,7 @@ class World:
 
     def run(self, name: str, timeout: float = 30.0) -> TestRun:
         """Run a test once in the shared clean room."""
-        return run_test(self.room, PYTEST, self.test(name), timeout=timeout)
+        return run_test(self.room, PytestOptions(pytest=PYTEST, timeout=timeout), self.test(name))
 
     def graves(self) -> list[str]:
         """Return the names of the agents in the trash."""

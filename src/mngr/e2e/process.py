@@ -10,10 +10,13 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
 MAX_KEPT_BYTES = 4_000_000  # bytes kept in memory of each stream's beginning, and as many of its end
 ORDERED_BYTES = 100_000  # bytes of a stream after which speed matters more than the order
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", 1031)  # Python defines it since 3.10.
+_OUTPUT_EVENTS = select.EPOLLIN | select.EPOLLET
 QUIET_SECONDS = 0.05  # seconds without output after which an unfinished line is shown
 # Seconds after the command's end: children may be silent for LINGER and may write for LONGEST.
 LINGER, LONGEST = (
@@ -104,6 +107,43 @@ class OutputPipe:
         os.close(self.fd)
 
 
+class InputPipe:
+    """The pipe to a command's input. It closes when all data is written."""
+
+    def __init__(self, file: IO[bytes], data: bytes) -> None:
+        self._file = file
+        self._unsent = memoryview(data)
+        self.fd = file.fileno()
+        os.set_blocking(self.fd, False)
+
+    @property
+    def is_done(self) -> bool:
+        """True when all data is written, or the command has closed its input."""
+        return not self._unsent
+
+    def write_more(self) -> None:
+        """Write as much as the pipe takes now."""
+        try:
+            written = os.write(self.fd, self._unsent[:65536])
+        except BlockingIOError:
+            written = 0
+        except BrokenPipeError:
+            written = len(self._unsent)
+        self._unsent = self._unsent[written:]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to start: its command line, directory and environment variables."""
+
+    argv: list[str]
+    cwd: Path
+    env: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class ProcessEnd:
     """How a command ended."""
@@ -115,10 +155,8 @@ class ProcessEnd:
 
 
 def run_process(
-    argv: list[str],
+    program: Program,
     *,
-    cwd: str,
-    env: Mapping[str, str],
     stdin: bytes,
     timeout: float,
     on_output: Callable[[str, bytes], None],
@@ -129,9 +167,9 @@ def run_process(
     out, err = OutputPipe("out"), OutputPipe("err")
     try:
         process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=dict(env),
+            program.argv,
+            cwd=str(program.cwd),
+            env=dict(program.env),
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=out.writer,
             stderr=err.writer,
@@ -170,58 +208,67 @@ def _read_until_end(
     on_pause: Callable[[], None],
 ) -> bool:
     """Read until both streams end, or the process has ended and its children are silent. True on a timeout."""
-    unsent = memoryview(stdin)
-    stdin_fd = process.stdin.fileno() if process.stdin is not None else -1
-    open_pipes = {pipe.fd: pipe for pipe in pipes}
+    open_outputs = {pipe.fd: pipe for pipe in pipes}
+    input_pipe = InputPipe(process.stdin, stdin) if process.stdin is not None else None
     ended_at: float | None = None
     with select.epoll() as poll:
-        for fd in open_pipes:
-            poll.register(fd, select.EPOLLIN | select.EPOLLET)
-        if stdin_fd >= 0:
-            os.set_blocking(stdin_fd, False)
-            poll.register(stdin_fd, select.EPOLLOUT)
-        while open_pipes:
+        for fd in open_outputs:
+            poll.register(fd, _OUTPUT_EVENTS)
+        if input_pipe is not None:
+            poll.register(input_pipe.fd, select.EPOLLOUT)
+        while open_outputs:
             now = time.monotonic()
             if now >= deadline:
                 return True
             ready = poll.poll(min(deadline - now, QUIET_SECONDS))  # in the order in which they became readable
             for fd, event in ready:
-                if fd == stdin_fd:
-                    unsent = _write_input(stdin_fd, unsent)
-                    if not unsent:
-                        poll.unregister(stdin_fd)
-                        assert process.stdin is not None
-                        process.stdin.close()
-                        stdin_fd = -1
-                    continue
-                pipe = open_pipes[fd]
-                if data := pipe.read_output(to_the_end=bool(event & select.EPOLLHUP)):
-                    take_output(pipe.name, data)
-                if pipe.has_ended:
-                    poll.unregister(fd)
-                    del open_pipes[fd]
-                elif pipe.has_more:
-                    poll.modify(fd, select.EPOLLIN | select.EPOLLET)
+                if fd in open_outputs:
+                    _read_from(open_outputs, fd, event, poll, take_output)
+                elif input_pipe is not None:
+                    _write_to(input_pipe, poll)
             if not ready:
                 on_pause()
             if ended_at is None and has_ended(process):
                 ended_at = time.monotonic()
             if ended_at is not None and time.monotonic() - ended_at > (LONGEST if ready else LINGER):
                 return False
-    while not has_ended(process):  # It closed its streams but still runs.
+    return _wait_for_exit(process, deadline)
+
+
+def _read_from(
+    open_outputs: dict[int, OutputPipe],
+    fd: int,
+    event: int,
+    poll: select.epoll,
+    take_output: Callable[[str, bytes], None],
+) -> None:
+    """Pass on what the pipe with this descriptor holds. Forget the pipe at its end."""
+    pipe = open_outputs[fd]
+    data = pipe.read_output(to_the_end=bool(event & select.EPOLLHUP))
+    if data:
+        take_output(pipe.name, data)
+    if pipe.has_ended:
+        poll.unregister(fd)
+        del open_outputs[fd]
+    elif pipe.has_more:
+        poll.modify(fd, _OUTPUT_EVENTS)
+
+
+def _write_to(input_pipe: InputPipe, poll: select.epoll) -> None:
+    """Write to the command's input, and close it when all is written."""
+    input_pipe.write_more()
+    if input_pipe.is_done:
+        poll.unregister(input_pipe.fd)
+        input_pipe.close()
+
+
+def _wait_for_exit(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Wait for a process that has closed its streams but still runs. True on a timeout."""
+    while not has_ended(process):
         if time.monotonic() >= deadline:
             return True
         time.sleep(0.005)
     return False
-
-
-def _write_input(fd: int, unsent: memoryview) -> memoryview:
-    try:
-        return unsent[os.write(fd, unsent[:65536]) :]
-    except BlockingIOError:
-        return unsent
-    except BrokenPipeError:
-        return unsent[:0]
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:

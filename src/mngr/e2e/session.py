@@ -160,9 +160,7 @@ class E2eSession:
         time_limit = self.timeout if timeout is None else timeout
         try:
             ended = process.run_process(
-                [self.shell, "-c", command],
-                cwd=str(self._resolve_cwd(cwd)),
-                env=variables,
+                process.Program([self.shell, "-c", command], self._resolve_cwd(cwd), variables),
                 stdin=stdin.encode() if isinstance(stdin, str) else stdin,
                 timeout=time_limit,
                 on_output=output.add_output,
@@ -207,9 +205,7 @@ class E2eSession:
             self.comment(comment)
         self.transcript.write_line("$ ", command)
         terminal = Tty(
-            [self.shell, "-c", command],
-            cwd=self._resolve_cwd(cwd),
-            env=variables,
+            process.Program([self.shell, "-c", command], self._resolve_cwd(cwd), variables),
             size=(rows, columns),
             cast=self.choose_cast_path(name or "terminal"),
             origin=self._build_origin(command),

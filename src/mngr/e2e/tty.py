@@ -13,11 +13,11 @@ import subprocess
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from mngr.e2e.cast import CastRecorder
-from mngr.e2e.process import has_ended
+from mngr.e2e.process import Program, has_ended
 from mngr.e2e.result import CommandOutput, CommandTimeout, OutputOrigin
 
 KEY_SEQUENCES = {
@@ -33,10 +33,8 @@ class Tty:
 
     def __init__(
         self,
-        argv: list[str],
+        program: Program,
         *,
-        cwd: Path,
-        env: Mapping[str, str],
         size: tuple[int, int],
         cast: Path,
         origin: OutputOrigin,
@@ -56,9 +54,14 @@ class Tty:
         self._cast = CastRecorder(cast, size, origin.redact(origin.command), origin.redact)
         self._fd, program_fd = os.openpty()
         self._set_size(*size)
-        variables = {key: value for key, value in env.items() if key not in ("COLUMNS", "LINES")}
+        variables = {key: value for key, value in program.env.items() if key not in ("COLUMNS", "LINES")}
         self._process = subprocess.Popen(
-            ["setsid", "--ctty", *argv], cwd=cwd, env=variables, stdin=program_fd, stdout=program_fd, stderr=program_fd
+            ["setsid", "--ctty", *program.argv],
+            cwd=program.cwd,
+            env=variables,
+            stdin=program_fd,
+            stdout=program_fd,
+            stderr=program_fd,
         )
         os.close(program_fd)
         self._reader = threading.Thread(target=self._read_output, daemon=True)

@@ -14,11 +14,11 @@ from mngr.host import scripts
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol
+    from typing import Protocol, runtime_checkable
 
-    from mngr.base.shell import Process, ProcessResult, StartFunction, Stream
+    from mngr.base.shell import ChildProcess, Process, ProcessResult, StartFunction, Stream
 else:
-    Protocol = object  # typing would cost 10 ms
+    from mngr.base.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
 
 MAX_CALL_SECONDS = 900.0  # the time limit of a call whose caller sets none
 MAX_READ_BYTES = 64 * 1024 * 1024  # the largest file that `read` accepts
@@ -71,6 +71,17 @@ class Transport(Protocol):
         ...
 
 
+@runtime_checkable
+class CommandStarter(Protocol):
+    """An optional capability of a transport: start a command in a better way than as a plain local process."""
+
+    def start_command(
+        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
+    ) -> ChildProcess | None:
+        """Start the command that `build_argv` returned, or return None if a local process must run it."""
+        ...
+
+
 class RemoteHost:
     """A host other than this machine. mngr reads and writes its files by running commands."""
 
@@ -112,7 +123,7 @@ class RemoteHost:
                 self.transport.build_argv(program, only=only),
                 stderr_filter.feed,
                 display_argv=[f"@{self.name}", *argv],
-                start=_find_fast_start(self.transport),
+                start=_find_start_function(self.transport),
             )
         except BaseException:
             self._signal("INT", mark, stderr_filter)  # An interrupt of mngr is meant for the command.
@@ -242,7 +253,7 @@ def run(
             stdin=stdin,
             timeout=limit,
             display_argv=[f"@{name}", *argv],
-            start=_find_fast_start(transport),
+            start=_find_start_function(transport),
         )
     except TimedOut:
         raise Unreachable(f"{name} did not answer within {limit:g}s", "see: mngr list --hosts") from None
@@ -269,7 +280,7 @@ def run_until_failure(
         batch = shell.run(
             transport.build_argv(_ENVIRONMENT + _EVAL_INPUT.format(size=len(text))), stdin=text.encode(),
             timeout=MAX_CALL_SECONDS,
-            display_argv=[f"@{name}", *steps[-1][0]], start=_find_fast_start(transport),
+            display_argv=[f"@{name}", *steps[-1][0]], start=_find_start_function(transport),
         )  # fmt: skip
     except TimedOut:
         raise Unreachable(f"{name} did not answer within {MAX_CALL_SECONDS:g}s", "see: mngr list --hosts") from None
@@ -304,9 +315,9 @@ def check_write(host: str, path: str, result: ProcessResult) -> None:
         raise MngrError(f"cannot write {path} on {host}: {result.error_line}", hint)
 
 
-def _find_fast_start(transport: Transport) -> StartFunction | None:
-    """Return the transport's function that starts a command without a local process, or None."""
-    return getattr(transport, "begin", None)
+def _find_start_function(transport: Transport) -> StartFunction | None:
+    """Return the transport's own function that starts a command, or None."""
+    return transport.start_command if isinstance(transport, CommandStarter) else None
 
 
 def _split_env_command(argv: Sequence[str]) -> tuple[list[str] | None, str]:

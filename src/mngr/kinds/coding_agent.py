@@ -52,7 +52,7 @@ class CodingAgentKind:
         "question",
     )  # while it waits for these, a text would choose an answer
     transcript_paths: tuple[str, ...] = ()  # shell globs, relative to the agent's directory
-    writes: tuple[str, ...] = ()  # names in the agent's directory that the program changes
+    written_names: tuple[str, ...] = ()  # names in the agent's directory that the program changes
     renewal_key: tuple[str, str | None] = (
         "",
         None,
@@ -131,7 +131,7 @@ class CodingAgentKind:
         """Return the environment variables that the program needs."""
         return {}
 
-    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+    def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
         """Return HOST:PORT of the models it uses with these variables; a sandbox allows only these."""
         return parse_addresses(
             variables.get(name) or default_url for name, default_url in self.model_url_variables.items()
@@ -140,7 +140,7 @@ class CodingAgentKind:
     def prepare(self, host: Host, record: AgentRecord) -> None:
         write_file(host, record, HOOK_FILE, scripts.read_program_beside(__file__, "hook.sh").encode())
 
-    def logins(self) -> dict[str, str]:
+    def list_login_files(self) -> dict[str, str]:
         """Return the user's login files, each with its place in the agent's directory."""
         return {}
 
@@ -151,7 +151,7 @@ class CodingAgentKind:
         """
         if self.options.get("login") == "none":
             return
-        for path, name in self.logins().items():
+        for path, name in self.list_login_files().items():
             if not os.path.isfile(path):
                 continue
             if host.is_local and not record.sandbox:
@@ -162,7 +162,7 @@ class CodingAgentKind:
 
     def refresh_login(self, host: Host, record: AgentRecord) -> None:
         """Replace a copied login by the user's current one; a login made on the host itself stays."""
-        names = [name for path, name in self.logins().items() if os.path.isfile(path)]
+        names = [name for path, name in self.list_login_files().items() if os.path.isfile(path)]
         if names and not any(can_renew(read_json(host, record, name), *self.renewal_key) for name in names):
             self.install_login(host, record)
 
@@ -200,7 +200,7 @@ class CodingAgentKind:
         text = f"the program's own file says {status}" + (f" ({waiting_for})" if waiting_for else "")
         return text, format_milliseconds(evidence.program_status.get("statusUpdatedAt"))
 
-    def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
+    def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
         """True when the screen could refine `state`. mngr asks this for every agent, so it is rarely True."""
         return False
 

@@ -1,25 +1,24 @@
-"""Defines what mngr needs from an agent kind."""
+"""Defines what mngr needs from an agent kind, and the optional capabilities of a kind, one protocol for each."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import Any, Protocol, runtime_checkable
 
     from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
     from mngr.kinds.delivery import Delivery
+else:
+    from mngr.base.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
 
 
 class AgentKind(Protocol):
     """A program that can be an agent. `state` has no side effects; `prepare` writes only into the agent's directory.
 
-    A coding agent usually derives from `mngr.kinds.coding_agent.CodingAgentKind`. For a sandbox, a kind may also have
-    `writes` and `addresses`. `writes` lists the names in the agent's directory that the program itself changes, besides
-    events.jsonl, status and transcript.jsonl. `addresses` returns HOST:PORT of the models that the program uses.
+    A coding agent usually derives from `mngr.kinds.coding_agent.CodingAgentKind`, which has all optional capabilities.
+    Any other kind has a capability when it has the member of the capability's protocol below.
     """
 
     name: str
@@ -55,3 +54,45 @@ class AgentKind(Protocol):
     def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         """Yield the conversation in mngr's schema: at, role, text, tool, input, output, model, usage."""
         ...
+
+
+@runtime_checkable
+class FileWritingKind(Protocol):
+    """An optional capability of a kind: its program changes its own files in the agent's directory, also in a sandbox."""
+
+    # Names in the agent's directory, besides events.jsonl, status and transcript.jsonl.
+    written_names: tuple[str, ...]
+
+
+@runtime_checkable
+class ModelKind(Protocol):
+    """An optional capability of a kind: its program uses models, and a sandbox lets it reach them."""
+
+    def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+        """Return HOST:PORT of the models that the program uses with these environment variables."""
+        ...
+
+
+@runtime_checkable
+class LoginKind(Protocol):
+    """An optional capability of a kind: its agents can use the user's login."""
+
+    def list_login_files(self) -> dict[str, str]:
+        """Return the user's login files, each with its place in the agent's directory."""
+        ...
+
+
+@runtime_checkable
+class ScreenKind(Protocol):
+    """An optional capability of a kind: it derives some states from the agent's screen."""
+
+    def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
+        """True when the screen could refine `state`. mngr asks this for every agent, so it is rarely True."""
+        ...
+
+
+@runtime_checkable
+class InstallableKind(Protocol):
+    """An optional capability of a kind: tell the user how to install its program."""
+
+    install: str  # the command that installs the program; empty if there is none

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from mngr.base.model import Struct
 
@@ -62,6 +61,15 @@ class LaunchAllowance(Struct):
     count: int
     reason: str | None = None
     is_final: bool = False  # nothing more will be launched in this run
+
+
+class Alarm(Struct):
+    """Several tasks failed alike, or the login is dead. The fields are those of its journal row."""
+
+    cause: str
+    stage: str
+    text: str
+    tasks: list[str]
 
 
 class Governor:
@@ -154,7 +162,7 @@ class Governor:
 
     def record_failure(
         self, stage: str, text: str, source: str, now: float = 0.0, cause: str | None = None
-    ) -> dict[str, Any] | None:
+    ) -> Alarm | None:
         """Record a failure. Return an alarm when enough tasks failed alike or the login is dead, else None."""
         threshold = 1 if cause == "login" else self.limits.alarm
         cause = cause or classify_error(text)
@@ -165,7 +173,7 @@ class Governor:
             return None
         self._probed_at, self._probe_delay = now, _FIRST_PROBE_DELAY
         self.alarm_reason = f"{len(sources)} failed alike at {stage}: {text.strip().splitlines()[0][:200]}"
-        return {"cause": cause, "stage": stage, "text": self.alarm_reason, "tasks": list(sources)}
+        return Alarm(cause=cause, stage=stage, text=self.alarm_reason, tasks=list(sources))
 
     def clear_alarm(self) -> None:
         """Close the alarm and forget the failures that led to it."""

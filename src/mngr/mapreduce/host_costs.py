@@ -36,27 +36,26 @@ class RunHost(Struct):
         return self.replace(state=state, billed_hours=self.count_hours(stopped_at), billed_since=None)
 
 
-def apply_host_row(hosts: dict[str, RunHost], row: dict[str, Any]) -> None:
-    """Update the hosts with a row of the journal."""
-    kind, name = row["type"], str(row["host"])
+def apply_host_row(host: RunHost | None, row: dict[str, Any]) -> RunHost | None:
+    """Return the host after one of its rows, or None when no row has introduced it."""
+    kind = row["type"]
     if kind == "host":
-        hosts[name] = RunHost(
-            provider=row["provider"], hourly_rate=row.get("rate"), billed_since=row.get("since") or row["at"]
-        )
-        if row.get("until"):  # the host is already gone
-            hosts[name] = hosts[name].stop_billing(row["until"], "gone")
-    elif name not in hosts:
-        return
-    elif kind == "release":
-        hosts[name] = hosts[name].replace(state="leaving")
-    elif kind == "release_failed":
-        hosts[name] = hosts[name].replace(state="running")
-    elif kind == "released":
-        hosts[name] = hosts[name].stop_billing(row["at"], "gone")
-    elif kind == "rested":
-        hosts[name] = hosts[name].stop_billing(row["at"], "resting")
-    elif kind == "woken" and hosts[name].state == "resting":
-        hosts[name] = hosts[name].replace(state="running", billed_since=row["at"])
+        since = row.get("since") or row["at"]
+        new_host = RunHost(provider=row["provider"], hourly_rate=row.get("rate"), billed_since=since)
+        return new_host.stop_billing(row["until"], "gone") if row.get("until") else new_host
+    if host is None:
+        return None
+    if kind == "release":
+        return host.replace(state="leaving")
+    if kind == "release_failed":
+        return host.replace(state="running")
+    if kind == "released":
+        return host.stop_billing(row["at"], "gone")
+    if kind == "rested":
+        return host.stop_billing(row["at"], "resting")
+    if kind == "woken" and host.state == "resting":
+        return host.replace(state="running", billed_since=row["at"])
+    return host
 
 
 def sum_costs(hosts: Iterable[RunHost]) -> float:

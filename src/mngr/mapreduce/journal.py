@@ -6,10 +6,12 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from mngr.base import clock
 from mngr.base.errors import MngrError
+from mngr.mapreduce.run_state import apply_row, replay_rows
 
 
 class Journal:
@@ -71,6 +73,27 @@ class Journal:
         self._length += len(line)
         self.rows.append(row)
         return row
+
+
+class JournaledState:
+    """The state of a run that goes on. It changes only by rows that are written to the journal."""
+
+    def __init__(self, journal: Journal, on_row: Callable[[dict[str, Any]], None]) -> None:
+        self._journal = journal
+        self._on_row = on_row
+        self.current = replay_rows(journal.rows)
+
+    def write(self, kind: str, *, sync: bool = True, **data: Any) -> None:
+        """Journal a row, apply it to the state and pass it to `on_row`."""
+        row = self._journal.write(kind, sync=sync, **data)
+        self.current = apply_row(self.current, row)
+        self._on_row(row)
+
+    def write_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Journal rows that a recipe planned."""
+        for row in rows:
+            fields = {key: value for key, value in row.items() if key != "type"}
+            self.write(row["type"], **fields)
 
 
 def read_journal(path: str) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 
 from mngr.base import clock
@@ -12,18 +11,22 @@ from mngr.base.model import AgentView
 from mngr.mapreduce import reminders
 from mngr.mapreduce.agent_actions import AgentActions
 from mngr.mapreduce.governor import Governor
-from mngr.mapreduce.run_state import RunState, TaskState
-from mngr.mapreduce.worker_threads import WorkerThreads
+from mngr.mapreduce.journal import JournaledState
+from mngr.mapreduce.run_state import TaskState
+from mngr.mapreduce.worker_threads import JobKind, WorkerThreads
 
 
 class Messenger:
     """Journals each message to an agent, then lets a worker thread send it."""
 
     def __init__(
-        self, governor: Governor, actions: AgentActions, workers: WorkerThreads, state: Callable[[], RunState], write: Callable[..., None]
-    ) -> None:  # fmt: skip
-        self._governor, self._actions, self._workers = governor, actions, workers
-        self._state, self._write = state, write
+        self, governor: Governor, actions: AgentActions, workers: WorkerThreads, state: JournaledState
+    ) -> None:
+        self._governor = governor
+        self._actions = actions
+        self._workers = workers
+        self._state = state
+        self._write = state.write
         self.message_reasons: dict[str, str] = {}  # task slug -> why its agent got the last message
         self.pending_stops = 0  # stop jobs that have not ended yet
         self._restarts: dict[str, int] = {}
@@ -51,14 +54,14 @@ class Messenger:
         slug, reason = task.task.slug, "its host is gone"
         self.message_reasons[slug] = reason
         self._write("remind", slug=slug, number=task.reminders, why=reason)
-        task = self._state().tasks[slug]
-        self._workers.submit("remind", slug, lambda: self._actions.restart_on_new_host(task, prompt), task.host)
+        task = self._state.current.tasks[slug]
+        self._workers.submit(JobKind.REMIND, slug, lambda: self._actions.restart_on_new_host(task, prompt), task.host)
 
     def _send_message(self, slug: str, reason: str, text: str) -> None:
         """Send the text from a worker thread, so that one hung agent does not delay the others."""
         self.message_reasons[slug] = reason
-        task, timeout = self._state().tasks[slug], min(self._governor.limits.stall, 30.0)
-        self._workers.submit("remind", slug, lambda: self._actions.send_message(task, text, timeout), task.host)
+        task, timeout = self._state.current.tasks[slug], min(self._governor.limits.stall, 30.0)
+        self._workers.submit(JobKind.REMIND, slug, lambda: self._actions.send_message(task, text, timeout), task.host)
 
     def park_task(self, task: TaskState, view: AgentView, now: float) -> None:
         """Record that the agent's model reached a limit. A rate limit also reduces the number of parallel agents."""
@@ -77,7 +80,7 @@ class Messenger:
             groups.setdefault(task.host, []).append(task)
         for host, group in groups.items():
             self.pending_stops += 1
-            self._workers.submit("stop", host or "", partial(self._actions.stop_agents, group), host)
+            self._workers.submit(JobKind.STOP, host or "", partial(self._actions.stop_agents, group), host)
 
     def handle_stopped(self, host: str, result: list[str] | MngrError) -> None:
         """Write an alert for each agent that could not be stopped and may still be working."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from mngr.base import clock
 from mngr.base.model import AgentView
@@ -21,6 +22,21 @@ HOST_LOST_MESSAGE = (
 STALLED_MESSAGE = "There was no sign of life from you. Finish, and write your result."
 
 
+@dataclass(frozen=True)
+class Remind:
+    """The agent needs a message before it can continue."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Collect:
+    """The agent has ended: pull its work. `failure` explains an unsuccessful end."""
+
+    failure: str | None = None
+
+
 def is_stalled(agent: AgentView, stall_timeout: float) -> bool:
     """True when the agent showed no activity for longer than the timeout."""
     if agent.activity_at is None or agent.state_reason == "retrying":
@@ -33,18 +49,14 @@ def describe_exit(agent: AgentView) -> str:
     return f"it ended: {agent.state}" + (f" with exit code {agent.exit_code}" if agent.exit_code else "")
 
 
-def next_action(agent: AgentView, stall_timeout: float) -> tuple[str | None, tuple[str, str] | None]:
-    """Return (closed, reminder): what the agent needs now, or (None, None) while it is working.
-
-    `closed` set means: pull its work; an empty string means that the agent is done, other text says why it ended.
-    `reminder` is the reason and the text of a message.
-    """
+def next_action(agent: AgentView, stall_timeout: float) -> Remind | Collect | None:
+    """Return what the agent needs now, or None while it is working."""
     if agent.state == "WAITING" and agent.state_reason in ANSWERS:
-        return None, (agent.state_reason, ANSWERS[agent.state_reason])
+        return Remind(agent.state_reason, ANSWERS[agent.state_reason])
     if agent.state in ("WAITING", "DONE"):
-        return "", None
+        return Collect()
     if agent.state in ("FAILED", "STOPPED"):
-        return describe_exit(agent), None
+        return Collect(failure=describe_exit(agent))
     if agent.state == "RUNNING" and is_stalled(agent, stall_timeout):
-        return None, ("no sign of life", STALLED_MESSAGE)
-    return None, None
+        return Remind("no sign of life", STALLED_MESSAGE)
+    return None

@@ -8,7 +8,7 @@ from mngr.mapreduce.host_costs import RunHost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
 # The states of a task. queued: not launched yet. launching: its agent is being created or prompted. working.
@@ -29,7 +29,7 @@ class Task(Struct):
     first: int = 0  # priority: higher values are launched first
     # The recipe's own data. The scheduler reads `agent` and `args` (instead of the run's), `who` (an existing agent
     # that gets the prompt), `branch` (where that agent commits, from the task's base) and `spend` (how to book usage).
-    data: dict[str, Any] = {}
+    data: Mapping[str, Any] = {}
 
 
 class TaskState(Struct):
@@ -46,13 +46,13 @@ class TaskState(Struct):
     reminders: int = 0
     commit: str | None = None
     claim: dict[str, Any] = {}  # the agent's claim, as the recipe read it
-    check: dict[str, Any] | None = None  # the result of the recipe's own check
+    check: Mapping[str, Any] | None = None  # the result of the recipe's own check
     outcome: str | None = None
     reason: str | None = None
     parked_until: str | None = None
-    usage: dict[str, Any] = {}  # what all its agents have used
-    own: dict[str, Any] = {}  # what its present agent has used
-    spend: dict[str, dict[str, Any]] = {}  # `usage` split into work, retries and reminders
+    usage: Mapping[str, Any] = {}  # what all its agents have used
+    own: Mapping[str, Any] = {}  # what its present agent has used
+    spend: Mapping[str, Mapping[str, Any]] = {}  # `usage` split into work, retries and reminders
     before_edit: int | None = None  # tokens that its agent used before it first changed a file
     began_at: str | None = None
     ended_at: str | None = None
@@ -60,18 +60,31 @@ class TaskState(Struct):
     closed: str | None = None  # why its work was pulled although the agent had not finished
 
 
+class Alert(Struct):
+    """A message of the run to the person who watches it."""
+
+    at: str
+    type: str  # alert, alarm or alarm_over
+    text: str
+
+
 class RunState(Struct):
     """A run and all of its tasks."""
 
-    tasks: dict[str, TaskState] = {}
-    recipe_rows: dict[str, list[dict[str, Any]]] = {}  # the recipe's own rows, by type
-    alerts: list[dict[str, Any]] = []
-    open_alarm: dict[str, Any] | None = None  # nothing is launched while an alarm is open
+    tasks: Mapping[str, TaskState] = {}
+    recipe_rows: Mapping[str, Sequence[dict[str, Any]]] = {}  # the recipe's own rows, by type
+    alerts: Sequence[Alert] = ()
+    open_alarm: Alert | None = None  # nothing is launched while an alarm is open
     wait_reason: str | None = None  # why nothing is launched
-    hosts: dict[str, RunHost] = {}  # the hosts that a provider created for the run
+    hosts: Mapping[str, RunHost] = {}  # the hosts that a provider created for the run
     snapshot: str | None = None  # the snapshot that new hosts are created from
     pending_snapshot: str | None = None  # the snapshot that is being made
     is_finished: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """True when all tasks are settled."""
+        return all(task.state == "settled" for task in self.tasks.values())
 
     def list_in_state(self, *states: str) -> list[TaskState]:
         """Return the tasks in these states, in order of creation."""
@@ -80,42 +93,74 @@ class RunState(Struct):
 
 def replay_rows(rows: Iterable[dict[str, Any]]) -> RunState:
     """Return the state after all rows."""
-    state = RunState(tasks={}, recipe_rows={}, alerts=[], hosts={})
-    for row in rows:
-        state = apply_row(state, row)
-    return state
+    return _apply_rows(RunState(), rows)
 
 
 def apply_row(state: RunState, row: dict[str, Any]) -> RunState:
-    """Return the state after one more row. The tables of the given state are updated in place."""
-    kind, slug = row["type"], row.get("slug")
-    if kind == "task":
-        task = Task(**row["task"])
-        state.tasks[task.slug] = TaskState(task=task, agent=task.data.get("who"), own=row.get("own") or {})
-    elif kind in _TASK_UPDATES and slug in state.tasks:
-        state.tasks[slug] = state.tasks[slug].replace(**_TASK_UPDATES[kind](state.tasks[slug], row))
-        if kind == "launch" and state.wait_reason is not None:
-            return state.replace(wait_reason=None)
-    elif kind == "alert":
-        state.alerts.append(row)
-        return state.replace(wait_reason=row["waits"]) if "waits" in row else state
-    elif kind in host_costs.ROW_TYPES:
-        host_costs.apply_host_row(state.hosts, row)
-    elif kind in ("prepare", "prepared", "unprepared"):
-        snapshot = row.get("snapshot") if kind == "prepared" else None
-        return state.replace(snapshot=snapshot, pending_snapshot=row["snapshot"] if kind == "prepare" else None)
-    elif kind in ("alarm", "alarm_over"):
-        state.alerts.append(row)
-        return state.replace(open_alarm=row if kind == "alarm" else None)
-    elif kind in ("ended", "resumed"):
-        alarm = state.open_alarm if kind == "ended" else None  # resuming a run closes its alarm
-        wait_reason = state.wait_reason if kind == "ended" else None
-        return state.replace(
-            is_finished=kind == "ended" and row.get("how") == "settled", open_alarm=alarm, wait_reason=wait_reason
-        )
-    elif kind not in _TASK_UPDATES:
-        state.recipe_rows.setdefault(kind, []).append(row)
-    return state
+    """Return the state after one more row."""
+    return _apply_rows(state, [row])
+
+
+def find_task_slug(row: dict[str, Any]) -> str | None:
+    """Return the slug of the task that a row is about, or None."""
+    return row["task"]["slug"] if row["type"] == "task" else row.get("slug")
+
+
+def apply_task_row(task: TaskState | None, row: dict[str, Any]) -> TaskState | None:
+    """Return the task after one of its rows, or None when no row has introduced it."""
+    if row["type"] == "task":
+        new_task = Task(**row["task"])
+        return TaskState(task=new_task, agent=new_task.data.get("who"), own=row.get("own") or {})
+    update = _TASK_UPDATES.get(row["type"])
+    return task if task is None or update is None else task.replace(**update(task, row))
+
+
+def _apply_rows(state: RunState, rows: Iterable[dict[str, Any]]) -> RunState:
+    """Return the state after more rows. Its tables are copied once, not for each row."""
+    tasks = dict(state.tasks)
+    hosts = dict(state.hosts)
+    alerts = list(state.alerts)
+    new_recipe_rows: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        kind = row["type"]
+        if kind == "task" or kind in _TASK_UPDATES:
+            slug = find_task_slug(row) or ""
+            task = apply_task_row(tasks.get(slug), row)
+            if task is not None:
+                tasks[slug] = task
+                state = state.replace(wait_reason=None) if kind == "launch" else state
+        elif kind in host_costs.ROW_TYPES:
+            name = str(row["host"])
+            host = host_costs.apply_host_row(hosts.get(name), row)
+            if host is not None:
+                hosts[name] = host
+        elif kind in _RUN_UPDATES:
+            state = state.replace(**_RUN_UPDATES[kind](row))
+            alerts += [_make_alert(row)] if kind in _ALERT_TYPES else []
+        else:
+            new_recipe_rows.setdefault(kind, []).append(row)
+    recipe_rows = dict(state.recipe_rows)
+    for kind, new_rows in new_recipe_rows.items():
+        recipe_rows[kind] = [*recipe_rows.get(kind, []), *new_rows]
+    return state.replace(tasks=tasks, hosts=hosts, alerts=alerts, recipe_rows=recipe_rows)
+
+
+def _make_alert(row: dict[str, Any]) -> Alert:
+    return Alert(at=row["at"], type=row["type"], text=row["text"])
+
+
+# The changes of a row to the run itself.
+_RUN_UPDATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "alert": lambda row: {"wait_reason": row["waits"]} if "waits" in row else {},
+    "alarm": lambda row: {"open_alarm": _make_alert(row)},
+    "alarm_over": lambda row: {"open_alarm": None},
+    "prepare": lambda row: {"snapshot": None, "pending_snapshot": row["snapshot"]},
+    "prepared": lambda row: {"snapshot": row.get("snapshot"), "pending_snapshot": None},
+    "unprepared": lambda row: {"snapshot": None, "pending_snapshot": None},
+    "ended": lambda row: {"is_finished": row.get("how") == "settled"},
+    "resumed": lambda row: {"is_finished": False, "open_alarm": None, "wait_reason": None},
+}
+_ALERT_TYPES = ("alert", "alarm", "alarm_over")
 
 
 def _apply_launch(task: TaskState, row: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +187,7 @@ def _apply_pulled(task: TaskState, row: dict[str, Any]) -> dict[str, Any]:
     return {**changes, "state": "pulling" if row["final"] else "working", "is_stopped": row["final"]}
 
 
-def add_usage(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+def add_usage(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sum of two usages. The cost is None when a part of it is unknown."""
     costs = [usage["cost_usd"] for usage in (first, second) if usage]
     tokens: dict[str, Any] = {key: (first.get(key) or 0) + (second.get(key) or 0) for key in TOKEN_FIELDS}

@@ -6,10 +6,9 @@ One thread decides and writes the journal. Slow work runs in other threads, afte
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from mngr.agents.inspect.watch import WatchUpdate
 from mngr.api import Fleet
 from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, NotFound, Unreachable
 from mngr.base.model import AgentView
@@ -21,12 +20,14 @@ from mngr.mapreduce.governor import Governor, RunLimits, RunLoad
 from mngr.mapreduce.hosts.pool import HostPool, find_host_provider
 from mngr.mapreduce.hosts.reachability import HostReachability
 from mngr.mapreduce.hosts.slots import PooledHost
-from mngr.mapreduce.journal import Journal
+from mngr.mapreduce.journal import JournaledState
 from mngr.mapreduce.messenger import Messenger
 from mngr.mapreduce.recipe import AgentOptions, Recipe
+from mngr.mapreduce.reminders import Collect, Remind
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import ACTIVE_STATES, RunState, TaskState, apply_row, replay_rows
-from mngr.mapreduce.worker_threads import WorkerThreads
+from mngr.mapreduce.run_state import ACTIVE_STATES, RunState, TaskState
+from mngr.mapreduce.task_watch import TaskWatch
+from mngr.mapreduce.worker_threads import THREAD_COUNTS, JobKind, WorkerThreads
 
 MAX_LAUNCHES = 3  # launches of one task; three times as many when the host or the model caused the failures
 MAX_PULLS = 6  # attempts to pull; ten times as many, about an hour, while the host does not answer
@@ -37,87 +38,94 @@ _PARKED_STOP_DELAY = 300.0  # seconds after which a parked agent is stopped, so 
 
 
 class Scheduler:
-    """Runs a recipe to its end and passes every row of the journal to `on_row`."""
+    """Runs a recipe to its end."""
 
     def __init__(
-        self, fleet: Fleet, run: RunDir, journal: Journal, recipe: Recipe, options: AgentOptions, limits: RunLimits,
-        on_row: Callable[[dict[str, Any]], None], checks: int = 2,
+        self, fleet: Fleet, run: RunDir, state: JournaledState, recipe: Recipe, options: AgentOptions, limits: RunLimits,
+        checks: int = 2,
     ) -> None:  # fmt: skip
-        self._fleet, self._run, self._journal, self._recipe = fleet, run, journal, recipe
+        self._journaled_state = state
+        self._write = state.write
+        self._recipe = recipe
         per_host = max(1, options.per_host) if find_host_provider(fleet.context, options.on) else 1
         self._governor = Governor(limits.replace(per_host=per_host))
         self._budget, self._reachability = Budget(fleet, limits), HostReachability()
         self._actions = AgentActions(fleet, run, recipe, options, self._budget)
-        self._on_row = on_row
-        self._state = replay_rows(journal.rows)
         self._began = time.monotonic()
-        self._slugs: dict[str, str] = {}  # agent id -> task slug
         self._active_since: dict[str, float] = {}  # task slug -> when its agent was launched, parked or woken
         self._failed_pulls: dict[str, int] = {}  # task slug -> failed attempts to pull its work
         self._not_before: dict[str, float] = {}  # task slug -> time before which nothing is done with the task
         self._stopped_agents: set[str] = set()  # ids of agents that a person stopped
         self._reported_wait_reason: str | None = None
         self._is_launching_over = False
-        self._watch = fleet.watch(quick=_MIN_WATCH_INTERVAL, slow=max(_LOOP_INTERVAL, limits.max_agents / 20))
+        self._watch = TaskWatch(
+            fleet.watch(quick=_MIN_WATCH_INTERVAL, slow=max(_LOOP_INTERVAL, limits.max_agents / 20))
+        )
         max_starting = min(limits.max_starting * per_host, limits.max_agents)
         self._workers = WorkerThreads(
-            launch=max_starting, talk=max_starting, remind=8, pull=4, check=checks, settle=1, count=1, prepare=1, release=4, stop=4
-        )  # fmt: skip
-        source = self._actions.source
-        self._host_pool = HostPool(
-            fleet, run, options, source, self._workers, self._reachability, lambda: self._state, self._write
+            {**THREAD_COUNTS, JobKind.LAUNCH: max_starting, JobKind.PROMPT: max_starting, JobKind.CHECK: checks}
         )
-        self._after_release = self._host_pool.handle_released
-        self._messenger = Messenger(self._governor, self._actions, self._workers, lambda: self._state, self._write)
-        self._after_stop = self._messenger.handle_stopped
+        self._host_pool = HostPool(fleet, run, state, options, self._actions.source, self._workers, self._reachability)
+        self._messenger = Messenger(self._governor, self._actions, self._workers, state)
+        # The method that takes a job's result, for each kind of job.
+        self._result_handlers: dict[JobKind, Callable[[str, Any], None]] = {
+            JobKind.LAUNCH: self._after_launch,
+            JobKind.PROMPT: self._after_message,
+            JobKind.REMIND: self._after_message,
+            JobKind.PULL: self._after_pull,
+            JobKind.CHECK: self._after_check,
+            JobKind.QUICK_CHECK: self._after_check,
+            JobKind.COUNT: lambda *_: self._park_if_exhausted(),
+            JobKind.PREPARE: self._after_prepare,
+            JobKind.RELEASE: self._host_pool.handle_released,
+            JobKind.STOP: self._messenger.handle_stopped,
+        }
+
+    @property
+    def _state(self) -> RunState:
+        return self._journaled_state.current
 
     def run(self) -> RunState:
         """Run until all tasks are settled or nothing more may be launched. Return the final state."""
         try:
             self._budget.load_daily_cost(self._state)
             self._resume()
-            while not self._is_finished():
-                self._plan_rows()
+            while True:
+                self._host_pool.release_idle_hosts(is_launching_over=self._is_launching_over)
+                if self._is_parked():
+                    break
+                new_rows = self._recipe.plan_rows(self._state)
+                self._journaled_state.write_rows(new_rows)
+                if not new_rows and self._state.is_settled and not self._has_pending_jobs():
+                    break
                 self._launch_ready_tasks()
-                update = self._watch.wait(_LOOP_INTERVAL, self._workers.wake_fd)
-                if update:
-                    self._handle_updates(update)
-                for kind, slug, result in self._workers.take_results():
-                    getattr(self, f"_after_{kind}")(slug, result)
+                self._watch_agents()
+                for result in self._workers.take_results():
+                    self._result_handlers[result.kind](result.subject, result.value)
                 self._enforce_time_limits()
-            outcome = "settled" if all(task.state == "settled" for task in self._state.tasks.values()) else "parked"
-            self._host_pool.close(outcome)
-            reason = None if outcome == "settled" else self._governor.alarm_reason or self._reported_wait_reason
-            self._write("ended", how=outcome, why=reason)
+            self._journal_end()
         finally:
             self._watch.close()
         return self._state
 
-    def _write(self, kind: str, *, sync: bool = True, **data: Any) -> None:
-        """Journal a row and apply it to the state."""
-        row = self._journal.write(kind, sync=sync, **data)
-        self._state = apply_row(self._state, row)
-        self._on_row(row)
-
-    def _is_finished(self) -> bool:
-        """Release idle hosts. True when the run has nothing more to do."""
-        self._host_pool.release_idle_hosts(0 if self._is_launching_over else len(self._state.list_in_state("queued")))
-        if not self._host_pool.has_no_releases() or self._messenger.pending_stops:
-            return False
-        unsettled = [task for task in self._state.tasks.values() if task.state != "settled"]
-        if not unsettled:
-            return not self._plan_rows()
-        if any(task.state in (*ACTIVE_STATES, "checking") for task in unsettled):
+    def _is_parked(self) -> bool:
+        """True when tasks are left, none is in progress, and nothing more may be launched."""
+        is_busy = self._has_pending_jobs() or self._state.list_in_state(*ACTIVE_STATES, "checking")
+        if is_busy or self._state.is_settled:
             return False
         has_alarm = self._governor.alarm_reason is not None
         return self._is_launching_over or (has_alarm and self._governor.limits.on_alarm == "pause")
 
-    def _plan_rows(self) -> bool:
-        """Journal the recipe's new rows. Return True if there were any."""
-        rows = self._recipe.plan_rows(self._state)
-        for row in rows:
-            self._write(**{"kind" if key == "type" else key: value for key, value in row.items()})
-        return bool(rows)
+    def _has_pending_jobs(self) -> bool:
+        """True while hosts are being released or agents stopped."""
+        return self._host_pool.has_releases() or self._messenger.pending_stops > 0
+
+    def _journal_end(self) -> None:
+        """Close the host pool and journal how the run ended."""
+        outcome = "settled" if self._state.is_settled else "parked"
+        self._host_pool.close(outcome)
+        reason = None if outcome == "settled" else self._governor.alarm_reason or self._reported_wait_reason
+        self._write("ended", how=outcome, why=reason)
 
     # Launching
 
@@ -138,7 +146,9 @@ class Scheduler:
             self._park_all(allowance.reason or "")
             return
         waiting.sort(key=lambda task: (-task.task.first, -task.task.seconds))
-        if waiting and not self._host_pool.can_add_hosts(len(waiting), self._recipe.choose_base(waiting[0])):
+        if waiting and self._host_pool.needs_snapshot(len(waiting)):
+            self._host_pool.prepare_snapshot(self._recipe.choose_base(waiting[0]))
+        if self._host_pool.is_preparing:
             waiting = []
         waiting = waiting[: self._host_pool.count_placeable(min(len(waiting), max(0, allowance.count - len(ready))))]
         for task in [*ready, *waiting][: allowance.count]:
@@ -160,7 +170,9 @@ class Scheduler:
     def _start_agent(self, task: TaskState, pooled_host: PooledHost | None) -> None:
         self._active_since[task.task.slug] = time.monotonic()
         host = None if pooled_host is None else pooled_host.name
-        self._workers.submit("launch", task.task.slug, lambda: self._actions.ensure_agent(task, pooled_host), host)
+        self._workers.submit(
+            JobKind.LAUNCH, task.task.slug, lambda: self._actions.ensure_agent(task, pooled_host), host
+        )
 
     def _after_launch(self, slug: str, result: AgentView | MngrError) -> None:
         if isinstance(result, EngineBusy):  # this counts as no attempt: the launch is repeated when there may be room
@@ -184,11 +196,11 @@ class Scheduler:
         """Send the agent its prompt."""
         text = self._recipe.build_prompt(task)
         if not text:  # the program needs no prompt
-            self._after_talk(task.task.slug, "none")
+            self._after_message(task.task.slug, "none")
             return
-        self._workers.submit("talk", task.task.slug, lambda: self._actions.send_prompt(task, text), task.host)
+        self._workers.submit(JobKind.PROMPT, task.task.slug, lambda: self._actions.send_prompt(task, text), task.host)
 
-    def _after_talk(self, slug: str, proof: str | MngrError) -> None:
+    def _after_message(self, slug: str, proof: str | MngrError) -> None:
         task = self._state.tasks[slug]
         if isinstance(proof, MngrError) and task.state == "launching":
             self._handle_launch_failure("prompt", slug, proof)
@@ -200,19 +212,10 @@ class Scheduler:
             self._host_pool.record_wake(task.host)
             self._watch_agent(self._state.tasks[slug])
 
-    _after_remind = _after_talk
-
     def _watch_agent(self, task: TaskState) -> None:
         """Watch the task's agent. The loop tries again while the host does not answer."""
-        if task.agent_id is None or task.agent is None:
-            return
-        try:
-            self._watch.add_by_name(task.agent, task.agent_id)
-            self._slugs[task.agent_id] = task.task.slug
-        except Unreachable:
-            return
-        except MngrError:  # the host is no longer known
-            self._slugs[task.agent_id] = task.task.slug
+        is_host_known = self._watch.add(task)
+        if task.agent_id and not is_host_known:
             self._handle_missing_agent(task.agent_id)
 
     def _handle_launch_failure(self, stage: str, slug: str, error: MngrError) -> None:
@@ -235,12 +238,16 @@ class Scheduler:
         if cause is None and governing.is_timeout_error(text) and is_overloaded():
             cause = "host"
         alarm = self._governor.record_failure(stage, text, slug, self._seconds_elapsed(), cause)
-        if alarm:
-            self._write("alarm", **alarm)
+        if alarm is not None:
+            self._write("alarm", **alarm.to_dict())
 
     # Watching
 
-    def _handle_updates(self, update: WatchUpdate) -> None:
+    def _watch_agents(self) -> None:
+        """Wait until agents change or a job ends, and react to the agents that changed."""
+        update = self._watch.wait(_LOOP_INTERVAL, self._workers.wake_fd)
+        if update is None:
+            return
         for text in self._reachability.update(update):
             self._write("alert", text=text)
         for task in self._state.list_in_state("working") if update.errors else ():
@@ -261,12 +268,11 @@ class Scheduler:
 
     def _react_to_agent(self, view: AgentView) -> None:
         """Do what the agent's state asks for."""
-        slug = self._slugs.get(view.id)
-        task = self._state.tasks.get(slug or "")
+        task = self._state.tasks.get(self._watch.find_slug(view.id) or "")
         if task is None or task.agent_id != view.id:
             return
         if task.state == "parked" and view.state == "RUNNING" and not task.is_stopped:
-            self._write("unparked", slug=slug, why="it went on by itself")
+            self._write("unparked", slug=task.task.slug, why="it went on by itself")
             self._active_since[task.task.slug] = time.monotonic()
         elif task.state != "working" or self._not_before.get(task.task.slug, 0.0) > time.monotonic():
             return
@@ -284,21 +290,20 @@ class Scheduler:
         elif view.state_reason == "lost" and self._messenger.restart_agent(task, "lost", 2):
             pass
         else:
-            closed, reminder = reminders.next_action(view, self._governor.limits.stall)
-            if reminder is not None:
-                self._remind(task, *reminder)
-            elif closed is not None:
-                self._start_pull(task, closed=closed or None)
+            action = reminders.next_action(view, self._governor.limits.stall)
+            if isinstance(action, Remind):
+                self._remind(task, action.reason, action.text)
+            elif isinstance(action, Collect):
+                self._start_pull(task, closed=action.failure)
 
     def _handle_missing_agent(self, agent_id: str) -> None:
         """Queue the task of a destroyed agent again, unless its host is being rebuilt."""
-        task = self._state.tasks.get(self._slugs.get(agent_id, ""))
+        task = self._state.tasks.get(self._watch.find_slug(agent_id) or "")
         if task is not None and not self._actions.host_recovery.is_settled(task.host or ""):
             return  # the agent is being restored
         if task is not None and task.agent_id == agent_id and task.state in ("working", "parked"):
             self._requeue_destroyed(task)
-        self._watch.remove(agent_id)
-        self._slugs.pop(agent_id, None)  # a task that is still open is watched again in the next turn
+        self._watch.remove(agent_id)  # a task that is still open is watched again in the next turn
 
     def _requeue_destroyed(self, task: TaskState) -> None:
         """Queue the task again, or settle it as failed after too many launches."""
@@ -307,9 +312,9 @@ class Scheduler:
         if task.attempt >= MAX_LAUNCHES:
             self._write("settled", slug=slug, outcome="failed", reason=error)
 
-    def _remind(self, task: TaskState, reason: str, text: str, *, counts: bool = True) -> None:
+    def _remind(self, task: TaskState, reason: str, text: str) -> None:
         """Remind the agent, or pull its work if it already got all reminders."""
-        if not self._messenger.remind(task, reason, text, counts=counts):
+        if not self._messenger.remind(task, reason, text):
             self._start_pull(task, closed=reason)
 
     # Collecting
@@ -320,10 +325,10 @@ class Scheduler:
         final, actions = closed is not None or task.reminders >= reminders.MAX_REMINDERS, self._actions
         tag = actions.find_host_tag(task.host)
         self._workers.submit(
-            "pull", task.task.slug, lambda: (actions.collect_work(task, final=final, tag=tag), closed), task.host
+            JobKind.PULL, task.task.slug, lambda: actions.collect_work(task, final=final, tag=tag), task.host
         )
 
-    def _after_pull(self, slug: str, result: tuple[CollectedWork, str | None] | MngrError) -> None:
+    def _after_pull(self, slug: str, result: CollectedWork | MngrError) -> None:
         task = self._state.tasks[slug]
         if isinstance(result, NotFound):
             self._requeue_destroyed(task)
@@ -340,8 +345,8 @@ class Scheduler:
             elif isinstance(result, HostGone):  # the watch may not report the lost host again
                 self._messenger.restart_on_new_host(self._state.tasks[slug], self._recipe.build_prompt(task))
             return
-        work, closed = result
-        claim = work.judgement.claim if closed is None else {**work.judgement.claim, "closed": closed}
+        work = result
+        claim = work.judgement.claim if task.closed is None else {**work.judgement.claim, "closed": task.closed}
         if work.is_final and work.judgement.problem:
             claim = {**claim, "problem": work.judgement.problem}
         self._write(
@@ -351,8 +356,7 @@ class Scheduler:
         task = self._state.tasks[slug]
         if work.is_final:
             if task.agent_id:
-                self._watch.remove(task.agent_id)
-                self._slugs.pop(task.agent_id, None)  # another task may use the same agent
+                self._watch.remove(task.agent_id)  # another task may use the same agent
             self._start_check(task)
         else:
             self._remind(task, "result", work.judgement.problem or "")
@@ -360,10 +364,10 @@ class Scheduler:
     def _start_check(self, task: TaskState) -> None:
         self._write("check", slug=task.task.slug)
         task = self._state.tasks[task.task.slug]
-        queue = "settle" if self._recipe.can_check_without_run(task) else "check"
-        self._workers.submit(queue, task.task.slug, lambda: self._recipe.check(task))
+        kind = JobKind.QUICK_CHECK if self._recipe.can_check_without_run(task) else JobKind.CHECK
+        self._workers.submit(kind, task.task.slug, lambda: self._recipe.check(task))
 
-    def _after_check(self, slug: str, result: dict[str, Any] | MngrError | None) -> None:
+    def _after_check(self, slug: str, result: Mapping[str, Any] | MngrError | None) -> None:
         if isinstance(result, MngrError):
             result = {"verdict": "unverified", "reason": result.message}
         if result is not None:
@@ -378,8 +382,6 @@ class Scheduler:
                 self._governor.clear_alarm()
                 self._write("alarm_over", text="a task went well")
 
-    _after_settle = _after_check
-
     # Time and money
 
     def _seconds_elapsed(self) -> float:
@@ -391,7 +393,7 @@ class Scheduler:
     def _enforce_time_limits(self) -> None:
         now = time.monotonic()
         for task in self._state.list_in_state("working", "parked"):
-            if task.agent_id not in self._slugs:
+            if not self._watch.is_watched(task):
                 self._watch_agent(task)
         for task in self._state.list_in_state("working"):
             slug, limit = task.task.slug, self._governor.limits.timeout
@@ -400,13 +402,14 @@ class Scheduler:
         for task in self._state.list_in_state("parked"):
             if not task.is_stopped and now - self._active_since.get(task.task.slug, now) > _PARKED_STOP_DELAY:
                 self._messenger.stop_agents([task], task.reason, task.parked_until)
-        self._after_count()
+        self._park_if_exhausted()
         if self._budget.begin_count_if_due():
-            active = self._state.list_in_state("working", "parked")
-            names = {task.task.slug: task.agent for task in active if task.agent}
-            self._workers.submit("count", "", lambda: self._budget.count_usage(names))
+            names = {
+                task.task.slug: task.agent for task in self._state.list_in_state("working", "parked") if task.agent
+            }
+            self._workers.submit(JobKind.COUNT, "", lambda: self._budget.count_usage(names))
 
-    def _after_count(self, *_: object) -> None:
+    def _park_if_exhausted(self) -> None:
         reason = self._governor.find_exhausted_limit(self._measure_load())
         if reason is not None:
             self._park_all(reason)

@@ -5,15 +5,59 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from mngr.base.errors import MngrError
 
-QueuedJob = tuple[str, str, Callable[[], Any]]  # the host, the task's slug and the function to call
-
-
 _MAX_EXTRA_THREADS = 16  # additional threads of one kind, beyond those that always run
+
+
+class JobKind(Enum):
+    """The kinds of jobs of a run."""
+
+    LAUNCH = auto()  # create a task's agent
+    PROMPT = auto()  # send a new agent its prompt
+    REMIND = auto()  # send a message to a working or parked agent
+    PULL = auto()  # collect a task's work
+    CHECK = auto()  # verify a claim by running tests
+    QUICK_CHECK = auto()  # verify a claim that needs no test run
+    COUNT = auto()  # ask the agents what they have used
+    PREPARE = auto()  # make the snapshot for new hosts
+    RELEASE = auto()  # release a host
+    STOP = auto()  # stop agents of one host
+
+
+# The threads of each kind. The limits of a run set those of the other kinds.
+THREAD_COUNTS = {
+    JobKind.REMIND: 8,
+    JobKind.PULL: 4,
+    JobKind.QUICK_CHECK: 1,
+    JobKind.COUNT: 1,
+    JobKind.PREPARE: 1,
+    JobKind.RELEASE: 4,
+    JobKind.STOP: 4,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class QueuedJob:
+    """A job that waits for a thread."""
+
+    host: str  # the host whose answer the job needs, or an empty string
+    subject: str
+    run: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """The end of a job."""
+
+    kind: JobKind
+    subject: str  # the slug of the job's task, or the name of its host or snapshot
+    value: Any  # what the job returned, or the MngrError that it raised
 
 
 class JobQueue:
@@ -35,7 +79,7 @@ class JobQueue:
             self._waiting.append(job)
             self._changed.notify()
             free = self._thread_count + self._extra_threads - sum(self._running_by_host.values())
-            is_first = job[0] != "" and not self._running_by_host.get(job[0])
+            is_first = job.host != "" and not self._running_by_host.get(job.host)
             is_needed = is_first and len(self._waiting) > free and self._extra_threads < _MAX_EXTRA_THREADS
             self._extra_threads += is_needed
             return is_needed
@@ -45,12 +89,12 @@ class JobQueue:
         with self._changed:
             if not more:
                 self._changed.wait_for(lambda: self._waiting)
-            next_job = min(self._waiting, key=lambda job: self._running_by_host.get(job[0], 0), default=None)
-            if next_job is None or (more and self._running_by_host.get(next_job[0])):
+            next_job = min(self._waiting, key=lambda job: self._running_by_host.get(job.host, 0), default=None)
+            if next_job is None or (more and self._running_by_host.get(next_job.host)):
                 self._extra_threads -= 1
                 return None
             self._waiting.remove(next_job)
-            self._running_by_host[next_job[0]] = self._running_by_host.get(next_job[0], 0) + 1
+            self._running_by_host[next_job.host] = self._running_by_host.get(next_job.host, 0) + 1
             return next_job
 
     def finish(self, host: str) -> None:
@@ -62,50 +106,46 @@ class JobQueue:
 class WorkerThreads:
     """Runs jobs in the background. They are abandoned when the program ends; the journal knows which had begun."""
 
-    def __init__(self, **at_once: int) -> None:
-        self._queues: dict[str, JobQueue] = {}
-        self._done: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
+    def __init__(self, thread_counts: Mapping[JobKind, int]) -> None:
+        self._queues: dict[JobKind, JobQueue] = {}
+        self._done: queue.SimpleQueue[JobResult] = queue.SimpleQueue()
         self.wake_fd, self._wake_write_fd = os.pipe()
         for fd in (self.wake_fd, self._wake_write_fd):
             os.set_blocking(fd, False)
-        for kind, thread_count in at_once.items():
+        for kind, thread_count in thread_counts.items():
             self._queues[kind] = JobQueue(thread_count)
             for _ in range(thread_count):
                 threading.Thread(target=self._run_jobs, args=(kind,), daemon=True).start()
 
-    def submit(self, kind: str, slug: str, job: Callable[[], Any], host: str | None = None) -> None:
+    def submit(self, kind: JobKind, subject: str, job: Callable[[], Any], host: str | None = None) -> None:
         """Queue a job. `host` is the host whose answer the job needs."""
-        if self._queues[kind].put((host or "", slug, job)):
+        if self._queues[kind].put(QueuedJob(host or "", subject, job)):
             threading.Thread(target=self._run_jobs, args=(kind, True), daemon=True).start()
 
-    def take_results(self) -> list[tuple[str, str, Any]]:
-        """Return (kind, slug, result or MngrError) of each job that ended since the last call.
-
-        Raise any other exception.
-        """
-        results: list[tuple[str, str, Any]] = []
+    def take_results(self) -> list[JobResult]:
+        """Return the result of each job that ended since the last call. Raise a job's exception if it is no MngrError."""
+        results: list[JobResult] = []
         try:
             os.read(self.wake_fd, 65536)  # Read before the queue, so that a job that ends later wakes the reader again.
         except BlockingIOError:
             pass
         while not self._done.empty():
             results.append(self._done.get())
-        for _, _, result in results:
-            if isinstance(result, BaseException) and not isinstance(result, MngrError):
-                raise result
+        for result in results:
+            if isinstance(result.value, BaseException) and not isinstance(result.value, MngrError):
+                raise result.value
         return results
 
-    def _run_jobs(self, kind: str, more: bool = False) -> None:
+    def _run_jobs(self, kind: JobKind, more: bool = False) -> None:
         """Run jobs of one kind until the queue has none for this thread."""
         jobs = self._queues[kind]
-        while (queued := jobs.take(more=more)) is not None:
-            host, slug, job = queued
+        while (job := jobs.take(more=more)) is not None:
             try:
-                result: Any = job()
+                value: Any = job.run()
             except OSError as error:  # for example a full disk
-                result = MngrError(str(error))
+                value = MngrError(str(error))
             except BaseException as error:
-                result = error
-            jobs.finish(host)
-            self._done.put((kind, slug, result))
+                value = error
+            jobs.finish(job.host)
+            self._done.put(JobResult(kind, job.subject, value))
             os.write(self._wake_write_fd, b".")

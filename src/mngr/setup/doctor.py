@@ -15,6 +15,7 @@ from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import scripts
 from mngr.host.protocol import Host, LeftoverProvider, OptionChecker
+from mngr.kinds.protocol import InstallableKind
 from mngr.plugins.loader import LoadedPlugins
 
 OK, WARNING, ERROR = "ok", "warning", "error"
@@ -58,7 +59,7 @@ def run_checks(
             _collect_facts(ctx.local_host, (*_REQUIRED_PROGRAMS, *kind.programs)),
             (*_REQUIRED_PROGRAMS, *kind.programs),
         )
-        install = getattr(kind, "install", "")
+        install = kind.install if isinstance(kind, InstallableKind) else ""
         return [
             check.replace(hint=f"get it: {install}")
             if check.status == ERROR and install and check.name in kind.programs

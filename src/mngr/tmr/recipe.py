@@ -170,13 +170,14 @@ class TmrRecipe:
         failure_text = ""
         if failing_run is not None:
             failure_text = failing_run.failures[0].text if failing_run.failures else failing_run.output
-        return brief.build_prompt(
-            self._template, task=task or test, test=test, command=build_command(self._plan.pytest, self._plan.args, test),
+        description = brief.TaskDescription(
+            task=task or test, test=test, command=build_command(self._plan.pytest, self._plan.args, test),
             verdict=baseline.verdict, block=self._blocks.get(test, ""), evidence=failure_text,
             root_cause=root_cause["title"] if root_cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.k,
             affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test] if root_cause else (),
             rejections=list_relevant_rejections(self._rejections, test, failure_text),
         )  # fmt: skip
+        return brief.build_prompt(self._template, description)
 
     def _get_test_id(self, task: TaskState) -> str:
         """Return the test that the task's agent works on."""
@@ -218,7 +219,8 @@ class TmrRecipe:
                 )
                 affected = [self._tests[name] for name in self._list_affected_tests(root_cause) if name != test]
             request = VerifyRequest(
-                test=baseline.test, commit=task.commit, base=task.base or self._plan.base, affected_tests=[other.test for other in affected],
+                test=baseline.test, commit=task.commit, base=task.base or self._plan.base, source=self._run.repo,
+                affected_tests=[other.test for other in affected],
                 claim=task.claim, is_shared=bool(affected), base_run=baseline.failing_run if task.base == self._plan.base else None,
             )  # fmt: skip
             receipt_dir = self._run.task_path(task.task.slug, "receipt")
@@ -226,7 +228,6 @@ class TmrRecipe:
                 self._judges,
                 request,
                 self._build_verify_options(task),
-                source=self._run.repo,
                 cache=self._cache,
                 artifacts_dir=receipt_dir,
                 on_run=functools.partial(self._record_run, task.commit),

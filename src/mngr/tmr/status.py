@@ -44,8 +44,8 @@ def build_status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
         "clusters": [row["cluster"] for row in state.recipe_rows.get("cluster", [])],
         "held": list_unrepaired_causes(state),
         "skipped": [{"test": row["test"], "why": row["why"]} for row in skipped],
-        "alerts": [{"at": row["at"], "type": row["type"], "text": row["text"]} for row in state.alerts],
-        "alarm": None if state.open_alarm is None else state.open_alarm["text"],
+        "alerts": [alert.to_dict() for alert in state.alerts],
+        "alarm": None if state.open_alarm is None else state.open_alarm.text,
         "waits": state.wait_reason or (_PREPARING_TEXT if state.pending_snapshot else None),
         "budget": _summarize_budget(
             tasks,

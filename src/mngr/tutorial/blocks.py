@@ -259,7 +259,7 @@ class _CommandBuilder:
         self._is_open = False
 
     def add_line(self, code: str, *, is_joined: bool, is_quoted: bool, continues: bool) -> None:
-        """Add the next line. A backslash `joined` it to the one before, or it begins inside a quote."""
+        """Add the next line. A backslash may join it to the line before, and it may begin inside a quote."""
         if not self._is_open:
             self._current = code.lstrip()
         elif is_joined and is_quoted:

@@ -113,7 +113,9 @@ def test_a_sandboxed_kind_with_a_model_reaches_only_its_address(
 ) -> None:
     ctx = Context(str(mngr.home))
     assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(sandbox=True)).network == "off"
-    monkeypatch.setattr(ctx.get_kind("command"), "addresses", ("api.example.com:443",), raising=False)
+    monkeypatch.setattr(
+        ctx.get_kind("command"), "list_model_addresses", lambda variables: ("api.example.com:443",), raising=False
+    )
     assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(sandbox=True)).network == (
         "allow=api.example.com:443"
     )

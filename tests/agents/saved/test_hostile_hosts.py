@@ -185,7 +185,7 @@ def test_a_repository_that_points_to_a_local_one_reveals_nothing_of_it(
     (tmp_path / "survey").write_bytes(f"umask 022\0git {kind}\0".encode())
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "come.tar", tmp_path / "survey"), "/nowhere", 0)
     saved_dir = tmp_path / "kept"
-    staging.save_agent(fleet.context, host, make_record(), str(saved_dir), why="test")
+    staging.save_agent(fleet.context, host, make_record(), saving.SaveRequest(target=str(saved_dir), why="test"))
     assert list_leaks(saved_dir) == []
     with (
         tarfile.open(saved_dir / "work.tar")
@@ -221,7 +221,8 @@ def test_programs_in_a_repositorys_settings_do_not_run_on_this_machine(
         staged, _ = staging.copy_agent_here(fleet.context, host, record, home)
         proof.unlink(missing_ok=True)
         origin = saving.CopyOrigin(record=record, umask="022", extra_meta={})
-        saving.save_local_agent(home.host, staged, str(tmp_path / "kept"), why="test", origin=origin)
+        request = saving.SaveRequest(target=str(tmp_path / "kept"), why="test")
+        saving.save_local_agent(home.host, staged, request, origin)
     assert not proof.exists()
     away(fleet, "foo")
     proof.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from mngr.agents.archive.destroy import remove_from_host
 from mngr.agents.archive.gc import remote_homes
 from mngr.agents.saved import staging
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
+from mngr.agents.saved.save import SaveRequest
 from mngr.agents.workdir.discard import finish_restore
 from mngr.base.errors import Unreachable
 from mngr.base.model import AgentRecord
@@ -88,7 +89,7 @@ def test_a_saved_agent_can_be_removed_and_restored_unchanged(host: RemoteHost, m
     before, stashes = state(work), run_git(work, "stash", "list")
     write(work, "build/junk", b"x" * 5000)
     ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = staging.save_agent(ctx, host, record, str(saved_dir), why="snapshot")
+    meta = staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
     assert meta["ignored_bytes"] >= 4096 and meta["dirty"]
     remove_from_host(host, record)
     assert [os.listdir(path) for path in (host.home.agents, host.home.work_dirs, host.home.names)] == [
@@ -132,7 +133,7 @@ def test_a_saved_worktree_contains_its_git_objects(host: RemoteHost, mngr: MngrP
     )  # fmt: skip
     store.save_record(host, record)
     ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = staging.save_agent(ctx, host, record, str(saved_dir), why="snapshot")
+    meta = staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
     assert not (agent_dir / "gather").exists()
     remove_from_host(host, record)
     restored = restore_agent(

@@ -82,8 +82,8 @@ def test_retries_are_visible_only_on_the_screen(screen: str, reason: str | None)
     evidence = build_evidence({**RUNNING, "s": 5}, None, THINKS, text)
     assert KIND.state(RECORD, evidence).reason == reason
     state = KIND.state(RECORD, evidence.replace(screen=None))
-    assert KIND.wants_screen(evidence, state)
-    assert not KIND.wants_screen(build_evidence({**RUNNING, "s": 5}, None, WORKS), state)
+    assert KIND.is_screen_needed(evidence, state)
+    assert not KIND.is_screen_needed(build_evidence({**RUNNING, "s": 5}, None, WORKS), state)
 
 
 def test_the_end_of_a_turn_is_read_from_the_record() -> None:
@@ -253,11 +253,11 @@ def test_only_hooks_from_outside_mngr_are_listed() -> None:
 def test_a_sandbox_allows_only_the_addresses_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", str(tmp_path))
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    assert KIND.addresses({}) == ("api.openai.com:443", "chatgpt.com:443")
-    assert KIND.addresses({"OPENAI_BASE_URL": "http://m.example/v1"}) == ("m.example:80",)
+    assert KIND.list_model_addresses({}) == ("api.openai.com:443", "chatgpt.com:443")
+    assert KIND.list_model_addresses({"OPENAI_BASE_URL": "http://m.example/v1"}) == ("m.example:80",)
     providers = '[model_providers.a]\nbase_url = "https://a.example/v1"\nenv_key = "A_KEY"\n'
     (tmp_path / "config.toml").write_text(f'model_provider = "a"\n{providers}')
-    assert KIND.addresses({}) == ("a.example:443",)
+    assert KIND.list_model_addresses({}) == ("a.example:443",)
     monkeypatch.setenv("A_KEY", "hush")
     assert KIND.get_user_variables()["A_KEY"] == "hush"
     (tmp_path / "config.toml").write_text("no [ toml")

@@ -256,12 +256,12 @@ def test_an_unknown_conversation_is_not_found(user: Path) -> None:
 
 def test_a_sandbox_allows_the_addresses_of_the_configured_models(user: Path) -> None:
     kind = OpencodeKind("opencode", dict)
-    assert kind.addresses({}) == ()
-    assert kind.addresses({"OPENAI_API_KEY": "k"}) == ("api.openai.com:443",)
+    assert kind.list_model_addresses({}) == ()
+    assert kind.list_model_addresses({"OPENAI_API_KEY": "k"}) == ("api.openai.com:443",)
     (user / ".local/share/opencode/auth.json").write_text('{"anthropic": {"type": "api", "key": "k"}}')
     provider = {"mine": {"options": {"baseURL": "{env:WHERE}/v1"}}}
     (user / ".config/opencode/opencode.json").write_text(json.dumps({"provider": provider}))
-    assert kind.addresses({"WHERE": "http://box:8080"}) == ("box:8080", "api.anthropic.com:443")
+    assert kind.list_model_addresses({"WHERE": "http://box:8080"}) == ("box:8080", "api.anthropic.com:443")
 
 
 @pytest.fixture

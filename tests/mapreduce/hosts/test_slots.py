@@ -6,7 +6,7 @@ import select
 import threading
 
 from mngr.mapreduce.hosts.slots import HostSlots
-from mngr.mapreduce.worker_threads import WorkerThreads
+from mngr.mapreduce.worker_threads import JobKind, WorkerThreads
 from tests.conftest import IS_FULL_SCALE, wait_for
 
 
@@ -37,7 +37,7 @@ def test_an_empty_unreachable_host_is_not_waited_for_and_is_released_first() -> 
 
 
 def test_the_wake_fd_is_quiet_after_all_results_were_taken() -> None:
-    workers, taken, count = WorkerThreads(pull=4), 0, 20_000 if IS_FULL_SCALE else 4_000
+    workers, taken, count = WorkerThreads({JobKind.PULL: 4}), 0, 20_000 if IS_FULL_SCALE else 4_000
 
     def has_taken_all() -> bool:
         nonlocal taken
@@ -45,7 +45,7 @@ def test_the_wake_fd_is_quiet_after_all_results_were_taken() -> None:
         return taken == count
 
     for number in range(count):
-        workers.submit("pull", str(number), lambda: None)
+        workers.submit(JobKind.PULL, str(number), lambda: None)
     wait_for(has_taken_all, timeout=60)
     wait_for(lambda: not workers.take_results() and not select.select([workers.wake_fd], [], [], 0)[0])
 
@@ -60,7 +60,7 @@ def test_a_task_assigned_to_an_unreachable_host_gets_another_host() -> None:
 
 
 def test_hanging_jobs_of_one_host_do_not_delay_another_host() -> None:
-    workers, released, started = WorkerThreads(pull=2), threading.Event(), threading.Semaphore(0)
+    workers, released, started = WorkerThreads({JobKind.PULL: 2}), threading.Event(), threading.Semaphore(0)
     done: list[str] = []
 
     def hang() -> None:
@@ -68,14 +68,14 @@ def test_hanging_jobs_of_one_host_do_not_delay_another_host() -> None:
         released.wait(30)
 
     def has_finished(count: int) -> bool:
-        done.extend(slug for _, slug, _ in workers.take_results())
+        done.extend(result.subject for result in workers.take_results())
         return len(done) == count
 
     for number in range(4):
-        workers.submit("pull", f"hangs-{number}", hang, "h1")
+        workers.submit(JobKind.PULL, f"hangs-{number}", hang, "h1")
     assert all(started.acquire(timeout=10) for _ in range(2))  # both regular threads hang now
     for number in range(4):
-        workers.submit("pull", f"goes-{number}", lambda: None, "h2")
+        workers.submit(JobKind.PULL, f"goes-{number}", lambda: None, "h2")
     try:
         wait_for(lambda: has_finished(4))
         assert sorted(done) == [f"goes-{number}" for number in range(4)]

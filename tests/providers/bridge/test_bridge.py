@@ -21,12 +21,12 @@ from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, NotFo
 from mngr.base.paths import Home
 from mngr.host import remote_host
 from mngr.host.remote_host import RemoteHost
-from mngr.providers.bridge.connection import Bridge, BridgeWire
+from mngr.providers.bridge.connection import Bridge, BridgeWire, EngineModule
 from mngr.testkit.contract.terminal import PtyTerminal
 from tests.conftest import wait_for
 from tests.support.paths import ROOT
 
-ENGINE = str(ROOT / "tests/support/hosts/process_engine.py")
+ENGINE = EngineModule(name=str(ROOT / "tests/support/hosts/process_engine.py"))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_streams_are_binary_and_separate_and_the_exit_code_is_returned(wire: Bri
 
 def test_only_replaces_the_whole_environment(wire: BridgeWire) -> None:
     argv = wire.build_argv('printf "%s|" "$A" "${HOME-none}"', only=["A=x\udce9 'y'\n", "PATH=/usr/bin:/bin"])
-    result = shell.run(argv, start=wire.begin)
+    result = shell.run(argv, start=wire.start_command)
     assert result.out == b"x\xe9 'y'\n|none|"
     assert subprocess.run(argv, capture_output=True, check=True).stdout == result.out
 
@@ -282,9 +282,9 @@ def test_concurrent_clients_start_one_process_which_ends_when_unused(tmp_path: P
 
 def test_a_missing_library_or_python_is_reported(tmp_path: Path) -> None:
     home = Home(str(tmp_path))
-    hints = {"missing": "install it"}
+    engine = ENGINE.replace(hints={"missing": "install it"})
     with pytest.raises(MngrError, match=f"{sys.executable} cannot load lib: No module named 'nowhere'") as caught:
-        Bridge("lib", home, ENGINE, {"broken": True}, hints=hints).call("echo")
+        Bridge("lib", home, engine, {"broken": True}).call("echo")
     assert caught.value.hint == "install it"
     with pytest.raises(MngrError, match="/no/python is not installed"):
         Bridge("lib", home, ENGINE, {}, python="/no/python").call("echo")
@@ -296,9 +296,10 @@ def test_another_python_or_variable_uses_another_process(
     bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(str(tmp_path / "home"))
+    engine = ENGINE.replace(variables=("LIB_",))
 
-    def path(**words: object) -> str:
-        return Bridge("lib", home, ENGINE, {}, linger=30.0, variables=["LIB_"], **words).path  # type: ignore[arg-type]
+    def path(python: str | None = None) -> str:
+        return Bridge("lib", home, engine, {}, linger=30.0, python=python).path
 
     before = path()
     assert path() == before != path(python="/other")

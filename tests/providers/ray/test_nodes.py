@@ -27,17 +27,17 @@ def test_replaced_and_dropped_backups_free_their_space(tmp_path: Path, monkeypat
     monkeypatch.setattr(work_backup, "MAX_TOTAL_BYTES", 1000)
 
     def put(backup: work_backup.WorkBackup, tag: str, data: bytes) -> bool:
-        return backup.put(tag, "a-1", "work.bundle", data, first=True)
+        return backup.write_chunk(tag, "a-1", "work.bundle", data, first=True)
 
     backup = work_backup.WorkBackup(str(tmp_path / "kept"))
     for _ in range(3):
         assert put(backup, "one", b"x" * 400)  # the upload starts again
     for _ in range(3):
         assert put(backup, "one", b"x" * 400)
-        backup.done("one", "a-1", ["work.bundle"])
+        backup.commit_files("one", "a-1", ["work.bundle"])
     assert put(backup, "two", b"x" * 700) and not put(backup, "three", b"x")
     assert not put(work_backup.WorkBackup(str(tmp_path / "kept")), "three", b"x")
-    backup.drop("two")
+    backup.forget_host("two")
     assert put(backup, "three", b"x")
 
 

@@ -71,7 +71,7 @@ for line in sys.stdin:
             pass
     for name in named if line == "leave\\n" else ():
         if name.startswith("host:"):
-            ray.get(ray.get_actor(name, namespace="mngr").leave.remote())
+            ray.get(ray.get_actor(name, namespace="mngr").remove_host.remote())
     nodes = [{"address": n["NodeManagerAddress"], "alive": n["Alive"], "id": n["NodeID"]} for n in ray.nodes()]
     print("@" + json.dumps({"actors": sorted(named), "nodes": nodes}), flush=True)
 """

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tests.support.hosts.place import PATH, Place, children, end, kill, program, start, undone, wait_until
 from tests.support.hosts.sshd import GITCONFIG
+from tests.support.paths import ROOT
 
 NODES = ("n1", "n2", "n3")
-ROOT = Path(__file__).parents[2]
 # This repository must stay visible when it is below /tmp, because it is first on the PATH that jobs inherit.
 # The shell stays as the first process of the node, and reaps processes that have lost their parents.
 BOOT = """\

@@ -71,7 +71,8 @@ def test_a_fix_joins_the_fix_it_builds_on_and_a_reverted_edit_is_no_change(field
 
 def test_a_change_on_top_of_a_root_cause_fix_needs_it_only_when_they_overlap(field: Field) -> None:
     cause_fix = field.claim("cause-1", ("[FIX_IMPL] Cause", fix(5, "return 5")))[-1]
-    field.state.recipe_rows["base"] = [{"type": "base", "by": "cause-1", "commit": cause_fix, "added": True}]
+    base_row = {"type": "base", "by": "cause-1", "commit": cause_fix, "added": True}
+    field.state = field.state.replace(recipe_rows={"base": [base_row]})
     far = {"src/app.py": app(f5="return 5", f30="return 3")}
     commits = field.claim("far", ("[FIX_IMPL] Far", far), ("[FIX_DOC] Words", {"README.md": None}), base=cause_fix)
     field.claim("near", ("[FIX_IMPL] Near", fix(5, "return 55")), base=cause_fix)
@@ -84,7 +85,9 @@ def test_a_change_on_top_of_a_root_cause_fix_needs_it_only_when_they_overlap(fie
     assert without_cause.conflicts[0].change == dependent.id and without_cause.conflicts[0].others == [cause_change.id]
     with_cause = field.compose(rank_changes([dependent, independent, cause_change]))
     assert field.show(with_cause.head, "src/app.py") == app(f5="return 55", f30="return 3") and not with_cause.conflicts
-    del field.state.tasks["cause-1"]
+    field.state = field.state.replace(
+        tasks={slug: task for slug, task in field.state.tasks.items() if slug != "cause-1"}
+    )
     remaining, excluded = field.split()
     assert [change.tasks for change in remaining] == [["far"], ["far"]] and [row.task for row in excluded] == ["near"]
 
@@ -100,10 +103,8 @@ def test_unconfirmed_tasks_are_excluded_with_a_reason_and_escalations_are_counte
     for number in range(3):
         field.claim(f"b{number}", ("x", fix(number)))
         blocked = field.state.tasks[f"b{number}"]
-        field.state.tasks[f"b{number}"] = blocked.replace(
-            outcome="blocked", check=None, reason=f"no disk in /tmp/x{number}/y"
-        )
-    field.state.tasks["busy"] = TaskState(task=Task(slug="busy", title="busy"), state="working")
+        field.set_task(blocked.replace(outcome="blocked", check=None, reason=f"no disk in /tmp/x{number}/y"))
+    field.set_task(TaskState(task=Task(slug="busy", title="busy"), state="working"))
     changes, excluded = field.split()
     assert [change.tasks for change in changes] == [["fine"]]
     assert {task.task: task.reason for task in excluded} == {
@@ -174,9 +175,9 @@ def test_a_hostile_branch_is_excluded_with_a_finding_and_the_others_are_kept(
 
 def test_an_invalid_commit_id_is_never_passed_to_git(field: Field) -> None:
     field.claim("bad", ("x", fix(1)))
-    field.state.tasks["bad"] = field.state.tasks["bad"].replace(commit="--output=/tmp/was-written")
+    field.set_task(field.state.tasks["bad"].replace(commit="--output=/tmp/was-written"))
     field.claim("gone", ("x", fix(2)))
-    field.state.tasks["gone"] = field.state.tasks["gone"].replace(commit="1" * 40)
+    field.set_task(field.state.tasks["gone"].replace(commit="1" * 40))
     changes, excluded = field.split()
     assert not changes and [task.task for task in excluded] == ["bad", "gone"]
     assert excluded[0].findings[0]["rule"] == "reduce-ref" and "not in the run's repository" in excluded[1].reason
@@ -189,7 +190,7 @@ def test_an_unreadable_tree_excludes_only_its_own_task(field: Field) -> None:
         "hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=b"100644 \0" + bytes(20)
     )  # a file without a name
     commit = field.git("-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-p", field.base, "-m", "x")
-    field.state.tasks["t2"] = field.state.tasks["t2"].replace(commit=commit)
+    field.set_task(field.state.tasks["t2"].replace(commit=commit))
     changes, excluded = field.split()
     assert [change.tasks for change in changes] == [["t0"], ["t1"], ["t3"], ["t4"]]
     assert excluded[0].task == "t2" and excluded[0].findings[0]["rule"] == "reduce-unreadable"

@@ -8,7 +8,7 @@ import pytest
 
 from mngr.tmr.changes.rejections import Rejection, RejectionFile, list_relevant_rejections, make_rejection
 from mngr.tmr.prepare.history import HistoryEntry, RunHistory
-from mngr.tmr.prepare.prompt import build_prompt, load_template
+from mngr.tmr.prepare.prompt import TaskDescription, build_prompt, load_template
 from tests.tmr.field import Field, fix
 
 
@@ -31,9 +31,10 @@ def test_a_rejection_is_shown_to_later_agents_of_the_same_files(tmp_path: Path) 
     )
     assert list_relevant_rejections(rejections, "tests/test_b.py::b", "in src/app.python or old-src/app.py") == []
     assert list_relevant_rejections([rejections[0].replace(paths=["tests/test_b.py"])], "tests/test_b.py::b") != []
-    text = build_prompt(load_template(), task="t", command=["pytest"], verdict="fail", rejections=summaries).text
+    task = TaskDescription(task="t", command=["pytest"], verdict="fail")
+    text = build_prompt(load_template(), task.replace(rejections=summaries)).text
     assert f"## Refused before\n\nPeople said no to an earlier edit of this. Do not make it again; their reason says what to do instead:\n\n- {summaries[0]}\n\n## Job" in text  # fmt: skip
-    assert "Refused before" not in build_prompt(load_template(), task="t", command=["pytest"], verdict="fail").text
+    assert "Refused before" not in build_prompt(load_template(), task).text
 
 
 def test_an_agent_sees_few_rejections_and_the_oldest_are_dropped(tmp_path: Path) -> None:

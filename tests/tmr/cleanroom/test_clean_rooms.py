@@ -12,9 +12,9 @@ import pytest
 
 from mngr import Fleet
 from mngr.base.errors import MngrError
-from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
-from mngr.tmr.cleanroom.test_run import TestRun, run_test
+from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestRun, run_test
 from mngr.tmr.prepare import code_under_test
 from mngr.tmr.prepare.code_under_test import map_locations
 from mngr.tmr.prepare.collect import collect_tests
@@ -217,7 +217,7 @@ def test_every_run_starts_in_a_clean_workspace(world: World) -> None:
 
 def test_a_missing_test_is_an_error_with_pytests_message(world: World) -> None:
     missing_test = world.test("test_adds").replace(id="tests/test_tally.py::test_gone", ids=[])
-    run = run_test(world.room, PYTEST, missing_test)
+    run = run_test(world.room, PytestOptions(pytest=PYTEST), missing_test)
     assert run.outcome == "error" and "test_gone" in run.why
     assert run.failures[0].when == "collect"
 
@@ -226,7 +226,8 @@ def test_collection_errors_are_reported(world: World) -> None:
     bad_commit = world.write(
         {"tests/test_bad.py": "from tally import nothing\n", "tests/test_worse.py": "def f(:\n"},
     )
-    with CleanRoomPool(world.fleet, "bad", str(world.repo), env=BARE).acquire(bad_commit) as room:
+    rooms = CleanRoomPool(world.fleet, "bad", str(world.repo), CleanRoomOptions(env=BARE))
+    with rooms.acquire(bad_commit) as room:
         collected = collect_tests(room, PYTEST)
     assert len(collected.errors) == 2 == len(collected.failures)
     assert "cannot import name 'nothing'" in collected.errors[0] and "SyntaxError" in collected.errors[1]
@@ -260,7 +261,8 @@ def test_only_the_end_of_a_long_output_is_kept(world: World) -> None:
 def test_imports_from_outside_the_workspace_are_reported(world: World) -> None:
     """The environment has the user's checkout, or an installed copy, before the workspace on its path."""
     script = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
-    run = run_test(world.room, ["sh", "-c", script, str(world.repo), *PYTEST], world.test("test_adds"), resolve=True)
+    options = PytestOptions(pytest=["sh", "-c", script, str(world.repo), *PYTEST])
+    run = run_test(world.room, options, world.test("test_adds"), ProbeOptions(resolve=True))
     assert run.outcome == "pass"
     assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
     (problem,) = code_under_test.describe_foreign_code(run.resolved)
@@ -285,7 +287,7 @@ def test_programs_from_outside_the_workspace_are_reported(world: World) -> None:
 
 def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> None:
     run = "other-run"
-    rooms = CleanRoomPool(world.fleet, run, str(world.repo), env=BARE, at_once=1)
+    rooms = CleanRoomPool(world.fleet, run, str(world.repo), CleanRoomOptions(env=BARE), at_once=1)
     name = f"tmr-{run}-room-1"
     world.fleet.create(name, command=["true"], transfer="mirror", labels={"role": "room"})  # left by a killed run
     with rooms.acquire(world.base) as room:
@@ -322,18 +324,19 @@ def test_clean_rooms_work_on_another_host_and_in_a_sandboxed_agent(
 ) -> None:
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
     fleet = Fleet(str(world.root / "home"), cwd=str(world.repo))
-    remote_pytest = [str(BIN_DIR / "python"), "-m", "pytest"]
-    remote_rooms = CleanRoomPool(
-        fleet, "there", str(world.repo), env=BARE, on="@h1", walls=CleanRoomSandbox(program=remote_pytest[0])
-    )
-    sandboxed_rooms = CleanRoomPool(fleet, "walled", str(world.repo), env=BARE, sandbox=True)
+    remote_pytest = PytestOptions(pytest=[str(BIN_DIR / "python"), "-m", "pytest"])
+    sandbox = CleanRoomSandbox(program=remote_pytest.pytest[0])
+    remote_options = CleanRoomOptions(on="@h1", sandbox=sandbox, env=BARE)
+    remote_rooms = CleanRoomPool(fleet, "there", str(world.repo), remote_options)
+    sandboxed_options = CleanRoomOptions(env=BARE, has_sandboxed_agent=True)
+    sandboxed_rooms = CleanRoomPool(fleet, "walled", str(world.repo), sandboxed_options)
     for rooms, isolation in ((remote_rooms, "on"), (sandboxed_rooms, "none: they were not asked for")):
         with rooms.acquire(world.base) as room:
             assert room.isolation == isolation
-            passed = run_test(room, remote_pytest, world.test("test_adds"), resolve=True)
+            passed = run_test(room, remote_pytest, world.test("test_adds"), ProbeOptions(resolve=True))
             assert (passed.outcome, passed.imported_from) == ("pass", {"tally": "tally/__init__.py"}), passed
             assert run_test(room, remote_pytest, world.test("test_load")).why == "KeyError: 'x'"
-            timed_out = run_test(room, remote_pytest, world.test("test_hangs"), timeout=3)
+            timed_out = run_test(room, remote_pytest.replace(timeout=3), world.test("test_hangs"))
             assert timed_out.outcome == "timeout"
             room.write("data.bin", b"\0\xff")
             assert room.read("data.bin") == b"\0\xff"

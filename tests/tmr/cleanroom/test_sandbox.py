@@ -14,7 +14,7 @@ import pytest
 
 from mngr.base.errors import MngrError
 from mngr.tmr.cleanroom import sandbox
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomPool, CommandOutcome
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool, CommandOutcome
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.cleanroom.test_run import TestRun
 from tests.conftest import wait_for
@@ -207,7 +207,8 @@ def test_the_network_is_reachable_only_when_requested(world: World) -> None:
         program = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
         argv = ["python3", "-c", program]
         assert world.room.run(argv).code == 1
-        rooms = CleanRoomPool(world.fleet, "open", str(world.repo), env=BARE, walls=SMALL.replace(network=True))
+        options = CleanRoomOptions(env=BARE, sandbox=SMALL.replace(network=True))
+        rooms = CleanRoomPool(world.fleet, "open", str(world.repo), options)
         with rooms.acquire(world.base) as room:
             assert (room.run(argv).code, room.isolation) == (0, "on, with the network")
 
@@ -216,7 +217,8 @@ def test_isolation_says_why_there_is_no_sandbox_and_limits_still_apply(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "_BIN_DIRS", ("/nowhere",))
-    with CleanRoomPool(world.fleet, "bare", str(world.repo), env=BARE, walls=SMALL).acquire(world.base) as room:
+    options = CleanRoomOptions(env=BARE, sandbox=SMALL)
+    with CleanRoomPool(world.fleet, "bare", str(world.repo), options).acquire(world.base) as room:
         assert room.isolation == "none: bubblewrap (bwrap) is not installed"
         assert list_rules(run_hostile_program(room, "disk")) == [("room-disk", "refuse")]
 
@@ -234,11 +236,12 @@ def test_links_out_of_the_work_dir_are_rejected(world: World, tmp_path: Path) ->
 ORDINARY = """
 import os, sys
 from mngr import Fleet
-from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 home, repo = sys.argv[1:]
 commit = os.popen("git rev-parse HEAD").read().strip()
-with CleanRoomPool(Fleet(home, cwd=repo), "r", repo, walls=CleanRoomSandbox(processes=60)).acquire(commit) as room:
+options = CleanRoomOptions(sandbox=CleanRoomSandbox(processes=60))
+with CleanRoomPool(Fleet(home, cwd=repo), "r", repo, options).acquire(commit) as room:
     ran = room.run(["sh", "-c", "mkdir -p d/e $MNGR_OUTPUT_DIR/f/g; chmod 000 d/e d $MNGR_OUTPUT_DIR/f; touch /usr/x"])
     print(room.isolation, ran.findings[0].rule)
     print(room.run(["ls"]).out.split())

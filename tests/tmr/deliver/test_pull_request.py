@@ -28,7 +28,7 @@ class World:
     def __init__(self, root: Path) -> None:
         self.run = RunDir(str(root), "r")
         Path(self.run.tasks).mkdir(parents=True)
-        self.state = RunState(tasks={}, recipe_rows={}, alerts=[])
+        self.state = RunState()
         self.plan = RunPlan(base="b" * 40, pytest=["pytest"], agent="claude")
         self.changes: dict[str, Any] = {
             "changes": [],
@@ -44,11 +44,12 @@ class World:
         }  # fmt: skip
 
     def task(self, slug: str, outcome: str, verdict: str | None, **check: Any) -> None:
-        self.state.tasks[slug] = TaskState(
+        task = TaskState(
             task=Task(slug=slug, title=f"tests/test_a.py::{slug}"), state="settled", outcome=outcome, agent=f"tmr-r-{slug}",
             check={"verdict": verdict, "proofs": [], **check} if verdict else None, began_at="2026-11-16T10:00:00.000Z",
             ended_at="2026-11-16T10:42:00.000Z", spend={"work": usage(0.4), "retries": usage(0.1)},
         )  # fmt: skip
+        self.state = self.state.replace(tasks={**self.state.tasks, slug: task})
 
     def change(self, name: str, kind: str, title: str, *slugs: str, **more: Any) -> None:
         authors = [

@@ -111,7 +111,7 @@ def test_fixes_are_ranked_by_evidence_after_the_changes_they_need(field: Field) 
     def add_proof(commit: str) -> None:
         task = field.state.tasks["green"]
         proofs = [{"fixes": [commit], "is_needed": True}]
-        field.state.tasks["green"] = task.replace(check={**(task.check or {}), "proofs": proofs})
+        field.set_task(task.replace(check={**(task.check or {}), "proofs": proofs}))
 
     add_proof(field.claim("green", ("green", fix(1, "a = 1\n    return a")))[0])
     for name in ("p", "q"):

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from mngr.testkit.contract.program import commit_file, run_git
-from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, run_test
-from mngr.tmr.prepare.baseline import BaselineRuns, run_baseline
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun, run_test
+from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline
 from mngr.tmr.prepare.root_causes import compute_signature, group_failures
 from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 from mngr.tmr.verify.verify import verify
 from tests.tmr.world import BARE, PYTEST, World, new_world
+
+OPTIONS = PytestOptions(pytest=PYTEST)
 
 pytestmark = pytest.mark.agents
 
@@ -160,7 +162,7 @@ def failed(world: World) -> dict[str, TestRun]:
     """Return every failed test of two files; each file runs once and its failures are separated."""
     runs_by_test: dict[str, TestRun] = {}
     for file in ("tests/test_one_line.py", "tests/test_others.py"):
-        run = run_test(world.room, PYTEST, TestFunction(id=file, ids=[], path=file, name=file))
+        run = run_test(world.room, OPTIONS, TestFunction(id=file, ids=[], path=file, name=file))
         for failure in run.failures:
             test = failure.id.partition("[")[0]
             outcome = "fail" if failure.when == "call" else "error"
@@ -169,7 +171,7 @@ def failed(world: World) -> dict[str, TestRun]:
 
 
 def make_pool(world: World, run: str, at_once: int = 2) -> CleanRoomPool:
-    return CleanRoomPool(world.fleet, run, str(world.repo), env=BARE, at_once=at_once)
+    return CleanRoomPool(world.fleet, run, str(world.repo), CleanRoomOptions(env=BARE), at_once=at_once)
 
 
 def test_twelve_tests_broken_by_one_line_share_one_root_cause(failed: dict[str, TestRun]) -> None:
@@ -208,8 +210,8 @@ def test_a_broken_fixture_and_a_failing_program_are_shared_root_causes(failed: d
 def test_an_e2e_session_is_grouped_by_its_programs_error_and_keeps_the_transcript(world: World, tmp_path: Path) -> None:
     runs = {}
     for name in ("test_list", "test_show"):
-        plugin = ["-p", "mngr.e2e.plugin"]
-        runs[name] = run_test(world.room, PYTEST, world.test(name), args=plugin, keep=str(tmp_path / name))
+        options = PytestOptions(pytest=PYTEST, args=["-p", "mngr.e2e.plugin"])
+        runs[name] = run_test(world.room, options, world.test(name), artifacts_dir=str(tmp_path / name))
     (root_cause,) = group_failures(runs)
     assert (root_cause.shared, root_cause.signature.kind) == (True, "program")
     assert root_cause.title == "exit code 3 in sh: shop: shelf HEX is empty"
@@ -222,7 +224,7 @@ def test_an_e2e_session_is_grouped_by_its_programs_error_and_keeps_the_transcrip
 
 def test_a_signature_is_the_same_in_every_clean_room_and_run(world: World, failed: dict[str, TestRun]) -> None:
     with make_pool(world, "another").acquire(world.base) as room:
-        again = run_test(room, PYTEST, world.test("test_total_0"))
+        again = run_test(room, OPTIONS, world.test("test_total_0"))
     assert compute_signature(again) == compute_signature(failed[again.test])
 
 
@@ -232,8 +234,8 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
     results = run_baseline(
         make_pool(world, "base"),
         world.base,
-        tests,
-        PYTEST,
+        OPTIONS,
+        BaselinePlan(tests=tests),
         on_run_end=lambda test, number, run: finished.append((test.name, number)),
     )
     assert [(result.test.name, result.verdict) for result in results] == [
@@ -253,9 +255,8 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
     repeated_results = run_baseline(
         make_pool(world, "base"),
         world.base,
-        tests,
-        PYTEST,
-        known_runs=known,
+        OPTIONS,
+        BaselinePlan(tests=tests, known_runs=known),
         on_run_end=lambda test, number, run: finished.append((test.name, number)),
     )
     assert finished == [("test_good", 1)]  # known runs are not repeated
@@ -276,10 +277,8 @@ def test_the_baseline_runs_the_longest_tests_first_and_ends_when_stopped(world: 
     results = run_baseline(
         make_pool(world, "order", 1),
         world.base,
-        tests,
-        PYTEST,
-        k=1,
-        durations=durations,
+        OPTIONS,
+        BaselinePlan(tests=tests, k=1, durations=durations),
         on_run_end=record_run,
         stop=stop,
     )
@@ -289,7 +288,7 @@ def test_the_baseline_runs_the_longest_tests_first_and_ends_when_stopped(world: 
 
 def test_a_test_that_breaks_its_clean_rooms_fails_alone(world: World) -> None:
     tests = [world.test("test_kills"), world.test("test_good")]
-    results = run_baseline(make_pool(world, "broken", 1), world.base, tests, PYTEST, k=1)
+    results = run_baseline(make_pool(world, "broken", 1), world.base, OPTIONS, BaselinePlan(tests=tests, k=1))
     assert [(result.test.name, result.verdict) for result in results] == [("test_kills", "fail"), ("test_good", "pass")]
     (run,) = results[0].runs
     assert run.outcome == "crash" and run.why.startswith("it breaks the room that it runs in: ")
@@ -327,9 +326,8 @@ def test_receipts_confirm_a_repair_and_refute_partial_false_and_skipped_ones(wor
 
     confirmed = verify(
         rooms,
-        make_request(complete_fix, affected_tests=[affected]),
+        make_request(complete_fix, source=str(claims), affected_tests=[affected]),
         VerifyOptions(pytest=PYTEST, runs=2, trusts_setup=True),
-        source=str(claims),
     )
     assert (confirmed.verdict, confirmed.reason) == ("confirmed", "it passed 2 of 2 times, and so did its witness"), (
         confirmed

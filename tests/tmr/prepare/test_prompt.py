@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 from mngr.base.errors import UsageError
 from mngr.kinds.delivery import check_text
 from mngr.kinds.player.player import JOB_FENCE
-from mngr.tmr.prepare.prompt import Prompt, build_prompt, build_reminder, load_template, override_sections
+from mngr.tmr.prepare.prompt import (
+    Prompt,
+    TaskDescription,
+    build_prompt,
+    build_reminder,
+    load_template,
+    override_sections,
+)
 from mngr.tmr.verify.claim import AgentClaim, read_claim
 from tests.conftest import run_git
 from tests.support.paths import ROOT
@@ -27,7 +34,7 @@ TASK = "tests/test_a.py::test_b"
 
 def make_prompt(template: Any = None, **more: Any) -> Prompt:
     values: dict[str, Any] = {"task": TASK, "command": ["pytest", "a b"], "verdict": "fail", **more}
-    return build_prompt(template or load_template(), **values)
+    return build_prompt(template or load_template(), TaskDescription(**values))
 
 
 def list_code_blocks(language: str) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from mngr.tmr.cleanroom.clean_rooms import read_program
+from mngr.tmr.cleanroom.test_run import PytestOptions
 from mngr.tmr.verify import command_options
-from mngr.tmr.verify.audit import AuditResult, audit_test, list_audit_findings
+from mngr.tmr.verify.audit import MODES, AuditResult, audit_test
 from tests.tmr.world import PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents
@@ -113,7 +114,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def run_audit(world: World, name: str, *modes: str) -> AuditResult:
-    return audit_test(world.room, PYTEST, world.test(name), program="note", modes=modes or ("nop", "help"))
+    return audit_test(
+        world.room, PytestOptions(pytest=PYTEST), world.test(name), program="note", modes=modes or ("nop", "help")
+    )
 
 
 def list_gaps(world: World, name: str, *modes: str) -> list[tuple[str, str]]:
@@ -152,7 +155,7 @@ def test_a_test_of_the_usage_text_is_guarded(world: World) -> None:
 
 
 def test_an_unguarded_option_is_reported_with_its_line(world: World) -> None:
-    (finding,) = list_audit_findings(world.room, PYTEST, world.test("test_with_an_option"), program="note")
+    (finding,) = [gap.finding for gap in run_audit(world, "test_with_an_option", *MODES).holes]
     assert (finding.rule, finding.level, finding.new) == ("unguarded-option", "note", "note add x --loud")
     assert (finding.path, finding.line) == ("tests/test_note.py", line('"note add x --loud"'))
     assert finding.what == "test_with_an_option passes without --loud: `note add x --loud`"

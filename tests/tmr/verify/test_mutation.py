@@ -11,9 +11,10 @@ import pytest
 
 from mngr.testkit.contract.program import run_git
 from mngr.tmr.cleanroom import replaced_files
-from mngr.tmr.cleanroom.test_run import TestFunction, run_test
+from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestFunction, run_test
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.mutation import MutationReport, compare_versions
+from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 from tests.tmr.world import PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents
@@ -103,16 +104,17 @@ def compare_edit(
     commit = world.write(files)
     test = find_test(world, test) if isinstance(test, str) else test
     try:
-        return compare_versions(
-            world.rooms, PYTEST, test, base=world.base, commit=commit, n=n, timeout=30.0, cache=cache, budget=budget
-        )  # fmt: skip
+        request = VerifyRequest(test=test, commit=commit, base=world.base)
+        options = VerifyOptions(pytest=PYTEST, timeout=30.0, mutant_count=n)
+        return compare_versions(world.rooms, request, options, cache=cache, budget=budget)
     finally:
         run_git(world.repo, "reset", "-q", "--hard", world.base)
 
 
 def test_lines_of_a_child_process_with_an_empty_environment_are_traced(world: World) -> None:
-    plain = run_test(world.room, PYTEST, find_test(world, "tests/test_strong.py"))
-    traced = run_test(world.room, PYTEST, find_test(world, "tests/test_strong.py"), trace=True)
+    options, test = PytestOptions(pytest=PYTEST), find_test(world, "tests/test_strong.py")
+    plain = run_test(world.room, options, test)
+    traced = run_test(world.room, options, test, ProbeOptions(trace=True))
     assert (plain.outcome, plain.lines) == ("pass", {})
     rows = TILL.splitlines()
     traced_rows = {rows[line - 1].strip() for line in traced.lines["till.py"]}

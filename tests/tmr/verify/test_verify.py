@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from mngr.testkit.contract.program import run_git
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
 from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.prepare.flaky import FlakyTestFile, list_suspects
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.verify.branch import compare_receipts, recheck_receipt, verify_branch
+from mngr.tmr.verify.branch import BranchRequest, compare_receipts, recheck_receipt, verify_branch
 from mngr.tmr.verify.legacy.policy import DEFAULT
 from mngr.tmr.verify.receipt import Receipt
 from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
@@ -148,14 +149,19 @@ def test_a_branch_is_verified_and_its_receipt_can_be_rechecked(world: World, tmp
     before = run_git(world.repo, "count-objects")
     reported: list[str] = []
     verified = verify_branch(
-        world.fleet, str(world.repo), branch, world.base, [], VerifyOptions(pytest=QUICK, runs=1), sandbox=None, on="", cache=None,
+        world.fleet,
+        str(world.repo),
+        BranchRequest(ref=branch, base=world.base),
+        VerifyOptions(pytest=QUICK, runs=1),
+        CleanRoomOptions(),
+        cache=None,
         on_receipt=lambda receipt: reported.append(receipt.test),
-    )  # fmt: skip
+    )
     assert (verified.verdict, reported) == ("confirmed", ["tests/test_till.py::test_total"])
     assert verified.findings == []
     assert run_git(world.repo, "count-objects") == before
     data = verified.receipts[0].to_dict()
-    recheck = recheck_receipt(world.fleet, str(world.repo), "r.json", data, sandbox=None, on="", policy=DEFAULT)
+    recheck = recheck_receipt(world.fleet, str(world.repo), "r.json", data, CleanRoomOptions(), DEFAULT)
     assert recheck.differences == []
     changed = Receipt(**data).replace(verdict="refuted", results=[{"outcome": "fail"}])
     assert compare_receipts(changed, recheck.after) == [

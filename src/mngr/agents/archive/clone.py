@@ -9,7 +9,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.targets import LIVE_STATES
 from mngr.agents.saved import staging
-from mngr.agents.saved.save import remove_saved_directory
+from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
 
@@ -23,7 +23,8 @@ def clone_agent(ctx: Context, agent: str, new_address: str | None = None, *, sta
     name, target = parse_new_address(ctx, new_address) if new_address is not None else (None, None)
     saved_dir = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
     is_live = observed.state.state in LIVE_STATES
-    meta = staging.save_agent(ctx, host, record, saved_dir, why="clone", agent_files=True, was_running=is_live)
+    request = SaveRequest(target=saved_dir, why="clone", agent_files=True, was_running=is_live)
+    meta = staging.save_agent(ctx, host, record, request)
     try:
         return create_from_saved(
             ctx,

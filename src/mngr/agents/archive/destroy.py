@@ -15,6 +15,7 @@ from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.inspect.targets import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.lifecycle import hosts, lost_hosts
 from mngr.agents.saved import staging
+from mngr.agents.saved.save import SaveRequest
 from mngr.agents.workdir.discard import (
     discard_agent,
     end_processes,
@@ -198,11 +199,11 @@ def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outco
         is_reused = is_work_dir_reused(host, record)
         record_to_save = record.replace(work_dir=f"{record.work_dir}-{record.id[2:8]}") if is_reused else record
         # On a second attempt the work dir may be half removed, so the first saved directory is the one to keep.
-        meta = (
-            saved_directory.load_meta(trash_dir)
-            if is_already_saved
-            else staging.save_agent(ctx, host, record_to_save, trash_dir, why="destroy", extra_meta=PENDING_REMOVAL)
-        )
+        if is_already_saved:
+            meta = saved_directory.load_meta(trash_dir)
+        else:
+            request = SaveRequest(target=trash_dir, why="destroy", extra_meta=PENDING_REMOVAL)
+            meta = staging.save_agent(ctx, host, record_to_save, request)
         announce("remove")
     except BaseException:
         unmark_destroying(host, old_record)

@@ -24,7 +24,7 @@ from mngr.agents.inspect.targets import LIVE_STATES, get_record
 from mngr.agents.lifecycle.start import start_agent
 from mngr.agents.saved import staging
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
-from mngr.agents.saved.save import remove_saved_directory
+from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.agents.workdir.discard import discard_agent, end_processes, finish_restore
 from mngr.agents.workdir.transfer import remove_work_dir
 from mngr.base import clock
@@ -105,26 +105,20 @@ def _move_to_host(
 ) -> AgentRecord:
     """Save the agent, restore it on the target host and return its record there. On failure, undo everything."""
     announce = ctx.hooks.make_step_announcer("migrate", record)
-    request = RestoreRequest(
+    save_request = SaveRequest(
+        target=trash_dir, why="migrate", agent_files=True, was_running=is_live, extra_meta=PENDING_REMOVAL
+    )
+    restore_request = RestoreRequest(
         operation="migrate", name=record.name, host=target, agent_id=record.id, has_name=True, set_up=True
     )
     try:
         announce("save")
-        meta = staging.save_agent(
-            ctx,
-            observed.host,
-            record,
-            trash_dir,
-            why="migrate",
-            agent_files=True,
-            was_running=is_live,
-            extra_meta=PENDING_REMOVAL,
-        )
+        meta = staging.save_agent(ctx, observed.host, record, save_request)
     except BaseException:
         _undo_migrate(ctx, observed, record, is_live)
         raise
     try:
-        return start_restored(ctx, restore_agent(ctx, trash_dir, meta, request), start=is_live)
+        return start_restored(ctx, restore_agent(ctx, trash_dir, meta, restore_request), start=is_live)
     except BaseException as error:
         if _is_target_clean(ctx, target, record, error):
             _undo_migrate(ctx, observed, record, is_live)

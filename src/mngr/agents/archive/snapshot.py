@@ -17,7 +17,7 @@ from mngr.agents.lifecycle.hosts import choose_former_host
 from mngr.agents.lifecycle.start import start_agent
 from mngr.agents.saved import staging
 from mngr.agents.saved.restore import RestoredAgent, RestoreRequest, restore_agent
-from mngr.agents.saved.save import remove_saved_directory
+from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.agents.workdir.discard import discard_agent, finish_restore
 from mngr.base import names
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError, suggest_closest
@@ -58,7 +58,8 @@ def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapsh
         raise MngrError(f"{record.name} is not whole ({observed.state.reason})", "see: mngr list")
     name, snapshot_dir = _reserve_snapshot_path(ctx, name, record.name)
     is_live = observed.state.state in LIVE_STATES
-    staging.save_agent(ctx, host, record, snapshot_dir, why="snapshot", agent_files=True, was_running=is_live)
+    request = SaveRequest(target=snapshot_dir, why="snapshot", agent_files=True, was_running=is_live)
+    staging.save_agent(ctx, host, record, request)
     return get_snapshot(ctx, name)
 
 

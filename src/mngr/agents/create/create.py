@@ -47,16 +47,8 @@ def create_agents(
     A first message that is delivered together with the creation adds its outcome to `message_outcomes`. The caller
     sends the message to every agent that has no outcome there.
     """
-    message_outcomes = [] if message_outcomes is None else message_outcomes
-    if request.message is not None:
-        check_text(request.message)
-    address = names.Address() if request.address is None else find.parse_address(ctx, request.address)
-    if address.path is not None:
-        raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
-    if request.count < 1:
-        raise UsageError("--count must be at least 1", "leave it out for one agent")
-    limit.check_duration(request.idle_timeout)
-    limit.check_activity(request.activity)
+    outcomes = [] if message_outcomes is None else message_outcomes
+    address = _check_request(ctx, request)
     ctx.home.exists()  # Raises when another program owns the home.
     name = address.name or _generate_free_name(ctx)
     agent_names = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
@@ -67,23 +59,49 @@ def create_agents(
         raise store.NameTaken(next(iter(existing)))
     for agent_name in existing:
         ctx.note(f"{agent_name} is there already and was taken as it is")
-    new_names = [n for n in agent_names if n not in existing]
-    results: dict[str, AgentView | Exception] = {n: _start_existing(ctx, i) for n, i in existing.items()}
-    name_groups, first_plan = _group_by_host(ctx, address, request, new_names), None
-    # Find errors in the plan before a host is created.
-    if new_names and (placeholder_host := hosts.find_placeholder_host(ctx, address)) is not None:
-        first_plan = make_plan(ctx, placeholder_host, request.replace(network=None))
-        ctx.home.create()
+    results: dict[str, AgentView | Exception] = {}
+    for agent_name, agent_id in existing.items():
+        results[agent_name] = _start_existing(ctx, agent_id)
+    new_names = [agent_name for agent_name in agent_names if agent_name not in existing]
+    name_groups = _group_by_host(ctx, address, request, new_names)
+    first_plan = _plan_unmade_host(ctx, address, request) if new_names else None
     group_results = map_parallel(
-        lambda group: _create_on_host(ctx, address, request, group, first_plan, message_outcomes),
+        lambda group: _create_on_host(ctx, address, request, group, first_plan, outcomes),
         name_groups,
         at_once=_MAX_PARALLEL_HOSTS,
     )
     for group, group_result in zip(name_groups, group_results, strict=True):
-        if isinstance(group_result, Exception) and (len(name_groups) == 1 or not isinstance(group_result, MngrError)):
+        if not isinstance(group_result, Exception):
+            results.update(group_result)
+        elif isinstance(group_result, MngrError) and len(name_groups) > 1:
+            results.update(dict.fromkeys(group, group_result))
+        else:
             raise group_result
-        results.update(dict.fromkeys(group, group_result) if isinstance(group_result, Exception) else group_result)
-    return [results[n] for n in agent_names]
+    return [results[agent_name] for agent_name in agent_names]
+
+
+def _check_request(ctx: Context, request: CreateRequest) -> Address:
+    """Return the address of the new agents. Raise UsageError for an option that has no meaning."""
+    if request.message is not None:
+        check_text(request.message)
+    address = names.Address() if request.address is None else find.parse_address(ctx, request.address)
+    if address.path is not None:
+        raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
+    if request.count < 1:
+        raise UsageError("--count must be at least 1", "leave it out for one agent")
+    limit.check_duration(request.idle_timeout)
+    limit.check_activity(request.activity)
+    return address
+
+
+def _plan_unmade_host(ctx: Context, address: Address, request: CreateRequest) -> CreatePlan | None:
+    """Return a plan for a host that is not created yet, so that errors show before. None for an existing host."""
+    placeholder_host = hosts.find_placeholder_host(ctx, address)
+    if placeholder_host is None:
+        return None
+    plan = make_plan(ctx, placeholder_host, request.replace(network=None))
+    ctx.home.create()
+    return plan
 
 
 def _group_by_host(ctx: Context, address: Address, request: CreateRequest, new_names: list[str]) -> list[list[str]]:
@@ -113,21 +131,20 @@ def _create_on_host(
     try:
         plan = make_plan(ctx, host, request, first_plan).replace(is_host_new=is_new)
         ctx.home.create()
-        plan = plan.replace(source=source_cache.copy_source_to_host(ctx, plan.source, host, plan.transfer, plan.base))
+        plan = plan.replace(
+            source=source_cache.copy_source_to_host(ctx, plan.source, host, plan.transfer, plan.start.base)
+        )
         if len(new_names) > _MAX_PARALLEL_AGENTS:  # A message would make new agents wait until earlier ones are ready.
             plan = plan.replace(request=plan.request.replace(message=None))
-        create_one = _create_with_free_name if address.name is None and request.count == 1 else create_agent
-        results.update(
-            zip(
-                new_names,
-                map_parallel(
-                    lambda name: create_one(ctx, plan, name, message_outcomes), new_names, at_once=_MAX_PARALLEL_AGENTS
-                ),
-                strict=True,
-            )
+        has_generated_name = address.name is None and request.count == 1
+        create_one = _create_with_free_name if has_generated_name else create_agent
+        created = map_parallel(
+            lambda name: create_one(ctx, plan, name, message_outcomes), new_names, at_once=_MAX_PARALLEL_AGENTS
         )
+        results.update(zip(new_names, created, strict=True))
     finally:
-        if is_new and all(isinstance(results.get(name), Exception | None) for name in new_names):
+        views = [result for result in results.values() if not isinstance(result, Exception)]
+        if is_new and not views:
             hosts.destroy_unused_host(ctx, host)
     return results
 
@@ -162,7 +179,8 @@ def _create_with_free_name(ctx: Context, plan: CreatePlan, name: str, message_ou
         try:
             return create_agent(ctx, plan, name, message_outcomes)
         except (store.NameTaken, transfer.BranchTaken) as error:
-            if isinstance(error, transfer.BranchTaken) and "*" not in (plan.branch or ""):
+            branch_depends_on_name = "*" in (plan.start.branch or "")
+            if isinstance(error, transfer.BranchTaken) and not branch_depends_on_name:
                 raise
             name = _generate_free_name(ctx)
     return create_agent(ctx, plan, name, message_outcomes)
@@ -222,16 +240,9 @@ def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
     """Return the record of a new agent in phase `creating`."""
     host: Host = plan.host
     agent_id = names.generate_id()
-    work_dir = plan.source.path
-    if plan.transfer != "none":
-        work_dir = os.path.join(host.home.work_dirs, name)
-        if not plan.is_host_new and host.has_path(work_dir):
-            work_dir = f"{work_dir}-{agent_id[2:8]}"
-    elif not is_same_machine(plan.source.host, host):
-        # No project is copied, so the agent starts in the user's home directory.
-        work_dir = (
-            environment.get_host_variables(ctx.home, host).get("HOME") or host.run(["sh", "-c", "cd && pwd"]).text
-        )
+    branch = plan.start.branch
+    if branch is not None and plan.start.branch_is_new:
+        branch = branch.replace("*", name)
     return AgentRecord(
         id=agent_id,
         name=name,
@@ -242,11 +253,11 @@ def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
         provider=host.provider,
         project=plan.source.project,
         source=plan.source.durable_path,
-        work_dir=work_dir,
+        work_dir=_choose_work_dir(ctx, plan, name, agent_id),
         transfer=plan.transfer,
-        branch=plan.branch.replace("*", name) if plan.branch and plan.branch_is_new else plan.branch,
-        base=plan.base,
-        branch_is_new=plan.branch_is_new,
+        branch=branch,
+        base=plan.start.base,
+        branch_is_new=plan.start.branch_is_new,
         created_at=clock.format_timestamp(),
         labels=plan.request.labels,
         command=plan.args,
@@ -257,6 +268,20 @@ def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
         sandbox=plan.request.sandbox,
         network=plan.request.network or "on",
     )
+
+
+def _choose_work_dir(ctx: Context, plan: CreatePlan, name: str, agent_id: str) -> str:
+    """Return the path of the new agent's work dir."""
+    host: Host = plan.host
+    if plan.transfer != "none":
+        work_dir = os.path.join(host.home.work_dirs, name)
+        is_taken = not plan.is_host_new and host.has_path(work_dir)
+        return f"{work_dir}-{agent_id[2:8]}" if is_taken else work_dir
+    if is_same_machine(plan.source.host, host):
+        return plan.source.path
+    # No project is copied, so the agent starts in the user's home directory.
+    home = environment.get_host_variables(ctx.home, host).get("HOME")
+    return home or host.run(["sh", "-c", "cd && pwd"]).text
 
 
 def _reserve(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
@@ -281,8 +306,8 @@ def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentReco
 
 def _copy_dirty_files(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     """Copy uncommitted files when the user asked for them."""
-    if plan.dirty and plan.request.dirty == "include":
-        transfer.copy_dirty_files(host, plan.source, record, plan.dirty)
+    if plan.start.dirty and plan.request.dirty == "include":
+        transfer.copy_dirty_files(host, plan.source, record, plan.start.dirty)
 
 
 def _prepare(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
@@ -309,11 +334,13 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         return
     source = plan.source
     source_dir = source.project_dir if source.is_bare else source.root_dir
-    settings = ctx.load_host_settings(*((source.host, source_dir) if source_dir else (host, record.work_dir)))
     if source_dir:
+        settings = ctx.load_host_settings(source.host, source_dir)
         project_setup.copy_carried_files(
             source.host, source_dir, host, record, settings, git_command=source.git_command
         )
+    else:
+        settings = ctx.load_host_settings(host, record.work_dir)
     project_setup.run_or_reuse_setup(host, record, settings)
 
 

@@ -14,7 +14,7 @@ from mngr.base.errors import MngrError, Unreachable, UsageError
 from mngr.base.model import Struct
 from mngr.host import git, registry
 from mngr.host.remote_host import RemoteHost
-from mngr.kinds.coding_agent import CodingAgentKind
+from mngr.kinds.protocol import LoginKind, ModelKind
 from mngr.plugins.loader import CODING_KINDS, KIND_MODULES
 
 TYPE_CHECKING = False
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 _LIST_INSTALLED = 'PATH=$1; shift; for name; do if command -v "$name" >/dev/null 2>&1; then echo "$name"; fi; done'
 
 
+class StartingPoint(Struct):
+    """The commit and branch that the agents start from, and the uncommitted files of the source."""
+
+    base: str | None = None
+    branch: str | None = None  # a pattern with * for the name, or an existing branch
+    branch_is_new: bool = False
+    dirty: list[tuple[str, str]] = []  # (status, path)
+
+
 class CreatePlan(Struct):
     """The decisions that are the same for all agents of one request."""
 
@@ -38,10 +47,7 @@ class CreatePlan(Struct):
     args: list[str]
     source: ProjectSource
     transfer: str
-    base: str | None
-    branch: str | None  # a pattern with * for the name, or an existing branch
-    branch_is_new: bool
-    dirty: list[tuple[str, str]]
+    start: StartingPoint
     variables: dict[str, str]
     options: dict[str, Any]  # the agent kind's own options
     request: CreateRequest
@@ -54,59 +60,77 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest, first_plan: Crea
     `first_plan` is the plan that was made for the same request before its host existed.
     """
     kind = _choose_kind(ctx, host, request)
-    options = {key: value for key in ("yolo", "resume") if (value := getattr(request, key))}
-    if kind not in KIND_MODULES and (parent := ctx.settings.get(f"agents.{kind}.parent")):
-        options["parent"] = parent
+    options = _collect_kind_options(ctx, kind, request)
     ctx.get_kind(kind, f"; a command goes after --: mngr create NAME -- {kind}").check_arguments(request.args, options)
     _ask_to_share_login(ctx, kind)
     request = resolve_network(ctx, host, kind, request)
     if request.yolo:
         _check_yolo_allowed(ctx, host, request)
-    source = exclude_shared_transfers(
-        first_plan.source if first_plan else get_source(ctx, host, request.source), request
-    )
+    source = first_plan.source if first_plan else get_source(ctx, host, request.source)
+    source = exclude_shared_transfers(source, request)
     mode = choose_transfer(source, host, request.transfer)
-    base, branch, is_new = None, None, False
-    dirty_files: list[tuple[str, str]] = []
     if first_plan is not None and first_plan.transfer == mode:
-        base, branch, is_new, dirty_files = (
-            first_plan.base,
-            first_plan.branch,
-            first_plan.branch_is_new,
-            first_plan.dirty,
-        )
-    elif mode in ("worktree", "mirror"):
-        if source.repo is None:
-            raise MngrError(f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none")
-        if source.repo.head is None:
-            raise MngrError(
-                f"the repository {source.root_dir} has no commits",
-                "make the first one, or use --transfer copy or none",
-            )
-        base, branch, is_new = _choose_branch(source.host, source.repo, request)
-        dirty_files = _list_dirty_files(ctx, source, request)
-        if dirty_files and request.dirty == "include" and base != source.repo.head:
-            raise MngrError(
-                "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
-                "leave BASE out, or use --dirty ignore",
-            )
-    elif request.branch:
-        raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
-    elif mode == "none" and source.repo is not None:
-        base, branch = source.repo.head, source.repo.branch
+        start = first_plan.start
+    else:
+        start = _choose_start(ctx, source, mode, request)
     variables = environment.get_inherited_variables(ctx.get_kind(kind))
     variables.update(environment.collect_user_variables(request.env_file, request.pass_env, request.env))
     return CreatePlan(
-        host=host, kind=kind, args=request.args, source=source, transfer=mode, base=base, branch=branch,
-        branch_is_new=is_new, dirty=dirty_files, variables=variables, options=options, request=request,
+        host=host, kind=kind, args=request.args, source=source, transfer=mode, start=start,
+        variables=variables, options=options, request=request,
     )  # fmt: skip
+
+
+def _collect_kind_options(ctx: Context, kind: str, request: CreateRequest) -> dict[str, Any]:
+    """Return the options that the agent kind handles itself."""
+    options: dict[str, Any] = {}
+    if request.yolo:
+        options["yolo"] = request.yolo
+    if request.resume:
+        options["resume"] = request.resume
+    if kind not in KIND_MODULES:
+        parent = ctx.settings.get(f"agents.{kind}.parent")
+        if parent:
+            options["parent"] = parent
+    return options
+
+
+def _choose_start(ctx: Context, source: ProjectSource, mode: str, request: CreateRequest) -> StartingPoint:
+    """Return where agents with this transfer mode start. Raise MngrError if the source does not allow it."""
+    if mode in ("worktree", "mirror"):
+        return _choose_git_start(ctx, source, request)
+    if request.branch:
+        raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
+    if mode == "none" and source.repo is not None:
+        return StartingPoint(base=source.repo.head, branch=source.repo.branch)
+    return StartingPoint()
+
+
+def _choose_git_start(ctx: Context, source: ProjectSource, request: CreateRequest) -> StartingPoint:
+    """Return the commit, the branch and the uncommitted files for a worktree or a mirror."""
+    if source.repo is None:
+        raise MngrError(f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none")
+    if source.repo.head is None:
+        raise MngrError(
+            f"the repository {source.root_dir} has no commits",
+            "make the first one, or use --transfer copy or none",
+        )
+    base, branch, is_new = _choose_branch(source.host, source.repo, request)
+    dirty_files = _list_dirty_files(ctx, source, request)
+    starts_elsewhere = base != source.repo.head
+    if dirty_files and request.dirty == "include" and starts_elsewhere:
+        raise MngrError(
+            "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
+            "leave BASE out, or use --dirty ignore",
+        )
+    return StartingPoint(base=base, branch=branch, branch_is_new=is_new, dirty=dirty_files)
 
 
 def _ask_to_share_login(ctx: Context, name: str) -> None:
     """Ask the user once whether agents may use their login, and save the answer. Without a user to ask, do nothing."""
     kind = ctx.get_kind(name)
-    logins: dict[str, str] = getattr(kind, "logins", dict)()
-    path = next((path for path in logins if os.path.isfile(path)), None)
+    login_files = kind.list_login_files() if isinstance(kind, LoginKind) else {}
+    path = next((path for path in login_files if os.path.isfile(path)), None)
     if ctx.ask is None or path is None or ctx.settings.get(f"agents.{name}.login") is not None:
         return
     agreed = ctx.ask(f"You are logged in to {kind.summary} ({path}). May agents use that login?")
@@ -187,14 +211,12 @@ def _list_dirty_files(ctx: Context, source: ProjectSource, request: CreateReques
         summary = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
         ctx.note(f"{summary} here; to take it along: --dirty include")
         return []
-    for _, path in rows if request.dirty == "include" else []:
-        if not path.endswith("/") and transfer.is_submodule(source, path):
-            raise MngrError(
-                f"the submodule {path!r} has changes, which --dirty include cannot take along",
-                "commit them in the submodule and here, or use --dirty ignore",
-            )
+    if request.dirty == "include":
+        _check_no_changed_submodule(source, rows)
     if rows and request.dirty == "fail":
-        shown_paths = ", ".join(path for _, path in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+        shown_paths = ", ".join(path for _, path in rows[:3])
+        if len(rows) > 3:
+            shown_paths += f" and {len(rows) - 3} more"
         raise MngrError(
             f"{source.root_dir} has uncommitted changes: {shown_paths}",
             "commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)",
@@ -202,20 +224,27 @@ def _list_dirty_files(ctx: Context, source: ProjectSource, request: CreateReques
     return rows
 
 
+def _check_no_changed_submodule(source: ProjectSource, rows: list[tuple[str, str]]) -> None:
+    """Raise MngrError when an uncommitted change is in a submodule."""
+    for _, path in rows:
+        if not path.endswith("/") and transfer.is_submodule(source, path):
+            raise MngrError(
+                f"the submodule {path!r} has changes, which --dirty include cannot take along",
+                "commit them in the submodule and here, or use --dirty ignore",
+            )
+
+
 def resolve_network(ctx: Context, host: Host, kind: str, request: CreateRequest) -> CreateRequest:
     """Return the request with its network mode decided. Raise an error when this host cannot provide the mode."""
     network = request.network
-    host_network = (
-        None if host.is_local else (registry.find_facts(ctx.home, host.provider, host.name) or {}).get("network")
-    )
+    host_network = _find_host_network(ctx, host)
     if host_network is not None and not request.sandbox:  # All agents of the host share its network.
         if network not in (None, host_network):
             hint = f"make a host of its own: NAME@.{host.provider} --network {network}"
             raise MngrError(f"{host.name} was made with --network {host_network}", hint)
         return request.replace(network=host_network)
     if network is None:
-        addresses = _list_model_addresses(ctx, kind, request)
-        network = ("allow=" + ",".join(addresses) if addresses else "off") if request.sandbox else "on"
+        network = _choose_default_network(ctx, kind, request)
     mode, _ = names.parse_network(network)
     if request.sandbox and request.transfer in ("worktree", "none"):
         raise UsageError(
@@ -232,17 +261,30 @@ def resolve_network(ctx: Context, host: Host, kind: str, request: CreateRequest)
     return request.replace(network=network)
 
 
+def _find_host_network(ctx: Context, host: Host) -> str | None:
+    """Return the network mode that the host was created with, or None if it has no mode."""
+    if host.is_local:
+        return None
+    facts = registry.find_facts(ctx.home, host.provider, host.name) or {}
+    return facts.get("network")
+
+
+def _choose_default_network(ctx: Context, kind: str, request: CreateRequest) -> str:
+    """Return the network mode without `--network`: in a sandbox only the model's addresses, otherwise all."""
+    addresses = _list_model_addresses(ctx, kind, request)
+    if not request.sandbox:
+        return "on"
+    return "allow=" + ",".join(addresses) if addresses else "off"
+
+
 def _list_model_addresses(ctx: Context, kind: str, request: CreateRequest) -> tuple[str, ...]:
     """Return the addresses of the agent kind's model, the only ones that its sandbox allows."""
     agent_kind = ctx.get_kind(kind)
-    if not isinstance(agent_kind, CodingAgentKind):
-        return tuple(getattr(agent_kind, "addresses", ()))
-    return agent_kind.addresses(
-        {
-            **agent_kind.get_user_variables(),
-            **environment.collect_user_variables(request.env_file, request.pass_env, request.env),
-        }
-    )
+    if not isinstance(agent_kind, ModelKind):
+        return ()
+    variables = environment.get_inherited_variables(agent_kind)
+    variables.update(environment.collect_user_variables(request.env_file, request.pass_env, request.env))
+    return agent_kind.list_model_addresses(variables)
 
 
 def _check_sandbox_works(host: Host, flag: str) -> None:

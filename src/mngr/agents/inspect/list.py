@@ -11,10 +11,10 @@ from mngr.base.errors import HostGone, HostStopped, MngrError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, AgentState, AgentView, Evidence, Struct
 from mngr.host import registry, scripts, store, tmux
+from mngr.kinds.protocol import ScreenKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from mngr.agents.context import Context
@@ -121,11 +121,8 @@ def _add_screens(ctx: Context, host: Host, agents: list[ObservedAgent]) -> list[
     """Add the screen to the evidence where an agent's kind needs it, with one more call for all agents."""
     panes: dict[str, str] = {}
     for agent in agents:
-        wants_screen = (
-            None if agent.record is None or agent.evidence.pane is None else _find_screen_check(ctx, agent.record)
-        )
-        if wants_screen is not None and wants_screen(agent.evidence, agent.state):
-            panes[agent.id] = str((agent.evidence.pane or {})["pane"])
+        if agent.evidence.pane is not None and _is_screen_needed(ctx, agent):
+            panes[agent.id] = str(agent.evidence.pane["pane"])
     if not panes:
         return agents
     tmux_args: list[str] = []
@@ -160,12 +157,15 @@ def _add_screens(ctx: Context, host: Host, agents: list[ObservedAgent]) -> list[
     return updated
 
 
-def _find_screen_check(ctx: Context, record: AgentRecord) -> Callable[[Evidence, AgentState], bool] | None:
-    """Return the kind's function that decides whether it needs the screen, or None when it never does."""
+def _is_screen_needed(ctx: Context, agent: ObservedAgent) -> bool:
+    """True when the agent's kind could refine its state with the screen."""
+    if agent.record is None:
+        return False
     try:
-        return getattr(ctx.get_agent_kind(record), "wants_screen", None)
+        kind = ctx.get_agent_kind(agent.record)
     except MngrError:
-        return None
+        return False
+    return isinstance(kind, ScreenKind) and kind.is_screen_needed(agent.evidence, agent.state)
 
 
 def _observe_once(ctx: Context, host: Host, ids: list[str] | None) -> list[ObservedAgent]:

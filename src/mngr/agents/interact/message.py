@@ -9,7 +9,7 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.targets import LIVE_STATES, make_failed_outcome, run_on_targets
 from mngr.agents.lifecycle.hosts import resolve_and_start_hosts
 from mngr.base.errors import MngrError, TimedOut
-from mngr.base.model import Outcome
+from mngr.base.model import Outcome, Struct
 from mngr.host import scripts, store
 from mngr.kinds.coding_agent import CodingAgentKind
 from mngr.kinds.delivery import check_text, reject_slash_command
@@ -30,36 +30,38 @@ DELIVERY_SECONDS = 30.0  # A message must arrive within this time.
 RETRY_SECONDS = 1.0  # After this time mngr repeats an answer that had no effect.
 
 
+class Message(Struct):
+    """A text for agents, or the answer to their permission questions."""
+
+    text: str | None
+    answer: str | None = None  # `allow` or `deny`, when there is no text
+    raw: bool = False  # Send the text even if it is a slash command or a question is on the screen.
+
+
 def send_message(
     ctx: Context,
     names: list[str],
-    text: str | None,
+    message: Message,
     *,
-    answer: str | None = None,
     start: bool = False,
     wait: bool = False,
     timeout: float | None = None,
-    raw: bool = False,
-    observed: list[ObservedAgent | MngrError] | None = None,
 ) -> list[Outcome]:
-    """Deliver `text` to all agents in parallel and return the outcomes.
+    """Deliver the message to all agents in parallel and return the outcomes.
 
-    Each outcome has `delivered` and `proof`, and with `wait` also the `state` after the turn. `answer` is
-    `allow` or `deny` and replaces the text; each agent's kind knows the keys for it. `observed` are the resolved
-    agents, if the caller has them already.
+    Each outcome has `delivered` and `proof`, and with `wait` also the `state` after the turn.
     """
-    if text is not None:
-        check_text(text)
+    if message.text is not None:
+        check_text(message.text)
     started_at = time.monotonic()
     delivery_timeout = DELIVERY_SECONDS if timeout is None else timeout
 
     def send_one(target: ObservedAgent, record: AgentRecord) -> Outcome:
-        delivery = (
-            _make_permission_answer(ctx, target, record, answer)
-            if text is None
-            else ctx.get_agent_kind(record).delivery(record, text)
-        )
-        if not raw:
+        if message.text is None:
+            delivery = _make_permission_answer(ctx, target, record, message.answer)
+        else:
+            delivery = ctx.get_agent_kind(record).delivery(record, message.text)
+        if not message.raw:
             reject_slash_command(delivery)
             _check_accepts_text(target, record, delivery)
         if wait and delivery.proof == "sent":
@@ -80,16 +82,17 @@ def send_message(
         return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
 
     not_delivered = {"delivered": False, "proof": None}
-    observed = resolve_and_start_hosts(ctx, names) if start else observed
+    observed = resolve_and_start_hosts(ctx, names) if start else None
     outcomes = [
         outcome if outcome.extra else outcome.replace(extra=not_delivered)
         for outcome in run_on_targets(ctx, names, send_one, 16, observed)
     ]
     if not wait:
         return outcomes
-    return _wait_for_turn_end(
-        ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - started_at))
-    )
+    if timeout is None:
+        return _wait_for_turn_end(ctx, outcomes, None)
+    elapsed = time.monotonic() - started_at
+    return _wait_for_turn_end(ctx, outcomes, max(0.0, timeout - elapsed))
 
 
 def _check_accepts_text(observed: ObservedAgent, record: AgentRecord, delivery: Delivery) -> None:

@@ -10,6 +10,7 @@ from mngr.base.errors import MngrError
 from mngr.base.shell import ProgramMissing, quote
 from mngr.host import scripts, tmux
 from mngr.host.batched_host import run_deferred, unwrap_host
+from mngr.kinds.protocol import InstallableKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ def _get_started_pid(ctx: Context, host: Host, record: AgentRecord, result: Proc
         return int(words[1])
     screen = [line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")]
     last_lines = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
-    install = getattr(ctx.get_agent_kind(record), "install", "")
+    kind = ctx.get_agent_kind(record)
+    install = kind.install if isinstance(kind, InstallableKind) else ""
     hint = "check the command and the agent's PATH"
     if install and host.is_local:
         hint = f"get it: {install}; then: mngr doctor {record.kind}"

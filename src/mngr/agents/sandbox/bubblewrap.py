@@ -12,6 +12,7 @@ from mngr.base import names
 from mngr.base.errors import Unreachable
 from mngr.base.shell import ProgramMissing, get_absolute_search_path, join, quote
 from mngr.host import git, scripts
+from mngr.kinds.protocol import FileWritingKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
     directory = host.home.agent_dir(record.id)
     _make_private_home(host, directory)
     kind = ctx.get_agent_kind(record)
-    writable_files = [os.path.join(directory, name) for name in (*_WRITABLE_FILES, *getattr(kind, "writes", ()))]
+    written_names = kind.written_names if isinstance(kind, FileWritingKind) else ()
+    writable_files = [os.path.join(directory, name) for name in (*_WRITABLE_FILES, *written_names)]
     if record.sandbox:
         path = host.run(["sh", "-c", '. "$1"; printf %s "$PATH"', "path", os.path.join(directory, "env")]).text
         program = (*kind.programs, *kind.command(host, record, resume=False))[0]

@@ -91,7 +91,9 @@ def restore_agent(ctx: Context, saved_dir: str, meta: dict[str, Any], request: R
     try:
         record = _make_record(host, saved_record, meta, request)
     except Unreachable as error:
-        raise suggest_other_host(saved_record, request.operation, error) if request.is_former_host else error from None
+        if not request.is_former_host:
+            raise
+        raise suggest_other_host(saved_record, request.operation, error) from None
     is_replacement = request.operation == "rescue"  # A rescue restores to a new machine with the old name.
     has_moved = is_replacement or (host.provider, host.name) != (saved_record.provider, saved_record.host)
     job = _RestoreJob(
@@ -173,17 +175,9 @@ def _undo_restore(job: _RestoreJob, record: AgentRecord) -> None:
 def _make_record(host: Host, saved_record: AgentRecord, meta: dict[str, Any], request: RestoreRequest) -> AgentRecord:
     """Return the record of the agent to restore. Raise MngrError when the host cannot have this agent."""
     agent_id = request.agent_id or names.generate_id()
-    work_dir = saved_record.work_dir
-    if saved_record.transfer == "none":
-        if not host.has_path(work_dir):
-            raise MngrError(
-                f"the directory it worked in is gone: {work_dir} on {host.name}", "put it back, and try again"
-            )
-    elif request.agent_id is None or os.path.dirname(work_dir) != host.home.work_dirs or host.has_path(work_dir):
-        work_dir = os.path.join(host.home.work_dirs, request.name)
-        if host.has_path(work_dir):
-            work_dir = f"{work_dir}-{agent_id[2:8]}"
-    if (saved_record.sandbox or saved_record.network != "on") and host.provider != saved_record.provider:
+    work_dir = _choose_work_dir(host, saved_record, request, agent_id)
+    is_isolated = saved_record.sandbox or saved_record.network != "on"
+    if is_isolated and host.provider != saved_record.provider:
         raise MngrError(
             f"{saved_record.name} is behind walls that {host.provider} hosts do not have",
             f"bring it back on {saved_record.provider}",
@@ -197,6 +191,23 @@ def _make_record(host: Host, saved_record: AgentRecord, meta: dict[str, Any], re
     )  # fmt: skip
 
 
+def _choose_work_dir(host: Host, saved_record: AgentRecord, request: RestoreRequest, agent_id: str) -> str:
+    """Return the former path of the work dir if the agent can have it again, or else a free path."""
+    work_dir = saved_record.work_dir
+    if saved_record.transfer == "none":
+        if not host.has_path(work_dir):
+            raise MngrError(
+                f"the directory it worked in is gone: {work_dir} on {host.name}", "put it back, and try again"
+            )
+        return work_dir
+    is_same_agent = request.agent_id is not None
+    is_managed = os.path.dirname(work_dir) == host.home.work_dirs
+    if is_same_agent and is_managed and not host.has_path(work_dir):
+        return work_dir
+    work_dir = os.path.join(host.home.work_dirs, request.name)
+    return f"{work_dir}-{agent_id[2:8]}" if host.has_path(work_dir) else work_dir
+
+
 def _reserve(job: _RestoreJob, record: AgentRecord) -> None:
     """Reserve the agent's directory and name."""
     store.reserve_agent(job.ctx.home, job.host, record, mark=RESTORING_FILE, named=not job.request.has_name)
@@ -206,15 +217,14 @@ def _restore_agent_files(job: _RestoreJob, record: AgentRecord) -> None:
     """Copy the agent's own files: its conversation, events, outputs and variables."""
     source, target = os.path.join(job.saved_dir, AGENT_DIR), job.build_host.home.agent_dir(record.id)
     os.makedirs(os.path.join(target, "outputs"), mode=0o700, exist_ok=True)
-    file_names = [
-        name for name in sorted(os.listdir(source)) if name not in _NOT_RESTORED_FILES and not name.endswith(".new")
-    ]
-    if file_names:
-        result = job.build_host.run(["cp", "-Rp", "--", *(os.path.join(source, name) for name in file_names), target])
-        if result.code:
-            raise MngrError(
-                f"cannot copy the files of {record.name}: {result.error_line}", "check space and permissions"
-            )
+    all_names = sorted(os.listdir(source))
+    names_to_copy = [name for name in all_names if name not in _NOT_RESTORED_FILES and not name.endswith(".new")]
+    if not names_to_copy:
+        return
+    paths = [os.path.join(source, name) for name in names_to_copy]
+    result = job.build_host.run(["cp", "-Rp", "--", *paths, target])
+    if result.code:
+        raise MngrError(f"cannot copy the files of {record.name}: {result.error_line}", "check space and permissions")
 
 
 def _restore_work_dir(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
@@ -222,13 +232,16 @@ def _restore_work_dir(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
     host, build_host = job.host, job.build_host
     is_remote = build_host is not host
     branch = job.request.branch if record.transfer in ("worktree", "mirror") else None
-    restored, source_copy = record, _copy_source_to_host(job, record) if is_remote else ""
+    build_record, restored, source_copy = record, record, ""
+    if is_remote:
+        build_record = record.replace(work_dir=upload.get_upload_work_dir(build_host, record))
+        source_copy = _copy_source_to_host(job, record)
     if record.transfer != "none":
         restore = WorkDirRestore(
             host=build_host,
             saved_dir=job.saved_dir,
             meta=job.meta,
-            record=record.replace(work_dir=upload.get_upload_work_dir(build_host, record)) if is_remote else record,
+            record=build_record,
             branch=branch,
             fallback_branch=job.request.fallback_branch,
             needs_own_repo=is_remote,

@@ -102,22 +102,17 @@ def _choose_branch(restore: WorkDirRestore, repo: Repo) -> tuple[AgentRecord, st
     """Return the record, the branch to check out, and the branches to create with their commits."""
     record, meta = restore.record, restore.meta
     head, branch, own_branch = meta["head"], meta["branch"], record.branch
+    new_branches: list[tuple[str, str]] = []
     if restore.branch is not None:
         if git.has_branch(restore.host, repo.root, restore.branch):
             raise make_branch_taken_error(restore.branch)
-        return (
-            record.replace(branch=restore.branch, branch_is_new=True),
-            restore.branch,
-            [(restore.branch, head)] if head else [],
-        )
-    new_branches: list[tuple[str, str]] = []
-    if (
-        own_branch
-        and own_branch != branch
-        and f"refs/heads/{own_branch}" in meta["refs"]
-        and not git.has_branch(restore.host, repo.root, own_branch)
-    ):
-        new_branches.append((own_branch, meta["refs"][f"refs/heads/{own_branch}"]))
+        if head:
+            new_branches.append((restore.branch, head))
+        return record.replace(branch=restore.branch, branch_is_new=True), restore.branch, new_branches
+    if own_branch and own_branch != branch:
+        own_tip = meta["refs"].get(f"refs/heads/{own_branch}")
+        if own_tip and not git.has_branch(restore.host, repo.root, own_branch):
+            new_branches.append((own_branch, own_tip))
     if branch is None or head is None:
         return record, branch, new_branches
     oid, checked_out_at = _get_branch_position(restore.host, repo, branch)
@@ -151,35 +146,15 @@ def _get_branch_position(host: Host, repo: Repo, branch: str) -> tuple[str | Non
 
 def _restore_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
     """Restore the work dir as an independent repository. This includes a worktree whose source is gone."""
-    host, meta, record = restore.host, restore.meta, restore.record
-    has_bundle = os.path.exists(os.path.join(restore.saved_dir, BUNDLE_FILE))
-    if repo is None and (not has_bundle or meta.get("prerequisites")):
-        raise MngrError(
-            f"the repository it was made from is gone: {record.source}",
-            f"put it back; the saved files are in {restore.saved_dir}",
-        )
-    work_dir = record.work_dir
-    result = host.run(["git", "init", "--quiet", "--template=", f"--object-format={meta['form']}", work_dir])
-    if result.code:
-        raise MngrError(f"git init failed: {result.error_line}", "see: mngr doctor")
-    if repo is not None:
-        shared_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
-    if has_bundle:
-        _fetch_bundle(restore, work_dir)
+    host, record = restore.host, restore.record
+    work_dir, head = record.work_dir, restore.meta["head"]
+    _init_mirror(restore, repo)
     if record.transfer == "worktree":
-        if repo is not None:
-            _copy_source_refs(restore, repo, work_dir)
-        for ref, oid in meta["refs"].items():
-            if ref != "HEAD":
-                git.run_checked(host, work_dir, "update-ref", ref, oid)
-        record = record.replace(transfer="mirror", source=None if repo is None else record.source)
-        if repo is None:
-            restore.notes.append("its source is gone: it has a repository of its own now")
-    if meta["head"]:
-        git.run_checked(host, work_dir, "update-ref", "--no-deref", "HEAD", meta["head"])
-    saved_names = _unpack_git_dir(
-        restore, record, skip=(*_AGENT_GIT_FILES, *(_OPERATION_FILES if restore.branch else ()))
-    )
+        record = _convert_to_mirror(restore, repo)
+    if head:
+        git.run_checked(host, work_dir, "update-ref", "--no-deref", "HEAD", head)
+    skipped_operations = _OPERATION_FILES if restore.branch else ()
+    saved_names = _unpack_git_dir(restore, record, skip=(*_AGENT_GIT_FILES, *skipped_operations))
     record = _set_mirror_branch(restore, record)
     _delete_dangling_refs(restore, work_dir)
     if repo is not None and not restore.can_share_objects:
@@ -190,6 +165,38 @@ def _restore_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
     if agent_files and restore.record.transfer == "mirror":
         tar.unpack(host, os.path.join(restore.saved_dir, GIT_ARCHIVE), os.path.join(work_dir, ".git"), *agent_files)
     return record
+
+
+def _init_mirror(restore: WorkDirRestore, repo: Repo | None) -> None:
+    """Create the repository with the saved commits. It borrows the objects of its source."""
+    host, work_dir = restore.host, restore.record.work_dir
+    has_bundle = os.path.exists(os.path.join(restore.saved_dir, BUNDLE_FILE))
+    needs_source = not has_bundle or bool(restore.meta.get("prerequisites"))
+    if repo is None and needs_source:
+        raise MngrError(
+            f"the repository it was made from is gone: {restore.record.source}",
+            f"put it back; the saved files are in {restore.saved_dir}",
+        )
+    result = host.run(["git", "init", "--quiet", "--template=", f"--object-format={restore.meta['form']}", work_dir])
+    if result.code:
+        raise MngrError(f"git init failed: {result.error_line}", "see: mngr doctor")
+    if repo is not None:
+        shared_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
+    _fetch_bundle(restore, work_dir)
+
+
+def _convert_to_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
+    """Give a former worktree the refs that it shared with its source, and return its record as a mirror."""
+    work_dir = restore.record.work_dir
+    if repo is not None:
+        _copy_source_refs(restore, repo, work_dir)
+    for ref, oid in restore.meta["refs"].items():
+        if ref != "HEAD":
+            git.run_checked(restore.host, work_dir, "update-ref", ref, oid)
+    if repo is None:
+        restore.notes.append("its source is gone: it has a repository of its own now")
+        return restore.record.replace(transfer="mirror", source=None)
+    return restore.record.replace(transfer="mirror")
 
 
 def copy_shared_objects(host: Host, work_dir: str) -> None:
@@ -290,11 +297,10 @@ def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
     raw_git_dir = raw_git.make_raw_git_dir(os.path.join(host.home.agent_dir(record.id), "raw"), tree_repo)
     if meta["head"] and not os.path.exists(os.path.join(tree_repo.git_dir, "index")):
         raw_git.run_checked(host, raw_git_dir, work_dir, "read-tree", meta["head"])
-    missing = set(meta.get("missing", ()))
-    to_check_out = [
-        name for tag, mode, name in raw_git.parse_index_rows(raw_git.list_index_rows(host, raw_git_dir, work_dir))
-        if tag in "Hh" and mode != "160000" and name not in members and name not in missing and name not in parents
-    ]  # fmt: skip
+    not_from_git = {*members, *parents, *meta.get("missing", ())}
+    index = raw_git.parse_index_rows(raw_git.list_index_rows(host, raw_git_dir, work_dir))
+    tracked_files = [name for tag, mode, name in index if tag in "Hh" and mode != "160000"]
+    to_check_out = [name for name in tracked_files if name not in not_from_git]
     line = f'umask {meta.get("umask", "022")}; exec git -C "$2" --git-dir="$1" --work-tree="$2" checkout-index -u -z --stdin'
     listed = "".join(f"{name}\0" for name in to_check_out).encode("utf-8", "surrogateescape")
     result = host.run(["sh", "-c", line, "checkout", raw_git_dir, work_dir], stdin=listed)
@@ -314,49 +320,57 @@ def _relink_submodules(restore: WorkDirRestore, record: AgentRecord) -> None:
     old_work_dir = restore.meta["record"]["work_dir"]
     if (old_git_dir, old_work_dir) == (new_git_dir, record.work_dir):
         return
-    for name, kind in tar.check_archive(path).items():
-        file = os.path.join(record.work_dir, name)
-        if kind != "file" or os.path.basename(name) != ".git" or not os.path.isfile(file):
+    members = tar.check_archive(path)
+    link_names = [name for name, kind in members.items() if kind == "file" and os.path.basename(name) == ".git"]
+    for name in link_names:
+        link_file = os.path.join(record.work_dir, name)
+        if not os.path.isfile(link_file) or os.path.getsize(link_file) > 4096:
             continue
-        if os.path.getsize(file) > 4096:
-            continue
-        git_dir = restore.host.read(file).decode("utf-8", "surrogateescape").strip().removeprefix("gitdir: ")
-        git_dir = os.path.normpath(os.path.join(old_work_dir, os.path.dirname(name), git_dir))
+        link = restore.host.read(link_file).decode("utf-8", "surrogateescape").strip().removeprefix("gitdir: ")
+        git_dir = os.path.normpath(os.path.join(old_work_dir, os.path.dirname(name), link))
         if git_dir.startswith(old_git_dir + "/"):
-            moved_git_dir, folder = new_git_dir + git_dir[len(old_git_dir) :], os.path.dirname(file)
-            link = f"gitdir: {os.path.relpath(moved_git_dir, folder)}\n"
-            restore.host.write(file, link.encode("utf-8", "surrogateescape"), 0o644)
-            settings = os.path.join(moved_git_dir, "config")
-            restore.host.run(["git", "config", "-f", settings, "core.worktree", os.path.relpath(folder, moved_git_dir)])
+            _relink_submodule(restore.host, link_file, new_git_dir + git_dir[len(old_git_dir) :])
+
+
+def _relink_submodule(host: Host, link_file: str, git_dir: str) -> None:
+    """Let a submodule and its git dir refer to each other."""
+    folder = os.path.dirname(link_file)
+    link = f"gitdir: {os.path.relpath(git_dir, folder)}\n"
+    host.write(link_file, link.encode("utf-8", "surrogateescape"), 0o644)
+    settings = os.path.join(git_dir, "config")
+    host.run(["git", "config", "-f", settings, "core.worktree", os.path.relpath(folder, git_dir)])
 
 
 def _restore_files(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
     """Restore a work dir that was saved as plain files."""
     host, record = restore.host, restore.record
     path = os.path.join(restore.saved_dir, FILES_ARCHIVE)
-    members = tar.check_archive(path)
-    if (
-        record.transfer == "worktree"
-        and members.get(".git") != "dir"
-        and repo is not None
-        and record.branch
-        and record.base
-    ):
-        _fetch_bundle(restore, repo.root)
+    git_kind = tar.check_archive(path).get(".git")  # A worktree has a file, a repository a directory.
+    was_worktree = record.transfer == "worktree"
+    if was_worktree and git_kind != "dir" and repo is not None and record.branch and record.base:
         branch = restore.branch or record.branch
         start = restore.meta.get("head") or record.base
-        known = git.has_branch(host, repo.root, branch)
-        words = [record.work_dir, branch] if known else ["--no-track", "-b", branch, record.work_dir, start]
-        with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
-            git.run_checked(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words)
-        tar.unpack(host, path, record.work_dir, "--exclude=./.git")
-        git.run_checked(host, record.work_dir, "reset", "--quiet")
+        _restore_files_as_worktree(restore, repo, path, branch, start)
         return record.replace(branch=branch)
     os.makedirs(record.work_dir, exist_ok=True)
-    if record.transfer == "worktree" and members.get(".git") == "file":
+    if was_worktree and git_kind == "file":
         tar.unpack(host, path, record.work_dir, "--exclude=./.git")
     else:
         tar.unpack(host, path, record.work_dir)
     if record.transfer == "copy":
         return record
-    return record.replace(transfer="mirror" if members.get(".git") == "dir" else "copy")
+    return record.replace(transfer="mirror" if git_kind == "dir" else "copy")
+
+
+def _restore_files_as_worktree(restore: WorkDirRestore, repo: Repo, archive: str, branch: str, start: str) -> None:
+    """Create a worktree on the branch, which starts at `start` if it is new, and unpack the files into it."""
+    host, work_dir = restore.host, restore.record.work_dir
+    _fetch_bundle(restore, repo.root)
+    if git.has_branch(host, repo.root, branch):
+        words = [work_dir, branch]
+    else:
+        words = ["--no-track", "-b", branch, work_dir, start]
+    with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
+        git.run_checked(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words)
+    tar.unpack(host, archive, work_dir, "--exclude=./.git")
+    git.run_checked(host, work_dir, "reset", "--quiet")

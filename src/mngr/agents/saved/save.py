@@ -20,6 +20,7 @@ from mngr.host.protocol import Host
 
 BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE = "work.bundle", "work.tar", "git.tar"
 OWNER_FILE = "owner"
+_RAW_GIT_DIR = "raw"  # in the partial directory, only while mngr saves
 # Files in a git dir that the restore creates itself, or that the bundle holds.
 _EXCLUDED_GIT_FILES = (
     "HEAD",
@@ -28,6 +29,16 @@ _EXCLUDED_GIT_FILES = (
     "locked",
     "objects",
 )
+
+
+class SaveRequest(Struct):
+    """Where and why to save an agent, and what to save with its work dir."""
+
+    target: str  # the saved directory, which appears only when it is complete
+    why: str  # the operation: destroy, snapshot, clone or migrate
+    agent_files: bool = False  # also save the agent's own files; mngr always saves those of a remote agent
+    was_running: bool = False
+    extra_meta: dict[str, Any] = {}  # added to meta.json of a remote agent
 
 
 class CopyOrigin(Struct):
@@ -44,16 +55,10 @@ class IncompleteCopy(MngrError):
 
 
 def save_local_agent(
-    host: Host,
-    record: AgentRecord,
-    target: str,
-    *,
-    why: str,
-    agent_files: bool = False,
-    was_running: bool = False,
-    origin: CopyOrigin | None = None,
+    host: Host, record: AgentRecord, request: SaveRequest, origin: CopyOrigin | None = None
 ) -> dict[str, Any]:
-    """Save a local agent, or a staged copy, to `target`, which appears only when complete. Return its meta.json."""
+    """Save a local agent, or a staged copy from `origin`, and return its meta.json."""
+    target = request.target
     partial_dir = target + PARTIAL_SUFFIX
     original = origin.record if origin else record
     meta: dict[str, Any] = {
@@ -61,9 +66,9 @@ def save_local_agent(
         "id": record.id,
         "name": record.name,
         "at": clock.format_timestamp(),
-        "why": why,
+        "why": request.why,
     }
-    meta.update(was_running=was_running, record=original.to_dict(), base=record.base)
+    meta.update(was_running=request.was_running, record=original.to_dict(), base=record.base)
     meta.update(dirty=False, unpulled=0, ignored_bytes=0)
     try:
         if os.path.lexists(partial_dir):
@@ -72,10 +77,11 @@ def save_local_agent(
         host.write(os.path.join(partial_dir, OWNER_FILE), json.dumps(store.describe_this_process()).encode())
         meta.update(_save_work_dir(host, record, partial_dir, origin))
         meta.update(origin.extra_meta if origin else {})
-        if agent_files:
-            result = host.run(["cp", "-Rp", "--", host.home.agent_dir(record.id), os.path.join(partial_dir, AGENT_DIR)])
-            tar.check_read_result(result, host.home.agent_dir(record.id))
-        raw_git.remove_raw_git_dir(os.path.join(partial_dir, "raw"))
+        if request.agent_files:
+            agent_dir = host.home.agent_dir(record.id)
+            result = host.run(["cp", "-Rp", "--", agent_dir, os.path.join(partial_dir, AGENT_DIR)])
+            tar.check_read_result(result, agent_dir)
+        raw_git.remove_raw_git_dir(os.path.join(partial_dir, _RAW_GIT_DIR))
         write_meta(host, partial_dir, meta)
         rename_to_final(host, partial_dir, target)
     except BaseException as error:
@@ -109,9 +115,8 @@ def _save_work_dir(host: Host, record: AgentRecord, partial_dir: str, origin: Co
         return _save_branch(host, record, partial_dir)
     sandboxed_host = bubblewrap.open_sandboxed_host(host, record, partial_dir)
     repo = raw_git.find_work_tree_repo(sandboxed_host, work_dir) if record.transfer != "copy" else None
-    is_own_repo = repo is not None and os.path.realpath(repo.git_dir or "") == os.path.join(
-        os.path.realpath(work_dir), ".git"
-    )
+    own_git_dir = os.path.join(os.path.realpath(work_dir), ".git")
+    is_own_repo = repo is not None and os.path.realpath(repo.git_dir or "") == own_git_dir
     if repo is not None and is_own_repo == (record.transfer == "mirror"):
         try:
             return _save_git(host, record, repo, partial_dir, origin)
@@ -120,17 +125,14 @@ def _save_work_dir(host: Host, record: AgentRecord, partial_dir: str, origin: Co
                 raise IncompleteCopy(error.message) from None
             for name in (BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE):
                 host.run(["rm", "-f", "--", os.path.join(partial_dir, name)])
-            raw_git.remove_raw_git_dir(os.path.join(partial_dir, "raw"))
+            raw_git.remove_raw_git_dir(os.path.join(partial_dir, _RAW_GIT_DIR))
     elif origin and origin.needs_source:
         raise IncompleteCopy(f"{work_dir} did not become a repository")
     branch_meta = _save_branch(host, record, partial_dir) if record.transfer == "worktree" else {}
-    tar.pack(
-        sandboxed_host,
-        work_dir,
-        tar.list_tree(sandboxed_host, work_dir, ["."]),
-        os.path.join(partial_dir, FILES_ARCHIVE),
-    )
-    return {**branch_meta, "saved": "files", "dirty": (origin.record if origin else record).transfer != "copy"}
+    all_files = tar.list_tree(sandboxed_host, work_dir, ["."])
+    tar.pack(sandboxed_host, work_dir, all_files, os.path.join(partial_dir, FILES_ARCHIVE))
+    original = origin.record if origin else record
+    return {**branch_meta, "saved": "files", "dirty": original.transfer != "copy"}
 
 
 def _save_branch(host: Host, record: AgentRecord, partial_dir: str) -> dict[str, Any]:
@@ -143,10 +145,10 @@ def _save_branch(host: Host, record: AgentRecord, partial_dir: str) -> dict[str,
     tree_repo = raw_git.WorkTreeRepo(
         git_dir=None, common_dir=repo.common_dir, object_format=object_format, head=tip, branch=record.branch
     )
-    raw_git_dir = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), tree_repo)
+    raw_git.make_raw_git_dir(os.path.join(partial_dir, _RAW_GIT_DIR), tree_repo)
     refs = {"HEAD": tip, f"refs/heads/{record.branch}": tip}
     meta = {"saved": "git", "head": tip, "branch": record.branch, "refs": refs, "form": object_format}
-    return {**meta, **_write_bundle(host, record, raw_git_dir, repo.root, tree_repo, refs, [], partial_dir)}
+    return {**meta, **_write_bundle(host, record, repo.root, tree_repo, refs, [], partial_dir)}
 
 
 def _save_git(
@@ -155,26 +157,42 @@ def _save_git(
     """Save a work tree: a bundle for what git can hold, and archives for the rest."""
     work_dir, sandboxed_host = record.work_dir, bubblewrap.open_sandboxed_host(host, record, partial_dir)
     # A staged copy has no ignored files, and this machine's ignore rules do not apply to a remote agent.
-    settings = (
-        {"core.excludesfile": os.devnull} if origin else worktree_state.read_git_settings(sandboxed_host, work_dir)
-    )
-    raw_git_dir = raw_git.make_raw_git_dir(os.path.join(partial_dir, "raw"), repo, settings.get("core.excludesfile"))
+    if origin:
+        settings = {"core.excludesfile": os.devnull}
+    else:
+        settings = worktree_state.read_git_settings(sandboxed_host, work_dir)
+    raw_git_dir = os.path.join(partial_dir, _RAW_GIT_DIR)
+    raw_git.make_raw_git_dir(raw_git_dir, repo, settings.get("core.excludesfile"))
     state = worktree_state.read_work_tree_state(
         sandboxed_host, raw_git_dir, work_dir, repo, settings, origin.umask if origin else None
     )
     if state.files:
         tar.pack(sandboxed_host, work_dir, state.files, os.path.join(partial_dir, FILES_ARCHIVE))
     refs = _list_refs(sandboxed_host, record, repo)
-    bundle = _write_bundle(host, record, raw_git_dir, work_dir, repo, refs, state.blobs, partial_dir)
+    bundle = _write_bundle(host, record, work_dir, repo, refs, state.blobs, partial_dir)
     _save_git_dir(
         sandboxed_host, repo, partial_dir, needs_index=state.needs_index, has_history=bool(bundle["new_objects"])
     )
-    changed = [path for path in state.dirty if not path.startswith(".mngr/") or path.startswith(".mngr/settings")]
+    is_dirty = any(_is_users_file(path) for path in state.dirty) or _has_submodule(state.files)
     return {
-        "saved": "git", "head": repo.head, "branch": repo.branch, "refs": refs, "form": repo.object_format, "git_dir": repo.git_dir,
-        "umask": state.umask, "missing": state.missing, "dirty": bool(changed) or _has_submodule(state.files), "ignored_bytes": state.ignored_bytes,
-        "unpulled": count_unpulled(host, record) if repo.head != record.base else 0, **bundle,
-    }  # fmt: skip
+        "saved": "git",
+        "head": repo.head,
+        "branch": repo.branch,
+        "refs": refs,
+        "form": repo.object_format,
+        "git_dir": repo.git_dir,
+        "umask": state.umask,
+        "missing": state.missing,
+        "dirty": is_dirty,
+        "ignored_bytes": state.ignored_bytes,
+        "unpulled": count_unpulled(host, record) if repo.head != record.base else 0,
+        **bundle,
+    }
+
+
+def _is_users_file(path: str) -> bool:
+    """False for a file that mngr writes into a project."""
+    return path.startswith(".mngr/settings") or not path.startswith(".mngr/")
 
 
 def _has_submodule(files: list[str]) -> bool:
@@ -188,21 +206,24 @@ def _has_submodule(files: list[str]) -> bool:
 def _list_refs(host: Host, record: AgentRecord, repo: WorkTreeRepo) -> dict[str, str]:
     """Return the refs for the bundle: all refs of a mirror, or HEAD and the branches of a worktree."""
     refs: dict[str, str] = {} if repo.head is None else {"HEAD": repo.head}
-    if record.transfer == "mirror":
-        ref_names: list[str] = []
-    else:
+    ref_names: list[str] = []  # Empty for all refs.
+    if record.transfer != "mirror":
         ref_names = [f"refs/heads/{name}" for name in {repo.branch, record.branch} if name]
-        if not ref_names or (repo.head and ref_names == [f"refs/heads/{repo.branch}"]):
-            return {**refs, **{name: repo.head for name in ref_names if repo.head}}
+        if not ref_names:
+            return refs
+        if repo.head and ref_names == [f"refs/heads/{repo.branch}"]:
+            return {**refs, ref_names[0]: repo.head}
     listed = git.run_checked(host, record.work_dir, "for-each-ref", "--format=%(objectname) %(refname)", *ref_names)
-    rows = (row.partition(" ") for row in listed.split("\n") if row)
-    return {**refs, **{name: oid for oid, _, name in rows if not ref_names or name in ref_names}}
+    for row in listed.split("\n"):
+        oid, _, name = row.partition(" ")
+        if name and (not ref_names or name in ref_names):
+            refs[name] = oid
+    return refs
 
 
 def _write_bundle(
     host: Host,
     record: AgentRecord,
-    raw_git_dir: str,
     work_dir: str,
     repo: WorkTreeRepo,
     refs: dict[str, str],
@@ -211,35 +232,20 @@ def _write_bundle(
 ) -> dict[str, Any]:
     """Write a bundle of everything that the source's branches and tags lack. Write none if there is nothing."""
     source_commits = _list_source_commits(host, record, refs)
-    roots = dict.fromkeys(
-        [*refs.values(), *worktree_state.list_mentioned_objects(repo.git_dir, repo.object_format), *blobs]
-    )
+    mentioned = worktree_state.list_mentioned_objects(repo.git_dir, repo.object_format)
+    roots = dict.fromkeys([*refs.values(), *mentioned, *blobs])
     new_objects = [oid for oid in roots if oid not in source_commits]
     sandboxed_host = bubblewrap.open_sandboxed_host(host, record, partial_dir)
-    if new_objects and set(new_objects) - set(refs.values()) - set(blobs):
-        types = raw_git.run_checked(
-            sandboxed_host,
-            raw_git_dir,
-            work_dir,
-            "cat-file",
-            "--batch-check",
-            stdin="\n".join(new_objects).encode() + b"\n",
-        ).decode()
-        new_objects = [row.split(" ")[0] for row in types.splitlines() if not row.endswith((" missing", " ambiguous"))]
+    raw_git_dir = os.path.join(partial_dir, _RAW_GIT_DIR)
+    possibly_missing = set(new_objects) - set(refs.values()) - set(blobs)
+    if possibly_missing:
+        new_objects = _list_existing_objects(sandboxed_host, raw_git_dir, work_dir, new_objects)
     if not new_objects:
         return {"prerequisites": source_commits, "new_objects": 0}
     prerequisites = _list_prerequisites(sandboxed_host, raw_git_dir, work_dir, new_objects, source_commits)
-    header = (
-        "# v2 git bundle\n"
-        if repo.object_format == "sha1"
-        else f"# v3 git bundle\n@object-format={repo.object_format}\n"
-    )
-    header += (
-        "".join(f"-{oid} \n" for oid in prerequisites) + "".join(f"{oid} {name}\n" for name, oid in refs.items()) + "\n"
-    )
     path = os.path.join(partial_dir, BUNDLE_FILE)
     with open(path, "wb") as file:
-        file.write(header.encode("utf-8", "surrogateescape"))
+        file.write(_format_bundle_header(repo.object_format, prerequisites, refs))
     revisions = "\n".join([*new_objects, *(f"^{oid}" for oid in prerequisites)]) + "\n"
     line = 'exec git --git-dir="$1" --no-replace-objects pack-objects --revs --stdout --delta-base-offset -q >>"$2"'
     result = sandboxed_host.run(["sh", "-c", line, "pack", raw_git_dir, path], stdin=revisions.encode())
@@ -250,6 +256,23 @@ def _write_bundle(
         )
     head_in_source = [repo.head] if repo.head in source_commits else []
     return {"prerequisites": list(dict.fromkeys([*prerequisites, *head_in_source])), "new_objects": len(new_objects)}
+
+
+def _list_existing_objects(host: Host, raw_git_dir: str, work_dir: str, oids: list[str]) -> list[str]:
+    """Return those of the objects that the repository has."""
+    names = "\n".join(oids) + "\n"
+    listed = raw_git.run_checked(host, raw_git_dir, work_dir, "cat-file", "--batch-check", stdin=names.encode())
+    rows = listed.decode().splitlines()
+    return [row.split(" ")[0] for row in rows if not row.endswith((" missing", " ambiguous"))]
+
+
+def _format_bundle_header(object_format: str, prerequisites: list[str], refs: dict[str, str]) -> bytes:
+    """Return the lines of a bundle that precede its pack."""
+    lines = ["# v2 git bundle"] if object_format == "sha1" else ["# v3 git bundle", f"@object-format={object_format}"]
+    lines += [f"-{oid} " for oid in prerequisites]
+    lines += [f"{oid} {name}" for name, oid in refs.items()]
+    text = "\n".join(lines) + "\n\n"
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _list_prerequisites(
@@ -280,10 +303,11 @@ def _list_source_commits(host: Host, record: AgentRecord, refs: dict[str, str]) 
         return []
     commits = [record.base]
     if record.transfer == "mirror":
-        tips = git.run_checked(
+        listed = git.run_checked(
             host, source, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"
-        ).split("\n")
-        known = {row.partition(" ")[0] for row in tips if not row.partition(" ")[2].startswith("refs/heads/mngr/")}
+        )
+        tips = [row.partition(" ") for row in listed.split("\n")]
+        known = {oid for oid, _, ref in tips if not ref.startswith("refs/heads/mngr/")}
         commits.extend(oid for oid in dict.fromkeys(refs.values()) if oid in known and oid != record.base)
     return commits
 

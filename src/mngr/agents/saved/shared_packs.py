@@ -25,9 +25,11 @@ def parse_large_packs(rows: list[str]) -> list[str]:
     """Return the names of the large packs among rows `SIZE NAME.pack` from a host."""
     names = []
     for row in rows:
-        size, _, name = row.partition(" ")
-        name = name.removesuffix(".pack")
-        if size.isascii() and size.isdigit() and int(size[:18]) >= LARGE_PACK_BYTES and _PACK_NAME.fullmatch(name):
+        size, _, file_name = row.partition(" ")
+        name = file_name.removesuffix(".pack")
+        is_size = size.isascii() and size.isdigit()
+        is_large = is_size and int(size[:18]) >= LARGE_PACK_BYTES
+        if is_large and _PACK_NAME.fullmatch(name):
             names.append(name)
     return names[:100]
 
@@ -48,7 +50,8 @@ def list_local_packs(
     shared = []
     for name in names:
         index = os.path.join(scratch_dir, f"{name}.idx")
-        if os.path.isfile(index) and not os.path.islink(index) and _has_all_objects(local, repo, object_format, index):
+        is_regular_file = os.path.isfile(index) and not os.path.islink(index)
+        if is_regular_file and _has_all_objects(local, repo, object_format, index):
             shared.append(name)
     return shared
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
@@ -12,6 +11,7 @@ from typing import Any
 from mngr.agents.context import Context
 from mngr.agents.saved import host_stream, shared_packs, tar, worktree_state
 from mngr.agents.saved import save as saving
+from mngr.agents.saved.save import SaveRequest
 from mngr.agents.workdir.source import find_source_repo
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Struct
@@ -70,46 +70,22 @@ class WorkDirFacts(Struct):
     git_dir: str = ""  # path on the host of the agent's git dir, if that shares or borrows objects
 
 
-def save_agent(
-    ctx: Context,
-    host: Host,
-    record: AgentRecord,
-    target: str,
-    *,
-    why: str,
-    agent_files: bool = False,
-    was_running: bool = False,
-    extra_meta: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Save an agent of any host to `target`, which appears only when complete, and return its meta.json.
-
-    The agent's own files are always saved if it is on a remote host. `extra_meta` is added to meta.json then.
-    """
+def save_agent(ctx: Context, host: Host, record: AgentRecord, request: SaveRequest) -> dict[str, Any]:
+    """Save an agent of any host and return its meta.json."""
     if host.is_local:
-        return saving.save_local_agent(host, record, target, why=why, agent_files=agent_files, was_running=was_running)
+        return saving.save_local_agent(host, record, request)
     original = record.replace(host=host.name, provider=host.provider)
-    save_copy = functools.partial(_save_copy, ctx, host, original, target, why, was_running, extra_meta or {})
     try:
-        return save_copy(whole=False)
+        return _save_copy(ctx, host, original, request, whole=False)
     except _UnreadableCopy:
-        return save_copy(whole=True)
+        return _save_copy(ctx, host, original, request, whole=True)
 
 
 class _UnreadableCopy(MngrError):
     """The copy relies on the local source repository, but git cannot read it that way."""
 
 
-def _save_copy(
-    ctx: Context,
-    host: Host,
-    original: AgentRecord,
-    target: str,
-    why: str,
-    was_running: bool,
-    extra_meta: dict[str, Any],
-    *,
-    whole: bool,
-) -> dict[str, Any]:
+def _save_copy(ctx: Context, host: Host, original: AgentRecord, request: SaveRequest, *, whole: bool) -> dict[str, Any]:
     """Copy a remote agent here and save the copy. Without `whole`, packs that are here already are not copied."""
     record = original
     with StagingHome(ctx) as staging_home:
@@ -119,18 +95,16 @@ def _save_copy(
             raise MngrError(
                 f"cannot copy {record.name} to {staging_home.root}: {error}", "check space and permissions"
             ) from None
-        if why == "destroy":
+        if request.why == "destroy":
             store.add_event(staging_home.host, record.id, "destroyed", name=record.name, branch=record.branch)
-        facts = {"staged": True, "ignored_bytes": work_facts.ignored_bytes, **extra_meta}
+        facts = {"staged": True, "ignored_bytes": work_facts.ignored_bytes, **request.extra_meta}
         if work_facts.git_dir:
             facts["git_dir"] = work_facts.git_dir
         origin = saving.CopyOrigin(
             record=original, umask=work_facts.umask, needs_source=bool(work_facts.packs), extra_meta=facts
         )
         try:
-            return saving.save_local_agent(
-                staging_home.host, staged, target, why=why, agent_files=True, was_running=was_running, origin=origin
-            )
+            return saving.save_local_agent(staging_home.host, staged, request.replace(agent_files=True), origin)
         except saving.IncompleteCopy as error:
             raise _UnreadableCopy(error.message) from None
 
@@ -145,13 +119,14 @@ def copy_agent_here(
     name = get_work_dir_name(host, record)
     facts = _collect_work_dir_facts(host, record.work_dir) if name else WorkDirFacts()
     repo = None if whole or not facts.packs else _find_source_repo(ctx, record)
-    shared = (
-        shared_packs.list_local_packs(ctx.local_host, repo, host, record.work_dir, facts.packs, staging_home.root)
-        if repo
-        else []
-    )
+    shared: list[str] = []
+    if repo is not None:
+        shared = shared_packs.list_local_packs(
+            ctx.local_host, repo, host, record.work_dir, facts.packs, staging_home.root
+        )
     facts = facts.replace(packs=shared)
-    gathered_ref = record.branch or "HEAD" if facts.git in ("file", "borrows") else ""
+    has_foreign_objects = facts.git in ("file", "borrows")
+    gathered_ref = (record.branch or "HEAD") if has_foreign_objects else ""
     _fetch_files(host, record.id, name, gathered_ref, _build_find_prunes(name, facts), staging_home)
     work_dir = os.path.join(staging_home.host.home.work_dirs, name or record.name)
     staged = record.replace(work_dir=work_dir)
@@ -198,13 +173,16 @@ def _collect_work_dir_facts(host: Host, work_dir: str) -> WorkDirFacts:
     while rows and rows[0].split(b" ")[0] in (b"umask", b"git", b"ignored", b"pack"):
         key, _, value = rows.pop(0).decode("ascii", "replace").partition(" ")
         facts[key] = value
-        pack_rows += [value] if key == "pack" else []
+        if key == "pack":
+            pack_rows.append(value)
     umask, size = facts.get("umask", ""), facts.get("ignored", "")
+    is_umask = 0 < len(umask) < 5 and set(umask) <= set("01234567")
+    is_size = len(size) < 16 and size.isascii() and size.isdigit()
     return WorkDirFacts(
         git=facts.get("git", "none"),
-        umask=umask if umask and set(umask) <= set("01234567") and len(umask) < 5 else "022",
+        umask=umask if is_umask else "022",
         ignored=[os.fsdecode(row[2:]) for row in rows if row.startswith(b"! ")],
-        ignored_bytes=int(size) if size.isascii() and size.isdigit() and len(size) < 16 else 0,
+        ignored_bytes=int(size) if is_size else 0,
         packs=shared_packs.parse_large_packs(pack_rows),
     )
 
@@ -216,9 +194,10 @@ def _build_find_prunes(name: str, facts: WorkDirFacts) -> list[str]:
     """
     paths = [f"work/{name}/.git/objects/pack/{pack}.*" for pack in facts.packs]
     remaining = _MAX_PRUNE_CHARS
-    for path in facts.ignored:
-        remaining -= 2 * len(path) if path.endswith("/") else 0
-        if path.endswith("/") and remaining > 0:
+    ignored_dirs = [path for path in facts.ignored if path.endswith("/")]
+    for path in ignored_dirs:
+        remaining -= 2 * len(path)
+        if remaining > 0:
             paths.append(f"work/{name}/{path.rstrip('/')}".translate(worktree_state.FIND_ESCAPES))
     return [word for path in paths for word in ("-path", path, "-prune", "-o")]
 
@@ -229,9 +208,11 @@ def _delete_ignored(work_dir: str, names: list[str]) -> None:
     for name in names:
         path = os.path.join(work_dir, os.path.normpath(name))
         parent = os.path.dirname(path)
-        if os.path.isabs(name) or ".." in name.split("/") or name == ".":
+        leads_outside = os.path.isabs(name) or ".." in name.split("/")
+        if leads_outside or name == ".":
             continue
-        if os.path.realpath(parent) != os.path.normpath(os.path.join(real_work_dir, os.path.relpath(parent, work_dir))):
+        expected_parent = os.path.normpath(os.path.join(real_work_dir, os.path.relpath(parent, work_dir)))
+        if os.path.realpath(parent) != expected_parent:  # A link is on the way.
             continue
         try:
             if os.path.isdir(path) and not os.path.islink(path):
@@ -275,11 +256,13 @@ def _fetch_files(
         if not result.code or attempt == MAX_READ_ATTEMPTS - 1:
             tar.check_read_result(result, f"{host.home.root} on {host.name}")
             break
-    members = tar.check_archive(path, only=(f"agents/{agent_id}", *([f"work/{name}"] if name else [])))
+    agent_path, work_path = f"agents/{agent_id}", f"work/{name}"
+    allowed_paths = (agent_path, work_path) if name else (agent_path,)
+    members = tar.check_archive(path, only=allowed_paths)
     tar.unpack(staging_home.host, path, staging_home.root, "--no-same-owner", "--delay-directory-restore")
     os.unlink(path)
     _check_tree(staging_home.root, agent_id)
-    if members.get(f"agents/{agent_id}") != "dir" or members.get(f"work/{name}", "dir") != "dir":
+    if members.get(agent_path) != "dir" or members.get(work_path, "dir") != "dir":
         raise MngrError(
             f"{agent_id} is not what it should be on {host.name}: a link stands in its place",
             "look at it there",
@@ -334,11 +317,12 @@ def _build_own_repository(ctx: Context, staging_home: StagingHome, agent_id: str
     local, git_dir = ctx.local_host, os.path.join(work_dir, ".git")
     gathered_dir = os.path.join(staging_home.host.home.agent_dir(agent_id), _GATHERED_DIR)
     gathered_git_dir = os.path.join(gathered_dir, "git")
-    if not _has_only_regular_files(gathered_dir) or (
-        not os.path.isdir(gathered_git_dir) and not _has_only_regular_files(git_dir)
-    ):
+    if not _has_only_regular_files(gathered_dir):
         return ""
-    if os.path.isdir(gathered_git_dir):
+    has_gathered_git_dir = os.path.isdir(gathered_git_dir)
+    if not has_gathered_git_dir and not _has_only_regular_files(git_dir):
+        return ""
+    if has_gathered_git_dir:
         os.unlink(git_dir)
         os.rename(gathered_git_dir, git_dir)
     for name in ("commondir", "gitdir", "locked", "config.worktree", "objects/info/alternates"):

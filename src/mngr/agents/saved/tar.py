@@ -31,10 +31,8 @@ def check_read_result(result: ProcessResult, base: str) -> None:
     lines = result.err.decode("utf-8", "replace").strip().splitlines()
     problems = [line for line in lines if not any(words in line for words in _CHANGED_FILE_MESSAGES)]
     if result.code and (problems or not lines):
-        raise MngrError(
-            f"cannot save all of {base}: {problems[0] if problems else 'tar or find failed'}",
-            "check space and permissions",
-        )
+        problem = problems[0] if problems else "tar or find failed"
+        raise MngrError(f"cannot save all of {base}: {problem}", "check space and permissions")
 
 
 def pack(host: Host, base: str, names: list[str], target: str) -> None:
@@ -66,36 +64,60 @@ def check_archive(path: str, *, refuse: tuple[str, ...] = (), only: tuple[str, .
         with tarfile.open(path, "r:") as archive:
             for member in archive:
                 name = os.path.normpath(member.name)
-                if name.startswith(("/", "../")) or name == ".." or name.split("/")[0] in refuse:
+                is_refused = name.split("/")[0] in refuse
+                if is_refused or not _is_safe_entry(member, kinds, is_remote=bool(only)):
                     raise _make_unsafe_entry_error(path, member.name)
-                if (
-                    member.ischr()
-                    or member.isblk()
-                    or (member.islnk() and kinds.get(os.path.normpath(member.linkname)) != "file")
-                ):
-                    raise _make_unsafe_entry_error(path, member.name)
-                if name in kinds and (kinds[name] != "dir" if member.isdir() else only):
-                    # tar programs differ in what they do with a name that occurs twice.
-                    raise _make_unsafe_entry_error(path, member.name)
-                if only and (not _is_inside(name, only) or member.issparse()):
+                if only and not _is_inside(name, only):
                     raise _make_unsafe_entry_error(path, member.name)
                 if only and (len(kinds) >= MAX_ENTRIES or name.count("/") > MAX_DEPTH):
                     raise MngrError(
                         f"more than {MAX_ENTRIES} files, or directories {MAX_DEPTH} deep, are to be fetched",
                         "take away there what is not needed",
                     )
-                parent = os.path.dirname(name)
-                while parent:
-                    if kinds.get(parent, "dir") != "dir":
-                        raise _make_unsafe_entry_error(path, member.name)
-                    parent = os.path.dirname(parent)
-                kinds[name] = "dir" if member.isdir() else "link" if member.issym() else "file"
+                if not _has_only_directories_above(name, kinds):
+                    raise _make_unsafe_entry_error(path, member.name)
+                kinds[name] = _get_entry_kind(member)
     except (tarfile.TarError, OSError) as error:
         raise MngrError(
             f"{path} cannot be read: {error}",
             "the archive is damaged; what is whole in it can be taken out with tar",
         ) from None
     return kinds
+
+
+def _is_safe_entry(member: tarfile.TarInfo, kinds: dict[str, str], *, is_remote: bool) -> bool:
+    """True when tar can write this entry only inside the target. `kinds` has the entries before it."""
+    name = os.path.normpath(member.name)
+    if name == ".." or name.startswith(("/", "../")):
+        return False
+    if member.ischr() or member.isblk():
+        return False
+    if member.islnk() and kinds.get(os.path.normpath(member.linkname)) != "file":
+        return False
+    if is_remote and member.issparse():
+        return False
+    if name not in kinds:
+        return True
+    # tar programs differ in what they do with a name that occurs twice.
+    if member.isdir():
+        return kinds[name] == "dir"
+    return not is_remote
+
+
+def _has_only_directories_above(name: str, kinds: dict[str, str]) -> bool:
+    """True when no parent of this path is a file or a link in the archive."""
+    parent = os.path.dirname(name)
+    while parent:
+        if kinds.get(parent, "dir") != "dir":
+            return False
+        parent = os.path.dirname(parent)
+    return True
+
+
+def _get_entry_kind(member: tarfile.TarInfo) -> str:
+    if member.isdir():
+        return "dir"
+    return "link" if member.issym() else "file"
 
 
 def _is_inside(name: str, directories: tuple[str, ...]) -> bool:

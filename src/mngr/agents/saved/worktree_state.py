@@ -125,11 +125,13 @@ def _parse_status(out: bytes) -> _StatusRows:
                 rows.changed.append(path)
         elif kind == "u":
             fields = rest.split(" ", 9)
-            rows.staged.append(fields[9])
-            rows.blobs.extend(
-                blob for blob, mode in zip(fields[6:9], fields[2:5], strict=True) if mode not in _MODES_WITHOUT_BLOB
-            )
-            (rows.missing if fields[5] == "000000" else rows.changed).append(fields[9])
+            modes, work_mode, oids, path = fields[2:5], fields[5], fields[6:9], fields[9]
+            rows.staged.append(path)
+            rows.blobs.extend(oid for oid, mode in zip(oids, modes, strict=True) if mode not in _MODES_WITHOUT_BLOB)
+            if work_mode == "000000":
+                rows.missing.append(path)
+            else:
+                rows.changed.append(path)
     return rows
 
 
@@ -164,9 +166,8 @@ def _can_convert_files(repo: WorkTreeRepo, config: dict[str, str], odd_files: li
         return True
     user_config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     directories = (os.path.join(repo.common_dir, "info"), os.path.join(user_config, "git"))
-    return any(os.path.exists(os.path.join(directory, "attributes")) for directory in directories) or os.path.exists(
-        "/etc/gitattributes"
-    )
+    attribute_files = [os.path.join(directory, "attributes") for directory in directories]
+    return any(os.path.exists(path) for path in (*attribute_files, "/etc/gitattributes"))
 
 
 def _list_converted_files(host: Host, work_dir: str, names: list[str]) -> list[str]:
@@ -183,13 +184,10 @@ def _list_converted_files(host: Host, work_dir: str, names: list[str]) -> list[s
         path for path, value in zip(fields[0::3], fields[2::3], strict=False) if value not in ("unspecified", "unset")
     ]
     line = 'cd "$1" && LC_ALL=C exec xargs -0 grep -lsF --null -e "$2" --'
-    with_cr = host.run(
-        ["sh", "-c", line, "grep", work_dir, "\r"], stdin=b"\0".join(b"./" + name for name in listed.split(b"\0"))
-    )
-    return [
-        *filtered,
-        *(name.removeprefix("./") for name in with_cr.out.decode("utf-8", "surrogateescape").split("\0") if name),
-    ]
+    relative_paths = b"\0".join(b"./" + name for name in listed.split(b"\0"))
+    result = host.run(["sh", "-c", line, "grep", work_dir, "\r"], stdin=relative_paths)
+    with_cr = result.out.decode("utf-8", "surrogateescape").split("\0")
+    return [*filtered, *(name.removeprefix("./") for name in with_cr if name)]
 
 
 def _compute_disk_usage(host: Host, work_dir: str, names: list[str]) -> int:

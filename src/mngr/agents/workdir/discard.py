@@ -31,7 +31,10 @@ def discard_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
     owns_name = not host.is_local or store.find_id(ctx.home, record.name) == record.id
     if owns_name and not is_work_dir_reused(host, record):
         restored_branches = _find_restored_branches(host, record)
-        remove_work_dir(host, record if restored_branches is None else record.replace(branch_is_new=False), undo=True)
+        if restored_branches is None:
+            remove_work_dir(host, record, undo=True)
+        else:
+            remove_work_dir(host, record.replace(branch_is_new=False), undo=True)
         for branch, oid in restored_branches or ():  # The saved directory still has these branches.
             git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
     host.run(["sh", "-c", REMOVE_TREE, "rm", host.home.agent_dir(record.id)])
@@ -62,14 +65,15 @@ def is_work_dir_reused(host: Host, record: AgentRecord) -> bool:
         paths = host.run(["sh", "-c", line, "claimed", host.home.agents, work_dir_json.decode()]).text.split("\n")
         return any(path and path != f"{record.id}/agent.json" for path in paths)
     for agent_id in os.listdir(host.home.agents):
-        if agent_id != record.id and not agent_id.startswith(
-            store.INCOMPLETE_PREFIX
-        ):  # An incomplete agent has no work dir yet.
-            try:
-                if work_dir_json in host.read(os.path.join(host.home.agent_dir(agent_id), "agent.json")):
-                    return True
-            except MngrError:
-                continue
+        is_incomplete = agent_id.startswith(store.INCOMPLETE_PREFIX)  # It has no work dir yet.
+        if agent_id == record.id or is_incomplete:
+            continue
+        try:
+            other_record = host.read(os.path.join(host.home.agent_dir(agent_id), "agent.json"))
+        except MngrError:
+            continue
+        if work_dir_json in other_record:
+            return True
     return False
 
 
@@ -81,7 +85,9 @@ def _find_restored_branches(host: Host, record: AgentRecord) -> list[tuple[str, 
         return None
     except ValueError:
         return []
-    return [(branch, oid) for branch, oid in rows] if record.source and host.has_path(record.source) else []
+    if not record.source or not host.has_path(record.source):
+        return []
+    return [(branch, oid) for branch, oid in rows]
 
 
 def end_processes(host: Host, ids: list[str], *, grace: float, reason: str) -> None:

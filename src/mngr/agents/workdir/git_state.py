@@ -40,23 +40,22 @@ def add_git_state(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
 
     def query_host(address: tuple[str, str]) -> list[tuple[AgentRecord, GitState, int]]:
         host = ctx.get_host(*address)
-        records = [
-            record
-            for record in _list_records(ctx, host, ids_by_host[address])
-            if record.transfer != "copy" and record.base
-        ]
-        states = read_git_states(host, records)
-        return [
-            (record, state, _count_unpulled_commits(ctx.local_host, record, state))
-            for record, state in zip(records, states, strict=True)
-            if state is not None and state.dirty is not None
-        ]
+        all_records = _list_records(ctx, host, ids_by_host[address])
+        records = [record for record in all_records if record.transfer != "copy" and record.base]
+        rows = []
+        for record, state in zip(records, read_git_states(host, records), strict=True):
+            if state is not None and state.dirty is not None:
+                unpulled = _count_unpulled_commits(ctx.local_host, record, state)
+                rows.append((record, state, unpulled))
+        return rows
 
     by_id = {agent.id: agent for agent in agents}
     for rows in map_parallel(query_host, list(ids_by_host), at_once=32):
-        if isinstance(rows, Exception) and not isinstance(rows, MngrError):
+        if isinstance(rows, MngrError):
+            continue  # Nothing is known of this host's agents.
+        if isinstance(rows, Exception):
             raise rows
-        for record, state, unpulled in rows if isinstance(rows, list) else []:
+        for record, state, unpulled in rows:
             updated[record.id] = by_id[record.id].replace(dirty=state.dirty, unpulled=unpulled)
     return [updated.get(agent.id, agent) for agent in agents]
 
@@ -90,9 +89,8 @@ def _query_host(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
     """Return the git states by agent id, with one program call for all these agents."""
     words: list[str] = []
     for record in records:
-        has_own_repo = record.transfer == "mirror"
-        branch = "" if record.transfer != "worktree" else (record.branch if record.branch_is_new else "-") or "-"
-        words += ["own" if has_own_repo else "shared", record.work_dir, record.base or "", branch]
+        repo_word = "own" if record.transfer == "mirror" else "shared"
+        words += [repo_word, record.work_dir, record.base or "", _get_branch_word(record)]
     result = host.run(["sh", "-c", scripts.read_program("state.sh"), "state.sh", *words], timeout=GIT_STATE_TIMEOUT)
     states: dict[str, GitState] = {}
     for section in result.out.decode("ascii", "replace").split("agent ")[1:]:
@@ -100,11 +98,26 @@ def _query_host(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
         if not lines or not names.is_number(number) or int(number) >= len(records):
             continue
         record = records[int(number)]
-        has_own_repo = record.transfer == "mirror"
-        count = int(lines[1]) if not has_own_repo and len(lines) > 1 and names.is_number(lines[1]) else None
-        own_commits = tuple(line for line in lines[1:] if has_own_repo and len(line) in (40, 64))
-        states[record.id] = GitState(dirty=_DIRTY_WORDS.get(lines[0]), commits=count, own_commits=own_commits)
+        states[record.id] = _parse_state(lines, has_own_repo=record.transfer == "mirror")
     return states
+
+
+def _get_branch_word(record: AgentRecord) -> str:
+    """Return the branch argument of state.sh: the agent's new branch, `-` for a worktree without one, or nothing."""
+    if record.transfer != "worktree":
+        return ""
+    if record.branch_is_new and record.branch:
+        return record.branch
+    return "-"
+
+
+def _parse_state(lines: list[str], *, has_own_repo: bool) -> GitState:
+    """Return the state that state.sh printed: `dirty` or `clean`, then commits or their number."""
+    dirty, rest = _DIRTY_WORDS.get(lines[0]), lines[1:]
+    if has_own_repo:
+        return GitState(dirty=dirty, own_commits=tuple(line for line in rest if len(line) in (40, 64)))
+    has_count = bool(rest) and names.is_number(rest[0])
+    return GitState(dirty=dirty, commits=int(rest[0]) if has_count else None)
 
 
 def count_unpulled(host: Host, record: AgentRecord) -> int:

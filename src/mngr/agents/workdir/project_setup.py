@@ -69,15 +69,14 @@ def _list_matching_files(origin: Host, source: str, patterns: list[str]) -> list
 
 def _filter_ignored(host: Host, source: str, names: list[str], git_command: tuple[str, ...]) -> list[str]:
     """Return the paths in `names` that git ignores, or all of them outside of a repository. git brings the others."""
+    if not names:
+        return []
     flags = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
-    listed = (
-        git.run(host, source, "--literal-pathspecs", "ls-files", *flags, "--", *names, git_command=git_command)
-        if names
-        else None
-    )
-    if listed is None or listed.code:
+    listed = git.run(host, source, "--literal-pathspecs", "ls-files", *flags, "--", *names, git_command=git_command)
+    if listed.code:
         return [name for name in names if ".git" not in name.split("/")]
-    return [name.rstrip("/") for name in listed.out.decode("utf-8", "surrogateescape").split("\0") if name]
+    ignored = listed.out.decode("utf-8", "surrogateescape").split("\0")
+    return [name.rstrip("/") for name in ignored if name]
 
 
 def run_or_reuse_setup(host: Host, record: AgentRecord, settings: Settings) -> None:
@@ -86,19 +85,20 @@ def run_or_reuse_setup(host: Host, record: AgentRecord, settings: Settings) -> N
     if not command:
         return
     cache = os.path.join(host.home.cache, "setup")
-    cached_dir = os.path.join(
-        cache, _compute_cache_key(host, record.work_dir, command, list(settings.get("project.lock") or []))
-    )
+    extra_lock_files = list(settings.get("project.lock") or [])
+    cached_dir = os.path.join(cache, _compute_cache_key(host, record.work_dir, command, extra_lock_files))
     host.run(["mkdir", "-p", cache])
     with host.lock(cached_dir + ".lock", timeout=3600.0):
-        if record.transfer in ("worktree", "mirror") and _copy_cached_setup(host, cached_dir, record.work_dir):
+        can_reuse = record.transfer in ("worktree", "mirror")
+        if can_reuse and _copy_cached_setup(host, cached_dir, record.work_dir):
             return
         before = _list_untracked_rows(host, record)
         carried = _list_ignored_files(host, record.work_dir, before or set())
         _run_setup(host, record, command)
         after = _list_untracked_rows(host, record)
         if before is not None and after is not None:
-            new_rows = (after - before) | (_list_ignored_files(host, record.work_dir, before) - carried)
+            new_in_old_directories = _list_ignored_files(host, record.work_dir, before) - carried
+            new_rows = (after - before) | new_in_old_directories
             _cache_setup_files(host, record.work_dir, cached_dir, sorted(new_rows))
 
 
@@ -157,8 +157,10 @@ def _list_untracked_rows(host: Host, record: AgentRecord) -> set[str] | None:
         *flags,
         git_command=git_command,
     )
+    if listed.code:
+        return None
     rows = listed.out.decode("utf-8", "surrogateescape").split("\0")
-    return {row for row in rows if row} if listed.code == 0 else None
+    return {row for row in rows if row}
 
 
 def _list_ignored_files(host: Host, work_dir: str, rows: set[str]) -> set[str]:
@@ -169,25 +171,29 @@ def _list_ignored_files(host: Host, work_dir: str, rows: set[str]) -> set[str]:
         listed = host.run(["sh", "-c", line, "find", work_dir, *(f"./{directory}" for directory in directories)])
         names = listed.out.decode("utf-8", "surrogateescape").split("\0")
         return {"!! " + name.removeprefix("./") for name in names if name}
-    return {
-        "!! " + os.path.relpath(os.path.join(top, name), work_dir)
-        for directory in directories
-        for top, _, names in os.walk(os.path.join(work_dir, directory))
-        for name in names
-    }
+    ignored_rows: set[str] = set()
+    for directory in directories:
+        for top, _, names in os.walk(os.path.join(work_dir, directory)):
+            ignored_rows.update("!! " + os.path.relpath(os.path.join(top, name), work_dir) for name in names)
+    return ignored_rows
 
 
 def _cache_setup_files(host: Host, work_dir: str, cached_dir: str, new_rows: list[str]) -> None:
     """Cache the files that set-up created, if git ignores all of them."""
     if any(not row.startswith("!! ") for row in new_rows):
         return
+    names = [row[3:].rstrip("/") for row in new_rows]
     if not host.is_local:
-        names = "".join(f"{row[3:].rstrip('/')}\0" for row in new_rows).encode("utf-8", "surrogateescape")
-        host.run(["sh", "-c", scripts.read_program("setup.sh"), "setup.sh", "keep", cached_dir, work_dir], stdin=names)
+        listed = "".join(f"{name}\0" for name in names)
+        host.run(
+            ["sh", "-c", scripts.read_program("setup.sh"), "setup.sh", "keep", cached_dir, work_dir],
+            stdin=listed.encode("utf-8", "surrogateescape"),
+        )
         return
     partial_dir = f"{cached_dir}.{os.getpid()}"
-    host.run(["mkdir", "-p", os.path.join(partial_dir, "files")])
-    copy_files(host, work_dir, [row[3:].rstrip("/") for row in new_rows], host, os.path.join(partial_dir, "files"))
+    files_dir = os.path.join(partial_dir, "files")
+    host.run(["mkdir", "-p", files_dir])
+    copy_files(host, work_dir, names, host, files_dir)
     host.write(os.path.join(partial_dir, "origin"), work_dir.encode("utf-8", "surrogateescape"))
     os.rename(partial_dir, cached_dir)
 
@@ -203,8 +209,6 @@ def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
         return result.code == 0
     if not os.path.isdir(cached_dir):
         return False
-    import re
-
     os.utime(cached_dir)  # gc deletes cached results by the time of their last use.
     origin = host.read(os.path.join(cached_dir, "origin"))
     target = work_dir.encode("utf-8", "surrogateescape")
@@ -212,8 +216,16 @@ def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
     names = sorted(os.listdir(files))
     copy_files(host, files, names, host, work_dir)
     not_links = [name for name in names if not os.path.islink(os.path.join(work_dir, name))]
-    if not not_links or origin == target:
-        return True
+    if not_links and origin != target:
+        _replace_path(host, work_dir, names, not_links, origin)
+    return True
+
+
+def _replace_path(host: Host, work_dir: str, names: list[str], not_links: list[str], origin: bytes) -> None:
+    """Replace the path `origin` by the work dir's path, in the copied files and in links."""
+    import re
+
+    target = work_dir.encode("utf-8", "surrogateescape")
     # The path must not match as a prefix of another agent's work dir.
     origin_pattern = re.compile(re.escape(origin) + rb"(?![\w.-])")
     line = 'cd "$1" && shift && a=$1 && shift && exec grep -rlIF --null -e "$a" -- "$@"'
@@ -228,7 +240,6 @@ def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
             link_target = origin_pattern.sub(lambda _: target, os.readlink(path))
             os.unlink(path)
             os.symlink(link_target, path)
-    return True
 
 
 def _rewrite_file(path: bytes, change: Callable[[bytes], bytes]) -> None:

@@ -51,7 +51,7 @@ def get_source(ctx: Context, host: Host, from_option: str | None) -> ProjectSour
         return _get_directory_source(ctx.local_host, ctx.cwd)
     if from_option.startswith("@"):
         return _get_host_source(ctx, from_option)
-    if "://" in from_option or "@" in from_option.partition(":")[0] != from_option:
+    if _is_remote_address(from_option):
         return _get_remote_source(ctx, from_option)
     path = os.path.abspath(os.path.join(ctx.cwd, os.path.expanduser(from_option)))
     if os.path.isdir(path):
@@ -63,15 +63,27 @@ def get_source(ctx: Context, host: Host, from_option: str | None) -> ProjectSour
     )
 
 
+def _is_remote_address(text: str) -> bool:
+    """True for a URL, and for git's short form `USER@HOST:PATH`."""
+    if "://" in text:
+        return True
+    before_colon, colon, _ = text.partition(":")
+    return bool(colon) and "@" in before_colon
+
+
 def choose_transfer(source: ProjectSource, host: Host, requested: str | None) -> str:
     """Return the requested transfer mode, or else the best one. Raise UsageError if it is not possible."""
     possible = source.transfers
-    if not is_same_machine(source.host, host):  # A worktree must be on the same machine as its repository.
+    is_elsewhere = not is_same_machine(source.host, host)
+    if is_elsewhere:  # A worktree must be on the same machine as its repository.
         possible = tuple(mode for mode in possible if mode != "worktree")
-    mode = requested or ("copy" if source.repo is None else possible[0])
+    if requested:
+        mode = requested
+    else:
+        mode = "copy" if source.repo is None else possible[0]
     if mode not in possible:
         hint = "one of: " + ", ".join(possible)
-        if not is_same_machine(source.host, host) and mode == "worktree":
+        if is_elsewhere and mode == "worktree":
             hint += f"; or name a repository there: --from @{host.name}:/PATH"
         raise UsageError(f"--transfer cannot be {mode!r} here", hint)
     return mode
@@ -82,7 +94,10 @@ def _get_host_source(ctx: Context, text: str) -> ProjectSource:
     address = find.parse_address(ctx, text)
     if address.name is not None or address.host is None or not address.path:
         raise UsageError(f"--from: {text!r} names no directory on a host", "write @HOST:/PATH")
-    host = ctx.get_host(*((address.provider, address.host) if address.provider else ctx.get_host_key(address.host)))
+    provider, host_name = address.provider, address.host
+    if not provider:
+        provider, host_name = ctx.get_host_key(address.host)
+    host = ctx.get_host(provider, host_name)
     result = host.run(["sh", "-c", 'cd -- "$1" && pwd -P', "cd", address.path])
     if result.code:
         raise MngrError(f"--from: there is no directory {address.path!r} on {host.name}", "check the path")
@@ -121,10 +136,15 @@ def find_source_repo(host: Host, source: str | None) -> Repo | None:
 
     If a run's own repository is deleted, return the repository of its project.
     """
-    for path in () if source is None else (source, get_project_dir(source)):
-        if os.path.isdir(path):
-            repo = git.find_repo(host, path)
-            return _get_bare_source(host, path).repo if repo is None and git.is_bare(host, path) else repo
+    if source is None:
+        return None
+    for path in (source, get_project_dir(source)):
+        if not os.path.isdir(path):
+            continue
+        repo = git.find_repo(host, path)
+        if repo is None and git.is_bare(host, path):
+            return _get_bare_source(host, path).repo
+        return repo
     return None
 
 

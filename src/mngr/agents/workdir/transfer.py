@@ -98,13 +98,11 @@ def make_copy(host: Host, source: ProjectSource, record: AgentRecord) -> None:
     if source.repo is None:
         names = _list_entries(source.host, root_dir, host.home.root)
     else:
-        flags = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        paths = dict.fromkeys(
-            git.run_checked(source.host, root_dir, *flags, git_command=source.git_command).split("\0")
-        )
-        names = list_existing_files(
-            source.host, root_dir, [path for path in paths if path and not _is_mngr_output(path)]
-        )
+        words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listed = git.run_checked(source.host, root_dir, *words, git_command=source.git_command)
+        unique_paths = dict.fromkeys(listed.split("\0"))
+        wanted_paths = [path for path in unique_paths if path and not _is_mngr_output(path)]
+        names = list_existing_files(source.host, root_dir, wanted_paths)
     copy_files(source.host, root_dir, names, host, record.work_dir)
 
 
@@ -119,8 +117,11 @@ def _list_entries(host: Host, source: str, home: str) -> list[str]:
         path = os.path.join(source, name)
         if name == ".git" or path == home:
             continue
-        nested = _list_entries(host, path, home) if home.startswith(path + os.sep) else None
-        entries.extend([name] if nested is None else [os.path.join(name, entry) for entry in nested])
+        contains_home = home.startswith(path + os.sep)
+        if contains_home:
+            entries.extend(os.path.join(name, entry) for entry in _list_entries(host, path, home))
+        else:
+            entries.append(name)
     return entries
 
 
@@ -150,20 +151,7 @@ def copy_dirty_files(host: Host, source: ProjectSource, record: AgentRecord, row
     if tree.code:
         raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
     if record.transfer == "mirror":
-        spec = f"+{tree.text}:refs/mngr/index"
-        if is_same_machine(source.host, host):
-            flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-            git.run_checked(host, work_dir, "-c", "protocol.version=2", "fetch", *flags, "--", root_dir, spec)
-        else:
-            flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-signed")
-            words = (
-                *git.ALLOW_EXT_PROTOCOL,
-                "push",
-                *flags,
-                *git.build_remote_args(host, work_dir, "receive-pack"),
-                spec,
-            )
-            git.run_checked(source.host, root_dir, *words, git_command=source.git_command)
+        _send_tree(host, source, work_dir, tree.text)
     paths = [path for _, path in rows]
     existing = list_existing_files(source.host, root_dir, paths)
     missing = dict.fromkeys(_get_highest_missing(source, path) for path in paths if path not in existing)
@@ -173,6 +161,19 @@ def copy_dirty_files(host: Host, source: ProjectSource, record: AgentRecord, row
     git.run(host, work_dir, "update-index", "-q", "--refresh")
     if record.transfer == "mirror":
         git.run_checked(host, work_dir, "update-ref", "-d", "refs/mngr/index")
+
+
+def _send_tree(host: Host, source: ProjectSource, work_dir: str, tree: str) -> None:
+    """Give a mirror the objects of a tree of its source, under the temporary ref `refs/mngr/index`."""
+    spec = f"+{tree}:refs/mngr/index"
+    if is_same_machine(source.host, host):
+        flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        git.run_checked(host, work_dir, "-c", "protocol.version=2", "fetch", *flags, "--", source.root_dir, spec)
+        return
+    flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-signed")
+    remote = git.build_remote_args(host, work_dir, "receive-pack")
+    words = (*git.ALLOW_EXT_PROTOCOL, "push", *flags, *remote, spec)
+    git.run_checked(source.host, source.root_dir, *words, git_command=source.git_command)
 
 
 def _get_highest_missing(source: ProjectSource, path: str) -> str:
@@ -236,8 +237,9 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
     if record.transfer == "none":
         return 0
     _remove_tree(host, record.work_dir)
-    has_source = record.transfer == "worktree" and record.source is not None
-    repo = git.find_repo(host, record.source) if has_source and record.source else None
+    if record.transfer != "worktree" or not record.source:
+        return 0
+    repo = git.find_repo(host, record.source)
     if repo is None:
         return 0
     with host.lock(os.path.join(repo.common_dir, "mngr.base.lock")):
@@ -245,14 +247,15 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
         git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
         if not record.branch_is_new or not record.branch:
             return 0
-        return delete_unused_branch(host, repo, record.branch, initial_commit=record.base if undo else None)
+        initial_commit = record.base if undo else None
+        return delete_unused_branch(host, repo, record.branch, initial_commit=initial_commit)
 
 
 def delete_unused_branch(host: Host, repo: Repo, branch: str, *, initial_commit: str | None = None) -> int:
     """Delete a branch that has no unique commits or is at `initial_commit`. Return how many commits kept it."""
-    is_unmoved = (
-        initial_commit is not None and git.find_commit(host, repo.root, f"refs/heads/{branch}") == initial_commit
-    )
+    is_unmoved = False
+    if initial_commit is not None:
+        is_unmoved = git.find_commit(host, repo.root, f"refs/heads/{branch}") == initial_commit
     unique_commits = 0 if is_unmoved else git.count_unique_commits(host, repo.root, branch)
     if unique_commits == 0:
         git.run(host, repo.root, "branch", "--quiet", "-D", "--", branch)

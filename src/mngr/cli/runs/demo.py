@@ -104,9 +104,7 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     """Create the project, run the agents, integrate their changes, and write the report."""
     from mngr.mapreduce.governor import RunLimits
     from mngr.tmr.demo import create_demo_run, create_sample_repo
-    from mngr.tmr.integrate.integrate import integrate
-    from mngr.tmr.integrate.request import IntegrateRequest
-    from mngr.tmr.run import execute_run
+    from mngr.tmr.pipeline import RunObserver, run_pipeline
     from mngr.tmr.status import build_status
     from mngr.web.report.report import write_report
 
@@ -114,13 +112,15 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     cli.print_message(f"a small program, its tutorial and its tests are in {project_dir}")
     run = create_demo_run(fleet, project_dir, paths)
     progress = RunProgress(cli)
-    try:
-        state = execute_run(fleet, run, RunLimits(), progress)
-    finally:
-        progress.close()
+    observer = RunObserver(on_row=progress, on_message=cli.print_message, on_tasks_end=progress.close)
+    result = run_pipeline(fleet, run, RunLimits(), observer)
+    state = result.state
     if compute_exit_code(state) == 5:
         raise build_parked_error(f"cd {project_dir}; mngr tmr resume", state)
-    integration = integrate(fleet, run, IntegrateRequest(), cli.print_message)
+    if result.integration_error is not None:
+        raise result.integration_error
+    integration = result.integration
+    assert integration is not None  # the plan of a demo has an integration
     status = build_status(run)
     return DemoResult(
         dir=project_dir, run=run.name, before=state.recipe_rows["standing"][-1]["counts"], counts=status["counts"],

@@ -65,7 +65,7 @@ COMMAND = CommandSpec(
 def run(cli: Cli, args: Args) -> int:
     """Create or resume a run, and complete it."""
     from mngr.mapreduce.item_recipe import ItemRecipe
-    from mngr.mapreduce.journal import Journal
+    from mngr.mapreduce.journal import Journal, JournaledState
     from mngr.mapreduce.run_dir import get_run
     from mngr.mapreduce.run_repo import create_run
     from mngr.mapreduce.scheduler import Scheduler
@@ -88,7 +88,8 @@ def run(cli: Cli, args: Args) -> int:
     recipe = ItemRecipe(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
     with Journal(run_dir.journal) as journal:
         progress = RunProgress(cli, notify=args["notify"], rows=journal.rows)
-        scheduler = Scheduler(cli.fleet, run_dir, journal, recipe, agent_options, limits, progress)
+        run_state = JournaledState(journal, progress)
+        scheduler = Scheduler(cli.fleet, run_dir, run_state, recipe, agent_options, limits)
         try:
             state = scheduler.run()
         except KeyboardInterrupt:

@@ -30,6 +30,19 @@ _ALERT_EVENTS = (
     "pull_failed",
     "release_failed",
 )
+# The line for each type of row that needs no more than its fields.
+_ROW_TEMPLATES = {
+    "launched": "{slug}: runs on {host}",
+    "launch_failed": "{slug}: {stage} failed ({cause}): {error}",
+    "pull_failed": "{slug}: its work could not be fetched, and will be tried again: {error}",
+    "remind": "{slug}: reminded ({why})",
+    "prepare": "a host of {provider} is being prepared, which all others are made from",
+    "release_failed": "{host}: could not be given back, and will be tried again: {error}",
+    "alert": "{text}",
+    "alarm": "ALARM: {text}",
+    "alarm_over": "{text}",
+    "window": "{why}: at most {size} at once from now on",
+}
 _STATE_ORDER = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
 _BAR_WIDTH = 30
 
@@ -123,7 +136,7 @@ class ProgressScreen:
         if self._state.wait_reason is not None:
             lines.append(f"no launches: {self._state.wait_reason}")
         if self._state.open_alarm is not None:
-            lines.append(f"ALARM: {self._state.open_alarm['text']}")
+            lines.append(f"ALARM: {self._state.open_alarm.text}")
         lines += [f"! {line}" for line in self._news[True]]
         lines += self._news[False]
         return [lines[0], *(f"  {line}" for line in lines[1:] if line)]
@@ -172,36 +185,29 @@ def _format_duration(seconds: float) -> str:
 def format_row(row: dict[str, Any]) -> str | None:
     """Return a journal row as one line for people, or None if it is not worth a line."""
     kind, slug = row["type"], row.get("slug")
+    if kind in _ROW_TEMPLATES:
+        return _ROW_TEMPLATES[kind].format_map(row)
     if kind == "standing":
-        counts = ", ".join(f"{number} {word}" for word, number in row["counts"].items())
-        return f"{row['tests']} tests, untouched: {counts or 'none was run'}; {row['skipped']} skipped; {row['causes']} shared causes"
+        return _format_baseline(row)
     if kind == "cluster":
-        return f"{row['cluster']['id']}: {len(row['cluster']['tests'])} tests fail alike: {row['cluster']['title']}"
+        root_cause = row["cluster"]
+        return f"{root_cause['id']}: {len(root_cause['tests'])} tests fail alike: {root_cause['title']}"
     if kind == "base":
         return f"later tasks start with the fix of {row['by']}" if row["added"] else None
     if kind == "held":
         return f"{row['cause']}: not repaired, which leaves {len(row['tests'])} tests: {row['why']}"
-    if kind == "launched":
-        return f"{slug}: runs on {row['host']}"
-    if kind == "launch_failed":
-        return f"{slug}: {row['stage']} failed ({row['cause']}): {row['error']}"
-    if kind == "pull_failed":
-        return f"{slug}: its work could not be fetched, and will be tried again: {row['error']}"
-    if kind == "prepare":
-        return f"a host of {row['provider']} is being prepared, which all others are made from"
     if kind == "released" and row["agents"]:
         return f"{row['host']}: given back; mngr undestroy brings each of its {len(row['agents'])} agents back"
-    if kind == "release_failed":
-        return f"{row['host']}: could not be given back, and will be tried again: {row['error']}"
-    if kind == "remind":
-        return f"{slug}: reminded ({row['why']})"
     if kind == "parked":
         until = f" until {row['until']}" if row.get("until") else ""
         return f"{slug}: parked: {row['reason']}{until}"
     if kind == "settled":
-        return f"{slug}: {row['outcome']}" + (f": {row['reason']}" if row.get("reason") else "")
-    if kind in ("alert", "alarm", "alarm_over"):
-        return f"{'ALARM: ' if kind == 'alarm' else ''}{row['text']}"
-    if kind == "window":
-        return f"{row['why']}: at most {row['size']} at once from now on"
+        reason = f": {row['reason']}" if row.get("reason") else ""
+        return f"{slug}: {row['outcome']}{reason}"
     return None
+
+
+def _format_baseline(row: dict[str, Any]) -> str:
+    """Return a line on how the tests ended before any change."""
+    counts = ", ".join(f"{number} {word}" for word, number in row["counts"].items()) or "none was run"
+    return f"{row['tests']} tests, untouched: {counts}; {row['skipped']} skipped; {row['causes']} shared causes"

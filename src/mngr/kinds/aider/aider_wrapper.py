@@ -79,7 +79,7 @@ class AiderSession:
             self.append_event("turn_failed" if self.trouble else "turn_end", **self.trouble)
         self.is_busy = False
 
-    def begin(self, text: str) -> None:
+    def begin_turn(self, text: str) -> None:
         self.is_busy, self.trouble = True, {}
         self.report_state("RUNNING")
         self.append_row("transcript.jsonl", role="user", text=text)
@@ -163,7 +163,7 @@ def wrap_terminal(agent: AiderSession, terminal: Any) -> None:
             finally:
                 agent.open = None
             if text and text.strip():
-                agent.begin(text)
+                agent.begin_turn(text)
             return text
 
         return ask

@@ -64,7 +64,7 @@ class AiderKind(CodingAgentKind):
     yolo_arguments = ("--yes-always",)
     obeyed = "/!"
     transcript_paths = ("transcript.jsonl",)
-    writes = (_STATE_DIR, _INBOX_DIR)
+    written_names = (_STATE_DIR, _INBOX_DIR)
     keys = frozenset({"parent", "program", "args", "env"})  # aider uses the user's own configuration and login
 
     def prepare(self, host: Host, record: AgentRecord) -> None:

@@ -92,10 +92,10 @@ class ClaudeKind(CodingAgentKind):
     empty = "❯\n❯\u00a0"
     obeyed = "/!#"
     transcript_paths = (f"{_CONFIG_DIR}/projects/*/*.jsonl", f"{_CONFIG_DIR}/projects/*/*/subagents/*.jsonl")
-    writes = (_CONFIG_DIR, "witness")
+    written_names = (_CONFIG_DIR, "witness")
     renewal_key = ("refreshToken", None)
 
-    def logins(self) -> dict[str, str]:
+    def list_login_files(self) -> dict[str, str]:
         return {os.path.join(_get_user_dir(), ".credentials.json"): f"{_CONFIG_DIR}/.credentials.json"}
 
     def get_user_conversation(self, name: str) -> str:
@@ -220,7 +220,7 @@ class ClaudeKind(CodingAgentKind):
         idle_seconds = (evidence.host_time or evidence.now) - max(ended, clock.parse_timestamp(since))
         return not (is_idle and idle_seconds >= _SETTLES) and idle_seconds < 5.0
 
-    def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
+    def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
         # Only the screen shows that Claude is retrying.
         return (
             state.state == "RUNNING"

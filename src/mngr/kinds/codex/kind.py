@@ -117,7 +117,7 @@ class CodexKind(CodingAgentKind):
     empty = "› Ask Codex to do anything"
     obeyed = "/!"
     transcript_paths = (f"{_CONFIG_DIR}/own/*.jsonl",)
-    writes = (_CONFIG_DIR, "witness", "tmp")
+    written_names = (_CONFIG_DIR, "witness", "tmp")
     renewal_key = ("refresh_token", "")
 
     def get_user_variables(self) -> dict[str, str]:
@@ -130,7 +130,7 @@ class CodexKind(CodingAgentKind):
         provider_variables = {name: os.environ[name] for name in names if os.environ.get(name)}
         return {**provider_variables, **super().get_user_variables()}
 
-    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+    def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
         settings = _read_user_settings()
         provider = _get_table(_get_table(settings, "model_providers"), str(settings.get("model_provider")))
         if provider:
@@ -147,7 +147,7 @@ class CodexKind(CodingAgentKind):
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         super().prepare(host, record)
-        make_dirs(host, record, *self.writes)
+        make_dirs(host, record, *self.written_names)
         carried = self.options.get("carry") or []
         hooks = {
             event: [
@@ -231,13 +231,13 @@ class CodexKind(CodingAgentKind):
                 upgrades[slug] = name.strip('"')
         return upgrades
 
-    def logins(self) -> dict[str, str]:
+    def list_login_files(self) -> dict[str, str]:
         return {os.path.join(_get_user_dir(), "auth.json"): f"{_CONFIG_DIR}/auth.json"}
 
     def install_login(self, host: Host, record: AgentRecord) -> None:
         super().install_login(host, record)
         key = os.environ.get("OPENAI_API_KEY")
-        if key and self.options.get("login") != "none" and not any(map(os.path.isfile, self.logins())):
+        if key and self.options.get("login") != "none" and not any(map(os.path.isfile, self.list_login_files())):
             write_file(host, record, f"{_CONFIG_DIR}/auth.json", json.dumps({"OPENAI_API_KEY": key}).encode())
 
     def get_user_conversation(self, name: str) -> str:
@@ -315,7 +315,7 @@ class CodexKind(CodingAgentKind):
             return None
         return f"its record says that a turn ended: {end.message}", end.at
 
-    def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
+    def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
         # Only the screen shows that Codex is retrying; the title says that it thinks.
         return state.state == "RUNNING" and _THINKS in _read_title(evidence)
 

@@ -92,7 +92,7 @@ class GeminiKind(CodingAgentKind):
     empty = " >   Type your message or @path/to/file\n *   Type your message or @path/to/file"
     obeyed = "/!?"
     transcript_paths = (f"{_CONFIG_DIR}/tmp/*/chats/session-*.jsonl",)
-    writes = (_HOME_DIR,)
+    written_names = (_HOME_DIR,)
     renewal_key = ("refresh_token", None)
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
@@ -156,7 +156,7 @@ class GeminiKind(CodingAgentKind):
             "hooks": hooks,
         }
 
-    def logins(self) -> dict[str, str]:
+    def list_login_files(self) -> dict[str, str]:
         return {os.path.join(_get_user_dir(), name): f"{_CONFIG_DIR}/{name}" for name in _LOGIN_FILES}
 
     def get_user_conversation(self, name: str) -> str:
@@ -190,7 +190,7 @@ class GeminiKind(CodingAgentKind):
         until = _find_reset_time(evidence, state) if screen_state[1] == "quota" else None
         return state.replace(state=screen_state[0], reason=screen_state[1], source="screen", parked_until=until)
 
-    def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
+    def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
         # Neither a hook nor the title shows that it gave up.
         age = evidence.now - clock.parse_timestamp(state.since or clock.format_timestamp())
         return state.state == "RUNNING" and age > 1.0

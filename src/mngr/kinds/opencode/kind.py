@@ -51,7 +51,7 @@ class OpencodeKind(CodingAgentKind):
     answer_keys = {"allow": "allow", "deny": "deny"}
     user_variables = tuple(name for _, names in user.PROVIDERS.values() for name in names)
     transcript_paths = ("transcript.jsonl",)
-    writes = (_STATE_DIR, _INBOX_DIR)
+    written_names = (_STATE_DIR, _INBOX_DIR)
     renewal_key = ("refresh", "")
 
     def get_user_variables(self) -> dict[str, str]:
@@ -61,7 +61,7 @@ class OpencodeKind(CodingAgentKind):
             **super().get_user_variables(),
         }
 
-    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+    def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
         logins = {} if self.options.get("login") == "none" else user.read_logins()
         return parse_addresses(user.list_model_urls(self._read_carried_config(), logins, variables))
 
@@ -162,7 +162,7 @@ class OpencodeKind(CodingAgentKind):
     def _read_carried_config(self) -> dict[str, Any]:
         return user.read_config(self._list_carried())
 
-    def logins(self) -> dict[str, str]:
+    def list_login_files(self) -> dict[str, str]:
         return {os.path.join(user.get_user_dir("DATA"), "auth.json"): f"{_DATA_DIR}/auth.json"}
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:

@@ -79,7 +79,7 @@ class PiKind(CodingAgentKind):
     features = ("hooks", "tools", "resume", "usage", "cost", "limits")
     user_variables = _API_KEY_VARIABLES
     transcript_paths = (f"{_SESSIONS_DIR}/*.jsonl",)
-    writes = (_STATE_DIR, _INBOX_DIR)
+    written_names = (_STATE_DIR, _INBOX_DIR)
     renewal_key = ("refresh", "")
 
     def get_user_variables(self) -> dict[str, str]:
@@ -90,7 +90,7 @@ class PiKind(CodingAgentKind):
             **super().get_user_variables(),
         }
 
-    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+    def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
         return parse_addresses(str(provider.get("baseUrl", "")) for provider in _list_providers())
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
@@ -114,7 +114,7 @@ class PiKind(CodingAgentKind):
         self.install_login(host, record)
         self.adopt_conversation(host, record, _SESSIONS_DIR)
 
-    def logins(self) -> dict[str, str]:
+    def list_login_files(self) -> dict[str, str]:
         return {os.path.join(_get_user_dir(), "auth.json"): f"{_STATE_DIR}/auth.json"}
 
     def get_user_conversation(self, name: str) -> str:

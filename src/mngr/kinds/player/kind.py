@@ -31,7 +31,7 @@ class PlayerKind:
     answer_keys = {"allow": "yes", "deny": "no"}
     programs: tuple[str, ...] = ("python3",)
     transcript_paths = ("transcript.jsonl",)
-    writes = ("player.json",)
+    written_names = ("player.json",)
 
     def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
         reject_coding_options(self.name, options)

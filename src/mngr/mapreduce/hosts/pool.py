@@ -18,10 +18,11 @@ from mngr.base.errors import EngineBusy, MngrError, UsageError
 from mngr.base.model import AgentView
 from mngr.mapreduce.hosts.reachability import HostReachability
 from mngr.mapreduce.hosts.slots import HostSlots, PooledHost
+from mngr.mapreduce.journal import JournaledState
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, TaskState
-from mngr.mapreduce.worker_threads import WorkerThreads
+from mngr.mapreduce.run_state import TaskState
+from mngr.mapreduce.worker_threads import JobKind, WorkerThreads
 
 _MIN_HOSTS_TO_PREPARE = 3  # number of hosts from which a prepared snapshot saves time
 _MAX_RELEASE_ATTEMPTS = 3  # attempts to release a host
@@ -63,17 +64,17 @@ class HostPool:
     """Decides which host an agent gets and which hosts are released. Worker threads do the slow part."""
 
     def __init__(
-        self, fleet: Fleet, run: RunDir, options: AgentOptions, source: str, workers: WorkerThreads, reachability: HostReachability, state: Callable[[], RunState],
-        write: Callable[..., None],
+        self, fleet: Fleet, run: RunDir, state: JournaledState, options: AgentOptions, source: str, workers: WorkerThreads,
+        reachability: HostReachability,
     ) -> None:  # fmt: skip
-        self._fleet, self._run, self._options, self._source, self._reachability = (
-            fleet,
-            run,
-            options,
-            source,
-            reachability,
-        )
-        self._workers, self._state, self._write = workers, state, write
+        self._fleet = fleet
+        self._run = run
+        self._state = state
+        self._write = state.write
+        self._options = options
+        self._source = source  # the repository that prepared hosts get a copy of
+        self._workers = workers
+        self._reachability = reachability
         ctx = fleet.context
         self.provider = find_host_provider(ctx, options.on)
         self._slots = HostSlots(options.per_host)
@@ -100,7 +101,7 @@ class HostPool:
         if self.provider is None:
             return None
         pooled_host = self._slots.assign_host(slug, self._reachability.unreachable)
-        snapshot = self._state().snapshot
+        snapshot = self._state.current.snapshot
         if pooled_host.name is None and snapshot is not None:
             pooled_host.build_options = {"snapshot": snapshot}
         return pooled_host
@@ -123,7 +124,7 @@ class HostPool:
         """Record that a task's agent is on its host, and journal the host if it is new."""
         if self.provider is None or agent.provider != self.provider:
             return
-        hosts = self._state().hosts
+        hosts = self._state.current.hosts
         pooled_host = self._slots.record_arrival(task.task.slug, agent.host)
         is_run_host = pooled_host.creation_began_at is not None or "who" not in task.task.data
         if agent.host not in hosts and is_run_host:
@@ -140,13 +141,13 @@ class HostPool:
 
     def record_wake(self, host: str | None) -> None:
         """Record that a resting host runs again because one of its agents continues."""
-        run_host = self._state().hosts.get(host or "")
+        run_host = self._state.current.hosts.get(host or "")
         if run_host is not None and run_host.state == "resting":
             self._write("woken", host=host, sync=False)
 
     def restore_hosts(self) -> None:
         """Load the hosts of an interrupted run from its state."""
-        state = self._state()
+        state = self._state.current
         if self.provider is None:
             return
         for problem in remove_incomplete_hosts(self._fleet.context, self.provider):
@@ -167,19 +168,20 @@ class HostPool:
 
     # Preparing
 
-    def can_add_hosts(self, waiting: int, base: str | None) -> bool:
-        """True when hosts can be created now. If many agents wait, a snapshot for all hosts may be prepared first."""
-        state = self._state()
-        if not self._can_prepare or state.snapshot is not None:
-            return True
-        if self._preparing_since is None:
-            new_hosts = -(-waiting // max(1, self._options.per_host))
-            if len(state.hosts) + new_hosts < _MIN_HOSTS_TO_PREPARE:
-                return True
-            self._prepare_snapshot(base)
-        return False
+    @property
+    def is_preparing(self) -> bool:
+        """True while the snapshot is being made. No host is created meanwhile."""
+        return self._preparing_since is not None
 
-    def _prepare_snapshot(self, base: str | None) -> None:
+    def needs_snapshot(self, waiting: int) -> bool:
+        """True when a snapshot saves time, because so many agents wait that they need several hosts."""
+        state = self._state.current
+        if not self._can_prepare or self.is_preparing or state.snapshot is not None:
+            return False
+        new_hosts = -(-waiting // max(1, self._options.per_host))
+        return len(state.hosts) + new_hosts >= _MIN_HOSTS_TO_PREPARE
+
+    def prepare_snapshot(self, base: str | None) -> None:
         """Prepare one host in a worker thread and save it as the snapshot for all others."""
         name = f"{self._options.prefix}-{self._run.name}-first"
         request = CreateRequest(
@@ -190,7 +192,7 @@ class HostPool:
         self._preparing_since = clock.format_timestamp()
         self._write("prepare", snapshot=snapshot, provider=self.provider)
         self._workers.submit(
-            "prepare", snapshot, lambda: snapshot_prepared_host(self._fleet.context, request, snapshot)
+            JobKind.PREPARE, snapshot, lambda: snapshot_prepared_host(self._fleet.context, request, snapshot)
         )
 
     def handle_prepared(self, snapshot: str, result: str | MngrError) -> None:
@@ -209,15 +211,16 @@ class HostPool:
 
     # Releasing
 
-    def release_idle_hosts(self, wanted: int) -> None:
-        """Release the hosts without agents, except those that the wanted number of agents can use."""
+    def release_idle_hosts(self, *, is_launching_over: bool) -> None:
+        """Release the hosts without agents, except those that queued tasks can still use."""
         if self.provider is None:
             return
-        self._slots.retain_tasks({slug for slug, task in self._state().tasks.items() if _is_agent_needed(task)})
+        self._slots.retain_tasks({slug for slug, task in self._state.current.tasks.items() if _is_agent_needed(task)})
         if self._options.keep_hosts:
             return
+        wanted = 0 if is_launching_over else len(self._state.current.list_in_state("queued"))
         for host in self._slots.take_idle_hosts(wanted, self._reachability.unreachable):
-            if host in self._state().hosts:
+            if host in self._state.current.hosts:
                 self._release_host(host)
         now = time.monotonic()
         for host in [host for host, retry_at in self._release_retry_at.items() if retry_at <= now]:
@@ -226,10 +229,10 @@ class HostPool:
 
     def _release_host(self, host: str) -> None:
         """Release a host in a worker thread."""
-        provider, label = self._state().hosts[host].provider, ("run", self._run.name)
+        provider, label = self._state.current.hosts[host].provider, ("run", self._run.name)
         self._write("release", host=host)
         self._releasing.add(host)
-        self._workers.submit("release", host, lambda: self._fleet.release_host(provider, host, label), host)
+        self._workers.submit(JobKind.RELEASE, host, lambda: self._fleet.release_host(provider, host, label), host)
 
     def handle_released(self, host: str, result: list[str] | MngrError) -> None:
         """Journal a released host. After a failure try again later, and finally leave the host to `tmr clean`."""
@@ -244,16 +247,16 @@ class HostPool:
         else:
             self._write("alert", text=f"{host} could not be given back: {result.message}")
 
-    def has_no_releases(self) -> bool:
-        """True when no host is being released or waits for another attempt."""
-        return not self._releasing and not self._release_retry_at
+    def has_releases(self) -> bool:
+        """True while a host is being released or waits for another attempt."""
+        return bool(self._releasing or self._release_retry_at)
 
     def close(self, outcome: str) -> None:
         """End the run.
 
         When all tasks are settled, delete the snapshot; otherwise stop the hosts so that they can continue.
         """
-        state = self._state()
+        state = self._state.current
         if self.provider is None:
             return
         if outcome == "settled" and state.snapshot is not None:

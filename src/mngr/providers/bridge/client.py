@@ -42,10 +42,7 @@ def main() -> int:
 def run_plain(link: _socket.socket, message: bytes) -> int:
     """Run the command with this process's own streams and return its exit code."""
     send_request(link, message, (0, 1, 2))
-    answer = b""
-    while data := link.recv(65536):
-        answer += data
-    return parse_exit_code(answer)
+    return parse_exit_code(receive_rest(link))
 
 
 def run_attached(link: _socket.socket, message: bytes, size: tuple[int, int]) -> int:
@@ -86,27 +83,50 @@ def forward_streams(link: _socket.socket, in_w: int, out_r: int, wake_r: int, si
         ready = dict(poll.poll())
         if wake_r in ready:
             os.read(wake_r, 4096)
-            if size != (size := get_terminal_size()):
-                try:
-                    link.send(b'{"size": [%d, %d]}\n' % size)
-                except OSError:  # The bridge is gone; the code below notices it.
-                    pass
+            size = forward_size(link, size)
         if out_r in ready:
-            data = os.read(out_r, 65536)
-            while data:
-                data = data[os.write(1, data) :]
+            forward_output(out_r)
             if not (ready[out_r] & select.POLLIN):
-                break
+                return answer + receive_rest(link)
         elif link.fileno() in ready:
             data = link.recv(65536)
             answer += data
             if not data:
                 return answer
-        if 0 in ready:
-            try:
-                os.write(in_w, os.read(0, 1024))
-            except OSError:  # The terminal is gone, or the command has stopped reading.
-                poll.unregister(0)
+        if 0 in ready and not forward_keys(in_w):
+            poll.unregister(0)
+
+
+def forward_size(link: _socket.socket, old_size: tuple[int, int]) -> tuple[int, int]:
+    """Tell the bridge the terminal's size if it has changed, and return the size."""
+    size = get_terminal_size()
+    if size != old_size:
+        try:
+            link.send(b'{"size": [%d, %d]}\n' % size)
+        except OSError:  # The bridge is gone, which the caller notices when it reads.
+            pass
+    return size
+
+
+def forward_output(out_r: int) -> None:
+    """Write the next part of the command's output to the terminal."""
+    data = os.read(out_r, 65536)
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def forward_keys(in_w: int) -> bool:
+    """Send the keys that were typed to the command. Return False if the terminal or the reader is gone."""
+    try:
+        os.write(in_w, os.read(0, 1024))
+    except OSError:
+        return False
+    return True
+
+
+def receive_rest(link: _socket.socket) -> bytes:
+    """Return all that the bridge sends until it closes the connection."""
+    answer = b""
     while data := link.recv(65536):
         answer += data
     return answer

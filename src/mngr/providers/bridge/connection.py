@@ -19,6 +19,7 @@ from mngr.base.errors import (
     UsageError,
 )
 from mngr.base.lock import Lock
+from mngr.base.model import Struct
 from mngr.host import scripts
 from mngr.providers.shared import sockets
 
@@ -47,6 +48,14 @@ main(*sys.argv[2:])
 """
 
 
+class EngineModule(Struct):
+    """The module that the server process loads, and what mngr must know of it."""
+
+    name: str  # dotted name, or path of a file
+    variables: tuple[str, ...] = ()  # environment variables that it reads, or prefixes of their names
+    hints: dict[str, str] = {}  # the hint for each kind of error
+
+
 class Bridge:
     """The server process for one provider of one home. It starts on demand and ends when unused."""
 
@@ -54,18 +63,13 @@ class Bridge:
         self,
         provider: str,
         home: Home,
-        engine: str,
+        engine: EngineModule,
         options: dict[str, Any],
         *,
         python: str | None = None,
         linger: float = IDLE_SECONDS,
-        variables: Sequence[str] = (),
-        hints: dict[str, str] | None = None,
     ) -> None:
-        """`engine` is the dotted name or path of a module. Other values of `variables` need another process.
-
-        `variables` are names, or prefixes of names, of environment variables.
-        """
+        """Other options, or other values of the engine's environment variables, need another process."""
         if python is not None and not isinstance(python, str):  # a number, as 3.12 without quotes is in TOML
             hint = "the path of a program, in quotes"
             raise UsageError(f"[providers.{provider}] python cannot be {python!r}", hint)
@@ -73,12 +77,11 @@ class Bridge:
         self._engine = engine
         self._words = {"options": options, "linger": linger}
         self._python = os.path.expanduser(python) if python else sys.executable
-        self._hints = hints or {}
-        relevant_env = sorted(item for item in os.environ.items() if item[0].startswith(tuple(variables)))
-        engine_file = engine
-        if not engine.endswith(".py"):
-            engine_file = os.path.join(os.path.dirname(_PACKAGE), engine.replace(".", os.sep) + ".py")
-        identity = [os.path.realpath(home.root), provider, self._python, engine, self._words, relevant_env]
+        relevant_env = sorted(item for item in os.environ.items() if item[0].startswith(engine.variables))
+        engine_file = engine.name
+        if not engine_file.endswith(".py"):
+            engine_file = os.path.join(os.path.dirname(_PACKAGE), engine.name.replace(".", os.sep) + ".py")
+        identity = [os.path.realpath(home.root), provider, self._python, engine.name, self._words, relevant_env]
         self.path = sockets.get_socket_path("b", json.dumps([*identity, _get_mtime(engine_file), _get_mtime(_CLIENT)]))
 
     def call(
@@ -131,7 +134,7 @@ class Bridge:
 
     def build_error(self, kind: str, message: str, host: str = "") -> MngrError:
         """Return the mngr error for an engine's error of this kind."""
-        hint = self._hints.get(kind)
+        hint = self._engine.hints.get(kind)
         if kind == "stopped":
             return HostStopped(self.provider, host, message or None)
         if kind == "gone":
@@ -164,7 +167,7 @@ class Bridge:
             if link is not None:
                 link.close()
                 return
-            argv = [self._python, "-c", _BOOT_PROGRAM, _PACKAGE, self.path, self._engine]
+            argv = [self._python, "-c", _BOOT_PROGRAM, _PACKAGE, self.path, self._engine.name]
             log = os.open(self.path + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
                 process = shell.start_process(
@@ -214,10 +217,12 @@ class BridgeWire:
         words = [sys.executable, "-I", "-S", _CLIENT, self._bridge.path]
         return [*words, json.dumps(request), scripts.escape_non_ascii(text)]
 
-    def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> BridgeSession | None:
+    def start_command(
+        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
+    ) -> BridgeSession | None:
         """Start the command of `build_argv` without a local process.
 
-        With a time limit the caller needs the output only at the end, so the engine may use its cheaper `whole`.
+        With a time limit the caller needs the output only at the end, so the engine may use its cheaper `run_buffered`.
         """
         request, program = argv[-2].encode(), argv[-1].encode()
         if timeout is not None:

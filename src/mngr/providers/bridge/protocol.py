@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from typing import Any, Protocol
-else:
-    Protocol = object
+    from typing import Any
 
 FIRST_BYTE_TIMEOUT = 10.0  # seconds; the first byte of an answer must come within this time
 # The start of an HTTP/2 connection: the preface and an empty settings frame.
@@ -91,11 +91,20 @@ class BridgeEngine(Protocol):
         """Start an sh program on a machine. `host` identifies the machine; `terminal` is rows, columns and TERM."""
         ...
 
-    # An engine may also have `async def whole(host, program, data) -> (out, err, code)`, which runs a program to the end
-    # at a lower cost. When it is cancelled, it ends the program. Code 255 means that the program was interrupted.
-
     async def close(self) -> None:
         """Release everything, because the server ends."""
+        ...
+
+
+@runtime_checkable
+class BufferedEngine(Protocol):
+    """An optional capability of an engine: run a program to its end at a lower cost than with `exec`."""
+
+    async def run_buffered(self, host: dict[str, Any], program: str, data: bytes) -> tuple[bytes, bytes, int]:
+        """Run an sh program with `data` as its input, and return its output, its errors and its exit code.
+
+        When it is cancelled, it ends the program. Code 255 means that the program was interrupted.
+        """
         ...
 
 

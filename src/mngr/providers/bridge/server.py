@@ -22,7 +22,7 @@ from typing import cast
 
 from mngr.base import file_descriptors
 from mngr.providers.bridge import streams
-from mngr.providers.bridge.protocol import EngineError, UndoableResult
+from mngr.providers.bridge.protocol import BufferedEngine, EngineError, UndoableResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,8 +238,8 @@ class BridgeServer:
         try:
             if streams.is_dev_null(link.fds[0]):  # This saves many engines a call.
                 program = "exec </dev/null\n" + program
-            if request.get("whole") and hasattr(self._engine, "whole"):
-                await self._run_buffered(link, gone, request["host"], program)
+            if request.get("whole") and isinstance(self._engine, BufferedEngine):
+                await _run_buffered(self._engine, link, gone, request["host"], program)
                 return
             # The start is not cancelled, because then nobody would know whether the command runs.
             command = await self._engine.exec(request["host"], program, request.get("terminal"))
@@ -260,21 +260,22 @@ class BridgeServer:
             if resizing is not None:
                 resizing.cancel()
 
-    async def _run_buffered(
-        self, link: ClientConnection, gone: Awaitable[None], host: dict[str, Any], program: str
-    ) -> None:
-        """Read all input, run the program to its end, and then write all output."""
-        data = await streams.read_all(link.fds[0])
-        running = asyncio.ensure_future(self._engine.whole(host, program, data))  # type: ignore[attr-defined]
-        if not await _wait_for_first(running, gone):
-            running.cancel()
-            await asyncio.wait([running])
-            raise _ClientGone
-        out, err, code = running.result()
-        await asyncio.gather(streams.write_all(out, link.fds[1]), streams.write_all(err, link.fds[2]))
-        for stream in (1, 2):
-            link.close_fd(stream)
-        await link.send_answer(code=code)
+
+async def _run_buffered(
+    engine: BufferedEngine, link: ClientConnection, gone: Awaitable[None], host: dict[str, Any], program: str
+) -> None:
+    """Read all input, run the program to its end, and then write all output."""
+    data = await streams.read_all(link.fds[0])
+    running = asyncio.ensure_future(engine.run_buffered(host, program, data))
+    if not await _wait_for_first(running, gone):
+        running.cancel()
+        await asyncio.wait([running])
+        raise _ClientGone
+    out, err, code = running.result()
+    await asyncio.gather(streams.write_all(out, link.fds[1]), streams.write_all(err, link.fds[2]))
+    for stream in (1, 2):
+        link.close_fd(stream)
+    await link.send_answer(code=code)
 
 
 async def _wait_for_first(task: asyncio.Future[T], gone: Awaitable[None]) -> bool:

@@ -63,13 +63,13 @@ class ModalBridgeEngine:
             asyncio.ensure_future(self._keep_alive(host))  # noqa: RUF006
         return command
 
-    async def whole(self, host: dict[str, Any], program: str, data: bytes) -> tuple[bytes, bytes, int]:
+    async def run_buffered(self, host: dict[str, Any], program: str, data: bytes) -> tuple[bytes, bytes, int]:
         await self._connect()
         if host.get("stay"):
             asyncio.ensure_future(self._keep_alive(host))  # noqa: RUF006
-        return await self._run_explained(host["sandbox"], self._run_buffered(host["sandbox"], program, data))
+        return await self._run_explained(host["sandbox"], self._run_to_end(host["sandbox"], program, data))
 
-    async def _run_buffered(self, sandbox_id: str, program: str, data: bytes) -> tuple[bytes, bytes, int]:
+    async def _run_to_end(self, sandbox_id: str, program: str, data: bytes) -> tuple[bytes, bytes, int]:
         command = sandbox_command.BufferedCommand(await self._get_free_sandbox(sandbox_id), program, data)
         self._commands.add(command)
         self._start_watch()
@@ -117,7 +117,7 @@ class ModalBridgeEngine:
 
     async def _explain_end(self, sandbox_id: str) -> EngineError:
         """Return an error that says whether a sandbox that takes no commands can be started again."""
-        state = await self.do_state(None, sandbox_id, wait=5.0)
+        state = await self.do_get_state(None, sandbox_id, wait=5.0)
         if state["state"] == "gone":
             return EngineError("gone", "its sandbox has ended and its files were not kept")
         if state["state"] == "running":
@@ -267,13 +267,13 @@ class ModalBridgeEngine:
                 return None
             raise
 
-    async def do_named(self, note: Note, name: str) -> dict[str, Any]:
+    async def do_find_by_name(self, note: Note, name: str) -> dict[str, Any]:
         """Return the id and tags of the running sandbox of this name, or an empty dict."""
         await self._connect()
         sandbox = await self._find_by_name(name)
         return {} if sandbox is None else {"sandbox": sandbox.object_id, "tags": await self._read_tags(sandbox)}
 
-    async def do_state(self, note: Note | None, sandbox: str, wait: float = EXIT_IMAGE_TIMEOUT) -> dict[str, Any]:
+    async def do_get_state(self, note: Note | None, sandbox: str, wait: float = EXIT_IMAGE_TIMEOUT) -> dict[str, Any]:
         """Return whether a sandbox is `running`, `ended` or `gone`. An ended one has the `image` of its files.
 
         The image is None if Modal does not provide it within `wait` seconds.
@@ -315,15 +315,15 @@ class ModalBridgeEngine:
             try:
                 image = await asyncio.shield(snapshot_task)
             except asyncio.CancelledError:  # Nobody could find the image again, so delete it.
-                await self.do_delete(None, [(await snapshot_task).object_id])
+                await self.do_delete_images(None, [(await snapshot_task).object_id])
                 raise
 
         async def undo() -> None:
-            await self.do_delete(None, [image.object_id])
+            await self.do_delete_images(None, [image.object_id])
 
         return UndoableResult({"image": image.object_id}, undo)
 
-    async def do_end(
+    async def do_terminate(
         self, note: Note, name: str, tag: str, sandbox: str | None, spare: str | None = None
     ) -> dict[str, Any]:
         """End the sandbox with this id, or with this name and tag. Delete its last image unless it is `spare`."""
@@ -360,9 +360,9 @@ class ModalBridgeEngine:
         if image is None:
             raise EngineError("busy", "Modal still keeps the files of a sandbox that has ended")
         if image != spare:
-            await self.do_delete(None, [image])
+            await self.do_delete_images(None, [image])
 
-    async def do_delete(self, note: Note | None, images: list[str]) -> dict[str, Any]:
+    async def do_delete_images(self, note: Note | None, images: list[str]) -> dict[str, Any]:
         """Delete images, if they exist."""
         await self._connect()
         from modal.experimental import image_delete  # type: ignore[import-not-found, unused-ignore]
@@ -375,7 +375,7 @@ class ModalBridgeEngine:
                     raise
         return {}
 
-    async def do_find(self, note: Note, tags: dict[str, str]) -> dict[str, Any]:
+    async def do_list(self, note: Note, tags: dict[str, str]) -> dict[str, Any]:
         """Return the running sandboxes with these tags. A sandbox that was just created may be missing."""
         await self._connect()
         sandboxes = await run_if_reachable(self._list_sandboxes(tags))

@@ -11,7 +11,7 @@ from mngr.base.config import as_list
 from mngr.base.errors import HostGone, HostStopped, MngrError, UsageError
 from mngr.base.paths import SNAPSHOT_EXCLUDES, find_project_root
 from mngr.host import registry, scripts
-from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeWire, StoppedWire
+from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeWire, EngineModule, StoppedWire
 from mngr.providers.shared.host_options import get_author, parse_network, parse_number
 from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
 
@@ -32,6 +32,11 @@ ERROR_HINTS = {
     "missing": "install it there: pip install 'modal>=1.5,<1.7'; or choose another: [providers.modal] python",
     "busy": "wait until hosts are stopped or destroyed, or ask for fewer at a time",
 }
+_ENGINE = EngineModule(
+    name="mngr.providers.modal.bridge",
+    variables=("MODAL_", "HOME", "HTTPS_PROXY", "https_proxy"),
+    hints=ERROR_HINTS,
+)
 MAX_SANDBOX_SECONDS = 86400.0  # the longest lifetime of a sandbox
 IMAGE_OPTIONS = ("image", "dockerfile", "apt", "pip", "run")
 HALT_FILE = "/tmp/.mngr-halt"
@@ -73,9 +78,13 @@ class ModalEngine(EngineDefaults):
         self._note = note
         self._key = registry.compute_owner_key(home)
         self._bridge = Bridge(
-            provider, home, "mngr.providers.modal.bridge", {key: options.get(key) for key in ("app", "environment")},
-            python=options.get("python"), linger=_parse_seconds(options, "linger") or IDLE_SECONDS, variables=("MODAL_", "HOME", "HTTPS_PROXY", "https_proxy"), hints=ERROR_HINTS,
-        )  # fmt: skip
+            provider,
+            home,
+            _ENGINE,
+            {key: options.get(key) for key in ("app", "environment")},
+            python=options.get("python"),
+            linger=_parse_seconds(options, "linger") or IDLE_SECONDS,
+        )
 
     def plan_machine(self, name: str, options: Facts) -> Facts:
         random_id = os.urandom(6).hex()
@@ -121,7 +130,7 @@ class ModalEngine(EngineDefaults):
         return {**created, "ends_at": clock.format_timestamp(time.time() + facts["words"]["timeout"])}
 
     def find_existing(self, name: str) -> Facts | None:
-        answer = self._bridge.call("named", host=name, name=name[:63])
+        answer = self._bridge.call("find_by_name", host=name, name=name[:63])
         if not answer:
             return None
         tags = answer["tags"]
@@ -141,7 +150,7 @@ class ModalEngine(EngineDefaults):
     def start(self, name: str, facts: Facts) -> Facts:
         image = facts.get("image")
         if facts.get("sandbox"):
-            state = self._bridge.call("state", host=name, sandbox=facts["sandbox"])
+            state = self._bridge.call("get_state", host=name, sandbox=facts["sandbox"])
             if state["state"] == "running":
                 return facts
             if facts.get("whose", self._key) != self._key:  # Its owner may have started it again.
@@ -154,7 +163,7 @@ class ModalEngine(EngineDefaults):
     def stop(self, name: str, facts: Facts) -> Facts:
         if not facts.get("sandbox"):
             return facts
-        state = self._bridge.call("state", host=name, sandbox=facts["sandbox"])
+        state = self._bridge.call("get_state", host=name, sandbox=facts["sandbox"])
         if state["state"] == "running":
             image: str | None = self._save_image(name, facts)
         else:
@@ -168,7 +177,7 @@ class ModalEngine(EngineDefaults):
     def remove(self, name: str, facts: Facts) -> None:
         self._end_sandboxes(name, facts, None)
         if facts.get("image"):
-            self._bridge.call("delete", images=[facts["image"]])
+            self._bridge.call("delete_images", images=[facts["image"]])
         self._delete_old_images(name, None)
 
     def list_machines(self) -> builtins.list[FoundMachine]:
@@ -180,7 +189,7 @@ class ModalEngine(EngineDefaults):
                 tag=row["tags"].get("tag", ""),
                 removal_command=removal.format(row["sandbox"]),
             )
-            for row in self._bridge.call("find", tags={"mngr": self._key})["sandboxes"]
+            for row in self._bridge.call("list", tags={"mngr": self._key})["sandboxes"]
         ]
 
     def save_snapshot(self, name: str, facts: Facts, directory: str) -> Facts:
@@ -201,12 +210,12 @@ class ModalEngine(EngineDefaults):
     def delete_snapshot(self, facts: Facts) -> None:
         image = facts["image"] if "image" in facts else _read_note(facts["note"])
         if image:
-            self._bridge.call("delete", images=[image])
+            self._bridge.call("delete_images", images=[image])
 
     def _end_sandboxes(self, name: str, facts: Facts, kept_image: str | None) -> None:
         """End all sandboxes of the host. Delete the images of ended ones, except for `kept_image`."""
         words = {"name": name[:63], "tag": facts["tag"], "sandbox": facts.get("sandbox"), "spare": kept_image}
-        self._bridge.call("end", host=name, **words)
+        self._bridge.call("terminate", host=name, **words)
 
     def _save_image(self, name: str, facts: Facts) -> str:
         """Save the files of a sandbox as an image and return its id. It is recorded at once, or it would be lost."""
@@ -245,7 +254,7 @@ class ModalEngine(EngineDefaults):
         recorded = registry.find_facts(self._home, self._provider, name, "images") or {}
         others = [image for image in recorded.get("images", []) if image != kept_image]
         if others:
-            self._bridge.call("delete", images=others)
+            self._bridge.call("delete_images", images=others)
         if kept_image is None:
             registry.delete_phases(self._home, self._provider, name, "images")
         else:

@@ -67,7 +67,7 @@ class RayBridgeEngine:
 
     # Verbs
 
-    async def do_make(
+    async def do_create(
         self, note: Note, about: dict[str, Any], wish: dict[str, Any], node: str | None
     ) -> dict[str, Any]:
         """Create the host's actor, or use the existing one, and return its facts.
@@ -85,7 +85,7 @@ class RayBridgeEngine:
                 ray.remote(host_actor.HostActor).options(**_build_actor_options(about, wish, node)).remote(actor_facts)
             )
         try:
-            return dict(await _wait_with_timeout(START_TIMEOUT, actor.open.remote()))
+            return dict(await _wait_with_timeout(START_TIMEOUT, actor.open_host.remote()))
         except TimeoutError:
             ray.kill(actor)
             raise EngineError("busy", "Ray found no room for it within a minute") from None
@@ -109,7 +109,7 @@ class RayBridgeEngine:
         actor, is_deleted = self._find_actor(about["actor"]), False
         if actor is not None:
             try:
-                await _wait_with_timeout(60.0, actor.leave.remote())
+                await _wait_with_timeout(60.0, actor.remove_host.remote())
                 is_deleted = True
             except (TimeoutError, RayError):
                 pass
@@ -124,7 +124,7 @@ class RayBridgeEngine:
         if actor in self._leaving:
             await asyncio.wait([self._leaving[actor]])
 
-    async def do_look(self, note: Note, about: dict[str, Any], node: str | None, closely: bool) -> dict[str, Any]:
+    async def do_locate(self, note: Note, about: dict[str, Any], node: str | None, closely: bool) -> dict[str, Any]:
         """Return the node of a host that runs or has its files there. Raise EngineError if the files are gone.
 
         With `closely`, a running actor is asked, because it may be removing its files.
@@ -144,19 +144,19 @@ class RayBridgeEngine:
 
     async def _is_staying(self, actor: str) -> bool:
         """Return False when the actor ended before it could answer. Raise EngineError while it is being removed."""
-        answer = self._actors[actor].is_leaving.remote()
+        answer = self._actors[actor].is_being_removed.remote()
         try:
-            is_leaving = await self._ask_actor(answer, "its actor")
+            is_being_removed = await self._ask_actor(answer, "its actor")
         except EngineError as error:
             if not isinstance(error.__cause__, ActorDiedError):
                 raise
             self._actors.pop(actor, None)
             return False
-        if is_leaving:
+        if is_being_removed:
             raise EngineError("busy", "the host is being taken away")
         return True
 
-    async def do_find(self, note: Note, key: str, keeper: str) -> dict[str, Any]:
+    async def do_list(self, note: Note, key: str, keeper: str) -> dict[str, Any]:
         """Return the actors of a home. Include the backup actor only if there is no host."""
         self._connect()
         names = _list_actor_names()
@@ -166,32 +166,34 @@ class RayBridgeEngine:
             rows.append({"what": "actor", "name": keeper, "tag": keeper})
         return {"found": [{**row, "removal": _build_kill_command(self._address, row["name"])} for row in rows]}
 
-    async def do_join(self, note: Note, key: str, name: str) -> dict[str, Any]:
+    async def do_find_existing(self, note: Note, key: str, name: str) -> dict[str, Any]:
         """Return an existing actor of this host name with its facts. This home's actors come first."""
         self._connect()
         for actor in sorted(_list_actor_names(), key=lambda actor_name: not actor_name.startswith(f"host:{key}:")):
             if actor.startswith("host:") and actor.endswith(f":{name}"):
                 handle = ray.get_actor(actor, namespace=NAMESPACE)
-                opened = await self._ask_actor(handle.open.remote(), name)
-                return {"actor": actor, "made": opened, **await self._ask_actor(handle.plan.remote(), name)}
+                opened = await self._ask_actor(handle.open_host.remote(), name)
+                return {"actor": actor, "made": opened, **await self._ask_actor(handle.get_plan.remote(), name)}
         return {}
 
-    async def do_kept(self, note: Note, keeper: str, tag: str) -> dict[str, Any]:
+    async def do_list_backups(self, note: Note, keeper: str, tag: str) -> dict[str, Any]:
         """Return the backups of a host's agents, or none when the backup actor is lost."""
         self._connect()
         self._actors.pop(keeper, None)  # The cached actor may be dead.
         backup = self._find_actor(keeper)
         if backup is None:
             return {"agents": []}
-        return {"agents": await self._ask_actor(backup.list.remote(tag), "the keeper")}
+        return {"agents": await self._ask_actor(backup.list_agents.remote(tag), "the keeper")}
 
-    async def do_fetch(self, note: Note, keeper: str, tag: str, agent: str, place: str) -> dict[str, Any]:
+    async def do_fetch_backup(self, note: Note, keeper: str, tag: str, agent: str, place: str) -> dict[str, Any]:
         """Write an agent's backup as files into a local directory."""
         self._connect()
         backup = self._find_actor(keeper)
         for name in (work_backup.COMMITS, work_backup.FILES) if backup is not None else ():
             with open(os.path.join(place, name), "wb") as file:
-                while data := await self._ask_actor(backup.get.remote(tag, agent, name, file.tell()), "the keeper"):
+                while data := await self._ask_actor(
+                    backup.read_chunk.remote(tag, agent, name, file.tell()), "the keeper"
+                ):
                     file.write(data)
         return {}
 
@@ -212,10 +214,10 @@ class RayBridgeEngine:
         if backup is None:
             return
         try:
-            await _wait_with_timeout(ANSWER_TIMEOUT, backup.drop.remote(about["tag"]))
+            await _wait_with_timeout(ANSWER_TIMEOUT, backup.forget_host.remote(about["tag"]))
             prefix = f"host:{about['keeper'].partition(':')[2]}:"
             if not any(name.startswith(prefix) for name in _list_actor_names()):
-                await _wait_with_timeout(ANSWER_TIMEOUT, backup.leave.remote())
+                await _wait_with_timeout(ANSWER_TIMEOUT, backup.forget_all.remote())
                 ray.kill(backup)
                 self._actors.pop(about["keeper"], None)
         except (TimeoutError, RayError):
@@ -293,7 +295,7 @@ class RayBridgeEngine:
 
 
 class RayCommand:
-    """A command on a host. Only one `pull` is in progress, for the streams whose reader keeps up."""
+    """A command on a host. Only one `poll_output` is in progress, for the streams whose reader keeps up."""
 
     def __init__(self, engine: RayBridgeEngine, host: dict[str, Any]) -> None:
         self._engine = engine
@@ -310,7 +312,7 @@ class RayCommand:
         """Start the command. Raise EngineError if that fails."""
         if terminal:
             self._parts[2].put_nowait(None)
-        answer = await self._call_actor("run", ANSWER_TIMEOUT + 5, self._key, program, terminal)
+        answer = await self._call_actor("start_command", ANSWER_TIMEOUT + 5, self._key, program, terminal)
         self._asking = asyncio.ensure_future(self._poll_until_end(answer))
 
     async def write(self, data: bytes) -> None:
@@ -342,7 +344,7 @@ class RayCommand:
             pass
 
     async def _send_input(self, data: bytes, *, last: bool) -> None:
-        """Send input. The command may take long to read it; `pull` notices a lost actor."""
+        """Send input. The command may take long to read it; `poll_output` notices a lost actor."""
         try:
             await self._engine.get_actor(self._host).write.remote(self._key, data, last=last)
         except RayError:
@@ -366,7 +368,9 @@ class RayCommand:
                     self._taken.clear()
                     await asyncio.wait([asyncio.ensure_future(self._taken.wait())], timeout=host_actor.POLL_TIMEOUT)
                     wanted = [stream for stream, queue in self._parts.items() if queue.qsize() < STREAM_QUEUE_SIZE]
-                answer = await self._call_actor("pull", ANSWER_TIMEOUT + host_actor.POLL_TIMEOUT, self._key, wanted)
+                answer = await self._call_actor(
+                    "poll_output", ANSWER_TIMEOUT + host_actor.POLL_TIMEOUT, self._key, wanted
+                )
         except EngineError as error:
             for queue in self._parts.values():
                 queue.put_nowait(error)

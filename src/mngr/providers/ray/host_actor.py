@@ -77,12 +77,12 @@ class HostActor:
         self._pusher: WorkBackupThread | None = None
         self._has_left = False
 
-    async def plan(self) -> dict[str, Any]:
+    async def get_plan(self) -> dict[str, Any]:
         """Return the facts with which the actor was created, for a home that has lost them."""
         about = {key: value for key, value in self._about.items() if key not in ("room", "wish")}
         return {"about": about, "wish": self._about["wish"]}
 
-    async def open(self) -> dict[str, Any]:
+    async def open_host(self) -> dict[str, Any]:
         """Start the host process if it does not run, and return facts about the host."""
         if self._has_left:
             raise RuntimeError("the host is being taken away")  # Some of its files may be deleted already.
@@ -160,9 +160,9 @@ class HostActor:
 
     # Commands
 
-    async def run(self, key: str, program: str, terminal: list[Any] | None) -> dict[str, Any]:
-        """Start an sh program and return the first answer of `pull`."""
-        await self.open()
+    async def start_command(self, key: str, program: str, terminal: list[Any] | None) -> dict[str, Any]:
+        """Start an sh program and return the first answer of `poll_output`."""
+        await self.open_host()
         loop = asyncio.get_running_loop()
         env = self._build_environment()
         if terminal:
@@ -178,9 +178,9 @@ class HostActor:
             for child_fd in child_fds:
                 os.close(child_fd)
         await command.started
-        return await self.pull(key, list(command.output), SHORT_COMMAND_SECONDS)
+        return await self.poll_output(key, list(command.output), SHORT_COMMAND_SECONDS)
 
-    async def pull(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> dict[str, Any]:
+    async def poll_output(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> dict[str, Any]:
         """Return new data of these streams and the streams that have ended, waiting at most `patience` seconds.
 
         The answer contains the exit code when the command and all its streams have ended.
@@ -236,11 +236,11 @@ class HostActor:
             await self._send_request({"key": key, "signal": int(signal.SIGKILL), "whole": True})
         self._forget_command(key)
 
-    async def is_leaving(self) -> bool:
+    async def is_being_removed(self) -> bool:
         """True when the host and its files are being removed."""
         return self._has_left
 
-    async def leave(self) -> None:
+    async def remove_host(self) -> None:
         """End all processes and delete the directory. The actor then ends, unless the caller kills it first."""
         self._has_left = True
         if self._opening is not None:  # A start may be in progress.
@@ -275,7 +275,7 @@ class HostActor:
     async def _capture_output(self, program: str, max_bytes: int) -> bytes | None:
         """Run a program on the host and return its output. Return None if it fails or writes too much."""
         key, parts, size = os.urandom(8).hex(), [], 0
-        answer = await self.run(key, program, None)
+        answer = await self.start_command(key, program, None)
         await self.write(key, b"", last=True)
         while True:
             for stream, data in answer["data"].items():
@@ -287,7 +287,7 @@ class HostActor:
                 return None
             if "code" in answer:
                 return b"".join(parts) if answer["code"] == 0 else None
-            answer = await self.pull(key, [1, 2])
+            answer = await self.poll_output(key, [1, 2])
 
 
 def get_node() -> dict[str, str]:

@@ -7,7 +7,7 @@ import os
 from mngr.base import shell
 from mngr.base.errors import HostGone, MngrError, UsageError
 from mngr.host import registry
-from mngr.providers.bridge.connection import Bridge, BridgeWire, StoppedWire
+from mngr.providers.bridge.connection import Bridge, BridgeWire, EngineModule, StoppedWire
 from mngr.providers.shared.host_options import get_author, parse_number
 from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
 
@@ -25,6 +25,7 @@ ERROR_HINTS = {
     "missing": "install it there, in the cluster's version: pip install ray; or choose another: [providers.ray] python",
     "busy": "wait until hosts are stopped or destroyed, or ask for less: -b cpus=0",
 }
+_ENGINE = EngineModule(name="mngr.providers.ray.bridge", variables=("RAY_",), hints=ERROR_HINTS)
 PLACEMENTS = ("spread", "pack")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # The mark at the end proves that the whole archive was transferred.
@@ -67,9 +68,8 @@ class RayEngine(EngineDefaults):
         self._key = registry.compute_owner_key(home)
         self._directory = str(options.get("directory") or f"/var/tmp/mngr-ray-{os.getuid()}")
         self._bridge = Bridge(
-            provider, home, "mngr.providers.ray.bridge", {"address": options.get("address")}, python=options.get("python"),
-            variables=("RAY_",), hints=ERROR_HINTS,
-        )  # fmt: skip
+            provider, home, _ENGINE, {"address": options.get("address")}, python=options.get("python")
+        )
 
     def plan_machine(self, name: str, options: Facts) -> Facts:
         random_id = os.urandom(4).hex()
@@ -84,7 +84,7 @@ class RayEngine(EngineDefaults):
         return {**facts, **self._create_actor(name, facts, None)}
 
     def find_existing(self, name: str) -> Facts | None:
-        answer = self._bridge.call("join", key=self._key, name=name)
+        answer = self._bridge.call("find_existing", key=self._key, name=name)
         if not answer:
             return None
         facts = {**answer["made"], "whose": answer["actor"].split(":")[1]}
@@ -140,7 +140,7 @@ class RayEngine(EngineDefaults):
 
     def list_machines(self) -> builtins.list[FoundMachine]:
         keeper = f"keeper:{self._key}"
-        answer = self._bridge.call("find", key=self._key, keeper=keeper)
+        answer = self._bridge.call("list", key=self._key, keeper=keeper)
         has_hosts = bool(
             registry.list_hosts(self._home, self._provider)
         )  # The backup actor may hold backups of these hosts.
@@ -153,13 +153,13 @@ class RayEngine(EngineDefaults):
     def list_backups(self, facts: Facts) -> dict[str, dict[str, Any]]:
         """Return the backups of a host's agents, by agent id, from the backup actor."""
         about = facts["about"]
-        answer = self._bridge.call("kept", keeper=about["keeper"], tag=about["tag"])
+        answer = self._bridge.call("list_backups", keeper=about["keeper"], tag=about["tag"])
         return {str(backup["id"]): backup for backup in answer["agents"]}
 
     def fetch_backup(self, facts: Facts, agent: str, directory: str) -> None:
         """Write an agent's backup from the backup actor into a directory."""
         about = facts["about"]
-        self._bridge.call("fetch", keeper=about["keeper"], tag=about["tag"], agent=agent, place=directory)
+        self._bridge.call("fetch_backup", keeper=about["keeper"], tag=about["tag"], agent=agent, place=directory)
 
     def _get_archive_path(self, name: str) -> str:
         """Return the path of the local archive with a stopped host's files."""
@@ -182,7 +182,7 @@ class RayEngine(EngineDefaults):
 
     def _create_actor(self, name: str, facts: Facts, node: str | None) -> Facts:
         """Create the host's actor, on this node if one is given, and return its facts."""
-        created = self._bridge.call("make", about=facts["about"], wish=facts["wish"], node=node, host=name)
+        created = self._bridge.call("create", about=facts["about"], wish=facts["wish"], node=node, host=name)
         if created["space"] != "own" and facts.get("space") != created["space"]:
             self._note(
                 f"{created['address']} allows no namespaces: what {name} leaves running is looked for when it ends"
@@ -192,7 +192,7 @@ class RayEngine(EngineDefaults):
     def _locate(self, name: str, facts: Facts, *, closely: bool = False) -> Facts:
         """Return the host's node. Raise HostGone if its files do not exist any more, also because its node is dead."""
         words = {"about": facts["about"], "node": facts.get("node"), "closely": closely}
-        return self._bridge.call("look", **words, host=name)
+        return self._bridge.call("locate", **words, host=name)
 
     def _stream_files(self, name: str, facts: Facts, program: str, **streams: Any) -> None:
         """Copy the host's files to or from a local file as a tar stream."""

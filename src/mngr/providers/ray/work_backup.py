@@ -51,8 +51,8 @@ class WorkBackup:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         self._size = _get_dir_size(directory)
 
-    def put(self, tag: str, agent: str, name: str, data: bytes, *, first: bool) -> bool:
-        """Append a chunk to a new file, which becomes visible with `done`. Return False when the storage is full."""
+    def write_chunk(self, tag: str, agent: str, name: str, data: bytes, *, first: bool) -> bool:
+        """Append a chunk to a new file, which becomes visible with `commit_files`. Return False when the storage is full."""
         directory = self._get_dir(tag, agent)
         path = os.path.join(directory, name + ".new")
         if first:
@@ -65,7 +65,7 @@ class WorkBackup:
         self._size += len(data)
         return True
 
-    def done(self, tag: str, agent: str, names: list[str]) -> None:
+    def commit_files(self, tag: str, agent: str, names: list[str]) -> None:
         """Replace these files of an agent by their new versions, which are complete."""
         for name in names:
             path = os.path.join(self._get_dir(tag, agent), name)
@@ -73,7 +73,7 @@ class WorkBackup:
             os.replace(path + ".new", path)
             self._size -= old_size
 
-    def list(self, tag: str) -> list[dict[str, Any]]:
+    def list_agents(self, tag: str) -> list[dict[str, Any]]:
         """Return the backup of each agent of a host, with the sizes of its files."""
         backups = []
         directory = self._get_dir(tag)
@@ -87,7 +87,7 @@ class WorkBackup:
             backups.append({**about, "id": agent, "sizes": sizes})
         return backups
 
-    def get(self, tag: str, agent: str, name: str, start: int) -> bytes:
+    def read_chunk(self, tag: str, agent: str, name: str, start: int) -> bytes:
         """Return a chunk of a file."""
         try:
             with open(os.path.join(self._get_dir(tag, agent), name), "rb") as file:
@@ -96,14 +96,14 @@ class WorkBackup:
         except OSError:
             return b""
 
-    def drop(self, tag: str) -> int:
+    def forget_host(self, tag: str) -> int:
         """Delete the backups of a host and return the number of other hosts."""
         directory = self._get_dir(tag)
         self._size -= _get_dir_size(directory)
         shutil.rmtree(directory, ignore_errors=True)
         return len(os.listdir(self._root))
 
-    def leave(self) -> None:
+    def forget_all(self) -> None:
         """Delete all backups."""
         shutil.rmtree(self._root, ignore_errors=True)
         try:
@@ -193,7 +193,7 @@ class WorkBackupThread(threading.Thread):
         about = {"record": record, "at": time.time(), "lacks": missing, **self._heads.get(agent, {})}
         parts[ABOUT] = json.dumps(about).encode()
         if all(self._send_file(agent, name, data) for name, data in parts.items()):
-            ray.get(self._keeper.done.remote(self._about["tag"], agent, list(parts)), timeout=30)
+            ray.get(self._keeper.commit_files.remote(self._about["tag"], agent, list(parts)), timeout=30)
 
     def _capture_output(self, program: str, max_bytes: int, **words: object) -> bytes | None:
         """Run a program on the host and return its output, or None if it fails or writes too much."""
@@ -208,8 +208,8 @@ class WorkBackupThread(threading.Thread):
             self._keeper = get_or_create_backup(self._about)
         for start in range(0, max(len(data), 1), CHUNK_SIZE):
             chunk = data[start : start + CHUNK_SIZE]
-            put = self._keeper.put.remote(self._about["tag"], agent, name, chunk, first=start == 0)
-            if not ray.get(put, timeout=30):
+            is_written = self._keeper.write_chunk.remote(self._about["tag"], agent, name, chunk, first=start == 0)
+            if not ray.get(is_written, timeout=30):
                 return False
         return True
 

@@ -11,7 +11,7 @@ from mngr.base.errors import EngineBusy, MngrError, NotFound, ServiceUnavailable
 from mngr.base.model import Struct
 from mngr.host import registry, store
 from mngr.host.protocol import Leftover
-from mngr.host.remote_host import RemoteHost
+from mngr.host.remote_host import CommandStarter, RemoteHost
 from mngr.providers.shared import host_probe
 from mngr.providers.shared.host_options import get_original_options, parse_network, reject_options
 from mngr.providers.shared.interrupted_hosts import build_cleanup, finish_interrupted, host_lock
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mngr.base.errors import Unreachable
     from mngr.base.lock import Lock
     from mngr.base.paths import Home
-    from mngr.base.shell import StartFunction
+    from mngr.base.shell import ChildProcess
     from mngr.host.protocol import Host
     from mngr.host.remote_host import Transport
 
@@ -412,10 +412,12 @@ class OnDemandWire:
         wire = self._get_current_wire()
         return wire.build_argv(self._opening + program, terminal=terminal, only=only)
 
-    @property
-    def begin(self) -> StartFunction | None:
-        """Return the transport's function that starts a command without a local process, or None."""
-        return getattr(self._get_current_wire(), "begin", None)
+    def start_command(
+        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
+    ) -> ChildProcess | None:
+        """Start the command as the current transport does, or return None if a local process must run it."""
+        wire = self._get_current_wire()
+        return wire.start_command(argv, streams, timeout) if isinstance(wire, CommandStarter) else None
 
     def make_lost_error(self, stderr: str) -> Unreachable:
         return self._get_current_wire().make_lost_error(stderr)

@@ -69,7 +69,9 @@ class SlurmWire:
         step_program = [_GUARD_SCRIPT + program] if terminal else [_GUARD_SCRIPT + _PLAIN_SCRIPT, "sh", program]
         return self._calls.build_argv([*words, "sh", "-c", *step_program], terminal=terminal)
 
-    def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> ChildProcess | None:
+    def start_command(
+        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
+    ) -> ChildProcess | None:
         """Start the command so that it ends when the reader of its output is gone. srun does not notice that."""
         if timeout is not None:  # mngr itself reads the output
             return None

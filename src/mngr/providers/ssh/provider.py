@@ -69,7 +69,9 @@ class SshWire:
         ]
         return [*words, scripts.format_one_line(program, only, self._login)]
 
-    def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> mux.SshSession | None:
+    def start_command(
+        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
+    ) -> mux.SshSession | None:
         """Start the command of `build_argv` over the shared connection, without an ssh process."""
         return mux.start_command(self._control, argv[-1], streams, timeout, forwards_agent=self._forwards)
 

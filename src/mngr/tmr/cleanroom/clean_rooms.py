@@ -69,6 +69,23 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class CleanRoomOptions(Struct):
+    """Where clean rooms are created, and what is around the tests in them."""
+
+    on: str = ""  # the host part of an address: @HOST
+    sandbox: CleanRoomSandbox | None = None  # around every command
+    env: dict[str, str] | None = None
+    has_sandboxed_agent: bool = False  # use the sandbox of `create` for the room's agent
+
+    @property
+    def cache_key(self) -> list[Any]:
+        """Return the settings that a test's result depends on."""
+        return [self.on, None if self.sandbox is None else self.sandbox.to_dict()]
+
+
+_DEFAULT_OPTIONS = CleanRoomOptions()
+
+
 class CleanRoomPool:
     """The clean rooms of one run, at most `at_once` at a time."""
 
@@ -77,24 +94,16 @@ class CleanRoomPool:
         fleet: Fleet,
         run: str,
         repo: str,
+        options: CleanRoomOptions = _DEFAULT_OPTIONS,
         *,
         at_once: int | None = None,
-        on: str = "",  # the host part of an address: @HOST
-        env: dict[str, str] | None = None,
-        sandbox: bool = False,
-        network: str | None = None,
-        walls: CleanRoomSandbox | None = None,
         name_prefix: str = "room",
     ) -> None:
         self.fleet, self.run, self.repo = fleet, run, os.path.abspath(repo)
         self.max_rooms = at_once or count_cores()
-        self._on, self._env, self._sandbox, self._network = on, env, sandbox, network
-        self._name_prefix = name_prefix
-        self._sandbox_builder = None if walls is None else SandboxBuilder(walls)
-        self.cache_key = [
-            on,
-            None if walls is None else walls.to_dict(),
-        ]  # the settings that a test's result depends on
+        self._options, self._on, self._name_prefix = options, options.on, name_prefix
+        self._sandbox_builder = None if options.sandbox is None else SandboxBuilder(options.sandbox)
+        self.cache_key = options.cache_key
         self._hosts: dict[int, str] = {}  # created for clean rooms, by number, if the provider creates hosts
         self._free_numbers = list(range(self.max_rooms, 0, -1))
         self._changed = threading.Condition()
@@ -139,7 +148,7 @@ class CleanRoomPool:
     def _create_agent(self, name: str, on: str, commit: str, source: str | None) -> AgentView:
         return self.fleet.create(
             name + on, "command", ["true"], source=source or self.repo, branch=f"{commit}:mngr/{name}", transfer="mirror",
-            dirty="ignore", env=self._env, labels={**CLEAN_ROOM_LABEL, "run": self.run}, sandbox=self._sandbox, network=self._network,
+            dirty="ignore", env=self._options.env, labels={**CLEAN_ROOM_LABEL, "run": self.run}, sandbox=self._options.has_sandboxed_agent,
         )  # fmt: skip
 
     def remove_leftovers(self, *called: str) -> list[str]:

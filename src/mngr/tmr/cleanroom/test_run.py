@@ -106,6 +106,37 @@ class TestRun(Struct):
         return cls(**{**data, "failures": failures, "findings": findings})
 
 
+class PytestOptions(Struct):
+    """How the project's tests are run."""
+
+    pytest: list[str]  # the command
+    args: list[str] = []
+    timeout: float = TEST_TIMEOUT  # seconds for one run of a test
+
+
+class ProbeOptions(Struct):
+    """What the probe changes in one run of a test, and what it reports beside the outcome."""
+
+    seed: int | None = None
+    files: dict[str, str | None] | None = None  # texts that replace files of the commit; None removes the file
+    resolve: bool = False  # report the files of packages and programs
+    program: str | None = None  # a program to resolve in addition to the installed ones
+    trace: bool = False  # report the lines that are run
+    loaded: bool = False  # report the files that are imported
+
+    def build_request(self) -> dict[str, Any]:
+        """Return the settings in the form that the probe reads."""
+        request: dict[str, Any] = {"seed": self.seed, "resolve": self.resolve, "program": self.program}
+        if self.files:
+            request["files"] = {path: None if text is None else pack_text(text) for path, text in self.files.items()}
+        plugins = (("replaced_files", self.files), ("tracer", self.trace), ("imported_files", self.loaded))
+        request["plugins"] = {name: read_program(f"{name}.py") for name, is_wanted in plugins if is_wanted}
+        return request
+
+
+_DEFAULT_PROBE = ProbeOptions()
+
+
 def build_command(pytest: Sequence[str], args: Sequence[str], test: str) -> list[str]:
     """Return the command that runs a test, without mngr's own arguments."""
     return [*pytest, *args, test]
@@ -113,42 +144,24 @@ def build_command(pytest: Sequence[str], args: Sequence[str], test: str) -> list
 
 def run_test(
     room: CleanRoom,
-    pytest: Sequence[str],
+    options: PytestOptions,
     test: TestFunction,
-    *,
-    args: Sequence[str] = (),
-    timeout: float = TEST_TIMEOUT,
-    seed: int | None = None,
-    resolve: bool = False,
-    program: str | None = None,
-    keep: str | None = None,
-    trace: bool = False,
-    loaded: bool = False,
-    files: dict[str, str | None] | None = None,
+    probe: ProbeOptions = _DEFAULT_PROBE,
+    artifacts_dir: str | None = None,
 ) -> TestRun:
-    """Run a test once in a clean room.
+    """Run a test once in a clean room, and save its artifacts if there is a directory for them.
 
-    `resolve` also reports the files of packages and programs. `keep` is a directory for artifacts. `trace` reports the
-    lines that are run, `loaded` the files that are imported. `files` replaces files of the commit with these texts, or
-    removes them where the text is None. Raises MngrError when the clean room fails, not the test.
+    Raises MngrError when the clean room fails, not the test.
     """
-    env = {} if seed is None else {"PYTHONHASHSEED": str(seed % 4294967296)}
-    probe_request: dict[str, Any] = {"seed": seed, "resolve": resolve, "program": program}
-    if files:
-        probe_request["files"] = {path: None if text is None else pack_text(text) for path, text in files.items()}
-    probe_request["plugins"] = {
-        name: read_program(f"{name}.py")
-        for name, is_wanted in (("replaced_files", files), ("tracer", trace), ("imported_files", loaded))
-        if is_wanted
-    }
-    outcome = room.run([*pytest, *PROBE_ARGS, *args, test.id], env=env, timeout=timeout, probe=probe_request)
-    result = read_test_run(test, outcome, join(build_command(pytest, args, test.id)), room.inner_work_dir).replace(
-        walls=room.isolation
-    )
-    if keep is not None:
+    env = {} if probe.seed is None else {"PYTHONHASHSEED": str(probe.seed % 4294967296)}
+    argv = [*options.pytest, *PROBE_ARGS, *options.args, test.id]
+    outcome = room.run(argv, env=env, timeout=options.timeout, probe=probe.build_request())
+    command = join(build_command(options.pytest, options.args, test.id))
+    result = read_test_run(test, outcome, command, room.inner_work_dir).replace(walls=room.isolation)
+    if artifacts_dir is not None:
         for artifact in result.artifacts:
-            os.makedirs(keep, exist_ok=True)
-            room.pull(artifact, os.path.join(keep, os.path.basename(artifact)))
+            os.makedirs(artifacts_dir, exist_ok=True)
+            room.pull(artifact, os.path.join(artifacts_dir, os.path.basename(artifact)))
     return result
 
 

@@ -18,6 +18,7 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.commits import untrusted
 
+_REMOTE = "origin"
 _MAX_TITLE = 200
 _TIMEOUT = 300.0  # seconds for a push, and for each call of the forge's program
 _CHDIR_SCRIPT = 'cd -- "$1" && shift && exec "$@"'  # these programs act on the current directory
@@ -48,7 +49,6 @@ class _Forge(Struct):
 
     local: Host
     root: str
-    remote: str
     branch: str
     program: str
     title: str
@@ -58,7 +58,7 @@ class _Forge(Struct):
         """Return the push command; `rewrite` is the remote commit that may be replaced."""
         ref = f"refs/heads/{self.branch}"
         lease = [f"--force-with-lease={ref}:{rewrite}"] if rewrite else []
-        return ["git", "-C", self.root, "push", *lease, "--", self.remote, f"{ref}:{ref}"]
+        return ["git", "-C", self.root, "push", *lease, "--", _REMOTE, f"{ref}:{ref}"]
 
     def build_create_command(self, base: str, body: str) -> list[str]:
         """Return the command that opens a draft."""
@@ -112,14 +112,14 @@ class _Forge(Struct):
 
 
 def open_pull_request(
-    local: Host, root: str, branch: str, base_branch: str, title: str, body_path: str, *, remote: str = "origin", rewrite: str = "",
-) -> PullRequestResult:  # fmt: skip
+    local: Host, root: str, branch: str, base_branch: str, title: str, body_path: str, *, rewrite: str = ""
+) -> PullRequestResult:
     """Push the branch and open a draft, or update the pull request that exists. Raises MngrError.
 
     `rewrite` is the remote commit of the branch that may be replaced. Without a remote or
     the forge's program, nothing is done.
     """
-    forge, missing = _detect_forge(local, root, branch, title, body_path, remote)
+    forge, missing = _detect_forge(local, root, branch, title, body_path)
     create_command = forge.build_create_command(base_branch, _read_body(body_path))
     if missing:
         return PullRequestResult(
@@ -137,10 +137,10 @@ def open_pull_request(
 
 
 def update_pull_request(
-    local: Host, root: str, branch: str, title: str, body_path: str, *, remote: str = "origin", rewrite: str = "",
-) -> PullRequestResult:  # fmt: skip
+    local: Host, root: str, branch: str, title: str, body_path: str, *, rewrite: str = ""
+) -> PullRequestResult:
     """Push the branch and update its pull request, by the rules of `open_pull_request`. Raises MngrError."""
-    forge, missing = _detect_forge(local, root, branch, title, body_path, remote)
+    forge, missing = _detect_forge(local, root, branch, title, body_path)
     if missing:
         commands = [
             shell.join(forge.build_push_command(rewrite)),
@@ -151,18 +151,14 @@ def update_pull_request(
     return _edit_pull_request(forge)
 
 
-def _detect_forge(local: Host, root: str, branch: str, title: str, body_path: str, remote: str) -> tuple[_Forge, str]:
+def _detect_forge(local: Host, root: str, branch: str, title: str, body_path: str) -> tuple[_Forge, str]:
     """Return the forge, and what is missing to use it."""
-    remote_url = git.run(local, root, "remote", "get-url", "--", remote)
+    remote_url = git.run(local, root, "remote", "get-url", "--", _REMOTE)
     program = "glab" if "gitlab" in _parse_host(remote_url.text) else "gh"
-    forge = _Forge(
-        local=local, root=root, remote=remote, branch=branch, program=program, title=untrusted.clean_line(title, _MAX_TITLE), body_path=body_path,
-    )  # fmt: skip
+    clean_title = untrusted.clean_line(title, _MAX_TITLE)
+    forge = _Forge(local=local, root=root, branch=branch, program=program, title=clean_title, body_path=body_path)
     if remote_url.code:
-        return (
-            forge,
-            f"there is no remote {remote!r} in {root}: git remote add {shell.quote(remote)} URL, then:",
-        )
+        return forge, f"there is no remote {_REMOTE!r} in {root}: git remote add {_REMOTE} URL, then:"
     if shutil.which(program, path=shell.get_absolute_search_path()) is None:
         return forge, f"{program} is not installed ({_INSTALL_URLS[program]}); by hand:"
     return forge, ""
@@ -188,8 +184,8 @@ def _push_branch(forge: _Forge, rewrite: str) -> None:
     reason = rejected_line.partition("(")[2].rstrip(")") or git.describe_failure(result)
     hint = f"try it yourself: {forge.format_command(argv)}"
     if rejected_line and "remote rejected" not in rejected_line:
-        hint = f"somebody else pushed to it: git fetch {shell.quote(forge.remote)}, look at their commits, then --update-pr again"
-    raise MngrError(f"{forge.branch} cannot be pushed to {forge.remote}: {_clean_text(reason)}", hint)
+        hint = f"somebody else pushed to it: git fetch {_REMOTE}, look at their commits, then --update-pr again"
+    raise MngrError(f"{forge.branch} cannot be pushed to {_REMOTE}: {_clean_text(reason)}", hint)
 
 
 def _edit_pull_request(forge: _Forge) -> PullRequestResult:

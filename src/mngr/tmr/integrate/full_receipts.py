@@ -13,7 +13,7 @@ from mngr.mapreduce.run_state import TaskState, apply_row, replay_rows
 from mngr.tmr.plan import load_plan
 from mngr.tmr.prepare.prepare import prepare_run
 from mngr.tmr.recipe import TmrRecipe
-from mngr.tmr.run import open_clean_rooms
+from mngr.tmr.run_resources import open_clean_rooms
 
 
 def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None]) -> None:

@@ -54,7 +54,7 @@ from mngr.tmr.plan import RunPlan, load_plan
 from mngr.tmr.prepare.baseline import combine_outcomes
 from mngr.tmr.prepare.prepare import list_baseline_runs
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.run import open_clean_rooms
+from mngr.tmr.run_resources import open_clean_rooms
 
 ProgressListener = Callable[[str], None]
 

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 from mngr.api import Fleet
 from mngr.mapreduce import host_costs
 from mngr.mapreduce.governor import RunLimits
-from mngr.mapreduce.journal import Journal, read_journal
+from mngr.mapreduce.journal import Journal, JournaledState, read_journal
 from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import RunState, add_usage, replay_rows
 from mngr.mapreduce.scheduler import Scheduler
 from mngr.tmr.commits import untrusted
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.run import build_agent_options
+from mngr.tmr.run_resources import build_agent_options
 
 KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # agent kinds that cannot answer questions
 SCRIPTED = "player"  # can answer only what its script says, so it is asked only on request
@@ -48,7 +48,8 @@ def ask_agents(
     with Journal(questions_dir.journal) as journal:
         _close_obsolete(fleet, journal, questions)
         remaining_limits = limits.replace(**_compute_remaining_limits(run, limits), canary=0)
-        return Scheduler(fleet, questions_dir, journal, questions, options, remaining_limits, on_row).run()
+        run_state = JournaledState(journal, on_row)
+        return Scheduler(fleet, questions_dir, run_state, questions, options, remaining_limits).run()
 
 
 def get_questions_dir(run: RunDir) -> RunDir:

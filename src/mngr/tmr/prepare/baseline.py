@@ -5,17 +5,25 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TEST_TIMEOUT, TestFunction, TestRun, build_command, run_test
+from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestFunction, TestRun, build_command, run_test
 
 TestRunListener = Callable[[TestFunction, int, TestRun], None]
 
 
 _MAX_BROKEN_ROOMS = 2  # clean rooms that a test may break before its outcome is a crash
+
+
+class BaselinePlan(Struct):
+    """The tests of a baseline, how often each of them is run, and what earlier runs have shown."""
+
+    tests: Sequence[TestFunction]
+    k: int = 2
+    durations: Mapping[str, float] = {}  # seconds of earlier runs, by test
+    known_runs: Mapping[str, Sequence[TestRun]] = {}  # they count, and are not repeated
 
 
 class BaselineRuns(Struct):
@@ -45,67 +53,25 @@ def combine_outcomes(outcomes: Sequence[str]) -> str:
 def run_baseline(
     rooms: CleanRoomPool,
     commit: str,
-    tests: Sequence[TestFunction],
-    pytest: Sequence[str],
+    options: PytestOptions,
+    plan: BaselinePlan,
     *,
-    args: Sequence[str] = (),
-    k: int = 2,
-    timeout: float = TEST_TIMEOUT,
-    durations: Mapping[str, float] | None = None,
-    known_runs: Mapping[str, Sequence[TestRun]] | None = None,
     on_run_end: TestRunListener | None = None,
     stop: threading.Event | None = None,
     get_artifact_dir: Callable[[TestFunction, int], str | None] | None = None,
-    **run_options: Any,
 ) -> list[BaselineRuns]:
-    """Run each test up to k times and return one verdict per test, in the order of `tests`.
+    """Run each test up to k times and return one verdict per test, in the order of the plan.
 
-    `known_runs` count and are not repeated. `on_run_end` is called after each run, by one thread at a time.
-    Setting `stop` ends the baseline early; tests without any run are then missing from the result.
-    `get_artifact_dir` returns the directory for a run's artifacts. `run_options` are passed to `run_test`.
+    `on_run_end` is called after each run, by one thread at a time. Setting `stop` ends the baseline early; tests
+    without any run are then missing from the result. `get_artifact_dir` returns the directory for a run's artifacts.
     Raises MngrError when the clean rooms fail.
     """
-    queue = _BaselineQueue(tests, k, durations or {}, known_runs or {})
-    record_lock = threading.Lock()
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        while not (stop and stop.is_set()) and not errors and queue.has_more():
-            try:
-                with rooms.acquire(commit) as room:
-                    _in_room(room)
-            except CleanRoomBroken:
-                continue  # the next loop acquires another clean room
-            except BaseException as error:
-                errors.append(error)
-                queue.close()
-
-    def _in_room(room: CleanRoom) -> None:
-        while not (stop and stop.is_set()) and not errors and (job := queue.take_next()) is not None:
-            test, number = job
-            artifact_dir = get_artifact_dir(test, number) if get_artifact_dir else None
-            try:
-                run = run_test(
-                    room, pytest, test, args=args, timeout=timeout, keep=artifact_dir, loaded=number == 0, **run_options
-                )
-            except CleanRoomBroken as error:
-                if queue.return_test(test) < _MAX_BROKEN_ROOMS:
-                    raise
-                command_line = join(build_command(pytest, args, test.id))
-                record(test, number, _make_crash_run(test, error, command_line))
-                raise
-            except BaseException:
-                queue.return_test(test)
-                raise
-            record(test, number, run)
-
-    def record(test: TestFunction, number: int, run: TestRun) -> None:
-        with record_lock:
-            queue.record_run(test, run)
-            if on_run_end is not None:
-                on_run_end(test, number, run)
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(rooms.max_rooms, queue.test_count))]
+    queue = _BaselineQueue(plan)
+    worker = _BaselineWorker(queue, options, on_run_end, stop, get_artifact_dir)
+    threads = [
+        threading.Thread(target=worker.work, args=(rooms, commit), daemon=True)
+        for _ in range(min(rooms.max_rooms, queue.test_count))
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -114,17 +80,71 @@ def run_baseline(
     except BaseException:
         queue.close()
         raise
-    if errors:
-        raise errors[0]
+    if worker.errors:
+        raise worker.errors[0]
     return [
         BaselineRuns(test=test, verdict=combine_outcomes([run.outcome for run in runs]), runs=runs)
-        for test in tests
+        for test in plan.tests
         if (runs := queue.runs[test.id])
     ]
 
 
-def _make_crash_run(test: TestFunction, error: CleanRoomBroken, command_line: str) -> TestRun:
+class _BaselineWorker:
+    """Runs the tests of the queue. Several threads share one worker, each with its own clean room."""
+
+    def __init__(
+        self,
+        queue: _BaselineQueue,
+        options: PytestOptions,
+        on_run_end: TestRunListener | None,
+        stop: threading.Event | None,
+        get_artifact_dir: Callable[[TestFunction, int], str | None] | None,
+    ) -> None:
+        self._queue, self._options = queue, options
+        self._on_run_end, self._stop, self._get_artifact_dir = on_run_end, stop, get_artifact_dir
+        self._record_lock = threading.Lock()
+        self.errors: list[BaseException] = []
+
+    def work(self, rooms: CleanRoomPool, commit: str) -> None:
+        """Run tests until none is left, the baseline is stopped or a thread fails."""
+        while not self._is_stopped() and self._queue.has_more():
+            try:
+                with rooms.acquire(commit) as room:
+                    self._work_in_room(room)
+            except CleanRoomBroken:
+                continue  # the next loop acquires another clean room
+            except BaseException as error:
+                self.errors.append(error)
+                self._queue.close()
+
+    def _is_stopped(self) -> bool:
+        return bool(self.errors) or (self._stop is not None and self._stop.is_set())
+
+    def _work_in_room(self, room: CleanRoom) -> None:
+        while not self._is_stopped() and (job := self._queue.take_next()) is not None:
+            test, number = job
+            artifact_dir = self._get_artifact_dir(test, number) if self._get_artifact_dir else None
+            try:
+                run = run_test(room, self._options, test, ProbeOptions(loaded=number == 0), artifact_dir)
+            except CleanRoomBroken as error:
+                if self._queue.return_test(test) >= _MAX_BROKEN_ROOMS:
+                    self._record(test, number, _make_crash_run(test, error, self._options))
+                raise
+            except BaseException:
+                self._queue.return_test(test)
+                raise
+            self._record(test, number, run)
+
+    def _record(self, test: TestFunction, number: int, run: TestRun) -> None:
+        with self._record_lock:
+            self._queue.record_run(test, run)
+            if self._on_run_end is not None:
+                self._on_run_end(test, number, run)
+
+
+def _make_crash_run(test: TestFunction, error: CleanRoomBroken, options: PytestOptions) -> TestRun:
     """Return a run with the outcome `crash`, for a test that breaks its clean room."""
+    command_line = join(build_command(options.pytest, options.args, test.id))
     reason = f"it breaks the room that it runs in: {error.message}"
     return TestRun(
         test=test.id, outcome="crash", why=reason, seconds=0.0, exit_code=-1, missing=test.ids, command=command_line
@@ -137,14 +157,9 @@ class _BaselineQueue:
     A test never runs twice at the same time.
     """
 
-    def __init__(
-        self,
-        tests: Sequence[TestFunction],
-        k: int,
-        durations: Mapping[str, float],
-        known_runs: Mapping[str, Sequence[TestRun]],
-    ) -> None:
-        self.runs = {test.id: list(known_runs.get(test.id, ()))[:k] for test in tests}
+    def __init__(self, plan: BaselinePlan) -> None:
+        tests, k, durations = plan.tests, plan.k, plan.durations
+        self.runs = {test.id: list(plan.known_runs.get(test.id, ()))[:k] for test in tests}
         self.test_count = sum(1 for test in tests if len(self.runs[test.id]) < k)
         self._runs_per_test = k
         self._changed = threading.Condition()

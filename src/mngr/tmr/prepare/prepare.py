@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mngr.base.errors import MngrError
@@ -14,9 +14,9 @@ from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.mapreduce.run_state import replay_rows
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun
+from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.prepare.baseline import combine_outcomes, run_baseline
+from mngr.tmr.prepare.baseline import BaselinePlan, combine_outcomes, run_baseline
 from mngr.tmr.prepare.code_under_test import describe_foreign_code
 from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.history import Fingerprinter, RunHistory
@@ -77,10 +77,13 @@ def prepare_run(
     wanted = [test for test in tests if test.id not in skipped]
     durations = {test: entry.seconds for test, entry in history.tests.items() if entry.seconds}
     run_baseline(
-        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known_runs=list_baseline_runs(facts),
-        durations=durations, on_run_end=lambda test, number, test_run: note("ran", run=test_run.to_dict()),
+        rooms,
+        plan.base,
+        PytestOptions(pytest=plan.pytest, args=plan.args, timeout=plan.test_timeout),
+        BaselinePlan(tests=wanted, k=plan.k, durations=durations, known_runs=list_baseline_runs(facts)),
+        on_run_end=lambda test, number, test_run: note("ran", run=test_run.to_dict()),
         get_artifact_dir=lambda test, number: _artifact_path(run, test, number),
-    )  # fmt: skip
+    )
     return _load_prepared(replay_rows(journal.rows).recipe_rows, plan.only, note)
 
 
@@ -88,7 +91,9 @@ def _artifact_path(run: RunDir, test: TestFunction, number: int) -> str:
     return os.path.join(run.path, "baseline", make_slug(test.id), str(number + 1))
 
 
-def _load_prepared(facts: dict[str, list[dict[str, Any]]], only: str, note: Callable[..., None]) -> PreparedTests:
+def _load_prepared(
+    facts: Mapping[str, Sequence[dict[str, Any]]], only: str, note: Callable[..., None]
+) -> PreparedTests:
     """Build the result from the journal's rows; `note` writes the root causes and counts if the journal lacks them."""
     tests = [TestFunction(**row) for row in facts["collected"][0]["tests"]]
     runs = list_baseline_runs(facts)
@@ -127,7 +132,7 @@ def _load_prepared(facts: dict[str, list[dict[str, Any]]], only: str, note: Call
     return PreparedTests(tests=results, root_causes=root_causes, skipped=skipped)
 
 
-def list_baseline_runs(facts: dict[str, list[dict[str, Any]]]) -> dict[str, list[TestRun]]:
+def list_baseline_runs(facts: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, list[TestRun]]:
     """Return the baseline runs in the journal so far, by test."""
     runs_by_test: dict[str, list[TestRun]] = {}
     for row in facts.get("ran", []):

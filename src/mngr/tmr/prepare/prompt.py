@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError, suggest_closest
@@ -33,6 +34,56 @@ class PromptTemplate(Struct):
 
     shared_sections: tuple[tuple[str, str], ...]
     task_sections: tuple[tuple[str, str], ...]
+
+
+class TaskDescription(Struct):
+    """Everything that a prompt says about one task."""
+
+    task: str  # the id that the agent's result must name
+    test: str | None = None  # the test that the command runs, if it is not the task
+    command: Sequence[str]
+    verdict: str
+    block: str = ""  # the tutorial block that the test cites
+    evidence: str = ""
+    root_cause: str = ""
+    affected_tests: Sequence[str] = ()
+    covered: Sequence[str] = ()
+    rejections: Sequence[str] = ()
+    hint: str = ""
+    tutorial: str | None = None
+    k: int = 2  # how often the agent must see the test pass
+
+    def build_job(self) -> dict[str, Any]:
+        """Return the job in the form that the agents without a model read."""
+        job: dict[str, Any] = {
+            "job": "repair",
+            "task": self.task,
+            "test": self.test or self.task,
+            "command": list(self.command),
+            "tutorial": self.tutorial,
+            "k": self.k,
+        }
+        if self.affected_tests:
+            job["witnesses"] = list(self.affected_tests)
+        if self.verdict == "flaky":
+            job["before"] = self.verdict
+        return job
+
+    def format_values(self) -> dict[str, str]:
+        """Return the text of each placeholder."""
+        return {
+            "task": _join_lines(self.task),
+            "verdict": _join_lines(self.verdict),
+            "command": _fence_block(shell.join(self.command), "sh"),
+            "block": _fence_block(self.block, "sh"),
+            "evidence": quote_block(self.evidence, "text"),
+            "cause": _join_lines(self.root_cause),
+            "witnesses": _format_list(self.affected_tests),
+            "covered": _format_list(self.covered),
+            "refused": _format_list(self.rejections),
+            "hint": _remove_control_characters(self.hint).strip(),
+            "job": f"```mngr-job\n{json.dumps(self.build_job())}\n```",
+        }
 
 
 class Prompt(Struct):
@@ -97,52 +148,9 @@ def override_sections(template: PromptTemplate, text: str) -> PromptTemplate:
     )
 
 
-def build_prompt(
-    template: PromptTemplate,
-    *,
-    task: str,
-    command: Sequence[str],
-    verdict: str,
-    test: str | None = None,
-    block: str = "",
-    evidence: str = "",
-    root_cause: str = "",
-    affected_tests: Sequence[str] = (),
-    covered: Sequence[str] = (),
-    rejections: Sequence[str] = (),
-    hint: str = "",
-    tutorial: str | None = None,
-    k: int = 2,
-) -> Prompt:
-    """Build the prompt of one task.
-
-    `task` is the id that the agent's result must name. `test` is the test that `command` runs, if it is not the task.
-    """
-    job = {
-        "job": "repair",
-        "task": task,
-        "test": test or task,
-        "command": list(command),
-        "tutorial": tutorial,
-        "k": k,
-    }
-    if affected_tests:
-        job["witnesses"] = list(affected_tests)
-    if verdict == "flaky":
-        job["before"] = verdict
-    values = {
-        "task": _join_lines(task),
-        "verdict": _join_lines(verdict),
-        "command": _fence_block(shell.join(command), "sh"),
-        "block": _fence_block(block, "sh"),
-        "evidence": quote_block(evidence, "text"),
-        "cause": _join_lines(root_cause),
-        "witnesses": _format_list(affected_tests),
-        "covered": _format_list(covered),
-        "refused": _format_list(rejections),
-        "hint": _remove_control_characters(hint).strip(),
-        "job": f"```mngr-job\n{json.dumps(job)}\n```",
-    }
+def build_prompt(template: PromptTemplate, task: TaskDescription) -> Prompt:
+    """Build the prompt of one task."""
+    values = task.format_values()
     shared_text = "".join(_render_section(name, text) for name, text in template.shared_sections if text)
     shared_text = shared_text.partition("\n\n")[2]  # some agents treat a message that begins with # as a command
     task_text = "".join(

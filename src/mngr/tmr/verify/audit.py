@@ -16,6 +16,7 @@ import functools
 import math
 import os
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, read_program
 from mngr.tmr.cleanroom.test_run import (
     PROBE_ARGS,
-    TEST_TIMEOUT,
+    PytestOptions,
     TestFunction,
     TestRun,
     make_paths_relative,
@@ -99,48 +100,33 @@ class AuditResult(Struct):
         return cls(**{**data, "holes": [AuditGap(**hole) for hole in data["holes"]]})
 
 
-def list_audit_findings(
-    clean_room: CleanRoom,
-    pytest: Sequence[str],
-    test: TestFunction,
-    *,
-    program: str,
-    args: Sequence[str] = (),
-    modes: Sequence[str] = MODES,
-    timeout: float = TEST_TIMEOUT,
-) -> list[Finding]:
-    """Return what a test does not notice. Raise MngrError when the clean room fails, not the test."""
-    result = audit_test(clean_room, pytest, test, program=program, args=args, modes=modes, timeout=timeout)
-    return [hole.finding for hole in result.holes]
+class AuditSession:
+    """What the audits of several tests share: the time limit, and the help texts that were read."""
+
+    def __init__(self, time_limit: float | None = None) -> None:
+        self._deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+        self.usages: dict[tuple[str, ...], str] = {}  # by command
+
+    def seconds_left(self) -> float:
+        """Return the remaining time, which is infinite without a limit."""
+        return self._deadline - time.monotonic()
 
 
 def audit_test(
     clean_room: CleanRoom,
-    pytest: Sequence[str],
+    options: PytestOptions,
     test: TestFunction,
     *,
     program: str,
-    args: Sequence[str] = (),
     modes: Sequence[str] = MODES,
-    timeout: float = TEST_TIMEOUT,
-    usages: dict[tuple[str, ...], str] | None = None,
-    seconds_left: Callable[[], float] = lambda: math.inf,
+    session: AuditSession | None = None,
     on_first_run: Callable[[TestRun], None] | None = None,
 ) -> AuditResult:
-    """Audit a test and return the full result.
+    """Audit a test and return the full result. `on_first_run` gets the unchanged first run if it passes.
 
-    `on_first_run` gets the unchanged first run if it passes. `usages` caches help texts across tests. `seconds_left`
-    returns the remaining time.
+    Raise MngrError when the clean room fails, not the test.
     """
-    runner = _StubRunner(
-        clean_room,
-        [*pytest, *PROBE_ARGS, *args],
-        test,
-        program,
-        timeout,
-        {} if usages is None else usages,
-        seconds_left,
-    )
+    runner = _StubRunner(clean_room, options, test, program, session or AuditSession())
     try:
         outcome, why, holes = _run_audit(runner, test, program, modes, on_first_run)
     except _AuditBudgetExhausted as error:
@@ -161,36 +147,33 @@ class _StubRunner:
     def __init__(
         self,
         clean_room: CleanRoom,
-        pytest: list[str],
+        options: PytestOptions,
         test: TestFunction,
         program: str,
-        timeout: float,
-        usages: dict[tuple[str, ...], str],
-        seconds_left: Callable[[], float],
+        session: AuditSession,
     ) -> None:
         self.room, self.words, self.holes = clean_room, shlex.split(program), list[AuditGap]()
-        self._pytest, self._test, self._timeout, self._left = pytest, test, timeout, seconds_left
-        self._usages = usages
+        self._argv = [*options.pytest, *PROBE_ARGS, *options.args, test.id]
+        self._test, self._timeout, self._session = test, options.timeout, session
         self.runs, self.seconds = 0, 0.0
 
     def run(self, mode: str, **plan: Any) -> tuple[TestRun, list[ProgramCall]]:
         """Run the test in a mode. Return its run and the calls of the program."""
-        timeout = min(self._timeout, self._left())
+        timeout = min(self._timeout, self._session.seconds_left())
         if timeout <= 0 or self.runs >= MAX_RUNS:
             raise _AuditBudgetExhausted(NO_TIME_REASON if timeout <= 0 else f"it was run {MAX_RUNS} times")
         facts = {
             "plugins": {"mngr_audit": read_program("stub_plugin.py", _HERE)},
             "audit": {"words": self.words, "mode": mode, "stub": read_program("stub.py", _HERE), **plan},
         }
-        argv = [*self._pytest, self._test.id]
-        outcome = self.room.run(argv, env={"PYTHONDONTWRITEBYTECODE": "1"}, timeout=timeout, probe=facts)
+        outcome = self.room.run(self._argv, env={"PYTHONDONTWRITEBYTECODE": "1"}, timeout=timeout, probe=facts)
         self.runs, self.seconds = self.runs + 1, self.seconds + outcome.seconds
         if outcome.timed_out and timeout < self._timeout:
             raise _AuditBudgetExhausted(NO_TIME_REASON)
         if mode == "record":
             self._timeout = min(self._timeout, _SLOWER * outcome.seconds + _MORE)
         calls = [ProgramCall(**_select_fields(row)) for row in outcome.probe_rows if row["row"] == "call"]
-        return read_test_run(self._test, outcome, join(argv), self.room.inner_work_dir), calls
+        return read_test_run(self._test, outcome, join(self._argv), self.room.inner_work_dir), calls
 
     def list_unnoticed_calls(self, mode: str, **plan: Any) -> list[ProgramCall]:
         """Return the altered calls whose test still passed."""
@@ -208,12 +191,13 @@ class _StubRunner:
 
     def _read_usage(self, real: list[str], names: tuple[str, ...]) -> str:
         """Return the help text of a command, from the cache if possible."""
-        if names not in self._usages:
+        usages = self._session.usages
+        if names not in usages:
             outcome = self.room.run(
                 ["sh", "-c", _USAGE_SCRIPT, "ask", *real, *names, "--help"], timeout=20.0, clean=False
             )
-            self._usages[names] = outcome.out
-        return self._usages[names]
+            usages[names] = outcome.out
+        return usages[names]
 
 
 def _select_fields(row: dict[str, Any]) -> dict[str, Any]:

@@ -15,14 +15,13 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
-from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.test_run import TestFunction
 from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.edits import diff_commits
-from mngr.tmr.verify.legacy.policy import Change
+from mngr.tmr.verify.legacy.policy import Change, Policy
 from mngr.tmr.verify.receipt import Receipt
 from mngr.tmr.verify.red_green import list_unneeded_fixes
 from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
@@ -33,6 +32,14 @@ ReceiptListener = Callable[[Receipt], None]
 
 
 _VERDICT_ORDER = ("unverified", "refuted", "flaky", "confirmed")
+
+
+class BranchRequest(Struct):
+    """The branch to verify, and the tests that are run."""
+
+    ref: str
+    base: str | None = None  # by default the commit where the branch left the others
+    paths: Sequence[str] = ()  # by default the tests that the branch changed
 
 
 class BranchReceipts(Struct):
@@ -70,18 +77,24 @@ class BranchReceipts(Struct):
 
 
 def verify_branch(
-    fleet: Fleet, root: str, ref: str, base: str | None, paths: Sequence[str], options: VerifyOptions, *, sandbox: CleanRoomSandbox | None, on: str,
-    cache: ResultCache | None, on_receipt: ReceiptListener,
-) -> BranchReceipts:  # fmt: skip
+    fleet: Fleet,
+    root: str,
+    request: BranchRequest,
+    options: VerifyOptions,
+    room_options: CleanRoomOptions,
+    *,
+    cache: ResultCache | None,
+    on_receipt: ReceiptListener,
+) -> BranchReceipts:
     """Return a receipt for each named test, or for each test that the branch changed. Raise MngrError."""
-    local = fleet.context.local_host
+    local, ref, base = fleet.context.local_host, request.ref, request.base
     commit = _get_commit(local, root, ref)
     base_commit = _get_commit(local, root, base) if base else _get_fork_point(local, root, ref, commit)
     changes = diff_commits(local, root, base_commit, commit)
     if not changes:
         raise UsageError(f"{ref} changes nothing since {base_commit[:10]}", "say since when: --base REF")
-    with _open_clean_rooms(fleet, root, (commit, base_commit), sandbox, on) as clean_rooms:
-        tests = _select_tests(clean_rooms, commit, options, changes, paths)
+    with _open_clean_rooms(fleet, root, (commit, base_commit), room_options) as clean_rooms:
+        tests = _select_tests(clean_rooms, commit, options, changes, request.paths)
         receipts = _verify_claims(
             clean_rooms,
             [VerifyRequest(test=test, commit=commit, base=base_commit, is_one_of_many=True) for test in tests],
@@ -159,16 +172,14 @@ def _open_clean_rooms(
     fleet: Fleet,
     repo: str,
     commits: tuple[str, ...],
-    sandbox: CleanRoomSandbox | None,
-    on: str,
+    options: CleanRoomOptions,
     max_rooms: int | None = None,
 ) -> Iterator[CleanRoomPool]:
     """Open clean rooms for some commits of a repository, without writing to the repository."""
     with tempfile.TemporaryDirectory(prefix="mngr-verify-") as temp_dir:
         borrowing_repo = _create_borrowing_repo(fleet.context.local_host, repo, temp_dir, commits)
-        clean_rooms = CleanRoomPool(
-            fleet, f"verify-{os.urandom(3).hex()}", borrowing_repo, at_once=max_rooms, walls=sandbox, on=on
-        )
+        run_name = f"verify-{os.urandom(3).hex()}"
+        clean_rooms = CleanRoomPool(fleet, run_name, borrowing_repo, options, at_once=max_rooms)
         try:
             yield clean_rooms
         finally:
@@ -205,10 +216,8 @@ def recheck_receipt(
     root: str,
     path: str,
     data: dict[str, Any],
-    *,
-    sandbox: CleanRoomSandbox | None,
-    on: str,
-    policy: Any,
+    room_options: CleanRoomOptions,
+    policy: Policy,
 ) -> ReceiptComparison:
     """Repeat the verification of a receipt from its commits, and compare. Raise MngrError."""
     before = _parse_receipt(path, data)
@@ -222,7 +231,7 @@ def recheck_receipt(
         test=TestFunction(**again["test"]), commit=before.commit, base=before.base, is_shared=again["is_shared"], is_one_of_many=again.get("is_one_of_many", False),
         affected_tests=[TestFunction(**row) for row in again["witnesses"]], claim={"changes": again["kinds"]} if again["kinds"] else {},
     )  # fmt: skip
-    with _open_clean_rooms(fleet, repo, (before.commit, before.base), sandbox, on, max_rooms=1) as clean_rooms:
+    with _open_clean_rooms(fleet, repo, (before.commit, before.base), room_options, max_rooms=1) as clean_rooms:
         after = verify(clean_rooms, request, options)
     return ReceiptComparison(before=before, after=after, differences=compare_receipts(before, after))
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import math
 import os
 import random
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,25 +19,22 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init import detect_settings
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CommandOutcome, count_cores, read_program
-from mngr.tmr.cleanroom.test_run import Failure, TestFunction, first_line
+from mngr.tmr.cleanroom.test_run import Failure, PytestOptions, TestFunction, first_line
 from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.history import Fingerprinter
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.verify.audit import NO_TIME_REASON, AuditResult, audit_test
+from mngr.tmr.verify.audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test
 
 _CHDIR_SCRIPT = 'cd "$1" && shift && exec "$@"'
 _RULES_VERSION = "4"  # increased when the same test may be judged differently
 
 
-class AuditOptions(Struct):
+class AuditOptions(PytestOptions):
     """The options of an audit."""
 
-    pytest: list[str]
     paths: list[str] = []
-    args: list[str] = []
     program: str | None = None
     modes: list[str]
-    timeout: float
     jobs: int | None = None
     changed_since: str | None = None
     sample: int | None = None
@@ -99,13 +94,9 @@ def audit_checkout(
     local: Host, root: str, options: AuditOptions, tutorial: str | None, on_result: Callable[[AuditResult, bool], None]
 ) -> AuditReport:
     """Audit the selected tests. `on_result` gets each result, and True if it was cached. Raise MngrError."""
-    deadline = None if options.time_limit is None else time.monotonic() + options.time_limit
-    usages: dict[tuple[str, ...], str] = {}
+    session = AuditSession(options.time_limit)
     lock = threading.Lock()
     cached = 0
-
-    def seconds_left() -> float:
-        return math.inf if deadline is None else deadline - time.monotonic()
 
     program = options.program or _get_program(local, root)
     with tempfile.TemporaryDirectory(prefix="mngr-audit-") as output_dir:
@@ -121,9 +112,9 @@ def audit_checkout(
         def audit(test: TestFunction) -> AuditResult:
             nonlocal cached
             cached_result = cache.find(test)
-            if cached_result is None and seconds_left() <= 0:
+            if cached_result is None and session.seconds_left() <= 0:
                 cached_result = AuditResult(test=test.id, outcome="left", why=NO_TIME_REASON)
-            result = cached_result or _audit_one(checkout, test, program, options, usages, seconds_left)
+            result = cached_result or _audit_one(checkout, test, program, options, session)
             with lock:
                 cached += cached_result is not None and cached_result.outcome != "left"
                 if cached_result is None:
@@ -141,18 +132,11 @@ def audit_checkout(
 
 
 def _audit_one(
-    checkout: Checkout,
-    test: TestFunction,
-    program: str,
-    options: AuditOptions,
-    usages: dict[tuple[str, ...], str],
-    seconds_left: Callable[[], float],
+    checkout: Checkout, test: TestFunction, program: str, options: AuditOptions, session: AuditSession
 ) -> AuditResult:
     """Audit a test. A broken environment counts as a failing test."""
     try:
-        return audit_test(
-            checkout, options.pytest, test, program=program, args=options.args, modes=options.modes, timeout=options.timeout, usages=usages, seconds_left=seconds_left
-        )  # fmt: skip
+        return audit_test(checkout, options, test, program=program, modes=options.modes, session=session)
     except CleanRoomBroken as error:
         return AuditResult(test=test.id, outcome="failing", why=error.message)
 

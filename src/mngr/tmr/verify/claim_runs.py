@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from mngr.host import git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, build_command, run_test
+from mngr.tmr.cleanroom.test_run import ProbeOptions, TestFunction, TestRun, build_command, run_test
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 
@@ -22,11 +22,18 @@ class ClaimRunner:
     """Runs tests at the claimed commit in one clean room, which is created for the first run that is not cached."""
 
     def __init__(
-        self, stack: contextlib.ExitStack, clean_rooms: CleanRoomPool, request: VerifyRequest, options: VerifyOptions, source: str | None, cache: ResultCache | None,
-        artifacts_dir: str | None, on_run: Callable[[TestFunction, TestRun], None] | None,
-    ) -> None:  # fmt: skip
-        self.source, self.repo, self.cache, self.keep = source, source or clean_rooms.repo, cache, artifacts_dir
-        self._stack, self._rooms, self._claim, self._how, self._done = stack, clean_rooms, request, options, on_run
+        self,
+        clean_rooms: CleanRoomPool,
+        request: VerifyRequest,
+        options: VerifyOptions,
+        *,
+        cache: ResultCache | None,
+        artifacts_dir: str | None,
+        on_run: Callable[[TestFunction, TestRun], None] | None,
+    ) -> None:
+        self.repo, self.cache, self.keep = request.source or clean_rooms.repo, cache, artifacts_dir
+        self._rooms, self._claim, self._how, self._done = clean_rooms, request, options, on_run
+        self._stack = contextlib.ExitStack()
         object_ids = git.run_checked(
             clean_rooms.fleet.context.local_host,
             self.repo,
@@ -48,12 +55,8 @@ class ClaimRunner:
         test_runs: list[TestRun] = [*earlier_runs]
         affected_runs: list[TestRun] = []
         for number, test in enumerate(order):
-            run = self.run_test(
-                test,
-                number,
-                resolve=number == 0,
-                trace=trace and test.id == request.test.id and len(test_runs) == len(earlier_runs),
-            )
+            is_first_run = test.id == request.test.id and len(test_runs) == len(earlier_runs)
+            run = self.run_test(test, number, resolve=number == 0, trace=trace and is_first_run)
             (test_runs if test.id == request.test.id else affected_runs).append(run)
         return test_runs, affected_runs
 
@@ -67,12 +70,15 @@ class ClaimRunner:
         trace: bool = False,
     ) -> TestRun:
         """Run a test once. `files` replaces files of the commit, and `trace` records the executed lines."""
-        options, seed = self._how, self._how.seed + number
+        options = self._how
+        probe = ProbeOptions(
+            seed=options.seed + number, files=files, resolve=resolve, program=options.program, trace=trace
+        )
         key = [
             _RULES_VERSION,
             self.tree,
             build_command(options.pytest, options.args, test.id),
-            seed,
+            probe.seed,
             files,
             resolve,
             trace,
@@ -82,33 +88,32 @@ class ClaimRunner:
         if isinstance(cached, dict):
             run = TestRun.from_dict(cached)
         else:
-            run = self._run_uncached(test, seed, files, resolve, trace)
+            run = self._run_uncached(test, probe)
             if self.cache is not None:
                 self.cache.put(key, run.to_dict())
         if self._done is not None and files is None:
             self._done(test, run)
         return run
 
-    def _run_uncached(
-        self, test: TestFunction, seed: int, files: dict[str, str | None] | None, resolve: bool, trace: bool
-    ) -> TestRun:
+    def _run_uncached(self, test: TestFunction, probe: ProbeOptions) -> TestRun:
         """Run a test in the clean room. If the room breaks, try once more in a new one."""
-        options = self._how
+        artifacts_dir = self.keep if probe.resolve else None
         while True:
             try:
-                return run_test(
-                    self.get_room(), options.pytest, test, args=options.args, timeout=options.timeout, seed=seed, resolve=resolve, program=options.program,
-                    files=files, trace=trace, keep=self.keep if resolve else None,
-                )  # fmt: skip
+                return run_test(self.get_room(), self._how, test, probe, artifacts_dir)
             except CleanRoomBroken:
                 self._broken_rooms += 1
                 if self._broken_rooms > 1:
                     raise
-                self._stack.close()
-                self._room = None
+                self.close()
 
     def get_room(self) -> CleanRoom:
         """Return the clean room, and create it on the first call."""
         if self._room is None:
-            self._room = self._stack.enter_context(self._rooms.acquire(self.commit, self.source))
+            self._room = self._stack.enter_context(self._rooms.acquire(self.commit, self._claim.source))
         return self._room
+
+    def close(self) -> None:
+        """Discard the clean room."""
+        self._stack.close()
+        self._room = None

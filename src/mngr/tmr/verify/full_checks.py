@@ -67,9 +67,13 @@ class FullChecks:
             result = AuditResult.from_dict(cached)
         else:
             result = audit_test(
-                runner.get_room(), options.pytest, request.test, program=options.program, args=options.args, modes=_AUDIT_MODES, timeout=options.timeout,
+                runner.get_room(),
+                options,
+                request.test,
+                program=options.program,
+                modes=_AUDIT_MODES,
                 on_first_run=first_runs.append,
-            )  # fmt: skip
+            )
             if runner.cache is not None:
                 runner.cache.put(key, result.to_dict())
         self.audited = result.to_dict()
@@ -86,9 +90,8 @@ class FullChecks:
             return
         passing_run = next((run for run in test_runs if run.lines and run.outcome == "pass"), None)
         report = compare_versions(
-            self._rooms, options.pytest, request.test, base=request.base, commit=request.commit, source=runner.source, n=options.mutant_count, seed=options.seed,
-            args=options.args, timeout=options.timeout, cache=runner.cache, get_room=runner.get_room, passing_run=passing_run,
-        )  # fmt: skip
+            self._rooms, request, options, cache=runner.cache, get_room=runner.get_room, passing_run=passing_run
+        )
         self.mutation = report.to_dict()
         findings = report.findings()
         if any(finding.level == "justified" and finding.path == request.test.path for finding in weakenings):

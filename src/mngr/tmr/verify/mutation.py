@@ -6,7 +6,7 @@ The new test must catch what the old one caught.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mngr.base.errors import MngrError
@@ -15,11 +15,12 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
 from mngr.tmr.cleanroom.replaced_files import pack_text
-from mngr.tmr.cleanroom.test_run import TEST_TIMEOUT, TestFunction, TestRun, build_command, run_test
+from mngr.tmr.cleanroom.test_run import ProbeOptions, TestRun, build_command, run_test
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.legacy.mutants import Mutant, candidates, choose
+from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 
 _RULES_VERSION = 1  # increased when the same run may be judged differently
 # Characters that the old tests, and a file with a fault, may take on a command line.
@@ -94,72 +95,55 @@ class _MutationBudgetExhausted(Exception):
 
 def compare_versions(
     clean_rooms: CleanRoomPool,
-    pytest: Sequence[str],
-    test: TestFunction,
+    request: VerifyRequest,
+    options: VerifyOptions,
     *,
-    base: str,
-    commit: str,
-    source: str | None = None,
-    old: TestFunction | None = None,
-    n: int = 20,
-    seed: int = 0,
-    budget: int | None = None,
-    args: Sequence[str] = (),
-    timeout: float = TEST_TIMEOUT,
     cache: ResultCache | None = None,
+    budget: int | None = None,
     get_room: Callable[[], CleanRoom] | None = None,
     passing_run: TestRun | None = None,
 ) -> MutationReport:
-    """Compare a test of `commit` with its version at `base`, where it may have another name: `old`.
+    """Compare the request's test at its commit with the same test at its base.
 
-    It uses at most `budget` runs. Without a budget: two, two for each of n faults, and one for each newly missed fault.
-    Both versions run on the code of `commit`, in one clean room. A caller that already has one passes `get_room`.
+    It uses at most `budget` runs. Without a budget: two, two for each fault, and one for each newly missed fault.
+    Both versions run on the code of the commit, in one clean room. A caller that already has one passes `get_room`.
     `passing_run` is a run of the new test that passed, with its lines. Cached runs are not repeated.
 
     Raise MngrError when the clean room fails.
     """
-    blank = MutationReport(test=test.id, seed=seed, state="unmeasured")
-    old_test = old or test
-    files = _CommitFiles(
-        clean_rooms.fleet.context.local_host, source or clean_rooms.repo, base, commit, {test.path, old_test.path}
-    )
-    old_files = files.read_old_files()
-    if not old_files:
+    blank = MutationReport(test=request.test.id, seed=options.seed, state="unmeasured")
+    runner = _VersionRunner(clean_rooms, request, options, cache, budget, get_room, passing_run)
+    if not runner.before:
         return blank.replace(state="same", reason="neither the test nor what it shares with others was changed")
-    with contextlib.ExitStack() as stack:
-        runner = _VersionRunner(
-            stack, clean_rooms, files, pytest, [*args, "-x"], (test, old_test), source, old_files, seed, cache, budget
-        )
-        runner.borrow_room, runner.known_run = get_room, passing_run
+    with contextlib.closing(runner):
         try:
-            report = _run_comparison(blank, runner, files, n, timeout)
+            report = _run_comparison(blank, runner, options)
         except _MutationBudgetExhausted:
             report = blank.replace(reason=f"{budget} runs are not enough to begin")
         return report.replace(runs=runner.runs, cached=runner.cached, seconds=round(runner.seconds, 3))
 
 
-def _run_comparison(
-    blank: MutationReport, runner: _VersionRunner, files: _CommitFiles, n: int, timeout: float
-) -> MutationReport:
+def _run_comparison(blank: MutationReport, runner: _VersionRunner, options: VerifyOptions) -> MutationReport:
     """Run both versions on the chosen mutants and return the report."""
+    files, timeout = runner.files, options.timeout
     new_run = runner.run_unchanged("new", timeout)
     if new_run["outcome"] != "pass":
         return blank.replace(reason=f"the new test does not pass: {new_run['why'] or new_run['outcome']}")
-    state, reason, old_lines = _run_old_test(runner, files, timeout)
+    state, reason, old_lines = _run_old_test(runner, timeout)
     lines = [new_run["lines"], old_lines] if state == "compared" else [new_run["lines"]]
     sources = files.read_files(path for executed in lines for path in executed if not files.is_test_code(path))
     sources = {path: text for path, text in sources.items() if len(pack_text(text)) < _FAULTY}
     covered = {path: {line for executed in lines for line in executed.get(path, [])} for path in sources}
-    mutants = choose(sources, covered, n, runner.seed)
+    mutants = choose(sources, covered, options.mutant_count, options.seed)
     reached_sites = [_list_reached_sites(sources, executed) for executed in lines]
     judged = _MutantComparison(runner, sources, reached_sites, state == "compared").judge_all(mutants)
     trials = [trial.replace(old="missed") if state == "new" else trial for trial in judged if trial.new]
     return blank.replace(state=state, reason=reason, trials=trials, left=len(judged) - len(trials))
 
 
-def _run_old_test(runner: _VersionRunner, files: _CommitFiles, timeout: float) -> tuple[str, str, dict[str, list[int]]]:
+def _run_old_test(runner: _VersionRunner, timeout: float) -> tuple[str, str, dict[str, list[int]]]:
     """Return the state, the reason if nothing is compared, and the lines that the old test runs."""
-    test = runner.tests["old"]
+    test = runner.test
     text = runner.before.get(test.path, "")
     if text is None or (text and f"def {test.name}(" not in text):
         return "new", "there was no such test", {}
@@ -233,32 +217,29 @@ class _VersionRunner:
 
     def __init__(
         self,
-        stack: contextlib.ExitStack,
         clean_rooms: CleanRoomPool,
-        files: _CommitFiles,
-        pytest: Sequence[str],
-        args: list[str],
-        tests: tuple[TestFunction, TestFunction],
-        source: str | None,
-        old_files: dict[str, str | None],
-        seed: int,
+        request: VerifyRequest,
+        options: VerifyOptions,
         cache: ResultCache | None,
         budget: int | None,
+        borrow_room: Callable[[], CleanRoom] | None,
+        known_run: TestRun | None,
     ) -> None:
-        self._stack, self._rooms, self._texts, self._source = stack, clean_rooms, files, source
-        self._pytest, self._args, self._shelf, self._budget = pytest, args, cache, budget
-        self.tests = {"new": tests[0], "old": tests[1]}
-        self.before, self.seed = old_files, seed
+        self._rooms, self._request, self.test = clean_rooms, request, request.test
+        self._options = options.replace(args=[*options.args, "-x"])
+        self._cache, self._budget, self._borrow_room, self._known_run = cache, budget, borrow_room, known_run
+        repo = request.source or clean_rooms.repo
+        self.files = _CommitFiles(clean_rooms.fleet.context.local_host, repo, request)
+        self.before = self.files.read_old_files()
+        self._stack = contextlib.ExitStack()
         self._room: CleanRoom | None = None
-        self.borrow_room: Callable[[], CleanRoom] | None = None
-        self.known_run: TestRun | None = None
         self._normal_seconds: dict[str, float] = {}
         self.runs, self.cached, self.seconds = 0, 0, 0.0
 
     def run_unchanged(self, side: str, timeout: float) -> dict[str, Any]:
         """Run a version without a fault and return its outcome and its lines."""
-        if side == "new" and self.known_run is not None:
-            summary = _summarize_run(self.known_run)
+        if side == "new" and self._known_run is not None:
+            summary = _summarize_run(self._known_run)
         else:
             summary = self._run_cached([side], lambda: _summarize_run(self._run_test(side, {}, timeout, trace=True)))
         self._normal_seconds[side] = float(summary["seconds"])
@@ -276,24 +257,24 @@ class _VersionRunner:
     def _run_cached(self, key_parts: list[Any], run: Any) -> dict[str, Any]:
         """Return the cached summary of a run, or run it now and cache it."""
         side = str(key_parts[0])
-        command = build_command(self._pytest, self._args, self.tests[side].id)
-        old_fingerprint = self._texts.fingerprint_before if side == "old" else ""
+        command = build_command(self._options.pytest, self._options.args, self.test.id)
+        old_fingerprint = self.files.fingerprint_before if side == "old" else ""
         key = [
             "mutation",
             _RULES_VERSION,
-            self._texts.tree,
+            self.files.tree,
             old_fingerprint,
             self._rooms.cache_key,
             command,
             *key_parts,
         ]
-        cached = None if self._shelf is None else self._shelf.find(key)
+        cached = None if self._cache is None else self._cache.find(key)
         if isinstance(cached, dict) and {"outcome", "why", "seconds", "lines"} <= cached.keys():
             self.cached += 1
             return cached
         summary: dict[str, Any] = run()
-        if self._shelf is not None:
-            self._shelf.put(key, summary)
+        if self._cache is not None:
+            self._cache.put(key, summary)
         return summary
 
     def _run_test(self, side: str, files: dict[str, str | None], timeout: float, trace: bool = False) -> TestRun:
@@ -303,27 +284,30 @@ class _VersionRunner:
         self.runs += 1
         if side == "old":
             files = {**self.before, **files}
+        options = self._options.replace(timeout=timeout)
+        probe = ProbeOptions(seed=options.seed, files=files, trace=trace)
         for is_last in (False, True):
             try:
-                run = run_test(
-                    self._get_room(), self._pytest, self.tests[side], args=self._args, timeout=timeout, seed=self.seed,
-                    trace=trace, files=files,
-                )  # fmt: skip
+                run = run_test(self._get_room(), options, self.test, probe)
                 self.seconds += run.seconds
                 return run
             except CleanRoomBroken:
-                if is_last or self.borrow_room is not None:
+                if is_last or self._borrow_room is not None:
                     raise
-                self._stack.close()
-                self._room = None
+                self.close()
         raise AssertionError
 
     def _get_room(self) -> CleanRoom:
-        if self.borrow_room is not None:
-            return self.borrow_room()
+        if self._borrow_room is not None:
+            return self._borrow_room()
         if self._room is None:
-            self._room = self._stack.enter_context(self._rooms.acquire(self._texts.commit, self._source))
+            self._room = self._stack.enter_context(self._rooms.acquire(self.files.commit, self._request.source))
         return self._room
+
+    def close(self) -> None:
+        """Discard the clean room, unless it is borrowed."""
+        self._stack.close()
+        self._room = None
 
 
 def _summarize_run(run: TestRun) -> dict[str, Any]:
@@ -333,12 +317,11 @@ def _summarize_run(run: TestRun) -> dict[str, Any]:
 class _CommitFiles:
     """The files of two commits, read from git."""
 
-    def __init__(self, local: Host, repo: str, base: str, commit: str, test_paths: set[str]) -> None:
-        self._local, self._repo, self.commit, self._own = local, repo, commit, test_paths
-        self.tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{tree}}")
-        rows = git.run_checked(local, repo, "diff", "--raw", "--no-renames", "--no-abbrev", "-z", base, commit).split(
-            "\0"
-        )
+    def __init__(self, local: Host, repo: str, request: VerifyRequest) -> None:
+        self._local, self._repo, self.commit, self._test_path = local, repo, request.commit, request.test.path
+        self.tree = git.run_checked(local, repo, "rev-parse", f"{self.commit}^{{tree}}")
+        diff = ("diff", "--raw", "--no-renames", "--no-abbrev", "-z", request.base, self.commit)
+        rows = git.run_checked(local, repo, *diff).split("\0")
         changed = {path: raw_fields.split() for raw_fields, path in zip(rows[::2], rows[1::2], strict=False)}
         self._changed = {
             path: raw_fields for path, raw_fields in changed.items() if self._is_part_of_test(path, raw_fields)
@@ -349,13 +332,13 @@ class _CommitFiles:
 
     def is_test_code(self, path: str) -> bool:
         """True when the file belongs to this test or to any other."""
-        return path in self._own or is_test_code(path)
+        return path == self._test_path or is_test_code(path)
 
     def _is_part_of_test(self, path: str, raw_fields: list[str]) -> bool:
         """True when a plain file is the test's own file or shared test code."""
         modes = {raw_fields[0][1:], raw_fields[1]}
         is_shared = is_test_code(path) and not is_test_file(path)
-        return (path in self._own or is_shared) and modes <= {"100644", "100755", "000000"}
+        return (path == self._test_path or is_shared) and modes <= {"100644", "100755", "000000"}
 
     def read_old_files(self) -> dict[str, str | None]:
         """Return the old text of each changed file that is part of the test, None if it did not exist."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mngr.base.model import Struct
-from mngr.tmr.cleanroom.test_run import TEST_TIMEOUT, TestFunction, TestRun
+from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun
 from mngr.tmr.verify.legacy.policy import DEFAULT, Policy
 
 
@@ -15,6 +15,7 @@ class VerifyRequest(Struct):
     test: TestFunction
     commit: str
     base: str
+    source: str | None = None  # the repository with the commit, if it is not that of the clean rooms
     affected_tests: list[TestFunction] = []
     claim: dict[str, Any] = {}  # the agent's claim, which names the kinds of its commits
     is_one_of_many: bool = False  # other requests cover the other tests of the commit
@@ -22,13 +23,10 @@ class VerifyRequest(Struct):
     base_run: TestRun | None = None  # the test's run on the base, if there was one
 
 
-class VerifyOptions(Struct):
+class VerifyOptions(PytestOptions):
     """How claims are verified."""
 
-    pytest: list[str]
-    args: list[str] = []
     runs: int = 3
-    timeout: float = TEST_TIMEOUT
     program: str | None = None
     level: str = "quick"
     seed: int = 0

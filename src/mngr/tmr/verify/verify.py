@@ -33,12 +33,11 @@ def verify(
     request: VerifyRequest,
     options: VerifyOptions,
     *,
-    source: str | None = None,
     cache: ResultCache | None = None,
     artifacts_dir: str | None = None,
     on_run: Callable[[TestFunction, TestRun], None] | None = None,
 ) -> Receipt:
-    """Verify a claim about a commit of `source` and return the receipt, `unverified` if it cannot be run.
+    """Verify a claim about a commit and return the receipt, `unverified` if it cannot be run.
 
     `artifacts_dir` receives the artifacts, and `on_run` is called with each run.
     """
@@ -47,14 +46,9 @@ def verify(
         command=build_command(options.pytest, options.args, request.test.id), k=options.runs, seed=options.seed, again=_describe_rerun(request, options),
     )  # fmt: skip
     try:
-        with contextlib.ExitStack() as stack:
-            return _verify_in_room(
-                clean_rooms,
-                request,
-                options,
-                blank,
-                ClaimRunner(stack, clean_rooms, request, options, source, cache, artifacts_dir, on_run),
-            )
+        runner = ClaimRunner(clean_rooms, request, options, cache=cache, artifacts_dir=artifacts_dir, on_run=on_run)
+        with contextlib.closing(runner):
+            return _verify_in_room(clean_rooms, request, options, blank, runner)
     except CleanRoomBroken as error:
         return blank.replace(reason=f"the clean room broke twice: {error.message}")
     except MngrError as error:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mngr.base import clock
 from mngr.base.model import Struct
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import TaskState, apply_row, replay_rows
+from mngr.mapreduce.run_state import TaskState, apply_task_row, find_task_slug, replay_rows
 from mngr.tmr.status import build_status
 
 WORST_FIRST = (
@@ -67,7 +68,7 @@ class ReportTask(Struct):
         return sorted(set(kinds))
 
     @property
-    def receipt(self) -> dict[str, Any]:
+    def receipt(self) -> Mapping[str, Any]:
         """The receipt, or an empty dictionary if there is none yet."""
         return self.state.check or {}
 
@@ -84,7 +85,7 @@ class ReportFacts(Struct):
     plan: dict[str, Any]
     status: dict[str, Any]
     tasks: list[ReportTask]
-    rows_by_type: dict[str, list[dict[str, Any]]]  # Journal rows that belong to no task, by type.
+    rows_by_type: Mapping[str, Sequence[dict[str, Any]]]  # Journal rows that belong to no task, by type.
     started_at: float
     ended_at: float  # The end of the run, or now.
     changes: Any
@@ -126,17 +127,18 @@ def _build_spans(
     rows: list[dict[str, Any]], end_time: float
 ) -> tuple[dict[str, list[StateSpan]], dict[str, list[dict[str, Any]]]]:
     """Return for each task the periods in each state, and its journal rows."""
-    state = replay_rows([])
+    tasks: dict[str, TaskState] = {}
     spans: dict[str, list[StateSpan]] = {}
     rows_by_slug: dict[str, list[dict[str, Any]]] = {}
     open_spans: dict[str, tuple[str, float]] = {}
     for row in rows:
-        state = apply_row(state, row)
-        slug = row["task"]["slug"] if row["type"] == "task" else row.get("slug")
-        if slug not in state.tasks:
+        slug = find_task_slug(row)
+        task = apply_task_row(tasks.get(slug or ""), row)
+        if slug is None or task is None:
             continue
+        tasks[slug] = task
         rows_by_slug.setdefault(slug, []).append(row)
-        timestamp, current = clock.parse_timestamp(row["at"]), state.tasks[slug].state
+        timestamp, current = clock.parse_timestamp(row["at"]), task.state
         previous = open_spans.get(slug)
         if previous is None or previous[0] != current:
             if previous is not None and previous[0] != "settled":

@@ -13,7 +13,7 @@ from mngr.cli.runs.run_options import (
     get_project_root,
 )
 from mngr.cli.runs.tmr.resume import load_limits
-from mngr.cli.runs.tmr.shared import BAD_OUTCOMES, restore_failed_redos
+from mngr.cli.runs.tmr.shared import BAD_OUTCOMES, print_unanswered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.mapreduce.run_dir import get_run
     from mngr.tmr.changes.gather import find_integration, gather_changes
     from mngr.tmr.changes.selection import get_changes
-    from mngr.tmr.redo import request_redo
-    from mngr.tmr.run import execute_run
+    from mngr.tmr.pipeline import RunObserver, run_tasks
+    from mngr.tmr.redo import request_redo, restore_unanswered
 
     if not (args["message"] or "").strip():
         raise UsageError("mngr tmr redo needs -m", "say what you want otherwise: -m 'keep the old name, too'")
@@ -66,14 +66,12 @@ def run(cli: Cli, args: Args) -> int:
     others_note = f", and not {', '.join(redo.other_agents)}, who made the same" if redo.other_agents else ""
     cli.print_message(f"run {run_dir.name}: {slug} is for {redo.agent} again{others_note}")
     progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
-    try:
-        state = execute_run(cli.fleet, run_dir, limits, progress)
-        task = state.tasks[slug]
-    finally:
-        progress.close()
+    state = run_tasks(cli.fleet, run_dir, limits, RunObserver(on_row=progress, on_tasks_end=progress.close))
+    task = state.tasks[slug]
     if task.state != "settled":
         raise build_parked_error(f"mngr tmr resume {run_dir.name}", state)
-    unanswered = restore_failed_redos(cli, run_dir)
+    unanswered = restore_unanswered(cli.context.local_host, run_dir)
+    print_unanswered(cli, unanswered)
     return max(integrate_again(cli, run_dir), 4 if slug in unanswered or task.outcome in BAD_OUTCOMES else 0)
 
 

@@ -126,7 +126,7 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
     """Do everything but start agents, print the estimate, and delete the run."""
     import shutil
 
-    from mngr.tmr.run import execute_run
+    from mngr.tmr.pipeline import RunObserver, run_tasks
     from mngr.tmr.status import build_status
 
     estimates: list[Estimate] = []
@@ -136,11 +136,11 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
         estimates.append(estimate)
         return False
 
+    observer = RunObserver(on_row=progress, on_tasks_end=progress.close, confirm=decline)
     try:
-        execute_run(cli.fleet, run_dir, limits, progress, decline)
+        run_tasks(cli.fleet, run_dir, limits, observer)
         status = build_status(run_dir)
     finally:
-        progress.close()
         shutil.rmtree(run_dir.path)
     details = {key: status[key] for key in ("clusters", "skipped")}
     if cli.format != "jsonl":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.spec import Argument
 from mngr.cli.runs.run_options import build_parked_error, compute_exit_code, format_summary, get_project_root
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from mngr.cli.runs.run_options import RunProgress
     from mngr.mapreduce.governor import RunLimits
     from mngr.mapreduce.run_dir import RunDir
+    from mngr.tmr.pipeline import PipelineResult
     from mngr.tmr.prepare.estimate import Estimate
 
 RUN_ARGUMENT = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
@@ -30,69 +30,48 @@ def complete_run(
     progress: RunProgress,
     confirm: Callable[[Estimate], bool] | None = None,
 ) -> int:
-    """Complete a run, integrate it, and return the exit code. `confirm` runs before the first agent is created."""
+    """Run the pipeline, print its result, and return the exit code. `confirm` runs before the first agent is created."""
     from mngr.tmr.changes.excluded import list_unrepaired_causes
-    from mngr.tmr.run import execute_run
-    from mngr.tmr.status import build_status
+    from mngr.tmr.pipeline import RunObserver, run_pipeline
     from mngr.web.report.report import LiveReport
 
-    live_report = LiveReport(cli.context.local_host, run_dir)
-
-    def handle_row(row: dict[str, Any]) -> None:
-        progress(row)
-        live_report.request_update()
-
+    report = LiveReport(cli.context.local_host, run_dir)
+    observer = RunObserver(
+        on_row=progress, on_message=cli.print_message, on_tasks_end=progress.close, confirm=confirm, report=report
+    )
     try:
-        state = execute_run(cli.fleet, run_dir, limits, handle_row, confirm)
+        result = run_pipeline(cli.fleet, run_dir, limits, observer)
     except KeyboardInterrupt:
-        progress.close()
         cli.print_message(
             f"no more launches; agents go on. Go on: mngr tmr resume {run_dir.name}; end it: mngr tmr stop {run_dir.name}"
         )
         raise
-    finally:
-        progress.close()
-        live_report.close()
-    unanswered = restore_failed_redos(cli, run_dir)
-    integration = _integrate_if_asked(cli, run_dir) if state.is_finished else None
+    print_unanswered(cli, result.unanswered)
+    integration = _describe_integration(run_dir, result)
     if cli.format != "jsonl":
-        status = build_status(run_dir, cli.context.local_host)
-        lines = [f"{format_summary(state)}: {run_dir.path}"]
-        lines += [integration["summary"]] if integration else []
-        lines += [f"look at it: {live_report.first}"] if live_report.first else []
-        fields = {key: value for key, value in status.items() if key != "tasks"}
-        render.render_rows(cli, "tasks", status["tasks"], "\n".join(lines), **fields, integration=integration)
-    code = max(compute_exit_code(state, BAD_OUTCOMES), 4 if unanswered or list_unrepaired_causes(state) else 0)
-    code = max(code, 0 if integration is None or integration["is_whole"] else 4)
+        _render_result(cli, run_dir, result, integration, report.first)
+    code = compute_exit_code(result.state, BAD_OUTCOMES)
+    if result.unanswered or list_unrepaired_causes(result.state):
+        code = max(code, 4)
+    if integration is not None and not integration["is_whole"]:
+        code = max(code, 4)
     if code == 5:
-        raise build_parked_error(f"mngr tmr resume {run_dir.name}", state)
+        raise build_parked_error(f"mngr tmr resume {run_dir.name}", result.state)
     return code
 
 
-def restore_failed_redos(cli: Cli, run_dir: RunDir) -> dict[str, str]:
-    """Restore tasks whose redo had no result, tell the user, and return the reasons by task."""
-    from mngr.tmr.redo import restore_unanswered
-
-    reasons = restore_unanswered(cli.context.local_host, run_dir)
-    for slug, reason in reasons.items():
+def print_unanswered(cli: Cli, unanswered: dict[str, str]) -> None:
+    """Tell the user which tasks stay as they were, because their agent did not answer a redo."""
+    for slug, reason in unanswered.items():
         cli.print_message(f"{slug}: all stays as it was: {terminal_text.strip_controls(reason)}")
-    return reasons
 
 
-def _integrate_if_asked(cli: Cli, run_dir: RunDir) -> dict[str, Any] | None:
-    """Integrate the run if its plan says so, and return a short result, or None."""
-    from mngr.tmr.integrate.integrate import integrate, is_complete
-    from mngr.tmr.integrate.request import IntegrateRequest
-    from mngr.tmr.plan import load_plan
-    from mngr.web.report.report import write_report
+def _describe_integration(run_dir: RunDir, result: PipelineResult) -> dict[str, Any] | None:
+    """Return the main facts of the integration with a summary, or None if there was no integration."""
+    from mngr.tmr.integrate.integrate import is_complete
 
-    plan = load_plan(run_dir)
-    if not plan.integrate:
-        return None
-    try:
-        integration = integrate(cli.fleet, run_dir, IntegrateRequest(agent=plan.integrator), cli.print_message)
-        write_report(cli.context.local_host, run_dir)
-    except MngrError as error:
+    if result.integration_error is not None:
+        error = result.integration_error
         message = f"{error.message} ({error.hint})" if error.hint else error.message
         problem = f"not integrated: {terminal_text.strip_controls(message)}"
         return {
@@ -100,8 +79,27 @@ def _integrate_if_asked(cli: Cli, run_dir: RunDir) -> dict[str, Any] | None:
             "is_whole": False,
             "summary": f"{problem}; again: mngr tmr integrate {run_dir.name}",
         }
+    integration = result.integration
+    if integration is None:
+        return None
     fields = {key: integration[key] for key in ("branch", "head", "verdict", "left_out", "red", "red_before")}
     return {**fields, "is_whole": is_complete(integration), "summary": format_integration(integration)}
+
+
+def _render_result(
+    cli: Cli, run_dir: RunDir, result: PipelineResult, integration: dict[str, Any] | None, report_path: str | None
+) -> None:
+    """Print the status of the run, the result of the integration and the path of the report."""
+    from mngr.tmr.status import build_status
+
+    status = build_status(run_dir, cli.context.local_host)
+    lines = [f"{format_summary(result.state)}: {run_dir.path}"]
+    if integration is not None:
+        lines.append(integration["summary"])
+    if report_path is not None:
+        lines.append(f"look at it: {report_path}")
+    fields = {key: value for key, value in status.items() if key != "tasks"}
+    render.render_rows(cli, "tasks", status["tasks"], "\n".join(lines), **fields, integration=integration)
 
 
 def get_run(cli: Cli, args: Args, kind: str | None = None) -> RunDir:

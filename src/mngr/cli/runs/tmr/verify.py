@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
+    from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
     from mngr.tmr.verify.branch import BranchReceipts
     from mngr.tmr.verify.legacy.policy import Policy
     from mngr.tmr.verify.receipt import Receipt
@@ -74,6 +74,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Verify a branch or a receipt, print the result, and fail unless everything is confirmed."""
+    from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
     from mngr.tmr.cleanroom.sandbox import parse_isolation
     from mngr.tmr.result_cache import ResultCache
     from mngr.tmr.verify.legacy.policy import DEFAULT, merged
@@ -83,13 +84,14 @@ def run(cli: Cli, args: Args) -> int:
     policy = merged(DEFAULT, cli.context.settings.get_table("policy"))
     pytest = build_pytest_command(cli, args)
     sandbox = parse_isolation(args["walls"], pytest[0], cli.context.settings.get("sandbox.show") or [])
+    room_options = CleanRoomOptions(on=format_host_suffix(args["on"]), sandbox=sandbox)
     if args["receipt"]:
-        return _verify_again(cli, args, root, policy, sandbox)
+        return _verify_again(cli, args, root, policy, room_options)
     if not args["ref"]:
         raise UsageError("which branch?", "for example: mngr tmr verify HEAD, or --receipt FILE")
     if args["runs"] < 1:
         raise UsageError("--runs must be at least 1", "leave it out for the default")
-    from mngr.tmr.verify.branch import verify_branch
+    from mngr.tmr.verify.branch import BranchRequest, verify_branch
 
     options = VerifyOptions(
         pytest=pytest, args=args.rest or [], runs=args["runs"], timeout=args["test_timeout"],
@@ -110,12 +112,9 @@ def run(cli: Cli, args: Args) -> int:
     branch = verify_branch(
         cli.fleet,
         root,
-        args["ref"],
-        args["base"],
-        paths,
+        BranchRequest(ref=args["ref"], base=args["base"], paths=paths),
         options,
-        sandbox=sandbox,
-        on=format_host_suffix(args["on"]),
+        room_options,
         cache=result_cache,
         on_receipt=report_receipt,
     )
@@ -158,7 +157,7 @@ def format_location(row: dict[str, Any]) -> str:
     return f"{row['path']}:{row['line']} " if row["line"] else f"{row['path']} " if row["path"] else ""
 
 
-def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, sandbox: CleanRoomSandbox | None) -> int:
+def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options: CleanRoomOptions) -> int:
     """Verify the claim of a saved receipt again, and print the differences."""
     from mngr.tmr.verify.branch import recheck_receipt
 
@@ -170,9 +169,7 @@ def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, sandbox: Clea
         raise MngrError(f"{args['receipt']} cannot be read: {error}", "a receipt.json of a task") from None
     if not isinstance(data, dict):
         raise MngrError(f"{args['receipt']} is no receipt", "a receipt.json of a task")
-    recheck = recheck_receipt(
-        cli.fleet, root, path, data, sandbox=sandbox, on=format_host_suffix(args["on"]), policy=policy
-    )
+    recheck = recheck_receipt(cli.fleet, root, path, data, room_options, policy)
     is_same = not recheck.differences
     human = (
         f"the same again: {recheck.after.verdict}, {recheck.after.reason}"

@@ -141,8 +141,8 @@ class _TestObservations:
         Return nothing if the files differ between runs or are too many. Long files and binary files get no check.
         """
         first = runs[0]
-        is_stable = all(sorted(run.changed) == sorted(first.changed) and run.gone == first.gone for run in runs)
-        if not is_stable or len(first.changed) + len(first.gone) > _MOST_FILES:
+        is_stable = all(sorted(run.changed) == sorted(first.changed) and run.removed == first.removed for run in runs)
+        if not is_stable or len(first.changed) + len(first.removed) > _MOST_FILES:
             return []
         cwd = self.module.get_source(call.func.value) + ".cwd" if isinstance(call.func, ast.Attribute) else ""
         checks = []
@@ -153,9 +153,9 @@ class _TestObservations:
                 checks.append(
                     f"expect({cwd} / {source_edits.quote_string(name)}).to_match_lines({_format_lines(rows, indent)})"
                 )
-        if first.gone:
-            gone = ", ".join(f"{source_edits.quote_string(name)}: None" for name in first.gone)
-            checks.append(f"expect({cwd}).to_match_tree({{{gone}}})")
+        if first.removed:
+            removed = ", ".join(f"{source_edits.quote_string(name)}: None" for name in first.removed)
+            checks.append(f"expect({cwd}).to_match_tree({{{removed}}})")
         return checks
 
     def add_checks(self, call: ast.Call, *, with_code: bool, expectations: list[str]) -> str | Escalation | None:

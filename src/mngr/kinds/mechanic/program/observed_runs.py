@@ -31,7 +31,7 @@ class ObservedCommand:
     err: str
     names: dict[str, str]
     changed: dict[str, str | None]
-    gone: list[str]
+    removed: list[str]
     transcript: str
 
 

@@ -76,7 +76,7 @@ def _record_runs(run: Callable[..., Any]) -> Callable[..., Any]:
         _write_row(
             "run", **caller, command=result.command, code=result.exit_code, out=result.stdout, err=result.stderr, names=names,
             changed={name: text for name, text in after.items() if name not in before or before[name] != text},
-            gone=sorted(set(before) - set(after)), transcript=str(self.transcript.path),
+            removed=sorted(set(before) - set(after)), transcript=str(self.transcript.path),
         )  # fmt: skip
         return result
 

@@ -1,0 +1,141 @@
+"""The test map-reduce from end to end: prepare → work → verify → integrate → report.
+
+A new run, a resumed one and a retried one take the same path, because the journal knows what is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mngr.api import Fleet
+from mngr.base.errors import MngrError
+from mngr.mapreduce.governor import RunLimits
+from mngr.mapreduce.journal import Journal, JournaledState
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_state import RunState, replay_rows
+from mngr.mapreduce.scheduler import Scheduler
+from mngr.tmr.cited_blocks import list_cited_blocks
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
+from mngr.tmr.integrate.integrate import integrate
+from mngr.tmr.integrate.request import IntegrateRequest
+from mngr.tmr.plan import RunPlan, load_plan
+from mngr.tmr.prepare.estimate import Estimate, estimate_run
+from mngr.tmr.prepare.history import RunHistory
+from mngr.tmr.prepare.prepare import PreparedTests, prepare_run
+from mngr.tmr.recipe import TmrRecipe
+from mngr.tmr.redo import restore_unanswered
+from mngr.tmr.run_records import record_flaky_tests, save_history
+from mngr.tmr.run_resources import build_agent_options, choose_sandbox, open_clean_rooms
+
+
+class RunReport(Protocol):
+    """The pages of a run; `mngr.web.report.report.LiveReport` writes them."""
+
+    def request_update(self) -> None:
+        """Write the pages soon."""
+        ...
+
+    def close(self) -> None:
+        """Write the pages for the last time."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunObserver:
+    """The functions that a pipeline calls while it runs. Each of them is optional."""
+
+    on_row: Callable[[dict[str, Any]], None] = lambda row: None  # a row was added to the journal
+    on_message: Callable[[str], None] = lambda text: None  # a line for a person
+    on_tasks_end: Callable[[], None] = lambda: None  # the agents are done, or the run was interrupted
+    confirm: Callable[[Estimate], bool] | None = None  # False stops the run before its first agent; None: no estimate
+    report: RunReport | None = None
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """How a run ended. The branch, PR.md and the report are in the run's folder."""
+
+    state: RunState
+    unanswered: dict[str, str]  # tasks whose agent did not answer a redo, with the reason
+    integration: dict[str, Any] | None = None  # the content of integration.json, if the run was integrated
+    integration_error: MngrError | None = None
+
+
+def run_pipeline(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserver) -> PipelineResult:
+    """Take a run from its plan, or from where it stopped, to the integrated branch and the report."""
+    plan = load_plan(run)
+    try:
+        state = run_tasks(fleet, run, limits, observer)
+        unanswered = restore_unanswered(fleet.context.local_host, run)
+        if not state.is_finished or not plan.integrate:
+            return PipelineResult(state, unanswered)
+        try:
+            integration = integrate(fleet, run, IntegrateRequest(agent=plan.integrator), observer.on_message)
+        except MngrError as error:
+            return PipelineResult(state, unanswered, integration_error=error)
+        return PipelineResult(state, unanswered, integration)
+    finally:
+        if observer.report is not None:
+            observer.report.close()
+
+
+def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserver) -> RunState:
+    """Prepare the tests, let agents work on them, and verify every claim. Return the state of the run.
+
+    Raise MngrError when the tests cannot be run, or when another process executes the run.
+    """
+    plan = load_plan(run)
+    local = fleet.context.local_host
+
+    def on_row(row: dict[str, Any]) -> None:
+        observer.on_row(row)
+        if observer.report is not None:
+            observer.report.request_update()
+
+    try:
+        with Journal(run.journal) as journal:
+            # Prepare: run the tests without changes and group their failures.
+            room_options = CleanRoomOptions(sandbox=choose_sandbox(fleet, plan))
+            clean_rooms = CleanRoomPool(fleet, run.name, run.repo, room_options)
+            verify_rooms = open_clean_rooms(fleet, run, plan) if plan.verify_on else clean_rooms
+            verify_rooms.remove_leftovers("room", "judge")  # a running integration keeps its clean rooms
+            prepared = prepare_run(local, run, plan, clean_rooms, journal, on_row)
+            _save_root_causes(run, prepared)
+            recipe = TmrRecipe(local, run, plan, prepared, verify_rooms, _join_cited_blocks(fleet, run, plan, prepared))
+            if observer.confirm is not None and not replay_rows(journal.rows).tasks:
+                prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
+                history = RunHistory(run.root)
+                estimate = estimate_run(plan, prepared, history, prompts, limits.max_agents, clean_rooms.max_rooms)
+                on_row(journal.write("estimate", **estimate.to_dict()))
+                if not observer.confirm(estimate):
+                    return replay_rows(journal.rows)
+            # Work: the scheduler runs one agent per task. Verify: the recipe checks each claim when its agent ends.
+            options, run_state = build_agent_options(plan), JournaledState(journal, on_row)
+            scheduler = Scheduler(fleet, run, run_state, recipe, options, limits, checks=clean_rooms.max_rooms)
+            try:
+                return scheduler.run()
+            finally:
+                state = replay_rows(journal.rows)
+                save_history(local, run, plan, state, prepared)
+                record_flaky_tests(local, run, plan, state, list(recipe.receipt_runs.values()))
+                verify_rooms.release_hosts()
+    finally:
+        observer.on_tasks_end()
+
+
+def _save_root_causes(run: RunDir, prepared: PreparedTests) -> None:
+    """Write the root causes to the run's folder."""
+    path = os.path.join(run.path, "clusters.json")
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump({"v": 1, "clusters": prepared.root_causes}, file, indent=1)
+    os.replace(path + ".new", path)
+
+
+def _join_cited_blocks(fleet: Fleet, run: RunDir, plan: RunPlan, prepared: PreparedTests) -> dict[str, str]:
+    """Return the tutorial blocks that each test cites, as one text by test."""
+    cited = list_cited_blocks(fleet.context.local_host, run.repo, plan.base, prepared.tests)
+    return {test: "\n\n".join(texts) for test, texts in cited.items()}

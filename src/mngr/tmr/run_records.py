@@ -1,0 +1,53 @@
+"""Saves what a run leaves for later runs: how each test ended, and which tests are flaky."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mngr.base import clock
+from mngr.host import git
+from mngr.host.protocol import Host
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_state import RunState
+from mngr.tmr.cleanroom.test_run import TestRun
+from mngr.tmr.plan import RunPlan
+from mngr.tmr.prepare.flaky import FlakyTest, FlakyTestFile, has_mixed_outcomes
+from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
+from mngr.tmr.prepare.prepare import PreparedTests, list_baseline_runs
+
+
+def save_history(local: Host, run: RunDir, plan: RunPlan, state: RunState, prepared: PreparedTests) -> None:
+    """Save how each test ended, for the next run."""
+    fingerprinters: dict[str, Fingerprinter] = {}
+    entries = []
+    for task in state.list_in_state("settled"):
+        if task.task.data.get("kind") != "test" or task.task.title not in prepared.tests:
+            continue
+        baseline = prepared.tests[task.task.title]
+        commit = task.commit or task.base or plan.base
+        if commit not in fingerprinters:
+            fingerprinters[commit] = Fingerprinter(local, run.repo, commit, plan.tutorial)
+        usage = task.usage
+        entries.append(
+            HistoryEntry(
+                test=task.task.title, outcome=str(task.outcome), verdict=(task.check or {}).get("verdict"), run=run.name,
+                at=task.ended_at or clock.format_timestamp(), print=fingerprinters[commit].fingerprint_test(baseline.test.path), seconds=baseline.seconds,
+                tokens=int(usage.get("input_tokens") or 0) + int(usage.get("output_tokens") or 0),
+                cost=usage.get("cost_usd"), reason=task.reason,
+            )
+        )  # fmt: skip
+    if entries:
+        RunHistory(run.root).add(entries)
+
+
+def record_flaky_tests(
+    local: Host, run: RunDir, plan: RunPlan, state: RunState, receipt_runs: Sequence[list[TestRun]]
+) -> list[FlakyTest]:
+    """Record the tests that both passed and failed without a change. Return them with possible causes."""
+    groups = [*list_baseline_runs(state.recipe_rows).values(), *receipt_runs]
+    flaky = FlakyTestFile(run.root)
+    sources: dict[str, str] = {}
+    for test in {group[0].test for group in groups if has_mixed_outcomes(group)}:
+        blob = git.run(local, run.repo, "cat-file", "blob", f"{plan.base}:{test.partition('::')[0]}")
+        sources[test] = blob.out.decode("utf-8", "replace") if blob.code == 0 else ""
+    return flaky.add_runs(groups, sources)
