@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from mngr.testkit.contract.program import (
+from mngr.testkit.contract.mngr_program import (
     BIN_DIR,
     IS_FULL_SCALE,
     MngrProgram,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.testkit.contract.program import IS_FULL_SCALE
+from mngr.testkit.contract.mngr_program import IS_FULL_SCALE
 
 PODMAN = {"test_created_agent_runs_on_its_host_and_is_listed"}  # Podman uses the docker provider with another program.
 DOCKER = PODMAN | {

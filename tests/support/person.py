@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import mngr
-from mngr.testkit.contract.program import clean_up, new_env, new_repo
+from mngr.testkit.contract.mngr_program import clean_up, new_env, new_repo
 from tests.conftest import BIN_DIR, MngrProgram
 
 NOBODY = 65534

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from mngr.testkit.contract.program import commit_file, list_refs, read_tree, run_git
+from mngr.testkit.contract.mngr_program import commit_file, list_refs, read_tree, run_git
 
 __all__ = ["commit_file", "list_refs", "plant", "read_tree", "status"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mngr.testkit.contract.program import run_git
+from mngr.testkit.contract.mngr_program import run_git
 
 HOOKS = (
     "applypatch-msg commit-msg fsmonitor-watchman post-applypatch post-checkout post-commit post-index-change post-merge post-receive "

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mngr import Fleet
-from mngr.testkit.contract.program import clean_up, commit_file, new_env, new_repo
+from mngr.testkit.contract.mngr_program import clean_up, commit_file, new_env, new_repo
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun, run_test

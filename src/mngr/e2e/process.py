@@ -232,7 +232,7 @@ def _read_until_end(
                 ended_at = time.monotonic()
             if ended_at is not None and time.monotonic() - ended_at > (LONGEST if ready else LINGER):
                 return False
-    return _wait_for_exit(process, deadline)
+    return _is_running_after(process, deadline)
 
 
 def _read_from(
@@ -262,8 +262,8 @@ def _write_to(input_pipe: InputPipe, poll: select.epoll) -> None:
         input_pipe.close()
 
 
-def _wait_for_exit(process: subprocess.Popen[bytes], deadline: float) -> bool:
-    """Wait for a process that has closed its streams but still runs. True on a timeout."""
+def _is_running_after(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Wait for a process that has closed its streams. True when it still runs after the deadline."""
     while not has_ended(process):
         if time.monotonic() >= deadline:
             return True

@@ -57,7 +57,7 @@ def build_configuration(source: str | None) -> str:
     return _CONFIGURATION + (f"source-file -q {_tmux_quote(source)}\n" if source else "")
 
 
-def write_configuration(home: Home, source: str | None) -> str:
+def prepare_server_files(home: Home, source: str | None) -> str:
     """Write the server's configuration and the link to its socket, and return the socket's path."""
     socket = get_socket_path(home)
     conf = build_configuration(os.path.expanduser(source) if source else None)

@@ -8,9 +8,9 @@ from mngr.base import clock
 from mngr.base.errors import UsageError
 from mngr.base.model import AgentState
 from mngr.host import scripts
+from mngr.kinds.agent_files import can_renew, copy_login, copy_to_agent, read_json, write_file
 from mngr.kinds.agent_state import derive_state
-from mngr.kinds.delivery import Delivery
-from mngr.kinds.program_files import can_renew, copy_login, copy_to_agent, read_json, write_file
+from mngr.kinds.delivery_plan import Delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

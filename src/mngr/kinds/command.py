@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base.errors import UsageError
 from mngr.kinds.agent_state import derive_state
 from mngr.kinds.coding_agent import reject_coding_options
-from mngr.kinds.delivery import Delivery
+from mngr.kinds.delivery_plan import Delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
-    from mngr.kinds.delivery import Delivery
+    from mngr.kinds.delivery_plan import Delivery
 else:
     from mngr.base.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
 

@@ -23,13 +23,13 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.integrate.integrate import integrate
 from mngr.tmr.integrate.request import IntegrateRequest
 from mngr.tmr.plan import RunPlan, load_plan
+from mngr.tmr.plan_options import build_agent_options, choose_sandbox, open_clean_rooms
 from mngr.tmr.prepare.estimate import Estimate, estimate_run
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests, prepare_run
 from mngr.tmr.recipe import TmrRecipe
 from mngr.tmr.redo import restore_unanswered
 from mngr.tmr.run_records import record_flaky_tests, save_history
-from mngr.tmr.run_resources import build_agent_options, choose_sandbox, open_clean_rooms
 
 
 class RunReport(Protocol):

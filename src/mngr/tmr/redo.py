@@ -18,7 +18,7 @@ from mngr.mapreduce.run_repo import pin_commit
 from mngr.mapreduce.run_state import TaskState, replay_rows
 from mngr.tmr.changes.changes import Change
 from mngr.tmr.commits.untrusted import clean_line
-from mngr.tmr.integrate.questions import KINDS_WITHOUT_ANSWERS
+from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS
 from mngr.tmr.plan import load_plan
 from mngr.tmr.recipe import fingerprint_claim
 

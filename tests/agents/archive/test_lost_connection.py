@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mngr.host import scripts
-from mngr.testkit.contract.program import BackgroundProgram
+from mngr.testkit.contract.mngr_program import BackgroundProgram
 from tests.conftest import IS_FULL_SCALE, MngrProgram, ProgramResult, run_git, wait_for
 from tests.support.hosts.sshd import Farm
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mngr.testkit.contract.program import BackgroundProgram
+from mngr.testkit.contract.mngr_program import BackgroundProgram
 from tests.conftest import MngrProgram
 
 

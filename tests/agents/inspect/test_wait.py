@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mngr import Fleet
-from mngr.testkit.contract.program import BackgroundProgram
+from mngr.testkit.contract.mngr_program import BackgroundProgram
 from tests.conftest import MngrProgram, wait_for
 
 

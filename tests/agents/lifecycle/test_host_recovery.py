@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.program import commit_file
+from mngr.testkit.contract.mngr_program import commit_file
 from tests.conftest import MngrProgram, wait_for
 from tests.providers.shared.test_on_demand import RUN, lose, machines, root
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.program import commit_file
+from mngr.testkit.contract.mngr_program import commit_file
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 pytestmark = pytest.mark.agents

@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError, UsageError
-from mngr.kinds.delivery import Delivery, check_text, reject_slash_command
+from mngr.kinds.delivery_plan import Delivery, check_text, reject_slash_command
 from mngr.kinds.player import faults, player, scenario, steps
 from mngr.kinds.player.kind import KIND
 from mngr.kinds.player.scenario import parse_scenario

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import (
+from mngr.testkit.contract.mngr_program import (
     BIN_DIR,
     BackgroundProgram,
     MngrProgram,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mngr.base import clock
-from mngr.testkit.contract.program import (
+from mngr.testkit.contract.mngr_program import (
     BIN_DIR,
     IS_FULL_SCALE,
     BackgroundProgram,

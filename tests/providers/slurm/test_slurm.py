@@ -17,7 +17,7 @@ import pytest
 from mngr.base import clock
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
-from mngr.testkit.contract.program import IS_FULL_SCALE, BackgroundProgram, MngrProgram, wait_for
+from mngr.testkit.contract.mngr_program import IS_FULL_SCALE, BackgroundProgram, MngrProgram, wait_for
 from tests.conftest import SEED
 from tests.providers.slurm.test_contract import settings
 from tests.support.hosts.place import naming

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mngr.testkit.contract import HostContract, LossContract, ProviderUnderTest
-from mngr.testkit.contract.program import clean_up
+from mngr.testkit.contract.mngr_program import clean_up
 from tests.support.hosts.sshd import Farm
 
 pytestmark = pytest.mark.hosts

@@ -14,7 +14,7 @@ import pytest
 
 from mngr.base.paths import Home
 from mngr.providers.ssh.provider import SshProvider, SshWire
-from mngr.testkit.contract.program import BackgroundProgram
+from mngr.testkit.contract.mngr_program import BackgroundProgram
 from tests.conftest import MngrProgram, wait_for
 from tests.support.hosts.machines import Machine
 from tests.support.hosts.sshd import Farm

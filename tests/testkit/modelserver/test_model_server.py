@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import BackgroundProgram
+from mngr.testkit.contract.mngr_program import BackgroundProgram
 from tests.conftest import BIN_DIR, MngrProgram, wait_for
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import clean_up, new_env
+from mngr.testkit.contract.mngr_program import clean_up, new_env
 from mngr.tmr.changes.rejections import RejectionFile
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import clean_up, new_env
+from mngr.testkit.contract.mngr_program import clean_up, new_env
 from tests.conftest import MngrProgram, run_git
 from tests.support.reduce_judge import judge
 from tests.support.reduce_world import World, make_world, run_tests

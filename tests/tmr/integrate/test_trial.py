@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import run_git
+from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.changes.changes import Change, ChangeAuthor
 from mngr.tmr.integrate.earlier_verdicts import list_retriable_changes
 from mngr.tmr.integrate.suite import Suite

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import commit_file, run_git
+from mngr.testkit.contract.mngr_program import commit_file, run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun, run_test
 from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline

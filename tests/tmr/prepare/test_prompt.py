@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import UsageError
-from mngr.kinds.delivery import check_text
+from mngr.kinds.delivery_plan import check_text
 from mngr.kinds.player.player import JOB_FENCE
 from mngr.tmr.prepare.prompt import (
     Prompt,

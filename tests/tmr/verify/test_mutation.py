@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.program import run_git
+from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.cleanroom import replaced_files
 from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestFunction, run_test
 from mngr.tmr.result_cache import ResultCache

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import run_git
+from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
 from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.prepare.flaky import FlakyTestFile, list_suspects

@@ -6,7 +6,7 @@ import os
 
 from mngr.base.errors import UsageError
 from mngr.kinds.agent_state import derive_state
-from mngr.kinds.delivery import Delivery
+from mngr.kinds.delivery_plan import Delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

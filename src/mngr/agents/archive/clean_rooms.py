@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.targets import resolve_names, run_on_targets
+from mngr.agents.inspect.run_on_agents import resolve_names, run_on_targets
 from mngr.agents.workdir.discard import discard_agent
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Outcome

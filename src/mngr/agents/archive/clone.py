@@ -7,7 +7,7 @@ import os
 from mngr.agents.archive.snapshot import create_from_saved, number_name, parse_new_address
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.targets import LIVE_STATES
+from mngr.agents.inspect.run_on_agents import LIVE_STATES
 from mngr.agents.saved import staging
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.base.errors import MngrError

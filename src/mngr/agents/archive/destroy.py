@@ -12,7 +12,7 @@ from mngr.agents import saved_directory
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.targets import LIVE_STATES, make_failed_outcome, resolve_names
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.lifecycle import hosts, lost_hosts
 from mngr.agents.saved import staging
 from mngr.agents.saved.save import SaveRequest

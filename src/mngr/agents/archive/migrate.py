@@ -20,7 +20,7 @@ from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.targets import LIVE_STATES, get_record
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
 from mngr.agents.lifecycle.start import start_agent
 from mngr.agents.saved import staging
 from mngr.agents.saved.restore import RestoreRequest, restore_agent

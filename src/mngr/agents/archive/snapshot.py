@@ -12,7 +12,7 @@ from mngr.agents.archive.undestroy import get_former_host, is_name_in_use
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
-from mngr.agents.inspect.targets import LIVE_STATES, make_failed_outcome
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, make_failed_outcome
 from mngr.agents.lifecycle.hosts import choose_former_host
 from mngr.agents.lifecycle.start import start_agent
 from mngr.agents.saved import staging

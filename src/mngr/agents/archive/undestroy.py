@@ -8,7 +8,7 @@ from typing import Any
 from mngr.agents.archive.destroy import confirm_removed, format_size, is_still_on_host
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.targets import make_failed_outcome
+from mngr.agents.inspect.run_on_agents import make_failed_outcome
 from mngr.agents.inspect.trash import TrashedAgent, get_trashed_agent, list_trash
 from mngr.agents.lifecycle.hosts import choose_former_host
 from mngr.agents.saved.restore import RestoreRequest, get_saved_record, restore_agent, suggest_other_host

@@ -22,7 +22,7 @@ from mngr.base.model import AgentRecord
 from mngr.host import git, store
 from mngr.host.batched_host import BatchedHost
 from mngr.host.remote_host import RemoteHost
-from mngr.kinds.delivery import check_text
+from mngr.kinds.delivery_plan import check_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.targets import LIVE_STATES, get_record
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import Struct
 from mngr.host import tmux

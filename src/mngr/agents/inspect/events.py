@@ -11,8 +11,8 @@ from typing import Any
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
+from mngr.agents.inspect.run_on_agents import resolve_unique
 from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
-from mngr.agents.inspect.targets import resolve_unique
 from mngr.base import clock
 from mngr.base import names as naming
 from mngr.base.errors import Unreachable, UsageError

@@ -7,7 +7,7 @@ import os
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.targets import LIVE_STATES, get_record
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import AgentView
 from mngr.host import store, tmux

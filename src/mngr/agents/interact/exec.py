@@ -39,7 +39,7 @@ def exec_attached(ctx: Context, name: str, argv: list[str]) -> int:
 
 def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | None = None) -> list[Outcome]:
     """Run the command on every agent and return the outcomes with its output."""
-    from mngr.agents.inspect.targets import run_on_targets
+    from mngr.agents.inspect.run_on_agents import run_on_targets
 
     def exec_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
         enter_argv, error_file = _build_enter_argv(observed.host, record.id, argv)

@@ -6,13 +6,13 @@ import math
 import time
 
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.targets import LIVE_STATES, make_failed_outcome, run_on_targets
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, make_failed_outcome, run_on_targets
 from mngr.agents.lifecycle.hosts import resolve_and_start_hosts
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Outcome, Struct
 from mngr.host import scripts, store
 from mngr.kinds.coding_agent import CodingAgentKind
-from mngr.kinds.delivery import check_text, reject_slash_command
+from mngr.kinds.delivery_plan import check_text, reject_slash_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mngr.base.shell import ProcessResult
     from mngr.host.batched_host import BatchedHost
     from mngr.host.protocol import Host
-    from mngr.kinds.delivery import Delivery
+    from mngr.kinds.delivery_plan import Delivery
 
 DELIVERY_SECONDS = 30.0  # A message must arrive within this time.
 RETRY_SECONDS = 1.0  # After this time mngr repeats an answer that had no effect.

@@ -29,7 +29,7 @@ def install_on_host(ctx: Context, host: Host) -> str:
     """Install mngr's programs and its tmux configuration on the host. Return the programs' directory."""
     source = ctx.settings.get("tmux.source")
     if host.is_local:
-        tmux.write_configuration(host.home, source)
+        tmux.prepare_server_files(host.home, source)
         return install_local_programs(host)
     if unwrap_host(host) in ctx.installed_libs:
         return ctx.installed_libs[unwrap_host(host)]

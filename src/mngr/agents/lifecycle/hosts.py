@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.targets import make_failed_outcome, resolve_names
+from mngr.agents.inspect.run_on_agents import make_failed_outcome, resolve_names
 from mngr.base.config import as_list
 from mngr.base.errors import HostGone, HostStopped, MngrError, Unreachable, UsageError
 from mngr.base.fanout import map_parallel

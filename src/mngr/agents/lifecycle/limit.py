@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.inspect.targets import run_on_targets
+from mngr.agents.inspect.run_on_agents import run_on_targets
 from mngr.agents.launch.launch import install_on_host
 from mngr.base import clock
 from mngr.base.errors import MngrError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.agents.inspect import find
-from mngr.agents.inspect.targets import run_on_targets
+from mngr.agents.inspect.run_on_agents import run_on_targets
 from mngr.agents.launch import environment
 from mngr.base import names
 from mngr.base.errors import MngrError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.targets import LIVE_STATES, drop_repeated_targets, run_on_targets
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, drop_repeated_targets, run_on_targets
 from mngr.agents.launch.launch import launch_agent, refresh_login, write_command
 from mngr.agents.lifecycle import hosts, limit
 from mngr.agents.workdir.discard import end_processes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.agents.inspect.targets import LIVE_STATES, get_record, make_failed_outcome, resolve_unique
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record, make_failed_outcome, resolve_unique
 from mngr.agents.lifecycle import hosts
 from mngr.agents.workdir.discard import end_processes
 from mngr.base import clock

@@ -14,7 +14,7 @@ from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.launch import environment, launch
 from mngr.agents.sandbox import bubblewrap
-from mngr.agents.saved import shared_packs, upload
+from mngr.agents.saved import existing_packs, upload
 from mngr.agents.saved.restore_work_dir import WorkDirRestore, copy_shared_objects, restore_work_dir
 from mngr.agents.saved.staging import StagingHome
 from mngr.agents.saved_directory import AGENT_DIR
@@ -268,7 +268,7 @@ def _copy_source_to_host(job: _RestoreJob, record: AgentRecord) -> str:
         return ""
     local = job.ctx.local_host
     repo = find_source_repo(local, record.source)
-    if repo is None or job.meta.get("saved") != "git" or not shared_packs.has_large_packs(local, repo):
+    if repo is None or job.meta.get("saved") != "git" or not existing_packs.has_large_packs(local, repo):
         return ""
     source = ProjectSource(
         host=local, path=record.source, repo=repo, durable_path=record.source, project=record.project

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from mngr.agents.saved import raw_git, shared_packs, tar
+from mngr.agents.saved import existing_packs, raw_git, tar
 from mngr.agents.saved.save import BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE
 from mngr.agents.workdir.discard import RESTORING_FILE
 from mngr.agents.workdir.source import find_source_repo
@@ -181,7 +181,7 @@ def _init_mirror(restore: WorkDirRestore, repo: Repo | None) -> None:
     if result.code:
         raise MngrError(f"git init failed: {result.error_line}", "see: mngr doctor")
     if repo is not None:
-        shared_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
+        existing_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
     _fetch_bundle(restore, work_dir)
 
 
@@ -202,7 +202,7 @@ def _convert_to_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecor
 def copy_shared_objects(host: Host, work_dir: str) -> None:
     """Copy all borrowed objects into the repository, so that it no longer needs the other one."""
     git.run_checked(host, work_dir, *_NO_HOOKS, "repack", "-a", "-d", "-k", "-q")
-    host.run(["rm", "-f", "--", os.path.join(work_dir, ".git", shared_packs.ALTERNATES_FILE)])
+    host.run(["rm", "-f", "--", os.path.join(work_dir, ".git", existing_packs.ALTERNATES_FILE)])
 
 
 def _copy_source_refs(restore: WorkDirRestore, repo: Repo, work_dir: str) -> None:

@@ -9,7 +9,7 @@ import stat
 from typing import Any
 
 from mngr.agents.context import Context
-from mngr.agents.saved import host_stream, shared_packs, tar, worktree_state
+from mngr.agents.saved import existing_packs, host_stream, tar, worktree_state
 from mngr.agents.saved import save as saving
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.workdir.source import find_source_repo
@@ -121,7 +121,7 @@ def copy_agent_here(
     repo = None if whole or not facts.packs else _find_source_repo(ctx, record)
     shared: list[str] = []
     if repo is not None:
-        shared = shared_packs.list_local_packs(
+        shared = existing_packs.list_local_packs(
             ctx.local_host, repo, host, record.work_dir, facts.packs, staging_home.root
         )
     facts = facts.replace(packs=shared)
@@ -142,7 +142,7 @@ def copy_agent_here(
     if repo is not None and shared:
         if transfer == "copy":
             raise _UnreadableCopy(f"the repository of {record.name} leads elsewhere")
-        shared_packs.add_alternate(ctx.local_host, repo, os.path.join(work_dir, ".git"))
+        existing_packs.add_alternate(ctx.local_host, repo, os.path.join(work_dir, ".git"))
     source = record.source if record.transfer == "mirror" else None  # A worktree's source is on the remote host.
     return staged.replace(transfer=transfer, source=source), facts
 
@@ -183,7 +183,7 @@ def _collect_work_dir_facts(host: Host, work_dir: str) -> WorkDirFacts:
         umask=umask if is_umask else "022",
         ignored=[os.fsdecode(row[2:]) for row in rows if row.startswith(b"! ")],
         ignored_bytes=int(size) if is_size else 0,
-        packs=shared_packs.parse_large_packs(pack_rows),
+        packs=existing_packs.parse_large_packs(pack_rows),
     )
 
 

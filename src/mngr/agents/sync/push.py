@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.diff import make_missing_work_dir_error
-from mngr.agents.inspect.targets import LIVE_STATES, get_record
+from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync.quarantine import check_connection
 from mngr.base.errors import MngrError

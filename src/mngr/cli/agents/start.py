@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.agents.inspect.targets import LIVE_STATES
+from mngr.agents.inspect.run_on_agents import LIVE_STATES
 from mngr.cli.framework import render
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names

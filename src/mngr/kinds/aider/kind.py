@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from mngr.host import scripts
+from mngr.kinds.agent_files import make_dirs, write_file
 from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_rows
-from mngr.kinds.delivery import Delivery
-from mngr.kinds.program_files import make_dirs, write_file
+from mngr.kinds.delivery_plan import Delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from mngr.base import clock
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentState
 from mngr.kinds import screens
+from mngr.kinds.agent_files import copy_to_agent, get_conversation, read_json, read_user_json, write_file
 from mngr.kinds.claude import transcript
 from mngr.kinds.coding_agent import (
     CodingAgentKind,
@@ -17,7 +18,6 @@ from mngr.kinds.coding_agent import (
     park_if_limited,
     read_version,
 )
-from mngr.kinds.program_files import copy_to_agent, get_conversation, read_json, read_user_json, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

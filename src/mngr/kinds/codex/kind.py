@@ -10,9 +10,9 @@ from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import AgentState
 from mngr.host import scripts
 from mngr.kinds import screens
+from mngr.kinds.agent_files import copy_to_agent, get_conversation, make_dirs, write_file
 from mngr.kinds.codex import transcript
 from mngr.kinds.coding_agent import HOOK_FILE, CodingAgentKind, build_hook_command, parse_addresses
-from mngr.kinds.program_files import copy_to_agent, get_conversation, make_dirs, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mngr.base.model import AgentRecord, Evidence
     from mngr.host.protocol import Host
-    from mngr.kinds.delivery import Delivery
+    from mngr.kinds.delivery_plan import Delivery
 
 _CONFIG_DIR = "codex"  # CODEX_HOME, in the agent's directory
 _WRAPPER_FILE = "codex.sh"

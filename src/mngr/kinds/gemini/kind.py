@@ -10,9 +10,7 @@ from mngr.base import clock
 from mngr.base.model import AgentState
 from mngr.host import scripts
 from mngr.kinds import limit_resets, screens
-from mngr.kinds.coding_agent import CodingAgentKind, build_hook_command, park_if_limited
-from mngr.kinds.gemini import transcript
-from mngr.kinds.program_files import (
+from mngr.kinds.agent_files import (
     copy_to_agent,
     get_conversation,
     make_dirs,
@@ -20,6 +18,8 @@ from mngr.kinds.program_files import (
     read_user_json,
     write_file,
 )
+from mngr.kinds.coding_agent import CodingAgentKind, build_hook_command, park_if_limited
+from mngr.kinds.gemini import transcript
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mngr.base.model import AgentRecord, Evidence
     from mngr.host.protocol import Host
-    from mngr.kinds.delivery import Delivery
+    from mngr.kinds.delivery_plan import Delivery
 
 _HOME_DIR = "gemini"  # GEMINI_CLI_HOME, in the agent's directory
 _CONFIG_DIR = f"{_HOME_DIR}/.gemini"

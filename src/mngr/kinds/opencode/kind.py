@@ -8,10 +8,10 @@ import os
 from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.host import scripts
+from mngr.kinds.agent_files import copy_to_agent, make_dirs, write_file
 from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses, parse_rows
-from mngr.kinds.delivery import Delivery
+from mngr.kinds.delivery_plan import Delivery
 from mngr.kinds.opencode import user_setup as user
-from mngr.kinds.program_files import copy_to_agent, make_dirs, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,7 @@ import json
 import os
 
 from mngr.host import scripts
-from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses
-from mngr.kinds.delivery import Delivery
-from mngr.kinds.pi import transcript
-from mngr.kinds.program_files import (
+from mngr.kinds.agent_files import (
     copy_to_agent,
     get_conversation,
     make_dirs,
@@ -17,6 +14,9 @@ from mngr.kinds.program_files import (
     read_user_json,
     write_file,
 )
+from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses
+from mngr.kinds.delivery_plan import Delivery
+from mngr.kinds.pi import transcript
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

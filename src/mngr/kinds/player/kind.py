@@ -8,7 +8,7 @@ from mngr.base.errors import NotFound, UsageError
 from mngr.host import scripts
 from mngr.kinds.agent_state import derive_state
 from mngr.kinds.coding_agent import parse_rows, reject_coding_options
-from mngr.kinds.delivery import Delivery
+from mngr.kinds.delivery_plan import Delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ _LOST_CODE = 255
 # Precedes the reason why a command could not be started. It is secret, so that no host can forge it.
 _ERROR_MARKER = f"mngr-bridge-{os.urandom(8).hex()}"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # the folder of mngr itself
-_CLIENT = os.path.join(os.path.dirname(__file__), "client.py")
+_CLIENT = os.path.join(os.path.dirname(__file__), "run_command.py")
 # Only mngr is importable from mngr's own directory. Its other packages may be for another Python.
 _BOOT_PROGRAM = """
 import sys, types
@@ -211,7 +211,7 @@ class BridgeWire:
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         self._bridge.connect(None).close()
         request: dict[str, Any] = {"do": "exec", "host": self._words, "mark": _ERROR_MARKER}
-        if terminal:  # client.py inserts the size before it
+        if terminal:  # run_command.py inserts the size before it
             request["terminal"] = [os.environ.get("TERM", "xterm")]
         text = program if only is None else f"exec env -i {shell.join(only)} sh -c {shell.quote(program)}"
         words = [sys.executable, "-I", "-S", _CLIENT, self._bridge.path]

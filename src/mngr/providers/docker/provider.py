@@ -124,13 +124,13 @@ class DockerProvider:
 
     def save_snapshot(self, host: str, directory: str) -> dict[str, Any]:
         facts = self._get_facts(host)
-        tag = self._build_tag(directory)
+        tag = self._build_snapshot_tag(directory)
         return snapshots.take_snapshot(DockerCli(facts["engine"]), facts["container"], self.open(host), directory, tag)
 
     def find_partial_snapshot(self, host: str, directory: str) -> dict[str, Any]:
-        return {"image": self._build_tag(directory), "engine": self._get_facts(host)["engine"]}
+        return {"image": self._build_snapshot_tag(directory), "engine": self._get_facts(host)["engine"]}
 
-    def _build_tag(self, directory: str) -> str:
+    def _build_snapshot_tag(self, directory: str) -> str:
         """Return the name of a snapshot's image."""
         return f"mngr-snapshot:{registry.compute_owner_key(self._home)}-{os.path.basename(directory).partition('.')[0]}"
 

@@ -10,7 +10,7 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"mngr.testkit.contract.{name}"
-        for name in "program client create_and_list exec messages sync lifecycle concurrent_clients connection_loss new_hosts".split()
+        for name in "mngr_program client create_and_list exec messages sync lifecycle concurrent_clients connection_loss new_hosts".split()
     )
 )
 

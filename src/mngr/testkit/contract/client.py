@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import MngrProgram, clean_up, new_env, new_repo
+from mngr.testkit.contract.mngr_program import MngrProgram, clean_up, new_env, new_repo
 
 SLEEP_COMMAND = ("--", "sleep", "1000")
 

@@ -12,7 +12,7 @@ import pytest
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
 from mngr.testkit.contract.lifecycle import INSPECT_SCRIPT, WORK_SCRIPT
-from mngr.testkit.contract.program import (
+from mngr.testkit.contract.mngr_program import (
     BIN_DIR,
     IS_FULL_SCALE,
     BackgroundProgram,

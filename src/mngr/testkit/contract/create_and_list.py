@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
-from mngr.testkit.contract.program import list_refs, run_git, wait_for
+from mngr.testkit.contract.mngr_program import list_refs, run_git, wait_for
 
 LIST_FIELDS = (
     "id name kind state state_reason state_source state_since parked_until host provider host_state project work_dir"

@@ -8,7 +8,7 @@ import signal
 import string
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks, run_concurrently
-from mngr.testkit.contract.program import BackgroundProgram, wait_for
+from mngr.testkit.contract.mngr_program import BackgroundProgram, wait_for
 
 # Text that a shell, a terminal or a protocol on the way could misinterpret.
 ODD_ARGUMENTS = (

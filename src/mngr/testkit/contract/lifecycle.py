@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
-from mngr.testkit.contract.program import list_refs, run_git, wait_for
+from mngr.testkit.contract.mngr_program import list_refs, run_git, wait_for
 
 # Work in every form that git tracks, and in some that it does not.
 WORK_SCRIPT = """

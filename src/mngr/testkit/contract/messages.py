@@ -6,7 +6,7 @@ import json
 import re
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
-from mngr.testkit.contract.program import BIN_DIR, BackgroundProgram, wait_for
+from mngr.testkit.contract.mngr_program import BIN_DIR, BackgroundProgram, wait_for
 from mngr.testkit.contract.terminal import PtyTerminal
 
 ODD_MESSAGES = (

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
-from mngr.testkit.contract.program import IS_FULL_SCALE, commit_file, list_refs, read_tree, run_git
+from mngr.testkit.contract.mngr_program import IS_FULL_SCALE, commit_file, list_refs, read_tree, run_git
 
 LARGE_FILE_BYTES = 100_000_000 if IS_FULL_SCALE else 5_000_000
 ODD_FILE_NAMES = (

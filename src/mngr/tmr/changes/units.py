@@ -134,7 +134,7 @@ class ClaimSplitter:
             return []
         units = [*self._split_test_edits(claim, flagged), *self._split_fixes(claim)]
         if claim.base != self._base:
-            units = [rebased for unit in units for rebased in self._rebase_unit(claim, unit)]
+            units = [rebased for unit in units for rebased in self._move_to_run_base(claim, unit)]
         return units
 
     def _split_test_edits(self, claim: ClaimedWork, flagged: set[str]) -> Iterator[ChangeUnit]:
@@ -233,7 +233,7 @@ class ClaimSplitter:
         result_rows = diff_trees(self._local, self._repo, [(claim.base_tree, tree)])[0]
         return result_rows == [row for row in claim.rows if is_implementation(row.path)]
 
-    def _rebase_unit(self, claim: ClaimedWork, unit: ChangeUnit) -> list[ChangeUnit]:
+    def _move_to_run_base(self, claim: ClaimedWork, unit: ChangeUnit) -> list[ChangeUnit]:
         """Move a unit from a later base to the run's base.
 
         Returns the unit unchanged when it conflicts, and nothing when the run's base already has it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from mngr.tmr.commits import changed_paths
+from mngr.tmr.commits import path_checks
 from mngr.tmr.commits.trees import PathChange
 from mngr.tmr.finding import Finding
 
@@ -44,10 +44,10 @@ def list_refusals(rows: Iterable[PathChange], sizes: Mapping[str, int], targets:
 
 def _check_row(row: PathChange, sizes: Mapping[str, int], targets: Mapping[str, bytes]) -> Iterable[Finding]:
     """Yield findings about a changed path: its name, type, size, and whether git would act on it."""
-    yield from changed_paths.check_name(row.path)
+    yield from path_checks.check_name(row.path)
     shown = clean_line(row.path)
     target = targets.get(row.new, b"").decode("utf-8", "replace") if row.new_mode == LINK_MODE else None
-    for finding in changed_paths.check_mode(row.path, row.old_mode, row.new_mode, target, row.status, True):
+    for finding in path_checks.check_mode(row.path, row.old_mode, row.new_mode, target, row.status, True):
         if finding.rule in _REFUSED_RULES:
             yield finding.replace(path=shown)
     size = sizes.get(row.new, 0)

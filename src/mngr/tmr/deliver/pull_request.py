@@ -6,7 +6,7 @@ import os
 
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import RunState
-from mngr.tmr.deliver import sections, summary
+from mngr.tmr.deliver import pull_request_sections, pull_request_summary
 from mngr.tmr.deliver.facts import PullRequestFacts, load_facts
 from mngr.tmr.deliver.markdown import sanitize_line
 from mngr.tmr.plan import RunPlan
@@ -15,17 +15,17 @@ MAX_CHARACTERS = 60_000  # characters of PR.md
 _MAX_BYTES = 120_000  # bytes: the text may be one command-line argument
 _BEGIN, _END = "<!-- title: ", " -->\n"
 _SECTIONS = {
-    "head": summary.render_head,
-    "red": sections.render_failing_tests,
-    "flagged": sections.render_flagged,
-    "fixes": sections.render_fixes,
-    "left": sections.render_excluded,
-    "edits": sections.render_test_edits,
-    "tasks": sections.render_tasks,
-    "escalations": sections.render_escalations,
-    "suite": summary.render_suite,
-    "spent": summary.render_cost,
-    "minds": summary.render_instructions,
+    "head": pull_request_summary.render_head,
+    "red": pull_request_sections.render_failing_tests,
+    "flagged": pull_request_sections.render_flagged,
+    "fixes": pull_request_sections.render_fixes,
+    "left": pull_request_sections.render_excluded,
+    "edits": pull_request_sections.render_test_edits,
+    "tasks": pull_request_sections.render_tasks,
+    "escalations": pull_request_sections.render_escalations,
+    "suite": pull_request_summary.render_suite,
+    "spent": pull_request_summary.render_cost,
+    "minds": pull_request_summary.render_instructions,
 }
 # Sections are shortened in this order until the text fits: the least read first, the names of fixes and reasons last.
 _SHORTENING_STEPS = (
@@ -37,7 +37,7 @@ _SHORTENING_STEPS = (
 
 def build_pull_request(facts: PullRequestFacts) -> tuple[str, str]:
     """Return the title and body; the same facts always give the same text."""
-    title = summary.render_title(facts)
+    title = pull_request_summary.render_title(facts)
     max_length = MAX_CHARACTERS - len(_BEGIN) - len(title) - len(_END)
     parts = {name: render(facts, 0) for name, render in _SECTIONS.items()}
     for step in ("", *_SHORTENING_STEPS):

@@ -20,7 +20,7 @@ from mngr.mapreduce.run_state import RunState, Task, TaskState, add_usage
 from mngr.tmr.changes.changes import Change
 from mngr.tmr.commits import untrusted
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS
-from mngr.tmr.integrate.questions import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
+from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
 

@@ -1,6 +1,6 @@
 """Lets agents merge conflicting changes: first the author of the change, then an integrator agent.
 
-Each conflict is a task in the journal of the questions (see `questions.py`). mngr checks every answer.
+Each conflict is a task in the journal of the questions (see `agent_questions.py`). mngr checks every answer.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mngr.tmr.changes.changes import Change
 from mngr.tmr.cleanroom.test_run import build_command
 from mngr.tmr.commits import untrusted
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, PathChange, diff_trees, list_trees, read_blobs, read_sizes
-from mngr.tmr.integrate.merge_tools import commit_with_markers, has_markers
-from mngr.tmr.integrate.questions import (
+from mngr.tmr.integrate.agent_questions import (
     KINDS_WITHOUT_ANSWERS,
     SCRIPTED,
     ask_agents,
     get_questions_dir,
     read_first_line,
 )
+from mngr.tmr.integrate.automatic_resolution import commit_with_markers, has_markers
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
 

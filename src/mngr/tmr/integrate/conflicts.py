@@ -14,15 +14,15 @@ from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import add_usage
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.integrate.bisect import list_claimed_tests
-from mngr.tmr.integrate.conflict_agents import ConflictResolution, UnmergedChange, resolve_conflicts
-from mngr.tmr.integrate.merge_tools import (
+from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS, SCRIPTED, make_row_announcer
+from mngr.tmr.integrate.automatic_resolution import (
     find_known_resolution,
     find_merge_tool,
     rebuild_change,
     record_resolution,
 )
-from mngr.tmr.integrate.questions import KINDS_WITHOUT_ANSWERS, SCRIPTED, make_row_announcer
+from mngr.tmr.integrate.bisect import list_claimed_tests
+from mngr.tmr.integrate.conflict_agents import ConflictResolution, UnmergedChange, resolve_conflicts
 from mngr.tmr.integrate.request import IntegrateRequest
 from mngr.tmr.integrate.trial import BranchTrial, Exclusion, TrialResult
 from mngr.tmr.plan import RunPlan

@@ -46,15 +46,15 @@ from mngr.tmr.integrate.batches import BatchIntegration
 from mngr.tmr.integrate.compose import list_ties, rank_changes
 from mngr.tmr.integrate.conflicts import ConflictResolver
 from mngr.tmr.integrate.earlier_verdicts import collect_verdicts
-from mngr.tmr.integrate.full_receipts import make_full_receipts
 from mngr.tmr.integrate.request import IntegrateRequest
 from mngr.tmr.integrate.suite import CHECK_PREFIX, WHOLE_SUITE, Suite
 from mngr.tmr.integrate.trial import BaseResults, BranchTrial, Exclusion, TrialResult
+from mngr.tmr.integrate.upgrade_receipts import make_full_receipts
 from mngr.tmr.plan import RunPlan, load_plan
+from mngr.tmr.plan_options import open_clean_rooms
 from mngr.tmr.prepare.baseline import combine_outcomes
 from mngr.tmr.prepare.prepare import list_baseline_runs
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.run_resources import open_clean_rooms
 
 ProgressListener = Callable[[str], None]
 

@@ -20,7 +20,7 @@ from mngr.tmr.cleanroom.test_run import TestFunction
 from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.verify.edits import diff_commits
+from mngr.tmr.verify.claimed_commits import diff_commits
 from mngr.tmr.verify.legacy.policy import Change, Policy
 from mngr.tmr.verify.receipt import Receipt
 from mngr.tmr.verify.red_green import list_unneeded_fixes

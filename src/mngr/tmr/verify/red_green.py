@@ -12,7 +12,7 @@ from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.commits.task_base import AUTHOR_ARGS
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import compute_signature, is_test_code
-from mngr.tmr.verify.edits import ClaimedCommit, diff_commits
+from mngr.tmr.verify.claimed_commits import ClaimedCommit, diff_commits
 from mngr.tmr.verify.legacy.policy import Change
 
 FileTexts = dict[str, str | None]

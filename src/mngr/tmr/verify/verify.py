@@ -20,7 +20,7 @@ from mngr.tmr.finding import Finding
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify import red_green
 from mngr.tmr.verify.claim_runs import ClaimRunner
-from mngr.tmr.verify.edits import ClaimedCommit, diff_commits, list_commits
+from mngr.tmr.verify.claimed_commits import ClaimedCommit, diff_commits, list_commits
 from mngr.tmr.verify.full_checks import FullChecks, has_passed
 from mngr.tmr.verify.legacy.policy import Change
 from mngr.tmr.verify.receipt import Receipt, make_receipt

@@ -19,7 +19,7 @@ from mngr.web.html_text import (
     to_class_name,
 )
 from mngr.web.report.integration import render_integration
-from mngr.web.report.run_facts import WORST_FIRST, ReportFacts, ReportTask, list_dicts
+from mngr.web.report.report_data import WORST_FIRST, ReportFacts, ReportTask, list_dicts
 from mngr.web.report.timeline import render_timeline
 
 _MAX_LISTED = 30  # The most entries of a list to show.

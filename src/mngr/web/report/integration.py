@@ -7,7 +7,7 @@ from typing import Any
 
 from mngr.web.html_text import escape_long, escape_plain, escape_with_code, render_chip
 from mngr.web.report.receipt import render_findings
-from mngr.web.report.run_facts import ReportFacts, ReportTask, list_dicts
+from mngr.web.report.report_data import ReportFacts, ReportTask, list_dicts
 
 Rows = Sequence[dict[str, Any]]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mngr.tmr.finding import LEVELS
 from mngr.web.html_text import escape_long, escape_plain, format_duration, render_chip, to_class_name
-from mngr.web.report.run_facts import ReportTask, list_dicts
+from mngr.web.report.report_data import ReportTask, list_dicts
 
 _MAX_ROWS = 200  # The most rows of one kind.
 

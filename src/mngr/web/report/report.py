@@ -13,7 +13,7 @@ from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.web.live.export import copy_static
 from mngr.web.report.index import render_index
-from mngr.web.report.run_facts import ReportFacts, load_facts
+from mngr.web.report.report_data import ReportFacts, load_facts
 from mngr.web.report.task import render_task
 
 _PAGE_VERSION = 1  # Increase this when the same facts lead to another page.

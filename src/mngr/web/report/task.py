@@ -24,7 +24,7 @@ from mngr.web.html_text import (
 )
 from mngr.web.report.index import render_report_page, render_section
 from mngr.web.report.receipt import render_claim, render_receipt
-from mngr.web.report.run_facts import ReportFacts, ReportTask
+from mngr.web.report.report_data import ReportFacts, ReportTask
 
 _MAX_DIFF_BYTES = 400_000  # Of all commits of a task.
 _MAX_CONVERSATION_BYTES = 600_000  # Of a conversation, counted from its end.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mngr.base import clock
 from mngr.web.html_text import escape_long, escape_plain, format_duration, to_class_name
-from mngr.web.report.run_facts import ReportFacts, ReportTask
+from mngr.web.report.report_data import ReportFacts, ReportTask
 
 SHOWN_STATES = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
 _STATE_LABELS = {"talking": "reminded", "pulling": "brought home", "checking": "checked by us"}

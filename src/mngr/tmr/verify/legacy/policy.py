@@ -8,7 +8,7 @@ from typing import Any
 
 from mngr.base.errors import UsageError
 from mngr.base.model import Struct
-from mngr.tmr.commits import changed_paths
+from mngr.tmr.commits import path_checks
 from mngr.tmr.finding import LEVELS, Finding
 from mngr.tmr.verify.legacy import promises
 
@@ -135,7 +135,7 @@ def _texts(name: str, given: object) -> tuple[str, ...]:
 def sort_of(path: str, policy: Policy = DEFAULT) -> Row:
     """The row that a path falls under."""
     for row in policy.rows:
-        if any(changed_paths.is_match(path, pattern) for pattern in row.paths):
+        if any(path_checks.is_match(path, pattern) for pattern in row.paths):
             return row
     return policy.rows[-1]
 
@@ -144,7 +144,7 @@ def offences(changes: Iterable[Change], kind: str, policy: Policy = DEFAULT, *, 
     """What a change of a kind does that such a change may not, or that a person should look at."""
     found: list[Finding] = []
     for change in changes:
-        found += changed_paths.check_name(change.path)
+        found += path_checks.check_name(change.path)
         found += _touched(change, kind, policy, shared)
         found += _carried(change, kind, policy)
         if sort_of(change.path, policy).name == "test":
@@ -188,11 +188,11 @@ def _carried(change: Change, kind: str, policy: Policy) -> list[Finding]:
     if change.status == "D":
         return []
     found = [
-        *changed_paths.check_mode(
+        *path_checks.check_mode(
             change.path, change.old_mode, change.new_mode, change.new, change.status, kind == "FIX_IMPL"
         )
     ]
-    if change.binary and not any(changed_paths.is_match(change.path, pattern) for pattern in policy.binary):
+    if change.binary and not any(path_checks.is_match(change.path, pattern) for pattern in policy.binary):
         found.append(
             Finding(
                 rule="policy-binary",
@@ -205,5 +205,5 @@ def _carried(change: Change, kind: str, policy: Policy) -> list[Finding]:
         what = f"it has {change.size} bytes, more than {policy.large}"
         found.append(Finding(rule="policy-large", level="refuse", path=change.path, what=what))
     if change.status in {"A", "R"}:
-        found += changed_paths.check_shadowing(change.path)
+        found += path_checks.check_shadowing(change.path)
     return found

@@ -13,7 +13,7 @@ from mngr.base.config import Settings, SettingsLayer
 from mngr.base.errors import UsageError
 from mngr.providers.local import LocalHost
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.integrate import merge_tools
+from mngr.tmr.integrate import automatic_resolution
 from tests.tmr.field import BASE, Field, Files, app, fix
 
 BOTH = "return 1 + 2"
@@ -48,19 +48,19 @@ def merge_by_hand(field: Field, head: str, files: Files) -> str:
 
 def test_a_recorded_resolution_is_used_again(field: Field, tmp_path: Path) -> None:
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
-    assert merge_tools.find_known_resolution(field.local, field.run, head, change, None) is None
+    assert automatic_resolution.find_known_resolution(field.local, field.run, head, change, None) is None
     tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)})
-    merge_tools.record_resolution(field.local, field.run, head, change, tree)
-    assert merge_tools.find_known_resolution(field.local, field.run, head, change, None) == (tree, "rerere")
+    automatic_resolution.record_resolution(field.local, field.run, head, change, tree)
+    assert automatic_resolution.find_known_resolution(field.local, field.run, head, change, None) == (tree, "rerere")
     assert (tmp_path / ".mngr" / "cache" / ".gitignore").read_text() == "*\n"
     later_head = field.commits(head, ("more", {"src/app.py": app(f3="return 1", f30="return 30"), "new": "n\n"}))[0]
-    resolution = merge_tools.find_known_resolution(field.local, field.run, later_head, change, None)
+    resolution = automatic_resolution.find_known_resolution(field.local, field.run, later_head, change, None)
     assert resolution == (merge_by_hand(field, later_head, {"src/app.py": app(f3=BOTH, f30="return 30")}), "rerere")
 
 
 def test_the_users_own_resolution_takes_precedence_and_is_only_read(field: Field, tmp_path: Path) -> None:
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
-    merge_tools.record_resolution(
+    automatic_resolution.record_resolution(
         field.local, field.run, head, change, merge_by_hand(field, head, {"src/app.py": app(f3="return 9")})
     )
     git_command = [
@@ -84,7 +84,7 @@ def test_the_users_own_resolution_takes_precedence_and_is_only_read(field: Field
     (tmp_path / "src" / "app.py").write_text(app(f3=BOTH))
     subprocess.run([*git_command, "commit", "-qam", "merged"], check=True, capture_output=True)
     before = sorted((str(path), path.stat().st_mtime_ns) for path in (tmp_path / ".git").rglob("*"))
-    resolution = merge_tools.find_known_resolution(field.local, field.run, head, change, None)
+    resolution = automatic_resolution.find_known_resolution(field.local, field.run, head, change, None)
     assert resolution == (merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)}), "rerere")
     assert before == sorted((str(path), path.stat().st_mtime_ns) for path in (tmp_path / ".git").rglob("*"))
 
@@ -93,7 +93,7 @@ def test_the_users_merge_tool_is_used_and_its_markers_are_rejected(field: Field,
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
     (tmp_path / "tool.py").write_text(TOOL)
     tool = f"{sys.executable} {tmp_path}/tool.py {{base}} {{ours}} {{theirs}} {{out}} {{path}}"
-    resolution = merge_tools.find_known_resolution(field.local, field.run, head, change, tool)
+    resolution = automatic_resolution.find_known_resolution(field.local, field.run, head, change, tool)
     assert resolution == (merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)}), "tool")
     for useless in (
         "sh -c 'git merge-file -p {ours} {base} {theirs} >{out}; :'",
@@ -102,18 +102,20 @@ def test_the_users_merge_tool_is_used_and_its_markers_are_rejected(field: Field,
         "true",
         "/there/is/none",
     ):
-        assert merge_tools.find_known_resolution(field.local, field.run, head, change, useless) is None, useless
+        assert automatic_resolution.find_known_resolution(field.local, field.run, head, change, useless) is None, (
+            useless
+        )
 
 
 def test_the_merge_tool_comes_from_the_setting_or_is_mergiraf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_tool(value: str | None) -> str | None:
         data = {} if value is None else {"tmr": {"merge_tool": value}}
-        return merge_tools.find_merge_tool(Settings([SettingsLayer(source="user", data=data)]))
+        return automatic_resolution.find_merge_tool(Settings([SettingsLayer(source="user", data=data)]))
 
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_tool(None) is None
     (tmp_path / "mergiraf").touch(mode=stat.S_IRWXU)
-    assert find_tool(None) == merge_tools.MERGIRAF and find_tool("") is None
+    assert find_tool(None) == automatic_resolution.MERGIRAF and find_tool("") is None
     own_tool = f"{tmp_path}/mergiraf {{base}} {{ours}} {{theirs}} {{out}}"
     assert find_tool(own_tool) == own_tool
     for wrong in (
@@ -128,12 +130,12 @@ def test_the_merge_tool_comes_from_the_setting_or_is_mergiraf(tmp_path: Path, mo
 def test_a_conflict_with_a_deleted_file_has_no_known_resolution(field: Field) -> None:
     deleted: Files = {"src/other.py": None}
     head, change = pair(field, deleted, {"src/other.py": "A = 2\n\n\nB = 2\n\n\nC = 3\n"})
-    assert merge_tools.find_known_resolution(field.local, field.run, head, change, "cp {ours} {out}") is None
-    assert merge_tools.find_known_resolution(field.local, field.run, field.base, change, None) == (
+    assert automatic_resolution.find_known_resolution(field.local, field.run, head, change, "cp {ours} {out}") is None
+    assert automatic_resolution.find_known_resolution(field.local, field.run, field.base, change, None) == (
         field.git("rev-parse", f"{change.commit}^{{tree}}"),
         "git",
     ), "what was in its way is gone"
-    merge_tools.record_resolution(
+    automatic_resolution.record_resolution(
         field.local, field.run, head, change, merge_by_hand(field, head, {"src/other.py": "A = 2\n"})
     )
 
@@ -154,23 +156,25 @@ def test_merging_executes_no_program_of_the_git_configuration(
     tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)})
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     local = LocalHost(field.local.home)
-    merge_tools.record_resolution(local, field.run, head, change, tree)
-    assert merge_tools.find_known_resolution(local, field.run, head, change, None) == (tree, "rerere")
+    automatic_resolution.record_resolution(local, field.run, head, change, tree)
+    assert automatic_resolution.find_known_resolution(local, field.run, head, change, None) == (tree, "rerere")
     assert not marker.exists()
 
 
 def test_a_commit_with_markers_is_resolved_into_a_rebuilt_change(field: Field) -> None:
     head, change = pair(field, fix(3, "return 1"), {**fix(3, "return 2"), "src/other.py": "A = 9\n"})
-    commit, paths = merge_tools.commit_with_markers(field.local, field.repo, head, change)
+    commit, paths = automatic_resolution.commit_with_markers(field.local, field.repo, head, change)
     assert paths == ["src/app.py"] and field.git("rev-parse", f"{commit}^") == head
-    assert merge_tools.commit_with_markers(field.local, field.repo, head, change)[0] == commit, "the same every time"
+    assert automatic_resolution.commit_with_markers(field.local, field.repo, head, change)[0] == commit, (
+        "the same every time"
+    )
     text = field.show(commit, "src/app.py").encode()
     sides = [field.show(item, "src/app.py").encode() for item in (head, change.commit)]
-    assert merge_tools.has_markers(text, sides) and not merge_tools.has_markers(text, [text, *sides])
+    assert automatic_resolution.has_markers(text, sides) and not automatic_resolution.has_markers(text, [text, *sides])
     assert field.show(commit, "src/other.py") == "A = 9\n"
     tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH), "src/other.py": "A = 9\n"})
     first = next(item for item in field.collapsed() if item.tasks == ["a"])
-    rebuilt = merge_tools.rebuild_change(field.local, field.repo, change, head, tree, [first])
+    rebuilt = automatic_resolution.rebuild_change(field.local, field.repo, change, head, tree, [first])
     assert (rebuilt.id, rebuilt.key, rebuilt.title, rebuilt.made_by) == (
         change.id,
         change.key,

@@ -19,7 +19,7 @@ from mngr.mapreduce.run_state import RunState, add_usage, replay_rows
 from mngr.mapreduce.scheduler import Scheduler
 from mngr.tmr.commits import untrusted
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.run_resources import build_agent_options
+from mngr.tmr.plan_options import build_agent_options
 
 KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # agent kinds that cannot answer questions
 SCRIPTED = "player"  # can answer only what its script says, so it is asked only on request

@@ -11,9 +11,9 @@ from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import TaskState, apply_row, replay_rows
 from mngr.tmr.plan import load_plan
+from mngr.tmr.plan_options import open_clean_rooms
 from mngr.tmr.prepare.prepare import prepare_run
 from mngr.tmr.recipe import TmrRecipe
-from mngr.tmr.run_resources import open_clean_rooms
 
 
 def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None]) -> None:

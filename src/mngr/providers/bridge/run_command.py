@@ -1,4 +1,4 @@
-"""`client.py SOCKET REQUEST PROGRAM`: runs a command through a bridge with this process's streams and exit code.
+"""`run_command.py SOCKET REQUEST PROGRAM`: runs a command through a bridge with this process's streams and exit code.
 
 It is a separate program that must start in 15 ms, so it imports only built-in modules.
 With a terminal it copies data between the terminal and the command, because only one process may set its mode.
