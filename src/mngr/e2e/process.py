@@ -165,42 +165,46 @@ def run_process(
     """Run a command to its end, or kill its process group at the timeout. Background processes keep running."""
     began = time.monotonic()
     out, err = OutputPipe("out"), OutputPipe("err")
-    try:
-        process = subprocess.Popen(
-            program.argv,
-            cwd=str(program.cwd),
-            env=dict(program.env),
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            stdout=out.writer,
-            stderr=err.writer,
-            start_new_session=True,
-            bufsize=0,
-        )
-    finally:
-        out.close_write_end()
-        err.close_write_end()
-    streams = {"out": BoundedStream(), "err": BoundedStream(), "both": BoundedStream()}
+    with select.epoll() as poll:
+        for pipe in (out, err):  # before the program starts, so that the order of its first writes is known
+            poll.register(pipe.fd, _OUTPUT_EVENTS)
+        try:
+            process = subprocess.Popen(
+                program.argv,
+                cwd=str(program.cwd),
+                env=dict(program.env),
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdout=out.writer,
+                stderr=err.writer,
+                start_new_session=True,
+                bufsize=0,
+            )
+        finally:
+            out.close_write_end()
+            err.close_write_end()
+        streams = {"out": BoundedStream(), "err": BoundedStream(), "both": BoundedStream()}
 
-    def take_output(stream: str, data: bytes) -> None:
-        streams[stream].add(data)
-        streams["both"].add(data)
-        on_output(stream, data)
+        def take_output(stream: str, data: bytes) -> None:
+            streams[stream].add(data)
+            streams["both"].add(data)
+            on_output(stream, data)
 
-    timed_out = True
-    try:
-        timed_out = _read_until_end(process, [out, err], stdin, began + timeout, take_output, on_pause)
-    finally:
-        if timed_out:  # or an exception interrupted the reading
-            os.killpg(process.pid, signal.SIGKILL)
-        for pipe in (process.stdin, out, err):
-            if pipe is not None:
-                pipe.close()
-        code = process.wait()
+        timed_out = True
+        try:
+            timed_out = _read_until_end(process, poll, [out, err], stdin, began + timeout, take_output, on_pause)
+        finally:
+            if timed_out:  # or an exception interrupted the reading
+                os.killpg(process.pid, signal.SIGKILL)
+            for stream_file in (process.stdin, out, err):
+                if stream_file is not None:
+                    stream_file.close()
+            code = process.wait()
     return ProcessEnd(code if code >= 0 else 128 - code, time.monotonic() - began, timed_out, streams)
 
 
 def _read_until_end(
     process: subprocess.Popen[bytes],
+    poll: select.epoll,
     pipes: list[OutputPipe],
     stdin: bytes,
     deadline: float,
@@ -211,27 +215,24 @@ def _read_until_end(
     open_outputs = {pipe.fd: pipe for pipe in pipes}
     input_pipe = InputPipe(process.stdin, stdin) if process.stdin is not None else None
     ended_at: float | None = None
-    with select.epoll() as poll:
-        for fd in open_outputs:
-            poll.register(fd, _OUTPUT_EVENTS)
-        if input_pipe is not None:
-            poll.register(input_pipe.fd, select.EPOLLOUT)
-        while open_outputs:
-            now = time.monotonic()
-            if now >= deadline:
-                return True
-            ready = poll.poll(min(deadline - now, QUIET_SECONDS))  # in the order in which they became readable
-            for fd, event in ready:
-                if fd in open_outputs:
-                    _read_from(open_outputs, fd, event, poll, take_output)
-                elif input_pipe is not None:
-                    _write_to(input_pipe, poll)
-            if not ready:
-                on_pause()
-            if ended_at is None and has_ended(process):
-                ended_at = time.monotonic()
-            if ended_at is not None and time.monotonic() - ended_at > (LONGEST if ready else LINGER):
-                return False
+    if input_pipe is not None:
+        poll.register(input_pipe.fd, select.EPOLLOUT)
+    while open_outputs:
+        now = time.monotonic()
+        if now >= deadline:
+            return True
+        ready = poll.poll(min(deadline - now, QUIET_SECONDS))  # in the order in which they became readable
+        for fd, event in ready:
+            if fd in open_outputs:
+                _read_from(open_outputs, fd, event, poll, take_output)
+            elif input_pipe is not None:
+                _write_to(input_pipe, poll)
+        if not ready:
+            on_pause()
+        if ended_at is None and has_ended(process):
+            ended_at = time.monotonic()
+        if ended_at is not None and time.monotonic() - ended_at > (LONGEST if ready else LINGER):
+            return False
     return _is_running_after(process, deadline)
 
 
