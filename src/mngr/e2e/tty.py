@@ -83,9 +83,8 @@ class Tty:
     def press(self, *keys: str) -> None:
         """Press keys one after the other, by name: Enter, Up, C-c, M-x, F1."""
         self._say("# ", f"[{self.name}] pressed {' '.join(keys)}")
-        for number, key in enumerate(keys):
-            if number:
-                time.sleep(0.01)  # Some programs treat keys that arrive together as a paste.
+        for key in keys:
+            time.sleep(0.01)  # Some programs treat keys that arrive right after others as a paste.
             self._send_keys(_encode_key(key))
 
     def resize(self, rows: int, columns: int) -> None:
