@@ -20,7 +20,7 @@ ENGINES = modal modal@1.5.5 ray
 
 # pytest keeps compiled tests, even where the environment says otherwise: that saves a quarter of a minute.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(JOBS) --dist worksteal
-# With clusters, containers and coding agents, a test that failed runs once more, alone; one that passes then is named as flaky.
+# With clusters, containers, coding agents and browsers, a test that failed runs once more, alone; one that passes then is named as flaky.
 ENGINE_PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) scripts/test_with_engines.py -n $(JOBS) --dist worksteal
 
 # Runs tests with a stub in place of the program: a test that still passes checks nothing.
@@ -58,7 +58,7 @@ test-agents:
 # Pages in a browser, pull requests by the GitHub CLI, and a stub in place of mngr in tests that changed and in some others.
 test-web:
 	@sh scripts/setup.sh $(LIGHT) $(WEB)
-	@$(PYTEST) -m "web and not hosts and not agents"
+	@$(ENGINE_PYTEST) -m "web and not hosts and not agents"
 	@$(AUDIT) $(AUDITED) --modes nop,help --within 30s --sample 8 --seed "$${MNGR_TEST_SEED:-0}" \
 		--changed-since "$(SINCE)" -- -m "not hosts and not agents"
 

@@ -1,6 +1,6 @@
 """Runs pytest with the given arguments, and runs the tests that failed once more, one at a time.
 
-Tests with clusters, containers and coding agents share two cores with these programs. A test that fails beside others
+Tests with clusters, containers, coding agents and browsers share two cores with these programs. A test that fails beside others
 and passes alone is flaky: this script names it and succeeds. A test that fails twice is broken, and the script fails.
 """
 
