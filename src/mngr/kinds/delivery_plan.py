@@ -7,7 +7,7 @@ from mngr.base.model import Struct
 
 
 class Delivery(Struct):
-    """What to type into the terminal, and what to wait for before and after."""
+    """The keys that mngr types to deliver a message, and the signs it waits for before and after."""
 
     text: str
     ready: str | None = None  # files in the agent's directory (shell globs) that all exist once it accepts messages

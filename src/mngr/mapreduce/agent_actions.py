@@ -35,7 +35,7 @@ _INTERRUPTED_REASONS = ("create_interrupted", "destroy_interrupted")
 
 
 class CollectedWork(Struct):
-    """What mngr pulled from a task's agent, and how the recipe judged it."""
+    """The work that mngr pulled from a task's agent, and the recipe's judgement."""
 
     commit: str | None = None
     commits: int = 0

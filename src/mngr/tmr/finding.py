@@ -8,7 +8,7 @@ LEVELS = ("refuse", "note", "justified")
 
 
 class Finding(Struct):
-    """What a check found, where, and how much it matters."""
+    """One result of a check: the problem, its place and its level."""
 
     rule: str  # the rule's short, stable name
     level: str  # refuse: the claim does not count | note: a person should look | justified: harmless and explained

@@ -60,7 +60,7 @@ def remove_tree(local: Host, path: str) -> None:
 
 
 class WorkDirFacts(Struct):
-    """What a host reports of a work dir before mngr copies its files."""
+    """The facts that a host reports of a work dir before mngr copies its files."""
 
     git: str = "none"
     umask: str = "022"

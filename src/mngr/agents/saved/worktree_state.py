@@ -37,7 +37,7 @@ _MODES_WITHOUT_BLOB = ("000000", "160000")  # a missing file, a submodule
 
 
 class WorkTreeState(Struct):
-    """What must be saved of a work tree besides its commits."""
+    """The parts of a work tree that mngr must save besides its commits."""
 
     files: list[str]  # paths for the archive
     missing: list[str]  # in the index, not in the work tree

@@ -18,7 +18,7 @@ from mngr.host.protocol import Host
 
 
 class PullResult(Struct):
-    """What a pull has brought."""
+    """The result of a pull: the commits and outputs that arrived."""
 
     id: str
     name: str

@@ -24,7 +24,7 @@ _SAFE_GIT_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
 
 
 class GitState(Struct):
-    """What git reports of an agent's work dir."""
+    """The state of an agent's work dir, as git reports it."""
 
     dirty: bool | None  # None if git cannot tell
     commits: int | None = None  # that no other branch has; None if the agent has its own repository

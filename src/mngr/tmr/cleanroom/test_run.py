@@ -115,7 +115,7 @@ class PytestOptions(Struct):
 
 
 class ProbeOptions(Struct):
-    """What the probe changes in one run of a test, and what it reports beside the outcome."""
+    """The changes that the probe makes for one run of a test, and the extra facts that it reports."""
 
     seed: int | None = None
     files: dict[str, str | None] | None = None  # texts that replace files of the commit; None removes the file

@@ -31,7 +31,7 @@ ProgressListener = Callable[[str], None]
 
 
 class ConflictResult(Struct):
-    """What became of the changes that did not merge."""
+    """The result for the changes that did not merge."""
 
     trial_result: TrialResult
     resolved: list[dict[str, Any]]

@@ -101,7 +101,7 @@ class AuditResult(Struct):
 
 
 class AuditSession:
-    """What the audits of several tests share: the time limit, and the help texts that were read."""
+    """The parts that the audits of several tests share: the time limit, and the help texts read so far."""
 
     def __init__(self, time_limit: float | None = None) -> None:
         self._deadline = math.inf if time_limit is None else time.monotonic() + time_limit

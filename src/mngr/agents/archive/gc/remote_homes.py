@@ -29,7 +29,7 @@ rm -f "names/$2"
 
 
 class RemoteHomeContents(Struct):
-    """What mngr's home on a remote host holds."""
+    """The contents of mngr's home on a remote host."""
 
     names: list[list[str]]  # name, id
     dangling_names: list[list[str]]
