@@ -24,7 +24,9 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(JOBS) --dist workstea
 ENGINE_PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) scripts/test_with_engines.py -n $(JOBS) --dist worksteal
 
 # Runs tests with a stub in place of the program: a test that still passes checks nothing.
-AUDIT = MNGR_TEST_SCALE= .venv/bin/mngr -q e2e audit --jobs $(JOBS)
+# mngr asks for trust in this project's own settings; the answer is kept in a home inside .venv.
+AUDIT = export MNGR_HOME="$(CURDIR)/.venv/mngr-home"; .venv/bin/mngr -q trust --yes >/dev/null && \
+	MNGR_TEST_SCALE= .venv/bin/mngr -q e2e audit --jobs $(JOBS)
 AUDITED = tests/docs/tutorial tests/agents
 SINCE = $$(git merge-base HEAD origin/HEAD 2>/dev/null || git rev-parse -q --verify HEAD~1 || echo HEAD)
 

@@ -102,8 +102,8 @@ mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' 
 # one more window beside the agent
 mngr create server -w logs='tail -f /dev/null' -- sleep 1000
 
-# behind walls, where bubblewrap is there to make them: it sees the system and its own copy, and has no network
-if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi
+# in a sandbox, where bubblewrap is installed: the agent sees the system and its own copy, and has no network
+if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi
 
 # stopped by itself when it has been idle for an hour
 mngr create idler --idle-timeout 1h -- sleep 1000
@@ -464,6 +464,10 @@ cd ../shop
 # look at the project and write its settings: how a fresh copy is made runnable
 mngr init --dry-run
 mngr init
+
+# somebody else wrote the settings of a project: see which commands they run, and allow them
+mngr trust --show
+mngr trust --yes
 
 # all settings, and where each comes from
 mngr config list

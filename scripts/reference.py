@@ -10,9 +10,10 @@ from pathlib import Path
 
 from mngr import __version__, api
 from mngr.base import config
+from mngr.base.setting_classes import SAFE, SAFE_OPTIONS, TRUSTED, USER_ONLY, classify_setting
+from mngr.cli.framework.command_spec import COMMON_OPTIONS, CommandSpec, Option
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
 from mngr.cli.framework.help import format_usage
-from mngr.cli.framework.spec import COMMON_OPTIONS, CommandSpec, Option
 from mngr.cli.framework.topics import TOPICS
 from mngr.plugins import hooks
 
@@ -151,7 +152,35 @@ def settings_page() -> str:
         '```toml\n[project]\n"carry+=" = [".env"]\n```\n',
         "`[commands.CMD]` takes every option of that command by its long name, for example `commands.create.connect = false`,",
         "and `[templates.NAME]` every option of `create`, used with `mngr create -t NAME`.\n",
+        *setting_classes_section(),
     ])  # fmt: skip
+
+
+def setting_classes_section() -> list[str]:
+    """Return the section that lists which settings a project's files may contain."""
+    keys: dict[str, list[str]] = {SAFE: [], TRUSTED: [], USER_ONLY: []}
+    for key in config.SCHEMA:
+        keys[classify_setting(key)].append(key)
+    options = [(f"commands.{name.replace(' ', '.')}", ", ".join(names)) for name, names in SAFE_OPTIONS.items()]
+    return [
+        "## Settings that a project may contain\n",
+        "[Trust a project's settings](../guide/project-trust.md) explains the classes.\n",
+        table(
+            ("class", "settings"),
+            [
+                (SAFE, ", ".join(f"`{key}`" for key in keys[SAFE]) + ", and the options in the next table"),
+                (TRUSTED, ", ".join(f"`{key}`" for key in keys[TRUSTED])),
+                (
+                    "user only",
+                    ", ".join(f"`{key}`" for key in keys[USER_ONLY]) + ", and every setting that is not listed",
+                ),
+            ],
+        ),
+        "Of `commands.*.*`, a project may set the defaults of these options. Those of `create` may also be in",
+        "`[templates.NAME]`, and those of `tmr run` in `[tmr]`.\n",
+        table(("command", "options"), options),
+        "Of `providers.*.*`, a provider uses from a project only the options that are meant for projects, such as an image.\n",
+    ]
 
 
 def functions(owner: object) -> list[tuple[str, str, str]]:

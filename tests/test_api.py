@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mngr import AgentView, Fleet, MngrError
-from mngr.agents.create.request import CreateRequest
+from mngr import AgentSpec, Fleet, MngrError
+from mngr.agents.lifecycle.limit import LimitChanges
 from mngr.base.errors import NotFound
 from tests.conftest import MngrProgram, run_git
 from tests.support.hosts.sshd import Farm
@@ -48,21 +48,22 @@ def fleet(mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch) -> Noting:
 
 def test_methods_for_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: pytest.CaptureFixture[str]) -> None:
     assert fleet.list().agents == [] and not mngr.home.exists()
-    agent = fleet.create(
-        "one",
+    spec = AgentSpec(
+        address="one",
         command=["sleep", "1000"],
         transfer="mirror",
         env={"A": "b"},
         labels={"k": "v"},
         windows={"w": "sleep 9"},
     )
+    agent = fleet.create(spec)
     assert (agent.state, agent.branch, agent.labels) == ("RUNNING", "mngr/one", {"k": "v"})
-    created = fleet.create_many(CreateRequest(address="w", args=["sleep", "1000"], count=2))
-    assert [view.name for view in created if isinstance(view, AgentView)] == ["w-1", "w-2"]
+    created = fleet.create_many(AgentSpec(address="w", command=["sleep", "1000"], count=2))
+    assert [result.agent.name for result in created if not isinstance(result, Exception)] == ["w-1", "w-2"]
     with pytest.raises(MngrError, match="already an agent called 'one'"):
-        fleet.create("one", command=["true"])
+        fleet.create(AgentSpec(address="one", command=["true"]))
     assert sorted(view.name for view in fleet.list().agents) == ["one", "w-1", "w-2"]
-    assert fleet.list_hosts()[0]["agents"] == 3
+    assert fleet.list_hosts()[0].agents == 3
     assert fleet.get(agent.id).name == "one"
     with pytest.raises(NotFound):
         fleet.get("nobody")
@@ -92,7 +93,7 @@ def test_methods_for_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: 
     assert fleet.start(["one"])[0].ok and fleet.get("one").state == "RUNNING"
     assert fleet.rename("w-1", "first").name == "first"
     assert fleet.label(["first"], {"a": "1"})[0].extra["labels"] == {"a": "1"}
-    assert fleet.limit(["first"], {"lifetime": 9000.0})[0].extra["lifetime"] == 9000.0
+    assert fleet.limit(["first"], LimitChanges(lifetime=9000.0))[0].extra["lifetime"] == 9000.0
 
     assert fleet.init(dry_run=True) is not None
     path = fleet.set_setting("stop.grace", "1s", "project")
@@ -107,16 +108,17 @@ def test_methods_for_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: 
 
 
 def test_methods_for_conversations_and_the_trash(fleet: Noting, mngr: MngrProgram) -> None:
-    fleet.create("p", "player", ['["wait", {"write": {"path": "x.txt", "content": "x"}}, {"reply": "written"}]'])
+    script = '["wait", {"write": {"path": "x.txt", "content": "x"}}, {"reply": "written"}]'
+    fleet.create(AgentSpec(address="p", kind="player", command=[script]))
     assert fleet.wait(["p"], "WAITING", timeout=20)[0].ok
     assert fleet.get_next_waiting().name == "p"
     (sent,) = fleet.message(["p"], "first", wait=True)
     assert sent.extra["delivered"] is True
     (sent,) = fleet.message(["p"], "second", wait=True)
     assert sent.ok
-    assert [row["text"] for row in fleet.transcript("p") if row["role"] == "user"] == ["first", "second"]
+    assert [entry.text for entry in fleet.transcript("p") if entry.role == "user"] == ["first", "second"]
     assert "written" in fleet.capture("p").text
-    assert "created" in [row["type"] for row in fleet.events(["p"])]
+    assert "created" in [event.type for event in fleet.events(["p"])]
     assert fleet.explain("p") is not None
     assert [row.group for row in fleet.usage()] == ["p"]
     assert fleet.add_usage([fleet.get("p")])[0].usage is not None
@@ -131,7 +133,7 @@ def test_methods_for_conversations_and_the_trash(fleet: Noting, mngr: MngrProgra
     assert fleet.undestroy(["p"], new_name="back")[0].ok
     restored = fleet.get("back")
     assert run_git(Path(restored.work_dir), "status", "--porcelain") == "?? x.txt"
-    clean_room = fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
+    clean_room = fleet.create(AgentSpec(address="room", command=["true"], transfer="mirror", labels={"role": "room"}))
     run_git(mngr.repo, "commit", "-q", "--allow-empty", "-m", "later")
     fleet.send_commit("room", str(mngr.repo), run_git(mngr.repo, "rev-parse", "HEAD"))
     assert run_git(Path(clean_room.work_dir), "log", "-1", "--format=%s", "refs/mngr/given") == "later"
@@ -158,10 +160,10 @@ def test_the_caller_chooses_the_home_and_the_project(
 
 def test_methods_for_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
-    agent = fleet.create("one@h1", command=["sleep", "1000"])
+    agent = fleet.create(AgentSpec(address="one@h1", command=["sleep", "1000"]))
     moved = fleet.migrate("one", "@h2")
     assert (moved.id, moved.host, moved.state) == (agent.id, "h2", "RUNNING")
-    assert {row["host"]: row["agents"] for row in fleet.list_hosts()} == {"local": 0, "h1": 0, "h2": 1}
+    assert {row.host: row.agents for row in fleet.list_hosts()} == {"local": 0, "h1": 0, "h2": 1}
     assert "one.mngr" in [entry.alias for entry in fleet.list_ssh_entries()]
     assert "Host one.mngr" in fleet.ssh_config()
     assert "Host one.mngr" in Path(fleet.write_ssh_config()).read_text()

@@ -6,11 +6,17 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mngr.agents.create.spec import AgentSpec as AgentSpec
     from mngr.api import Fleet as Fleet
     from mngr.base.errors import MngrError as MngrError
     from mngr.base.model import AgentView as AgentView
 
-_EXPORTS = {"Fleet": "mngr.api", "AgentView": "mngr.base.model", "MngrError": "mngr.base.errors"}
+_EXPORTS = {
+    "AgentSpec": "mngr.agents.create.spec",
+    "AgentView": "mngr.base.model",
+    "Fleet": "mngr.api",
+    "MngrError": "mngr.base.errors",
+}
 
 
 def __getattr__(name: str) -> object:

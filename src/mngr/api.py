@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from mngr.agents.context import Context
+from mngr.base.errors import MngrError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterator
-    from typing import Any
 
     from mngr.agents.archive.snapshot import Snapshot
-    from mngr.agents.create.request import CreateRequest
+    from mngr.agents.create.create import CreatedAgent
+    from mngr.agents.create.spec import AgentSpec
     from mngr.agents.inspect.capture import ScreenCapture
+    from mngr.agents.inspect.events import AgentEvent
     from mngr.agents.inspect.explain import Explanation
-    from mngr.agents.inspect.list import Listing
+    from mngr.agents.inspect.list import HostView, Listing
     from mngr.agents.inspect.trash import TrashedAgent
     from mngr.agents.inspect.usage import UsageRow
     from mngr.agents.inspect.watch import AgentWatcher
     from mngr.agents.interact.ssh_config import SshEntry
+    from mngr.agents.lifecycle.limit import LimitChanges
     from mngr.agents.settings_files import SettingValue
     from mngr.agents.sync.pull import PullResult, PullTarget
     from mngr.agents.sync.push import PushResult
     from mngr.base.model import AgentView, Outcome
+    from mngr.kinds.transcript_entry import TranscriptEntry
     from mngr.setup.doctor import DoctorCheck
     from mngr.setup.init import DetectedProject
-    from mngr.setup.plugin import PluginView
+    from mngr.setup.installed_plugins import PluginView
 
 
 class Fleet:
@@ -34,48 +38,23 @@ class Fleet:
     def __init__(self, home: str | None = None, *, cwd: str | None = None, context: Context | None = None) -> None:
         self.context = context or Context(home, cwd=cwd)
 
-    def create(  # noqa: PLR0913  each keyword is an option of `mngr create`
-        self,
-        name: str | None = None,
-        kind: str | None = None,
-        command: builtins.list[str] | None = None,
-        *,
-        source: str | None = None,
-        branch: str | None = None,
-        transfer: str | None = None,
-        dirty: str = "fail",
-        env: dict[str, str] | None = None,
-        labels: dict[str, str] | None = None,
-        windows: dict[str, str] | None = None,
-        idle_timeout: float | None = None,
-        resume: str | None = None,
-        yolo: bool = False,
-        sandbox: bool = False,
-        network: str | None = None,
-        build_args: dict[str, str] | None = None,
-        reuse: bool = False,
-    ) -> AgentView:
-        """Create one agent and start it. The options are those of `mngr create`. Raise MngrError."""
-        from mngr.agents.create.request import CreateRequest
-
-        request = CreateRequest(
-            address=name, kind=kind, args=command or [], source=source, branch=branch, transfer=transfer, dirty=dirty,
-            env=[f"{key}={value}" for key, value in (env or {}).items()], labels=labels or {}, windows=windows or {},
-            idle_timeout=idle_timeout, resume=resume, yolo=yolo, sandbox=sandbox, network=network, reuse=reuse,
-            build_args=[f"{key}={value}" for key, value in (build_args or {}).items()],
-        )  # fmt: skip
-        result = self.create_many(request)[0]
+    def create(self, spec: AgentSpec) -> AgentView:
+        """Create one agent, start it and send it the first message. Raise MngrError if any of this fails."""
+        if spec.count != 1:
+            raise UsageError("create makes one agent", "for several, call create_many")
+        (result,) = self.create_many(spec)
         if isinstance(result, Exception):
             raise result
-        return result
+        message = result.message
+        if message is not None and not message.ok:
+            raise MngrError(message.error or "the first message did not arrive", message.hint)
+        return result.agent
 
-    def create_many(
-        self, request: CreateRequest, told: builtins.list[Outcome] | None = None
-    ) -> builtins.list[AgentView | Exception]:
-        """Return one view or error per agent, in order. `told` receives the outcomes of the first messages."""
+    def create_many(self, spec: AgentSpec) -> builtins.list[CreatedAgent | Exception]:
+        """Create `count` agents. Return an agent, with the outcome of its first message, or an error for each."""
         from mngr.agents.create.create import create_agents
 
-        return create_agents(self.context, request, told)
+        return create_agents(self.context, spec)
 
     def list(self) -> Listing:
         """Return all agents, and the hosts that did not answer."""
@@ -83,7 +62,7 @@ class Fleet:
 
         return list_agents(self.context)
 
-    def list_hosts(self) -> builtins.list[dict[str, Any]]:
+    def list_hosts(self) -> builtins.list[HostView]:
         """Return all hosts with their state and number of agents."""
         from mngr.agents.inspect.list import list_hosts
 
@@ -164,7 +143,7 @@ class Fleet:
 
         return capture_screen(self.context, name, history)
 
-    def transcript(self, name: str, *, follow: bool = False) -> Iterator[dict[str, Any]]:
+    def transcript(self, name: str, *, follow: bool = False) -> Iterator[TranscriptEntry]:
         """Return the rows of the agent's conversation. Raise MngrError when its kind keeps none."""
         from mngr.agents.inspect.transcript import follow_transcript, read_transcript
 
@@ -191,7 +170,7 @@ class Fleet:
         since: str | None = None,
         types: tuple[str, ...] = (),
         follow: bool = False,
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[AgentEvent]:
         """Return the events of the named agents, or of all. `since` is a time or a duration before now."""
         from mngr.agents.inspect.events import EventFilter, follow_events, parse_since, read_events
 
@@ -266,8 +245,8 @@ class Fleet:
 
         return set_labels(self.context, names, changes)
 
-    def limit(self, names: builtins.list[str], changes: dict[str, Any]) -> builtins.list[Outcome]:
-        """Set `idle_timeout` and `lifetime` in seconds, None for no limit, and `activity`: output, input, process."""
+    def limit(self, names: builtins.list[str], changes: LimitChanges) -> builtins.list[Outcome]:
+        """Change the limits of agents. Each outcome has the limits in effect."""
         from mngr.agents.lifecycle.limit import set_limits
 
         return set_limits(self.context, names, changes)
@@ -403,7 +382,7 @@ class Fleet:
 
         return get_setting(self.context, key)
 
-    def set_setting(self, key: str, value: Any, scope: str | None = None) -> str:
+    def set_setting(self, key: str, value: object, scope: str | None = None) -> str:
         """Write a setting to the user's, project's or local file, and return its path. `key+=` extends a list."""
         from mngr.agents.settings_files import set_setting
 
@@ -435,12 +414,12 @@ class Fleet:
 
     def list_plugins(self) -> builtins.list[PluginView]:
         """Return all installed plugins with what they add, or why they cannot be used."""
-        from mngr.setup.plugin import list_plugins
+        from mngr.setup.installed_plugins import list_plugins
 
         return list_plugins(self.context)
 
     def doctor(
-        self, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
+        self, target: str | None = None, check_setting: Callable[[str, object], None] | None = None
     ) -> builtins.list[DoctorCheck]:
         """Check this machine, `@HOST` or the needs of a kind. `check_setting` raises for an invalid setting."""
         from mngr.setup.doctor import run_checks

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mngr import Fleet
+from mngr import AgentSpec, Fleet
 from mngr.base.errors import MngrError
 from tests.conftest import IS_FULL_SCALE, kill_tmux_servers, run_git
 
@@ -54,9 +54,9 @@ class Life(RuleBasedStateMachine):
     def create(self, name: str) -> None:
         if name in self.state or run_git(self.repo, "branch", "--list", f"mngr/{name}"):
             with pytest.raises(MngrError):
-                self.fleet.create(name, command=["sleep", "1000"])
+                self.fleet.create(AgentSpec(address=name, command=["sleep", "1000"]))
             return
-        self.fleet.create(name, command=["sleep", "1000"])
+        self.fleet.create(AgentSpec(address=name, command=["sleep", "1000"]))
         self.state[name], self.work[name] = "RUNNING", ["base"]
 
     @precondition(lambda self: bool(self.state))

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from mngr.agents.create.spec import AgentSpec
 from mngr.base import config
 from mngr.base.errors import UsageError
+from mngr.base.model import AgentRecord
 from mngr.cli.framework import completion_candidates
+from mngr.cli.framework.command_spec import COMMON_OPTIONS, CommandSpec
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
 from mngr.cli.framework.parse import parse_words
-from mngr.cli.framework.spec import COMMON_OPTIONS, CommandSpec
 from mngr.plugins import hooks as hookspecs
 from tests.support.paths import ROOT
 
@@ -102,10 +104,19 @@ def test_a_command_reads_every_option_it_declares(name: str) -> None:
     source = Path(str(importlib.import_module(get_module_name(name)).__file__)).read_text()
     shared = "".join(
         (ROOT / f"src/mngr/cli/{name}.py").read_text()
-        for name in ("settings/scopes", "tutorial/sync", "runs/run_options")
+        for name in ("settings/config_shared", "tutorial/sync", "runs/run_options")
     )
+    reads_fields = "collect_fields(COMMAND)" in source
     for option in command.options:
-        assert f'"{option.key}"' in source + shared, option.flags
+        is_read_as_field = reads_fields and option.field is not None
+        assert is_read_as_field or f'"{option.key}"' in source + shared, option.flags
+
+
+def test_create_uses_every_field_of_an_agent_spec() -> None:
+    """A field that `create` ignores would mislead the user, as an option would."""
+    source = "".join(path.read_text() for path in (ROOT / "src/mngr/agents/create").glob("*.py"))
+    fields = [field for field in AgentSpec._fields if field not in AgentRecord._fields]
+    assert [field for field in fields if f"spec.{field}" not in source] == []
 
 
 def test_aliases_name_existing_commands() -> None:

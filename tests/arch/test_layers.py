@@ -19,7 +19,7 @@ SENT_TO_HOSTS = (
     "agents/sandbox/network_proxy.py",
     "kinds/aider/aider_wrapper.py",
     "kinds/player/steps.py",
-    "kinds/player/faults.py",
+    "kinds/player/sabotage.py",
     "kinds/player/player.py",
 )
 
@@ -49,10 +49,10 @@ def test_only_the_shell_module_starts_processes() -> None:
         and path.name not in ("pytest_probe.py", "stub.py", "stub_plugin.py")  # run in the project's own Python
     }
     in_bridges = {  # these run in the Python with an engine's library, or on its hosts
-        "providers/modal/bridge.py",
-        "providers/modal/reachability.py",
-        "providers/modal/sandbox_command.py",
-        "providers/ray/bridge.py",
+        "providers/modal/modal_calls.py",
+        "providers/modal/control_plane_probe.py",
+        "providers/modal/run_in_sandbox.py",
+        "providers/ray/ray_calls.py",
         "providers/ray/host_actor.py",
         "providers/ray/work_backup.py",
     }

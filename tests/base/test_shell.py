@@ -136,7 +136,14 @@ def test_a_timeout_also_kills_child_processes(tmp_path: Path) -> None:
     with pytest.raises(TimedOut):
         shell.run(["sh", "-c", f"sleep 1000 & echo $! >{pid_file}; wait"], timeout=0.5)
     process = Path(f"/proc/{pid_file.read_text().strip()}/stat")
-    wait_for(lambda: not process.exists() or process.read_text().rpartition(")")[2].split()[0] == "Z")
+
+    def is_dead() -> bool:
+        try:
+            return process.read_text().rpartition(")")[2].split()[0] == "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    wait_for(is_dead)
 
 
 def test_abbreviate_hides_a_password_in_a_url() -> None:

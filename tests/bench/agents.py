@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.testkit.modelserver import ModelServer
 from tests.bench.measure import Case, Delay
 from tests.bench.world import BIN, World
@@ -68,7 +68,7 @@ def _turns(world: World, repo: Path, env: dict[str, str], rounds: int = 10) -> l
 
 def _ended(directory: Path) -> float:
     rows = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
-    return clock.parse_timestamp([row["at"] for row in rows if row["type"] == "turn_end"][-1])
+    return time_format.parse_timestamp([row["at"] for row in rows if row["type"] == "turn_end"][-1])
 
 
 def _waited(world: World, directory: Path) -> float:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mngr.base import clock
-from mngr.mapreduce.journal import read_journal
+from mngr.base import time_format
 from tests.bench.runs import STEPS
 from tests.bench.world import BIN, World
 from tests.providers.ray.test_contract import settings as ray_settings
 from tests.providers.slurm.test_contract import settings as slurm_settings
 from tests.support.hosts.ray import Cluster
 from tests.support.hosts.slurm import Slurm
+from tests.support.journal_file import read_json_rows
 
 TEST = "def test_one():\n    assert 1 + 1 == 2\n"
 THINKS = 2.0  # seconds before an agent does something, so that the loss of a node costs something
@@ -151,7 +151,7 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
     if loss is not None:
         lost_at, hosts = loss
         unfinished = _own(rows, lost_at, hosts)
-        ends = {row["slug"]: clock.parse_timestamp(row["at"]) for row in settled_rows}
+        ends = {row["slug"]: time_format.parse_timestamp(row["at"]) for row in settled_rows}
         result.unfinished = len(unfinished)
         result.took = max((ends.get(slug, lost_at) - lost_at for slug in unfinished), default=0.0)
         restarted = {row["slug"] for row in rows if row["type"] == "launch" and row["attempt"] > 1}
@@ -163,7 +163,7 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
 def _own(rows: list[dict[str, Any]], lost_at: float, hosts: set[str]) -> set[str]:
     """Return the tasks of lost hosts: unfinished there, or sent there before the loss was noticed."""
     first_launches = {row["slug"]: row for row in reversed(rows) if row["type"] == "launch"}
-    before = [row for row in rows if clock.parse_timestamp(row["at"]) <= lost_at]
+    before = [row for row in rows if time_format.parse_timestamp(row["at"]) <= lost_at]
     on_lost_hosts = {row["slug"] for row in rows if row["type"] == "launched" and row["host"] in hosts}
     on_lost_hosts &= {row["slug"] for row in before if row["type"] == "launch"}
     failed = {row["slug"] for row in rows if row["type"] == "launch_failed"}
@@ -194,4 +194,4 @@ def _home(rows: list[dict[str, Any]]) -> set[str]:
 
 
 def _rows(journal: str) -> list[dict[str, Any]]:
-    return read_journal(journal) if Path(journal).exists() else []
+    return read_json_rows(journal) if Path(journal).exists() else []

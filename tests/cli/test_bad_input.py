@@ -416,7 +416,7 @@ def write_plugin(directory: Path, body: str) -> dict[str, str]:
 
 
 COMMAND = """
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 COMMAND = CommandSpec(name="boom", summary="x", arguments=(Argument(name="WHAT", help="x", required=False),),
     options=(Option(flags=("--token",), metavar="T", help="x"),))
 def run(cli, args):

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mngr.e2e.docstring_citations import list_cited_blocks
+from mngr.e2e.parse_docstring_citations import list_cited_blocks
 from mngr.e2e.plugin import KEPT_RUNS, build_test_dir_name
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 
 TESTS = '''
 from mngr.e2e import E2eSession, expect

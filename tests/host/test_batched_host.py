@@ -32,13 +32,13 @@ class Here:
 
 
 @pytest.fixture
-def wire() -> Here:
+def transport() -> Here:
     return Here()
 
 
 @pytest.fixture
-def host(wire: Here, tmp_path: Path) -> BatchedHost:
-    return BatchedHost(RemoteHost("box", "here", wire, str(tmp_path), os.getuid()))
+def host(transport: Here, tmp_path: Path) -> BatchedHost:
+    return BatchedHost(RemoteHost("box", "here", transport, str(tmp_path), os.getuid()))
 
 
 def raise_on_failure(result: ProcessResult) -> None:
@@ -46,15 +46,17 @@ def raise_on_failure(result: ProcessResult) -> None:
         raise MngrError(f"exit {result.code}: {result.error_line}")
 
 
-def test_deferred_commands_and_writes_run_with_the_next_command(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+def test_deferred_commands_and_writes_run_with_the_next_command(
+    host: BatchedHost, transport: Here, tmp_path: Path
+) -> None:
     results: list[ProcessResult] = []
     text = "'ü \\n$x\n\n"
     run_deferred(host, ["sh", "-c", 'cat >"$1"; echo out; echo err >&2', "x", str(tmp_path / "a")], results.append, stdin=text.encode())  # fmt: skip
     host.write(str(tmp_path / "b"), text.encode())
     host.write(str(tmp_path / "c"), b"", 0o755)
-    assert not wire.calls
+    assert not transport.calls
     result = host.run(["sh", "-c", 'cat "$1"; exit 3', "x", str(tmp_path / "a")])
-    assert len(wire.calls) == 1
+    assert len(transport.calls) == 1
     assert (result.code, result.out.decode()) == (3, text)
     assert (results[0].code, results[0].out, results[0].err) == (0, b"out\n", b"err\n")
     assert (tmp_path / "b").read_text() == text and (tmp_path / "c").read_bytes() == b""
@@ -79,17 +81,19 @@ def test_a_lost_connection_raises_unreachable(host: BatchedHost) -> None:
         host.run(["sh", "-c", "kill -9 $$", "x", "y"])  # all commands share this shell
 
 
-def test_written_data_does_not_appear_in_command_arguments(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+def test_written_data_does_not_appear_in_command_arguments(host: BatchedHost, transport: Here, tmp_path: Path) -> None:
     host.write(str(tmp_path / "env"), b"KEY=hunter2")
     host.flush()
-    assert not any("hunter2" in word for call in wire.calls for word in call)
+    assert not any("hunter2" in word for call in transport.calls for word in call)
 
 
-def test_reading_in_a_new_directory_finds_only_written_files(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+def test_reading_in_a_new_directory_finds_only_written_files(
+    host: BatchedHost, transport: Here, tmp_path: Path
+) -> None:
     host.new_dir = str(tmp_path)
     with pytest.raises(NotFound):
         host.read(str(tmp_path / "a"))
-    assert not wire.calls
+    assert not transport.calls
     host.write(str(tmp_path / "a"), b"x")
     assert host.read(str(tmp_path / "a")) == b"x"
 

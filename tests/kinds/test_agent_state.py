@@ -61,7 +61,13 @@ def test_the_reported_status_counts_only_while_the_agent_runs() -> None:
 
 
 def test_a_status_can_name_its_source_and_its_end() -> None:
-    parked = {"state": "PARKED", "reason": "rate_limit", "source": "transcript", "at": LATER, "until": MADE}
+    parked: dict[str, object] = {
+        "state": "PARKED",
+        "reason": "rate_limit",
+        "source": "transcript",
+        "at": LATER,
+        "until": MADE,
+    }
     state = derive_state(record(), Evidence(now=0.0, pane=ALIVE, hook_status=parked))
     assert (state.state, state.source, state.parked_until) == ("PARKED", "transcript", MADE)
 

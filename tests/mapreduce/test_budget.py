@@ -9,14 +9,15 @@ import pytest
 from mngr.api import Fleet
 from mngr.mapreduce.budget import Budget
 from mngr.mapreduce.governor import RunLimits
-from mngr.mapreduce.run_state import RunState, Task, TaskState
+from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from tests.conftest import MngrProgram
 
 
 def state(agent: str, own: float = 0.0, all_of_them: float = 0.0) -> RunState:
     """Return a run with one working task."""
     task = TaskState(
-        task=Task(slug="t", title="t"), state="working", agent=agent, own={"cost_usd": own}, usage={"cost_usd": all_of_them}
+        task=Task(slug="t", title="t"), state="working", agent=agent, agent_usage=AgentUsage(cost_usd=own), usage=AgentUsage(cost_usd=all_of_them)
     )  # fmt: skip
     return RunState(tasks={"t": task})
 

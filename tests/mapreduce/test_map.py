@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from mngr.mapreduce.journal import find_writer, read_journal
+from mngr.mapreduce.journal.journal_file import find_writer, read_journal
+from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.run_dir import RunDir, make_slug
-from mngr.mapreduce.run_state import replay_rows
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, run_git, wait_for
+from tests.support.journal_file import read_json_rows
 
 pytestmark = pytest.mark.agents
 
@@ -31,7 +32,7 @@ def result(text: str = "done") -> dict[str, object]:
 
 
 def rows(mngr: MngrProgram, run: str = "r") -> list[dict[str, Any]]:
-    return read_journal(RunDir(str(mngr.repo), run).journal)
+    return read_json_rows(RunDir(str(mngr.repo), run).journal)
 
 
 def test_map_runs_a_command_for_each_item(mngr: MngrProgram) -> None:
@@ -103,7 +104,7 @@ def test_the_deadline_parks_the_rest_and_resume_finishes_it(mngr: MngrProgram) -
     script = json.dumps({"steps": [result(), "wait"], "cases": [slow_case]})
     parked = mngr("map", "a", "b", "c", "--name", "r", *options, "--deadline", "0.4s", "--", script, code=5)
     assert "Error: the run is not over" in parked.err and "mngr map --resume r" in parked.err
-    state = replay_rows(rows(mngr))
+    state = replay_rows(read_journal(RunDir(str(mngr.repo), "r").journal))
     assert not state.is_finished and {task.state for task in state.tasks.values()} == {"parked", "queued"}
     report = mngr.run_json("map", "--resume", "r", *options)
     assert [row["outcome"] for row in report["tasks"]] == ["done"] * 3

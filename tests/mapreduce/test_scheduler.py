@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from mngr.api import Fleet
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.item_recipe import ItemRecipe
-from mngr.mapreduce.journal import Journal, JournaledState
+from mngr.mapreduce.journal.journal_file import Journal, JournaledState
+from mngr.mapreduce.journal.journal_rows import SettledRow
+from mngr.mapreduce.journal.run_state import JournalRow, TaskState
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_repo import create_run
-from mngr.mapreduce.run_state import TaskState
 from mngr.mapreduce.scheduler import Scheduler
 from tests.conftest import MngrProgram
 
@@ -35,15 +35,15 @@ def test_a_task_without_a_check_run_settles_while_another_is_checked(mngr: MngrP
                 go_file.touch()
                 waits.append(second_settled.wait(15))
 
-    def on_row(row: dict[str, Any]) -> None:
-        if row["type"] == "settled" and row["slug"].startswith("second"):
+    def on_row(row: JournalRow) -> None:
+        if isinstance(row, SettledRow) and row.slug.startswith("second"):
             second_settled.set()
 
     run_dir, base = create_run(fleet, str(mngr.repo), "r")
     script = f"test $0 = first || until test -e {go_file}; do sleep 0.05; done"
     recipe = Slow(["first", "second"], None, ["sh", "-c", script, "{item}"], base, None)
     with Journal(run_dir.journal) as journal:
-        options = AgentOptions(agent="command", transfer="mirror", prefix="map")
+        options = AgentOptions(agent="command", transfer="mirror", name_prefix="map")
         run_state = JournaledState(journal, on_row)
         limits = RunLimits(max_agents=2)
         state = Scheduler(fleet, run_dir, run_state, recipe, options, limits, checks=1).run()

@@ -29,6 +29,7 @@ PROGRAMS = (
     "infocmp",
     "grep",
     "env",
+    "bwrap",
 )
 
 
@@ -85,7 +86,7 @@ def test_a_missing_program_is_reported_with_its_install_command(
     result = mngr("doctor", env={"PATH": str(path)}, code=1)
     assert f"{program} is not installed\n" in result.out
     assert f"to mend {program}: apt-get install {package}\n" in result.out
-    assert f"1 of 13 checks failed: {program}" in result.err
+    assert f"1 of 14 checks failed: {program}" in result.err
     assert f"Hint: apt-get install {package}" in result.err
 
 

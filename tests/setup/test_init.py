@@ -137,7 +137,7 @@ def test_init_writes_one_valid_settings_file_and_changes_nothing_else(mngr: Mngr
     assert run_git(mngr.repo, "status", "--porcelain", "--untracked-files=all") == "?? .mngr/settings.toml"
     assert tomllib.loads(path.read_text())["project"] == {"setup": "uv sync", "program": "app"}
     assert mngr("config", "get", "project.setup").out == "uv sync\n"
-    assert not mngr.home.exists()
+    assert mngr.run_json("trust", "--show")["is_trusted"] is True
 
 
 def test_existing_settings_are_kept_unless_forced(mngr: MngrProgram) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.mapreduce.run_dir import RunDir, create_run_dir, make_slug
 from tests.support import reduce_shop as plants
 from tests.support.reduce_shop import Branch, Shop
@@ -165,24 +165,24 @@ def _write(world: World) -> None:
     run = world.run
     plan = {
         "v": 1, "kind": "tmr", "base": world.base, "pytest": PYTEST, "paths": [], "args": [], "program": None, "agent": "player",
-        "agent_args": ["[]"], "on": "", "per_host": 0, "transfer": "mirror", "sandbox": False, "network": None, "yolo": False,
-        "only": "all", "changed_since": None, "k": 1, "verify_k": 1, "verify": "quick", "verify_on": "", "walls": "on", "policy": {},
-        "test_timeout": 600.0, "tutorial": None, "tries": 3, "limits": {
+        "agent_args": ["[]"], "on": "", "agents_per_host": 0, "transfer": "mirror", "sandbox": False, "network": None, "yolo": False,
+        "only": "all", "changed_since": None, "baseline_runs": 1, "receipt_runs": 1, "verify": "quick", "test_on": "", "isolation": "on", "policy": {},
+        "test_timeout": 600.0, "tutorial": None, "root_cause_attempts": 3, "limits": {
             "max_agents": 10, "max_starting": 4, "budget": None, "budget_per_day": None, "max_tokens": None, "deadline": None,
-            "timeout": 3600.0, "stall": 600.0, "free_memory": 1 << 30, "free_disk": 1 << 30, "alarm": 5, "on_alarm": "pause", "canary": 3,
+            "timeout": 3600.0, "stall_timeout": 600.0, "free_memory": 1 << 30, "free_disk": 1 << 30, "alarm": 5, "on_alarm": "pause", "canary": 3,
         },
     }  # fmt: skip
     Path(run.plan).write_text(json.dumps(plan, indent=2))
-    Path(run.path, "clusters.json").write_text(json.dumps({"v": 1, "clusters": []}, indent=1))
+    Path(run.path, "root_causes.json").write_text(json.dumps({"v": 1, "root_causes": []}, indent=1))
     rows = _baseline(world)
     for slug, branch in world.tasks.items():
-        rows.append({"type": "task", "task": {"slug": slug, "title": branch.test, "seconds": 0.5, "first": 2 * branch.is_red, "data": {"kind": "test"}}})  # fmt: skip
+        rows.append({"type": "task", "task": {"slug": slug, "title": branch.test, "expected_seconds": 0.5, "priority": 2 * branch.is_red, "data": {"kind": "test"}}})  # fmt: skip
     for slug in world.tasks:
         rows += _worked(world, slug)
     rows.append({"type": "ended", "how": "settled", "why": None})
     with open(run.journal, "w", encoding="utf-8") as file:
         for number, row in enumerate(rows):
-            timestamp = clock.format_timestamp(BEGAN + number / 10)
+            timestamp = time_format.format_timestamp(BEGAN + number / 10)
             file.write(json.dumps({"v": 1, "at": timestamp, **row}) + "\n")
 
 
@@ -204,11 +204,11 @@ def _baseline(world: World) -> list[dict[str, Any]]:
             "seconds": 0.5, "cpu": 0.4, "exit_code": int(is_red), "ids": {name: "fail" if is_red else "pass"}, "missing": [],
             "failures": [failure] if is_red else [], "reruns": 0, "command": " ".join([*PYTEST, name]), "imported_from": {"shop": "shop/__init__.py"},
             "wrong_code": [], "resolved": {}, "output": "", "transcripts": {}, "artifacts": [], "left": 0,
-            "environment": {"python": "3.11", "pytest": "9", "platform": "linux"}, "walls": "on", "findings": [], "lines": {},
+            "environment": {"python": "3.11", "pytest": "9", "platform": "linux"}, "isolation": "on", "findings": [], "lines": {},
             "loaded": sorted(_loaded(world.shop.files, test["path"])),
         }})  # fmt: skip
     counts = {"pass": world.tests - len(world.red), "fail": len(world.red)}
-    rows.append({"type": "standing", "tests": world.tests, "counts": counts, "skipped": 0, "causes": 0})
+    rows.append({"type": "standing", "tests": world.tests, "counts": counts, "skipped": 0, "root_causes": 0})
     return rows
 
 
@@ -259,9 +259,9 @@ def _worked(world: World, slug: str) -> list[dict[str, Any]]:
         {"type": "launch", "slug": slug, "agent": f"tmr-{world.run.name}-{slug}", "attempt": 1, "base": world.base},
         {"type": "launched", "slug": slug, "id": f"a-{_hash(slug)[:12]}", "host": "local"},
         {"type": "prompted", "slug": slug, "proof": "transcript"},
-        {"type": "pull", "slug": slug, "closed": None},
+        {"type": "pull", "slug": slug, "close_reason": None},
         {"type": "pulled", "slug": slug, "commit": commits[-1], "commits": len(commits), "claim": claim, "usage": usage,
-         "before_edit": 0, "dirty": False, "final": True, "error": None},
+         "tokens_before_edit": 0, "dirty": False, "final": True, "error": None},
         {"type": "check", "slug": slug},
         {"type": "checked", "slug": slug, "check": check},
         {"type": "settled", "slug": slug, "outcome": outcome, "reason": None},
@@ -287,15 +287,15 @@ def _receipt(world: World, slug: str, changes: list[dict[str, Any]]) -> dict[str
     tree = world.trees[slug]
     return {
         "v": 1, "test": branch.test, "verdict": "confirmed", "reason": "it passed 1 of 1 times", "commit": commits[-1], "base": world.base,
-        "tree": tree, "level": "quick", "command": [*PYTEST, branch.test], "k": 1,
-        "results": [{"outcome": "pass", "seconds": 0.5, "cpu": 0.4, "exit_code": 0}], "witnesses": [], "rate": None,
+        "tree": tree, "level": "quick", "command": [*PYTEST, branch.test], "runs": 1,
+        "results": [{"outcome": "pass", "seconds": 0.5, "cpu": 0.4, "exit_code": 0}], "affected_tests": [], "rate": None,
         "imported_from": {"shop": "shop/__init__.py"}, "policy": policy, "guard": [], "findings": [], "proofs": proofs, "mutation": None,
-        "audit": None, "room": "on", "environment": {"python": "3.11", "pytest": "9", "platform": "linux", "packages": "0"},
+        "audit": None, "isolation": "on", "environment": {"python": "3.11", "pytest": "9", "platform": "linux", "packages": "0"},
         "hashes": {"tree": tree, "command": _hash(branch.test), "environment": _hash("")},
-        "again": {
-            "test": {"id": branch.test, "ids": [branch.test], "path": path, "line": 1, "name": name, "doc": "", "markers": []}, "witnesses": [],
-            "is_shared": False, "is_one_of_many": False, "kinds": changes, "pytest": PYTEST, "args": [], "timeout": 600.0, "program": None,
-            "faults": 20,
+        "rerun": {
+            "test": {"id": branch.test, "ids": [branch.test], "path": path, "line": 1, "name": name, "doc": "", "markers": []}, "affected_tests": [],
+            "is_shared": False, "is_one_of_many": False, "claimed_changes": changes, "pytest": PYTEST, "args": [], "timeout": 600.0, "program": None,
+            "mutant_count": 20,
         },
         "seed": 1, "seconds": 0.5,
     }  # fmt: skip

@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.paths import Home
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.providers.local import LocalHost
 from mngr.web.report.report import write_report
 
-BEGAN = clock.parse_timestamp("2026-11-16T09:00:00.000Z")
+BEGAN = time_format.parse_timestamp("2026-11-16T09:00:00.000Z")
 ENDS = (
     ("fixed", "fixed", "confirmed"), ("improved", "improved", "confirmed"), ("unchanged", "unchanged", "confirmed"),
     ("fixed", "refuted", "refuted"), ("fixed", "flaky", "flaky"), ("blocked", "blocked", None), ("improved", "unverified", "unverified"),
@@ -57,7 +57,9 @@ class RunFolder:
 
     def row(self, seconds: float, kind: str, **data: Any) -> None:
         """Add a row to the journal."""
-        self._rows.append((seconds, {"v": 1, "at": clock.format_timestamp(BEGAN + seconds), "type": kind, **data}))
+        self._rows.append(
+            (seconds, {"v": 1, "at": time_format.format_timestamp(BEGAN + seconds), "type": kind, **data})
+        )
 
     def fill(self, count: int) -> None:
         """Add `count` ordinary tasks, done by twenty agents at a time."""
@@ -69,7 +71,7 @@ class RunFolder:
             tests=count + 12,
             counts={"pass": count // 2, "fail": count - count // 2, "flaky": 12},
             skipped=2,
-            causes=1,
+            root_causes=1,
         )
         self.row(90, "skip", test="tests/test_old.py::test_gone", why="confirmed by an earlier run")
         signature = {
@@ -78,7 +80,7 @@ class RunFolder:
             "frame": "shop.py:2 price",
             "message": "'tea'",
         }
-        self.row(90, "cluster", cluster={"id": "cb50d2fd1", "title": "KeyError in shop.py:2 price: 'tea'", "signature": signature, "tests": tests[:9], "shared": True})  # fmt: skip
+        self.row(90, "root_cause", root_cause={"id": "cb50d2fd1", "title": "KeyError in shop.py:2 price: 'tea'", "signature": signature, "tests": tests[:9], "is_shared": True})  # fmt: skip
         free_times = [91.0 + n * 3 for n in range(20)]
         for test in tests:
             start = min(free_times)
@@ -121,7 +123,7 @@ class RunFolder:
             commits=1,
             claim=final_claim,
             usage=usage,
-            before_edit=int(duration * 200),
+            tokens_before_edit=int(duration * 200),
             final=True,
         )
         self.row(end + 2, "check", slug=slug)
@@ -166,9 +168,9 @@ class RunFolder:
         outcomes = {"flaky": ["pass", "fail", "pass"], "unverified": []}.get(verdict, ["pass"] * 3)
         guard = [{"rule": "weaker", "level": "refuse", "path": "tests/test_cart.py", "line": 12, "what": "a check asks for less", "old": "assert total == 3.20", "new": "assert total"}]  # fmt: skip
         return {
-            "v": 1, "test": test, "verdict": verdict, "reason": reasons[verdict], "commit": self.base, "command": ["pytest", test], "k": 3,
+            "v": 1, "test": test, "verdict": verdict, "reason": reasons[verdict], "commit": self.base, "command": ["pytest", test], "runs": 3,
             "results": [{"outcome": outcome, "seconds": 0.8, "exit_code": 0, "why": "" if outcome == "pass" else "AssertionError"} for outcome in outcomes],
-            "guard": guard if verdict == "refuted" else [], "room": "bwrap: no network", "environment": {"python": "3.11.2"},
+            "guard": guard if verdict == "refuted" else [], "isolation": "bwrap: no network", "environment": {"python": "3.11.2"},
         }  # fmt: skip
 
     def artifacts(

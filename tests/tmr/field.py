@@ -8,14 +8,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.paths import Home
+from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, Task, TaskState
 from mngr.providers.local import LocalHost
 from mngr.tmr.changes.changes import Change, collect_changes
 from mngr.tmr.changes.deduplicate import deduplicate_changes
-from mngr.tmr.changes.excluded import ExcludedTask
+from mngr.tmr.changes.excluded_tasks import ExcludedTask
 from mngr.tmr.integrate.compose import ComposedBranch, compose_branch
 
 Commit = tuple[str, dict[str, Any]]  # message, files
@@ -108,7 +108,7 @@ class Field:
     ) -> None:  # fmt: skip
         receipt = {
             "test": f"tests/test_app.py::{slug}", "verdict": verdict, "reason": f"it is {verdict}", "policy": [], "guard": [],
-            "findings": [], "proofs": [], "results": [{"outcome": "pass"}] * 3, **check,
+            "commit": commits[-1], "command": ["pytest"], "runs": 3, "findings": [], "proofs": [], "results": [{"outcome": "pass"}] * 3, **check,
         }  # fmt: skip
         outcome = "fixed" if verdict == "confirmed" else verdict
         self.set_task(TaskState(
@@ -138,7 +138,7 @@ class Field:
                 {"type": "task", "task": Task(slug=going, title=going).to_dict()},
                 {"type": "prompted", "slug": going},
             ]
-        stamped = [{"v": 1, "at": clock.format_timestamp(), **row} for row in rows]
+        stamped = [{"v": 1, "at": time_format.format_timestamp(), **row} for row in rows]
         Path(self.run.journal).write_text("".join(json.dumps(row) + "\n" for row in stamped))
 
     def changes(self) -> list[Change]:

@@ -11,6 +11,7 @@ import pytest
 
 from mngr import Fleet
 from mngr.mapreduce.governor import RunLimits
+from mngr.mapreduce.journal.journal_file import encode_row
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import create_run
 from mngr.tmr.pipeline import RunObserver, run_pipeline
@@ -45,7 +46,14 @@ def create_planned_run(fleet: Fleet, repo: Path) -> RunDir:
     """Create a run of the scripted agent on the repository."""
     run, base = create_run(fleet, str(repo), "r")
     pytest_command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    plan = RunPlan(base=base, pytest=pytest_command, agent="player", agent_args=[json.dumps(STEPS)], k=1, verify_k=1)
+    plan = RunPlan(
+        base=base,
+        pytest=pytest_command,
+        agent="player",
+        agent_args=[json.dumps(STEPS)],
+        baseline_runs=1,
+        receipt_runs=1,
+    )
     save_plan(run, plan)
     return run
 
@@ -54,11 +62,12 @@ def test_one_call_gives_the_branch_and_the_report(fleet: Fleet, mngr: MngrProgra
     run = create_planned_run(fleet, mngr.repo)
     row_types: list[str] = []
     observer = RunObserver(
-        on_row=lambda row: row_types.append(row["type"]), report=LiveReport(fleet.context.local_host, run)
+        on_row=lambda row: row_types.append(str(encode_row(row)["type"])),
+        report=LiveReport(fleet.context.local_host, run),
     )
     result = run_pipeline(fleet, run, RunLimits(), observer)
     assert result.state.is_finished and result.unanswered == {} and result.integration_error is None
-    assert result.integration is not None and result.integration["verdict"] == "green"
+    assert result.integration is not None and result.integration.verdict == "green"
     assert "a + b" in run_git(mngr.repo, "show", "mngr/r/integrated:calc.py")
     assert (Path(run.path) / "PR.md").exists() and (Path(run.path) / "report" / "index.html").exists()
     assert "settled" in row_types

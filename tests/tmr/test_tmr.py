@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from mngr.mapreduce.journal import find_writer, read_journal
+from mngr.mapreduce.journal.journal_file import find_writer
 from mngr.mapreduce.run_dir import RunDir, make_slug
-from mngr.tmr.changes.rejections import Rejection, RejectionFile
+from mngr.tmr.changes.rejection_reasons import Rejection, RejectionFile
 from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, run_git, wait_for
+from tests.support.journal_file import read_json_rows
 
 ADD = "def add(a, b):\n    return a {sign} b\n"
 TEST = '''import calc
@@ -99,7 +100,7 @@ def play(
 
 
 def rows(project: MngrProgram, *types: str, name: str = "r") -> list[dict[str, Any]]:
-    all_rows = read_journal(RunDir(str(project.repo), name).journal)
+    all_rows = read_json_rows(RunDir(str(project.repo), name).journal)
     return [row for row in all_rows if row["type"] in types]
 
 
@@ -114,14 +115,14 @@ def test_tests_broken_by_one_line_become_one_root_cause_task(project: MngrProgra
         result(outcome="fixed", before="fail", after="pass"),
     ]
     report = play(project, {"cause-*": [*fixed]}, "--max-agents", "4", timeout=180)
-    cause_tasks = [task for task in report["tasks"] if task["cluster"]]
+    cause_tasks = [task for task in report["tasks"] if task["root_cause"]]
     assert [(task["outcome"], task["verdict"]) for task in cause_tasks] == [("fixed", "confirmed")]
-    assert len(report["clusters"]) == 1 and len(report["clusters"][0]["tests"]) == count
+    assert len(report["root_causes"]) == 1 and len(report["root_causes"][0]["tests"]) == count
     (base,) = rows(project, "base")
     launched = {row["slug"]: row["base"] for row in rows(project, "launch")}
     later = [slug for slug in launched if not slug.startswith("cause-")]
     assert len(later) == count - 1 and {launched[slug] for slug in later} == {base["commit"]}
-    assert {task["outcome"] for task in report["tasks"] if not task["cluster"]} == {"unchanged"}
+    assert {task["outcome"] for task in report["tasks"] if not task["root_cause"]} == {"unchanged"}
 
 
 @pytest.mark.agents
@@ -214,7 +215,7 @@ def test_a_run_killed_many_times_ends_like_an_undisturbed_run(project: MngrProgr
         process = subprocess.Popen(
             [BIN_DIR / "mngr", *command], cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )  # fmt: skip
-        lines = len(read_journal(run.journal))
+        lines = len(read_json_rows(run.journal))
         if number == 0:
             wait_for(lambda: find_writer(run.journal) is not None)  # until then, another process could resume the run
         row_count = lines + rng.randrange(count * 12 // kills * 2)
@@ -234,7 +235,7 @@ def test_a_run_killed_many_times_ends_like_an_undisturbed_run(project: MngrProgr
 
 
 def has_journal_rows(process: subprocess.Popen[bytes], journal: str, lines: int) -> bool:
-    return process.poll() is not None or len(read_journal(journal)) >= lines
+    return process.poll() is not None or len(read_json_rows(journal)) >= lines
 
 
 def collect_facts(project: MngrProgram, name: str, report: dict[str, Any]) -> set[tuple[str, str, str, str]]:
@@ -284,7 +285,7 @@ def test_dry_run_estimates_and_leaves_no_trace(project: MngrProgram) -> None:
         [0.0, 0.0],
     )
     assert (
-        estimate["brief_tokens"] > estimate["shared_tokens"] > 500 and estimate["seconds"][0] < estimate["seconds"][1]
+        estimate["prompt_tokens"] > estimate["shared_tokens"] > 500 and estimate["seconds"][0] < estimate["seconds"][1]
     )
     output = project("tmr", "run", "--dry-run", "--runs", "1", "tests", "--agent", "claude").out
     assert "2 agents" in output and "cost unknown" in output
@@ -309,14 +310,16 @@ def test_a_detached_run_notifies_when_it_ends(project: MngrProgram, tmp_path: Pa
 def test_settings_are_defaults_of_the_run_options(project: MngrProgram) -> None:
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
     (project.repo / ".mngr").mkdir()
-    (project.repo / ".mngr" / "settings.toml").write_text('[tmr]\nonly = "failing"\nruns = 1\nmax_agents = 1\n')
+    (project.repo / ".mngr" / "settings.toml").write_text('[tmr]\nonly = "failing"\n')
     run_git(project.repo, "add", "-A")
     run_git(project.repo, "commit", "-qm", "settings")
+    project("config", "set", "--user", "tmr.runs", "1")
+    project("config", "set", "--user", "tmr.max_agents", "1")
     steps = json.dumps([result(outcome="blocked", after="fail")])
     report = project.run_json("tmr", "run", "--agent", "player", "--agent-arg", steps, code=4)
     assert [task["task"] for task in report["tasks"]] == ["tests/test_wrong.py::test_wrong"]
     plan = json.loads(Path(RunDir(str(project.repo), report["run"]).plan).read_text())
-    assert plan["limits"]["max_agents"] == 1 and plan["k"] == 1
+    assert plan["limits"]["max_agents"] == 1 and plan["baseline_runs"] == 1
     assert "mngr tmr run has no option 'maximum'" in project("-S", "tmr.maximum=1", "tmr", "run", code=2).err
 
 
@@ -357,13 +360,13 @@ def test_receipts_are_made_on_other_hosts_that_are_released(project: MngrProgram
         {"commit": "[FIX_TEST] The sum"},
         result(outcome="fixed", before="fail", after="pass"),
     ]
-    report = play(project, {"*": repair}, "--verify-on", ".scratch", "--max-agents", "2")
+    report = play(project, {"*": repair}, "--test-on", ".scratch", "--max-agents", "2")
     assert {task["verdict"] for task in report["tasks"]} == {"confirmed"}
     assert project.run_json("tmr", "integrate", "r")["verdict"] == "green"
     assert {agent["host"] for agent in project.list_agents()} == {"local"}
     assert {host["provider"] for host in project.run_json("list", "--hosts")["hosts"]} == {"local"}
     for command in (["tmr", "integrate", "r"], ["tmr", "clean", "r"]):
-        shutil.rmtree(project.repo / ".mngr/cache/suite")  # forces a new run of the suite
+        shutil.rmtree(project.home / "cache/results")  # forces a new run of the suite
         process = subprocess.Popen([BIN_DIR / "mngr", "tmr", "integrate", "r"], cwd=project.repo, env=project.env)
         wait_for(lambda: "scratch" in {agent["provider"] for agent in project.list_agents()}, 60)
         process.kill()

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from mngr.mapreduce.journal import read_journal
+from mngr.mapreduce.journal.journal_file import read_journal
+from mngr.mapreduce.journal.journal_rows import AgainRow
+from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_state import TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import TaskState, replay_rows
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 from tests.tmr import test_tmr as tmr
 from tests.tmr.test_tmr import FIXED, play, project, result
@@ -55,7 +57,7 @@ def test_redo_replaces_the_change_and_a_failed_redo_keeps_it(
         revised.commit,
     )
     assert revised.reminders == 1, "the result of before is no answer"
-    assert {kind: usage["cost_usd"] for kind, usage in revised.spend.items()} == {"work": 0.5, "redo": 0.5}
+    assert {kind: usage.cost_usd for kind, usage in revised.usage_by_purpose.items()} == {"work": 0.5, "redo": 0.5}
     rows = project.run_json("transcript", agent)["transcript"]
     messages = [row["text"] for row in rows if row["role"] == "user"]
     assert len(messages) == 3 and "the other way round" in messages[1], "in the same conversation"
@@ -63,7 +65,7 @@ def test_redo_replaces_the_change_and_a_failed_redo_keeps_it(
     command = [str(BIN_DIR / "mngr"), "tmr", "redo", slug, "-m", "once more"]
     process = subprocess.Popen(command, cwd=project.repo, env=project.env)
     journal = RunDir(str(project.repo), "r").journal
-    wait_for(lambda: sum(row["type"] == "again" for row in read_journal(journal)) == 2)
+    wait_for(lambda: sum(isinstance(row, AgainRow) for row in read_journal(journal)) == 2)
     process.kill()
     process.wait()
     failed = project("tmr", "resume", "r", code=4, timeout=60)

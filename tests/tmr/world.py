@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mngr import Fleet
+from mngr.setup.trust import inspect_trust, trust_project
 from mngr.testkit.contract.mngr_program import clean_up, commit_file, new_env, new_repo
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
@@ -28,6 +29,7 @@ class World:
         self.root, self.repo = root, repo
         self.base = self.write(files)
         self.fleet = Fleet(str(root / "home"), cwd=str(repo))
+        trust_project(self.fleet.context, inspect_trust(self.fleet.context))
         self.rooms = CleanRoomPool(self.fleet, RUN, str(repo), CleanRoomOptions(env=BARE, sandbox=walls))
         self.collected: CollectedTests
         self.room: CleanRoom

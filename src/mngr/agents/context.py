@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 
-from mngr.base import config, paths
+from mngr.base import config, paths, shell
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError, suggest_closest
-from mngr.host import registry
+from mngr.host import host_store
 from mngr.plugins.loader import CODING_KINDS, KIND_MODULES, PROVIDER_CLASSES, LoadedPlugins, list_plugins
 from mngr.providers.local import LocalProvider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mngr.base.config import Settings
     from mngr.base.model import AgentRecord
@@ -36,6 +35,7 @@ class Context:
         self.cwd = os.path.abspath(cwd) if cwd else paths.get_current_dir()
         self.note = note or (lambda text: None)
         self.ask: Callable[[str], bool] | None = None  # asks the user a yes-or-no question, if there is a user
+        self.ask_trust: Callable[[str], bool] | None = None  # the same, for the question whether to trust a project
         self._assignments = settings or []
         self._settings: dict[str | None, Settings] = {}
         self._hooks: LoadedPlugins | None = None
@@ -56,8 +56,50 @@ class Context:
     def load_project_settings(self, root: str | None) -> Settings:
         """Return all layers of settings that apply to a project, or without a root only those of the user."""
         if root not in self._settings:
-            self._settings[root] = config.load_settings(self.home.settings, root, self._assignments, dict(os.environ))
+            settings = config.load_settings(self.home.settings, root, self._assignments, dict(os.environ))
+            if root is not None:
+                settings.check_trust = lambda: self.check_project_trust(root, settings)
+            self._settings[root] = settings
         return self._settings[root]
+
+    def check_project_trust(self, root: str, settings: Settings) -> None:
+        """Return if the user trusts the project's settings, or agrees to trust them now. Otherwise raise MngrError."""
+        from mngr.base import project_trust
+
+        repository = project_trust.find_repository(root)
+        values = settings.list_trusted_values()
+        changes = project_trust.list_changes(project_trust.load_trusted(self.home.trust, repository), values)
+        if not changes:
+            return
+        listed = project_trust.describe_changes(changes)
+        if self.is_agent_work_dir(root):
+            raise MngrError(
+                f"{root} is an agent's work dir, and its settings differ from those that you trust:\n{listed}",
+                "look at them; to use them, pull the agent's work and trust the project: mngr trust",
+            )
+        question = f"The settings in {root} run commands or choose files:\n{listed}\nDo you trust them?"
+        if self.ask_trust is None or not self.ask_trust(question):
+            raise MngrError(
+                f"you have not trusted the settings of {root}:\n{listed}", f"if you do trust them: mngr trust {root}"
+            )
+        self.home.create()
+        project_trust.save_trust(self.home.trust, repository, values)
+
+    def is_agent_work_dir(self, root: str) -> bool:
+        """True for a directory below the work dirs of this home's agents."""
+        work_dirs = os.path.realpath(self.home.work_dirs)
+        return os.path.realpath(root).startswith(work_dirs + os.sep)
+
+    def extend_trust(self, root: str, values: dict[str, object]) -> None:
+        """Trust some settings of a project in addition, because the user has just set them."""
+        from mngr.base import project_trust
+
+        if self.is_agent_work_dir(root):
+            return
+        repository = project_trust.find_repository(root)
+        self.home.create()
+        trusted = project_trust.load_trusted(self.home.trust, repository)
+        project_trust.save_trust(self.home.trust, repository, {**trusted, **values})
 
     def reload_settings(self) -> None:
         """Forget the loaded settings, because one of their files has changed."""
@@ -68,17 +110,40 @@ class Context:
         """Return all layers of settings that apply to a project, which may be on another host."""
         if host.is_local:
             return self.load_project_settings(root)
+        return self.load_foreign_settings(host, root, f"{host.name}:{root}")
+
+    def load_foreign_settings(self, host: Host, root: str, place: str) -> Settings:
+        """Return the settings for a copy of a project that comes from `place`, an address or a URL."""
         try:
             text = host.read(os.path.join(root, paths.PROJECT_SETTINGS))
         except MngrError:
             return self.load_project_settings(None)
-        return config.load_settings(
-            self.home.settings,
-            None,
-            self._assignments,
-            dict(os.environ),
-            project=(f"{host.name}:{root}", text),
+        settings = config.load_settings(
+            self.home.settings, None, self._assignments, dict(os.environ), project=(place, text)
         )
+        settings.check_trust = lambda: self._check_foreign_trust(place, settings)
+        return settings
+
+    def _check_foreign_trust(self, place: str, settings: Settings) -> None:
+        """Raise MngrError unless the user trusts the settings, for `place` or for the current project, or agrees now."""
+        from mngr.base import project_trust
+
+        root = paths.find_project_root(self.cwd)
+        trusted = project_trust.load_trusted(self.home.trust, place)
+        if root is not None:
+            trusted |= project_trust.load_trusted(self.home.trust, project_trust.find_repository(root))
+        values = settings.list_trusted_values()
+        changes = project_trust.list_changes(trusted, values)
+        if not changes or project_trust.is_hash_trusted(self.home.trust, place, values):
+            return
+        listed = project_trust.describe_changes(changes)
+        question = f"The settings in {place} run commands or choose files:\n{listed}\nDo you trust them?"
+        if self.ask_trust is None or not self.ask_trust(question):
+            raise MngrError(
+                f"you have not trusted the settings in {place}:\n{listed}",
+                f"look at them, then: mngr trust {shell.join([place])} --hash {project_trust.compute_digest(values)}",
+            )
+        project_trust.save_trust(self.home.trust, place, values)
 
     @property
     def hooks(self) -> LoadedPlugins:
@@ -117,23 +182,17 @@ class Context:
         raise NotFound(f"the provider {name!r} is not available", "known: " + ", ".join(self.list_provider_names()))
 
     def _select_provider_settings(
-        self, name: str, options: dict[str, Any], project_options: tuple[str, ...]
-    ) -> dict[str, Any]:
+        self, name: str, options: dict[str, object], project_options: tuple[str, ...]
+    ) -> dict[str, object]:
         """Return a provider's settings. Of the project's, use only options that a project may choose for its users."""
-        user_options = self.load_project_settings(None).get_table(f"providers.{name}")
-        for key in sorted(options):
-            if (
-                key not in ("kind", *project_options)
-                and key.partition(".")[0] not in project_options
-                and key not in user_options
-            ):
+        selected: dict[str, object] = {**self.load_project_settings(None).get_table(f"providers.{name}")}
+        for key, value in sorted(options.items()):
+            is_for_projects = key in ("kind", *project_options) or key.partition(".")[0] in project_options
+            if is_for_projects:
+                selected[key] = value
+            elif key not in selected:
                 self.note(f"providers.{name}.{key} in the project's settings does not count; put it in your own")
-        from_project = {
-            k: v
-            for k, v in options.items()
-            if k in ("kind", *project_options) or k.partition(".")[0] in project_options
-        }
-        return {**user_options, **from_project}
+        return selected
 
     def list_provider_names(self) -> list[str]:
         """Return all providers: built-in ones, those in the settings, and those of plugins."""
@@ -149,8 +208,8 @@ class Context:
         host_keys = [("local", "local")]
         host_keys += [
             (provider_name, host)
-            for provider_name in registry.list_providers(self.home)
-            for host in registry.list_hosts(self.home, provider_name)
+            for provider_name in host_store.list_providers(self.home)
+            for host in host_store.list_hosts(self.home, provider_name)
         ]
         for provider in self.hooks.list_providers(lambda: self.settings):
             host_keys += [(provider.name, host) for host in provider.list()]

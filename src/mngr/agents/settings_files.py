@@ -10,6 +10,7 @@ from mngr.agents.context import Context
 from mngr.base import config, paths
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.base.model import Struct
+from mngr.base.setting_classes import TRUSTED, USER_ONLY, classify_setting
 
 SCOPES = ("user", "project", "local")
 _PROJECT_TABLES = ("project", "tutorial")  # These tables describe the project, not its user.
@@ -64,7 +65,14 @@ def set_setting(ctx: Context, key: str, value: Any, scope: str | None = None) ->
     """Write a setting and return the path of its file, keeping the rest of the file. `key+=` extends a list."""
     plain_key = key.removesuffix("+=")
     config.check_key(plain_key, "config set", value)
-    path = get_settings_path(ctx, scope or ("project" if plain_key.split(".")[0] in _PROJECT_TABLES else "user"))
+    scope = scope or ("project" if plain_key.split(".")[0] in _PROJECT_TABLES else "user")
+    setting_class = classify_setting(plain_key)
+    if scope != "user" and setting_class == USER_ONLY:
+        raise UsageError(
+            f"{plain_key} does not count in a project's file",
+            f"set it for yourself: mngr config set --user {key} VALUE",
+        )
+    path = get_settings_path(ctx, scope)
     config.read_settings_file(path)
 
     def change(table: Any, name: str) -> None:
@@ -78,7 +86,17 @@ def set_setting(ctx: Context, key: str, value: Any, scope: str | None = None) ->
             table[name] = value
 
     _change_table(ctx, path, plain_key, change)
+    if scope != "user" and setting_class == TRUSTED:
+        _trust_current_value(ctx, plain_key)
     return path
+
+
+def _trust_current_value(ctx: Context, key: str) -> None:
+    """Trust a setting of the current project as it is now."""
+    ctx.reload_settings()
+    root = paths.find_project_root(ctx.cwd)
+    if root is not None:
+        ctx.extend_trust(root, {key: ctx.settings.values[key]})
 
 
 def unset_setting(ctx: Context, key: str, scope: str | None = None) -> str:

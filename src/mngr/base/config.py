@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 
-from mngr.base.clock import parse_duration
 from mngr.base.errors import MngrError, UsageError, suggest_closest
+from mngr.base.json_values import as_object
 from mngr.base.model import Struct
-from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS
+from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS, is_owned_by_user
+from mngr.base.setting_classes import TRUSTED, USER_ONLY, classify_setting
+from mngr.base.time_format import parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 # The keys that a settings file may contain, each with its type and purpose. `*` is a name that the user chooses.
@@ -77,36 +80,74 @@ DEFAULTS: dict[str, Any] = {
 class SettingsLayer(Struct):
     """One source of settings."""
 
-    source: str  # default | user | project | local | env | -S
+    source: str  # default | user | project | local | user for this project | env | -S
     path: str | None = None
-    data: dict[str, Any]
+    data: Mapping[str, object]
+
+    @property
+    def is_from_project(self) -> bool:
+        """True for a file of the project, which can come from a stranger."""
+        return self.source in ("project", "local")
 
 
 class Settings:
-    """All layers merged. For each value it also holds the layer that set the value."""
+    """All layers merged. For each value it also holds the layer that set the value.
+
+    A project's file cannot set what only the user may set: those settings are in `ignored`. Before anybody reads a
+    setting of the class `trusted` that a project set, `check_trust` runs, and raises an error if the user does not trust it.
+    """
 
     def __init__(self, layers: list[SettingsLayer]) -> None:
         self.layers = layers
         self.values: dict[str, Any] = {}
         self.sources: dict[str, SettingsLayer] = {}
+        self.ignored: dict[str, SettingsLayer] = {}
+        self.check_trust: Callable[[], None] | None = None
         for layer in layers:
             for key, value in flatten(layer.data):
-                if key.endswith("+="):
-                    plain = key.removesuffix("+=").rstrip()
-                    self.values[plain] = [*as_list(self.values.get(plain)), *as_list(value)]
-                    self.sources[plain] = layer
-                else:
-                    self.values[key] = value
-                    self.sources[key] = layer
+                plain_key = key.removesuffix("+=").rstrip()
+                if layer.is_from_project and classify_setting(plain_key) == USER_ONLY:
+                    self.ignored[plain_key] = layer
+                    continue
+                if plain_key != key:
+                    value = [*as_list(self.values.get(plain_key)), *as_list(value)]
+                self.values[plain_key] = value
+                self.sources[plain_key] = layer
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key such as `a.b.c`, or `default` when no layer sets it."""
+        self._check_trusted_key(key)
         return self.values.get(key, default)
 
     def get_table(self, prefix: str) -> dict[str, Any]:
         """Return all values below `prefix`. Their keys are relative to the prefix."""
         key_prefix = prefix + "."
-        return {key[len(key_prefix) :]: value for key, value in self.values.items() if key.startswith(key_prefix)}
+        keys = [key for key in self.values if key.startswith(key_prefix)]
+        for key in keys:
+            self._check_trusted_key(key)
+        return {key[len(key_prefix) :]: self.values[key] for key in keys}
+
+    def list_trusted_values(self) -> dict[str, object]:
+        """Return the values that count only if the user trusts the project."""
+        return {key: self.values[key] for key, layer in self.sources.items() if self._needs_trust(key, layer)}
+
+    def list_ignored_values(self) -> list[tuple[str, Any]]:
+        """Return the settings in the project's files that do not count."""
+        return [
+            (key, value)
+            for layer in self.layers
+            if layer.is_from_project
+            for key, value in flatten(layer.data)
+            if key in self.ignored
+        ]
+
+    def _needs_trust(self, key: str, layer: SettingsLayer) -> bool:
+        return layer.is_from_project and classify_setting(key) == TRUSTED
+
+    def _check_trusted_key(self, key: str) -> None:
+        layer = self.sources.get(key)
+        if layer is not None and self.check_trust is not None and self._needs_trust(key, layer):
+            self.check_trust()
 
     def get_source(self, key: str) -> str:
         """Return the layer that set a value, followed by the path of its file if it has one."""
@@ -127,16 +168,16 @@ def load_settings(
     The TOML parser is imported only when there is a file to parse.
     """
     layers = [SettingsLayer(source="default", data=DEFAULTS)]
-    files = [("user", home_settings)]
+    user_settings = read_settings_file(home_settings) or {}
+    projects = as_object(user_settings.pop("projects", {}))
+    if user_settings:
+        layers.append(SettingsLayer(source="user", path=home_settings, data=user_settings))
     if project_root is not None:
-        files.append(("project", os.path.join(project_root, PROJECT_SETTINGS)))
-        files.append(("local", os.path.join(project_root, LOCAL_SETTINGS)))
-    for source, path in files:
-        data = read_settings_file(path)
-        if data is not None:
-            layers.append(SettingsLayer(source=source, path=path, data=data))
+        layers += _read_project_layers(project_root)
     if project is not None:
         layers.append(SettingsLayer(source="project", path=project[0], data=parse_settings(*project)))
+    if project_root is not None and projects:
+        layers += _select_user_layers(home_settings, project_root, projects)
     for name, value in environ.items():
         if name.startswith("MNGR__"):
             key = name[6:].lower().replace("__", ".")
@@ -148,13 +189,37 @@ def load_settings(
     return Settings(layers)
 
 
+def _read_project_layers(root: str) -> list[SettingsLayer]:
+    """Return the layers of the project's own files. Files of another user are not read."""
+    layers = []
+    for source, name in (("project", PROJECT_SETTINGS), ("local", LOCAL_SETTINGS)):
+        path = os.path.join(root, name)
+        if os.path.exists(path) and is_owned_by_user(path, root):
+            data = read_settings_file(path)
+            if data is not None:
+                layers.append(SettingsLayer(source=source, path=path, data=data))
+    return layers
+
+
+def _select_user_layers(home_settings: str, root: str, projects: dict[str, object]) -> list[SettingsLayer]:
+    """Return what the user's file says about this project, in `[projects."PATH"]`."""
+    from mngr.base.project_trust import find_repository
+
+    directories = {os.path.realpath(root), os.path.dirname(find_repository(root))}
+    return [
+        SettingsLayer(source="user for this project", path=home_settings, data=as_object(data))
+        for path, data in projects.items()
+        if os.path.realpath(os.path.expanduser(path)) in directories
+    ]
+
+
 def _make_layer(source: str, origin: str, key: str, value: Any) -> SettingsLayer:
     """Return a layer with one value. Raise UsageError or MngrError if the schema rejects it."""
     check_key(key.removesuffix("+="), origin, value)
     return SettingsLayer(source=source, data={key: value})
 
 
-def read_settings_file(path: str) -> dict[str, Any] | None:
+def read_settings_file(path: str) -> dict[str, object] | None:
     """Return the checked contents of a settings file, or None when the file does not exist."""
     if not os.path.exists(path):
         return None
@@ -165,7 +230,7 @@ def read_settings_file(path: str) -> dict[str, Any] | None:
         raise MngrError(f"cannot read {path}: {error.strerror}", "mend the file, or move it away") from None
 
 
-def parse_settings(path: str, text: bytes) -> dict[str, Any]:
+def parse_settings(path: str, text: bytes) -> dict[str, object]:
     """Return the settings in a TOML text. Raise MngrError if the text or a key is invalid."""
     import tomllib
 
@@ -175,14 +240,19 @@ def parse_settings(path: str, text: bytes) -> dict[str, Any]:
         raise MngrError(f"{path} is not valid TOML: {error}", "mend the file, or move it away") from None
     except UnicodeDecodeError as error:
         raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
-    for key, value in flatten(data):
-        check_key(key.removesuffix("+="), path, value)
+    projects = data.get("projects", {})
+    if not isinstance(projects, dict) or any(not isinstance(table, dict) for table in projects.values()):
+        raise MngrError(f"{path}: projects must hold tables", 'for example: [projects."~/shop".commands.create]')
+    tables = [{key: value for key, value in data.items() if key != "projects"}, *projects.values()]
+    for table in tables:
+        for key, value in flatten(table):
+            check_key(key.removesuffix("+=").rstrip(), path, value)
     return data
 
 
-def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def flatten(data: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
     """Return the leaves of nested tables as pairs of `a.b.c` and value. Empty tables are omitted."""
-    leaves: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, object]] = []
     for key, value in data.items():
         if isinstance(value, dict):
             leaves.extend(flatten(value, f"{prefix}{key}."))

@@ -6,26 +6,53 @@
 
 from __future__ import annotations
 
+
+class FieldDescription:
+    """The default of a Struct's field, and what a person who sets the field must know."""
+
+    def __init__(self, *, default: object, help: str, choices: tuple[str, ...] = ()) -> None:
+        self.default = default
+        self.help = help
+        self.choices = choices
+
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self, dataclass_transform
+    from collections.abc import Mapping
+    from typing import Any, Self, TypeVar, dataclass_transform
+
+    Value = TypeVar("Value")
+
+    def describe(*, default: Value, help: str, choices: tuple[str, ...] = ()) -> Value: ...
+
 else:
+    describe = FieldDescription
 
     def dataclass_transform(**_):
         return lambda cls: cls
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(describe,))
 class Struct:
-    """Immutable keyword-only fields with equality, a repr and `replace`."""
+    """Immutable keyword-only fields with equality, a repr and `replace`.
+
+    A field whose default is `describe(default=…, help=…)` has an entry in `_descriptions`.
+    """
 
     _fields: tuple[str, ...] = ()
     _defaults: dict[str, Any] = {}
+    _descriptions: dict[str, FieldDescription] = {}
 
     def __init_subclass__(cls) -> None:
         own = [name for name in cls.__dict__.get("__annotations__", {}) if not name.startswith("_")]
         cls._fields = cls._fields + tuple(name for name in own if name not in cls._fields)
-        cls._defaults = {**cls._defaults, **{n: cls.__dict__[n] for n in own if n in cls.__dict__}}
+        defaults = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
+        descriptions = {name: value for name, value in defaults.items() if type(value) is FieldDescription}
+        for name, description in descriptions.items():
+            defaults[name] = description.default
+            setattr(cls, name, description.default)
+        cls._defaults = {**cls._defaults, **defaults}
+        cls._descriptions = {**cls._descriptions, **descriptions}
 
     def __init__(self, **values: Any) -> None:
         merged = {**self._defaults, **values}
@@ -68,7 +95,7 @@ class AgentRecord(Struct):
     name: str
     kind: str
     phase: str  # creating | ready | destroying; `gc` finishes or undoes an interrupted phase
-    owner: dict[str, Any] | None = None  # the process that carries out this phase
+    owner: dict[str, object] | None = None  # the process that carries out this phase
     host: str = "local"
     provider: str = "local"
     project: str
@@ -81,7 +108,7 @@ class AgentRecord(Struct):
     created_at: str
     labels: dict[str, str] = {}
     command: list[str] = []
-    options: dict[str, Any] = {}  # private data of the agent kind
+    options: dict[str, object] = {}  # private data of the agent kind
     windows: dict[str, str] = {}
     idle_timeout: float | None = None
     lifetime: float | None = None
@@ -106,10 +133,10 @@ class Evidence(Struct):
     now: float
     is_owner_alive: bool = False
     pane: dict[str, str] | None = None
-    exit: dict[str, Any] | None = None
-    stopped: dict[str, Any] | None = None
-    hook_status: dict[str, Any] | None = None  # the latest status that the agent's hooks wrote
-    program_status: dict[str, Any] | None = None  # the status file that the agent's program writes, in witness/
+    exit: dict[str, object] | None = None
+    stopped: dict[str, object] | None = None
+    hook_status: dict[str, object] | None = None  # the latest status that the agent's hooks wrote
+    program_status: dict[str, object] | None = None  # the status file that the agent's program writes, in witness/
     host_time: float | None = None  # the host's clock, for comparison with times in program_status
     screen: str | None = None  # the last lines of the terminal, if the agent kind asks for them
     pid: int | None = None
@@ -140,7 +167,7 @@ class AgentView(Struct):
     labels: dict[str, str] = {}
     pid: int | None = None
     exit_code: int | None = None
-    usage: dict[str, Any] | None = None
+    usage: dict[str, object] | None = None
     unpulled: int | None = None
     dirty: bool | None = None
 
@@ -154,7 +181,7 @@ class Outcome(Struct):
     error: str | None = None
     hint: str | None = None
     exit_code: int = 0  # one of mngr's exit codes, when not ok
-    extra: dict[str, Any] = {}
+    extra: Mapping[str, object] = {}
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:

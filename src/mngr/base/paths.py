@@ -20,6 +20,7 @@ SNAPSHOT_EXCLUDES = (
     "crashes",
     "settings.toml",
     "tmux.socket",
+    "trust",
 )
 LOCAL_SETTINGS = os.path.join(".mngr", "settings.local.toml")
 
@@ -40,6 +41,7 @@ class Home:
         self.ssh = os.path.join(self.root, "ssh")
         self.ssh_config = os.path.join(self.ssh, "config")
         self.crashes = os.path.join(self.root, "crashes")
+        self.trust = os.path.join(self.root, "trust")
         self.settings = os.path.join(self.root, "settings.toml")
         self.version_file = os.path.join(self.root, "version")
         self.socket_link = os.path.join(self.root, "tmux.socket")
@@ -118,7 +120,7 @@ class Home:
             "crashes",
             "settings.toml",
         }
-        known_entries |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh"}
+        known_entries |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh", "trust"}
         foreign_entries = sorted(name for name in entries - known_entries if not name.startswith("version"))
         if foreign_entries:
             raise MngrError(
@@ -145,6 +147,29 @@ def get_current_dir() -> str:
         return os.getcwd()
     except FileNotFoundError:
         raise MngrError("the current directory is gone", "go to one that exists: cd") from None
+
+
+def is_owned_by_user(path: str, root: str) -> bool:
+    """True when a project's file and the directory around it belong to the user, or git's safe.directory allows `root`."""
+    allowed_users = {os.geteuid()}
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
+        allowed_users.add(int(os.environ["SUDO_UID"]))
+    try:
+        owners = {os.stat(path).st_uid, os.lstat(path).st_uid, os.stat(os.path.dirname(path)).st_uid}
+    except OSError:
+        return False
+    return owners <= allowed_users or _is_safe_directory(root)
+
+
+def _is_safe_directory(root: str) -> bool:
+    """True when the user's own git settings name the directory, or all directories, as safe."""
+    from mngr.base import shell
+
+    listed = shell.run(["git", "config", "--global", "--get-all", "safe.directory"])
+    names = listed.text.splitlines()
+    return "*" in names or os.path.realpath(root) in {
+        os.path.realpath(os.path.expanduser(name)) for name in names if name
+    }
 
 
 def find_project_root(start: str) -> str | None:

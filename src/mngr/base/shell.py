@@ -207,12 +207,24 @@ class _SpawnedProcess:
 
 
 def spawn(
-    argv: Sequence[str], streams: tuple[int, int, int], env: Mapping[str, str] | None, *, is_leader: bool
+    argv: Sequence[str],
+    streams: tuple[int, int, int],
+    env: Mapping[str, str] | None,
+    *,
+    is_leader: bool,
+    terminal: str = "",
 ) -> ChildProcess:
-    """Start a process with these streams. With `is_leader`, `kill` also ends its children."""
-    actions = [(os.POSIX_SPAWN_DUP2, fd, target_fd) for target_fd, fd in enumerate(streams) if fd != target_fd]
+    """Start a process with these streams. With `is_leader`, `kill` also ends its children.
+
+    `terminal` is the path of a terminal that becomes the process's own, also as each stream that is -1.
+    """
+    actions: list[tuple[Any, ...]] = [
+        (os.POSIX_SPAWN_DUP2, fd, target_fd) if fd >= 0 else (os.POSIX_SPAWN_OPEN, target_fd, terminal, os.O_RDWR, 0)
+        for target_fd, fd in enumerate(streams)
+        if fd != target_fd
+    ]
     variables = os.environ if env is None else env
-    group: dict[str, Any] = {"setpgroup": 0} if is_leader else {}
+    group: dict[str, Any] = {"setpgroup": 0} if is_leader else {"setsid": True} if terminal else {}
     try:
         pid = os.posix_spawnp(
             argv[0], list(argv), variables, file_actions=actions, setsigdef=_RESTORED_SIGNALS, **group

@@ -72,29 +72,49 @@ class CastRecorder:
 
 
 def redact_file(path: Path, redact: Redactor) -> None:
-    """Remove secrets from a recording that another program wrote. Lines that are not events stay as they are."""
+    """Remove secrets from a recording that another program wrote."""
+    text = redact_recording(path.read_text(encoding="utf-8", errors="replace"), redact)
+    new_path = path.with_suffix(".new")
+    new_path.write_text(text, encoding="utf-8")
+    new_path.replace(path)
+
+
+def redact_recording(recording: str, redact: Redactor) -> str:
+    """Return a recording without secrets, also without those that several events contain together."""
     lines: list[str] = []
     pending, seconds = "", 0.0
 
     def add_output(text: str) -> None:
-        lines.append(json.dumps([seconds, "o", redact(text)]))
+        if text:
+            lines.append(json.dumps([seconds, "o", redact(text)]))
 
-    for row in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            seconds, kind, text = json.loads(row)
-        except ValueError:  # the header line, or a line that was cut off
+    for row in recording.splitlines():
+        event = _parse_event(row)
+        if event is None:  # the header line, or a line that was cut off
             lines.append(redact(row))
             continue
+        seconds, kind, text = event
         if kind != "o":
             lines.append(json.dumps([seconds, kind, redact(text)]))
             continue
         pending += text
         end = redact.find_open_secret(pending)
-        if end:
-            add_output(pending[:end])
+        end = len(pending) if len(pending) - end > _MAX_HELD_CHARACTERS else end
+        add_output(pending[:end])
         pending = pending[end:]
-    if pending:
-        add_output(pending)
-    new_path = path.with_suffix(".new")
-    new_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    new_path.replace(path)
+    add_output(pending)
+    return "\n".join(lines) + "\n"
+
+
+def _parse_event(row: str) -> tuple[float, str, str] | None:
+    """Return the time, the kind and the text of an event, or None when the row is no event."""
+    try:
+        values = json.loads(row)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(values, list) or len(values) != 3:
+        return None
+    seconds, kind, text = values
+    if isinstance(seconds, (int, float)) and isinstance(kind, str) and isinstance(text, str):
+        return seconds, kind, text
+    return None

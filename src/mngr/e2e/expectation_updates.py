@@ -9,10 +9,22 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from mngr.e2e import line_matching
+
+
+@dataclass(frozen=True)
+class NotedMismatch:
+    """A literal in a test, and the text that it should be."""
+
+    path: str
+    line: int
+    old: str
+    new: str
+    exact: bool
+
 
 _notes_dir: Path | None = None  # where mismatches are written; None without --e2e-update
 
@@ -28,15 +40,9 @@ def note_mismatch(old: str, new: str, *, exact: bool = False) -> bool:
     if _notes_dir is None:
         return False
     frame = sys._getframe(2)  # the frame of the test that called the expectation
-    note = {
-        "path": frame.f_code.co_filename,
-        "line": frame.f_lineno,
-        "old": old,
-        "new": new,
-        "exact": exact,
-    }
+    note = NotedMismatch(path=frame.f_code.co_filename, line=frame.f_lineno, old=old, new=new, exact=exact)
     with (_notes_dir / f"update-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(note) + "\n")
+        file.write(json.dumps(asdict(note)) + "\n")
     return True
 
 
@@ -99,27 +105,26 @@ def _escape_line(row: str, patterns: Mapping[str, str]) -> str:
 
 def build_patch(notes_dir: Path, root: Path) -> tuple[str, list[str]]:
     """Return all notes as one unified diff relative to `root`, and the places that a person must edit by hand."""
-    notes = [
-        json.loads(row) for file in sorted(notes_dir.glob("update-*.jsonl")) for row in file.read_text().splitlines()
-    ]
-    by_path: dict[str, list[dict[str, Any]]] = {}
-    for row in notes:
-        by_path.setdefault(row["path"], []).append(row)
+    notes = _read_notes(notes_dir)
     text, missed = "", []
-    for path, rows in sorted(by_path.items()):
+    for path in sorted({note.path for note in notes}):
         name = os.path.relpath(path, root)
         before = Path(path).read_text(encoding="utf-8")
-        after, by_hand = _rewrite_source(before, rows)
-        text += "".join(
-            difflib.unified_diff(
-                before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
-            )
-        )
+        after, by_hand = _rewrite_source(before, [note for note in notes if note.path == path])
+        old_lines, new_lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+        text += "".join(difflib.unified_diff(old_lines, new_lines, f"a/{name}", f"b/{name}"))
         missed += [f"{name}:{line}" for line in by_hand]
     return text, missed
 
 
-def _rewrite_source(source: str, rows: list[dict[str, Any]]) -> tuple[str, list[int]]:
+def _read_notes(notes_dir: Path) -> list[NotedMismatch]:
+    notes: list[NotedMismatch] = []
+    for file in sorted(notes_dir.glob("update-*.jsonl")):
+        notes += [NotedMismatch(**json.loads(row)) for row in file.read_text().splitlines()]
+    return notes
+
+
+def _rewrite_source(source: str, notes: list[NotedMismatch]) -> tuple[str, list[int]]:
     """Return the source with each noted literal replaced, and the lines of literals that could not be replaced."""
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -127,17 +132,16 @@ def _rewrite_source(source: str, rows: list[dict[str, Any]]) -> tuple[str, list[
     edits: dict[tuple[int, int], bytes] = {}
     missed_lines: dict[int, None] = {}
     tree = ast.parse(source)
-    for row in rows:
-        node = _find_literal(tree, row["old"], row["line"])
+    for note in notes:
+        node = _find_literal(tree, note.old, note.line)
         if node is None or node.end_lineno is None or node.end_col_offset is None:
-            missed_lines[row["line"]] = None
+            missed_lines[note.line] = None
             continue
-        text = row["new"]
-        new = repr(text) if row["exact"] else _format_literal(text, row["old"], source, node.lineno)
+        new = repr(note.new) if note.exact else _format_literal(note.new, note.old, source, node.lineno)
         span = (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset)
         # The same literal was compared with two different outputs.
         if edits.setdefault(span, new.encode()) != new.encode():
-            missed_lines[row["line"]] = None
+            missed_lines[note.line] = None
     data = source.encode()
     for (start, end), piece in sorted(edits.items(), reverse=True):
         data = data[:start] + piece + data[end:]

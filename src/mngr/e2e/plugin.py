@@ -14,7 +14,7 @@ import pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.e2e.session import E2eSession
+    from mngr.e2e.session import E2eSession, TestDescription
 
 ARTIFACTS_DIR = os.path.join(".mngr", "e2e")
 KEPT_RUNS = 20  # the number of runs whose artifacts are kept
@@ -101,7 +101,7 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.fixture
 def e2e(request: pytest.FixtureRequest) -> Iterator[E2eSession]:
     """An isolated terminal session; see mngr.e2e."""
-    from mngr.e2e.docstring_citations import list_cited_blocks
+    from mngr.e2e.parse_docstring_citations import list_cited_blocks
     from mngr.e2e.session import E2eSession
 
     run_dir = get_run_dir(request.config)
@@ -115,9 +115,10 @@ def e2e(request: pytest.FixtureRequest) -> Iterator[E2eSession]:
     if failure is not None and request.config.getoption("--e2e-shell-on-fail"):
         _open_shell(session, request.config)
     session.close()
-    session.save_status(
-        "failed" if failure is not None else "passed", failure=session.transcript.redact(failure) if failure else None
-    )
+    if failure is None:
+        session.save_status("passed")
+    else:
+        session.save_status("failed", failure=session.transcript.redact(failure))
 
 
 _DIRECTORY_PART = re.compile(r"^[^\[:]*/")  # the directories of the file, but no slash in a parameter id
@@ -130,19 +131,19 @@ def build_test_dir_name(nodeid: str) -> str:
     return f"{safe_name[:80]}-{checksum}"
 
 
-def _describe_test(request: pytest.FixtureRequest) -> dict[str, Any]:
+def _describe_test(request: pytest.FixtureRequest) -> TestDescription:
     import inspect
 
+    from mngr.e2e.session import TestDescription
+
     path, line, _ = request.node.location
-    documentation = inspect.getdoc(request.function) or ""
-    return {
-        "test": request.node.nodeid,
-        "file": path,
-        "line": None if line is None else line + 1,
-        "doc": documentation,
-        "observed": request.node.get_closest_marker("observed") is not None,
-        "failure": None,
-    }
+    return TestDescription(
+        test=request.node.nodeid,
+        file=path,
+        line=None if line is None else line + 1,
+        doc=inspect.getdoc(request.function) or "",
+        observed=request.node.get_closest_marker("observed") is not None,
+    )
 
 
 @pytest.hookimpl(wrapper=True)

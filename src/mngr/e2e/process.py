@@ -191,7 +191,9 @@ def run_process(
 
         timed_out = True
         try:
-            timed_out = _read_until_end(process, poll, [out, err], stdin, began + timeout, take_output, on_pause)
+            timed_out = _read_until_end_or_timeout(
+                process, poll, [out, err], stdin, began + timeout, take_output, on_pause
+            )
         finally:
             if timed_out:  # or an exception interrupted the reading
                 os.killpg(process.pid, signal.SIGKILL)
@@ -202,7 +204,7 @@ def run_process(
     return ProcessEnd(code if code >= 0 else 128 - code, time.monotonic() - began, timed_out, streams)
 
 
-def _read_until_end(
+def _read_until_end_or_timeout(
     process: subprocess.Popen[bytes],
     poll: select.epoll,
     pipes: list[OutputPipe],

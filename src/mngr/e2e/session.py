@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mngr.e2e import process, session_dirs
@@ -16,8 +17,6 @@ from mngr.e2e.transcript import Transcript
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.e2e.tty import Tty
 
 COMMAND_TIMEOUT = 60.0  # seconds, unless the call passes another timeout
@@ -37,10 +36,23 @@ _FIXED_VARIABLES = {
 }
 
 
+@dataclass(frozen=True)
+class TestDescription:
+    """The test that a session belongs to, as `meta.json` names it."""
+
+    __test__ = False  # pytest must not collect it
+
+    test: str = ""
+    file: str = ""
+    line: int | None = None
+    doc: str = ""
+    observed: bool = False  # nobody has reviewed the test's expectations yet
+
+
 class E2eSession:
     """The value of the fixture `e2e`. Commands see neither the user's HOME nor the user's variables."""
 
-    def __init__(self, artifacts: Path, about: dict[str, Any] | None = None) -> None:
+    def __init__(self, artifacts: Path, description: TestDescription | None = None) -> None:
         self.artifacts = artifacts
         artifacts.mkdir(parents=True, exist_ok=True)
         self.root = session_dirs.make_session_dir()
@@ -58,7 +70,8 @@ class E2eSession:
         self._blocks: list[str] = []
         self._terminals: list[Tty] = []
         self._began = time.time()
-        self._about = about or {}
+        self._description = description
+        self._failure: str | None = None
         self.env = self._make_env()
         self._secrets: dict[str, str] = {}
         self._redact = Redactor(os.environ, self.env)
@@ -93,7 +106,7 @@ class E2eSession:
     @property
     def doc(self) -> str:
         """The docstring of the test."""
-        return str(self._about.get("doc") or "")
+        return self._description.doc if self._description else ""
 
     # Comments and settings.
 
@@ -237,12 +250,12 @@ class E2eSession:
 
     # Status and cleanup.
 
-    def save_status(self, status: str, **more: Any) -> None:
+    def save_status(self, status: str, *, failure: str | None = None) -> None:
         """Write `meta.json` atomically, with the status and everything known about the test."""
-        self._about.update(more)
+        self._failure = failure or self._failure
         meta = {
             "v": 1,
-            **self._about,
+            **self._describe_test(),
             "status": status,
             "started_at": _format_time(self._began),
             "seconds": round(time.time() - self._began, 3),
@@ -253,6 +266,12 @@ class E2eSession:
         new_path = self.artifacts / "meta.json.new"
         new_path.write_text(json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         os.replace(new_path, self.artifacts / "meta.json")
+
+    def _describe_test(self) -> dict[str, object]:
+        """Return the fields of `meta.json` about the test. A session outside pytest has none."""
+        if self._description is None:
+            return {}
+        return {**asdict(self._description), "failure": self._failure}
 
     def close(self) -> None:
         """End everything that the test started and remove its directory."""

@@ -62,9 +62,30 @@ def run_deferred(
         check(host.run(argv, stdin=stdin, timeout=timeout))
 
 
+def batch_commands(host: Host) -> Host:
+    """Return a host that collects commands, if each command needs a round trip. Otherwise return the host itself."""
+    return BatchedHost(host) if isinstance(host, RemoteHost) else host
+
+
 def unwrap_host(host: Host) -> Host:
     """Return the host behind a BatchedHost, or the host itself."""
     return host.inner if isinstance(host, BatchedHost) else host
+
+
+class FillNewDir:
+    """While it is entered, all files in the directory are those that `host.write` creates."""
+
+    def __init__(self, host: Host, directory: str) -> None:
+        self._host = host
+        self._directory = directory
+
+    def __enter__(self) -> None:
+        if isinstance(self._host, BatchedHost):
+            self._host.new_dir = self._directory
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self._host, BatchedHost):
+            self._host.new_dir = None
 
 
 class BatchedHost(RemoteHost):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.base import names, shell
+from mngr.base import names_and_addresses, shell
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import scripts
@@ -15,12 +15,31 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-GIT = ("git",)
-# Needed with the arguments of `build_remote_args`, which may name a command.
-ALLOW_EXT_PROTOCOL = (
-    "-c",
-    "protocol.ext.allow=always",
+GIT = ("git",)  # for the user's own repositories
+# The git for all other repositories. It runs no program that a repository, its owner's home or the environment names,
+# and it reaches no other repository. `guard.sh` does the same in shell programs.
+SAFE_VARIABLES = (
+    "GIT_NO_LAZY_FETCH=1",  # A missing object is an error. Git would otherwise ask a remote that the agent chose.
+    "GIT_ALLOW_PROTOCOL=none",  # unlike protocol.allow, this has precedence over the settings of the repository
+    "GIT_PAGER=cat",
+    "GIT_EDITOR=false",
+    "GIT_ASKPASS=false",
+    "GIT_OPTIONAL_LOCKS=0",
 )
+# What git does by default. A fetch needs these refs, or it receives all objects again.
+_LIST_ALTERNATE_REFS = 'f() { git --git-dir="$1" for-each-ref --format="%(objectname)"; }; f'
+_SAFE_OPTIONS = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", f"core.alternateRefsCommand={_LIST_ALTERNATE_REFS}",
+    "-c", "submodule.recurse=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "credential.helper=",
+    "-c", "log.showSignature=false",
+)  # fmt: skip
+# Reads and writes objects, refs and settings of a repository that may be hostile. It does not disable filters and merge
+# drivers: commands that convert files of a work tree use `build_guarded_git`.
+SAFE_GIT = ("env", *SAFE_VARIABLES, "git", *_SAFE_OPTIONS)
+# For a git dir that mngr made itself: also ignores the settings of the user, the system and the agent's home.
+ISOLATED_GIT = ("env", *SAFE_VARIABLES, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_ATTR_NOSYSTEM=1",
+    "GIT_NO_REPLACE_OBJECTS=1", "git", *_SAFE_OPTIONS,
+)  # fmt: skip
 
 
 # Messages of git when the connection is lost, and messages that only follow another failure. Neither gives the reason.
@@ -48,7 +67,10 @@ class Repo(Struct):
 
 def run(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command: Sequence[str] = GIT) -> ProcessResult:
     """Run git in a directory and return its result. `git_command` replaces `git`, see `build_guarded_git`."""
-    return host.run([*git_command, "-C", directory, *words], stdin=stdin)
+    result = host.run([*git_command, "-C", directory, *words], stdin=stdin)
+    if result.code == 127 and host.is_local:  # `env` and `sh` report a missing git only by their exit code.
+        raise shell.ProgramMissing("git")
+    return result
 
 
 def run_checked(host: Host, directory: str, *words: str, stdin: bytes = b"", git_command: Sequence[str] = GIT) -> str:
@@ -62,7 +84,7 @@ def run_checked(host: Host, directory: str, *words: str, stdin: bytes = b"", git
 
 def get_object_format(host: Host, repo: Repo) -> str:
     """Return the hash algorithm of the repository's objects: sha1 or sha256."""
-    return run_checked(host, repo.root, "rev-parse", "--show-object-format")
+    return run_checked(host, repo.root, "rev-parse", "--show-object-format", git_command=SAFE_GIT)
 
 
 def describe_failure(result: ProcessResult) -> str:
@@ -102,7 +124,21 @@ def build_guarded_git(directory: str) -> tuple[str, ...]:
 
     This git runs no hook, filter or other program that the repository configures, and fetches nothing.
     """
-    return ("sh", "-c", scripts.read_program("guard.sh") + 'guard "$1"; shift; exec git "$@"\n', "git", directory)
+    program = scripts.read_program("guard.sh") + 'guard "$1"; GIT_ALLOW_PROTOCOL=$2; shift 2; exec git "$@"\n'
+    return ("sh", "-c", program, "git", directory, "none")
+
+
+def allow_protocol(git_command: Sequence[str], protocol: str) -> tuple[str, ...]:
+    """Return the same git command, for one transfer to or from the address of `build_remote_args`.
+
+    Any git but that for the user's own repositories can then use this protocol and no other.
+    """
+    command = tuple(git_command)
+    if command == GIT:
+        return (*command, "-c", f"protocol.{protocol}.allow=always")
+    if command[0] == "sh":
+        return (*command[:-1], protocol)
+    return tuple(f"GIT_ALLOW_PROTOCOL={protocol}" if word == "GIT_ALLOW_PROTOCOL=none" else word for word in command)
 
 
 def build_remote_args(host: Host, path: str, service: str, git_command: Sequence[str] = GIT) -> list[str]:
@@ -115,10 +151,11 @@ def build_remote_args(host: Host, path: str, service: str, git_command: Sequence
     return ["--", host.build_git_url(path, git_command)]
 
 
-def find_repo(host: Host, directory: str) -> Repo | None:
+def find_repo(host: Host, directory: str, git_command: Sequence[str] = GIT) -> Repo | None:
     """Return the repository that contains a directory, or None. Raise MngrError if git rejects its owner."""
     rev_parse = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
-    result = run(host, directory, *rev_parse, "HEAD", "--symbolic-full-name", "HEAD")
+    words = (*rev_parse, "HEAD", "--symbolic-full-name", "HEAD")
+    result = run(host, directory, *words, git_command=git_command)
     lines = result.text.split("\n")
     if result.code and len(lines) < 2:
         if b"dubious ownership" in result.err:
@@ -130,20 +167,22 @@ def find_repo(host: Host, directory: str) -> Repo | None:
     return Repo(root=lines[0], common_dir=lines[1], head=lines[2], branch=branch)
 
 
-def is_bare(host: Host, directory: str) -> bool:
+def is_bare(host: Host, directory: str, git_command: Sequence[str] = GIT) -> bool:
     """True when the directory is a bare repository."""
-    return run(host, directory, "rev-parse", "--is-bare-repository").text == "true"
+    return run(host, directory, "rev-parse", "--is-bare-repository", git_command=git_command).text == "true"
 
 
-def find_commit(host: Host, directory: str, name: str) -> str | None:
+def find_commit(host: Host, directory: str, name: str, git_command: Sequence[str] = GIT) -> str | None:
     """Return the commit that a revision name refers to, or None."""
-    result = run(host, directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    result = run(host, directory, *words, git_command=git_command)
     return result.text if result.code == 0 else None
 
 
-def has_branch(host: Host, directory: str, name: str) -> bool:
+def has_branch(host: Host, directory: str, name: str, git_command: Sequence[str] = GIT) -> bool:
     """True when the repository has a local branch of this name."""
-    return run(host, directory, "show-ref", "--verify", "--quiet", f"refs/heads/{name}").code == 0
+    words = ("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
+    return run(host, directory, *words, git_command=git_command).code == 0
 
 
 def list_dirty_files(host: Host, directory: str, git_command: Sequence[str] = GIT) -> list[tuple[str, str]]:
@@ -169,7 +208,7 @@ def list_dirty_files(host: Host, directory: str, git_command: Sequence[str] = GI
 def count_commits(host: Host, directory: str, spec: list[str]) -> int:
     """Return the number of commits in a revision range, or 0 if git fails."""
     result = run(host, directory, "rev-list", "--count", *spec, "--")
-    return int(result.text) if result.code == 0 and names.is_number(result.text) else 0
+    return int(result.text) if result.code == 0 and names_and_addresses.is_number(result.text) else 0
 
 
 def count_unique_commits(host: Host, directory: str, branch: str) -> int:
@@ -181,4 +220,4 @@ def count_unique_commits(host: Host, directory: str, branch: str) -> int:
     result = run(host, directory, "rev-list", "--count", f"refs/heads/{branch}", "--not", *others, "--")
     if result.code and not has_branch(host, directory, branch):
         return 0
-    return int(result.text) if result.code == 0 and names.is_number(result.text) else 1
+    return int(result.text) if result.code == 0 and names_and_addresses.is_number(result.text) else 1

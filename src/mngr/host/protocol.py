@@ -10,7 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any
 
     from mngr.base.paths import Home
     from mngr.base.shell import Process, ProcessResult, Stream
@@ -94,7 +93,7 @@ class Provider(Protocol):
         """Return the host of this name. Raise NotFound or Unreachable."""
         ...
 
-    def create(self, host: str | None, options: dict[str, Any]) -> Host:
+    def create(self, host: str | None, options: dict[str, object]) -> Host:
         """Return a new host, or the existing host of this name. `options` are settings for this host.
 
         Raise MngrError when the provider cannot create the host.
@@ -120,14 +119,14 @@ class SnapshotProvider(Protocol):
     The option `snapshot=NAME` of `create` creates a host from a snapshot.
     """
 
-    def save_snapshot(self, host: str, directory: str) -> dict[str, Any]:
+    def save_snapshot(self, host: str, directory: str) -> dict[str, object]:
         """Save the files of a running host, without its agents, and return facts for `delete_snapshot`.
 
         The method may store files in `directory`, and keep others in the provider's own storage.
         """
         ...
 
-    def delete_snapshot(self, facts: dict[str, Any]) -> None:
+    def delete_snapshot(self, facts: dict[str, object]) -> None:
         """Delete the parts of a snapshot that are in the provider's own storage."""
         ...
 
@@ -136,10 +135,10 @@ class SnapshotProvider(Protocol):
 class BackupProvider(Protocol):
     """An optional capability of a provider: back up agents outside their hosts, to restore them on a new host."""
 
-    def list_backups(self, host: str) -> dict[str, dict[str, Any]]:
+    def list_backups(self, host: str) -> dict[str, dict[str, object]]:
         """Return the backup of each agent of a host, by agent id. Raise Unreachable.
 
-        A backup has `at` (a time) and, if it holds commits, `head` and `form`.
+        A backup has `at` (a time) and, if it holds commits, `head` and `form`. The host wrote it, so check it.
         """
         ...
 
@@ -155,7 +154,7 @@ class BackupProvider(Protocol):
 class PartialSnapshotProvider(Protocol):
     """An optional capability of a provider with snapshots: clean up an interrupted snapshot."""
 
-    def find_partial_snapshot(self, host: str, directory: str) -> dict[str, Any] | None:
+    def find_partial_snapshot(self, host: str, directory: str) -> dict[str, object] | None:
         """Return the facts with which `delete_snapshot` deletes an interrupted snapshot, or None."""
         ...
 
@@ -183,7 +182,7 @@ class LeftoverProvider(Protocol):
 class OptionChecker(Protocol):
     """An optional capability of a provider: check options before a host is created."""
 
-    def check_options(self, options: dict[str, Any]) -> None:
+    def check_options(self, options: dict[str, object]) -> None:
         """Raise UsageError for options that no host can have; create nothing."""
         ...
 

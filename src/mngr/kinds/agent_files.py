@@ -6,12 +6,13 @@ import json
 import os
 
 from mngr.base.errors import MngrError, NotFound
+from mngr.base.json_values import as_object, as_objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
@@ -29,23 +30,21 @@ def write_file(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
     host.write(os.path.join(host.home.agent_dir(record.id), name), data)
 
 
-def read_json(host: Host, record: AgentRecord, name: str) -> dict[str, Any]:
+def read_json(host: Host, record: AgentRecord, name: str) -> JsonObject:
     """Return the JSON object in a file of the agent's directory, or {} when it is missing or is not a JSON object."""
     try:
-        content = json.loads(host.read(os.path.join(host.home.agent_dir(record.id), name)))
+        return as_object(json.loads(host.read(os.path.join(host.home.agent_dir(record.id), name))))
     except (NotFound, ValueError, RecursionError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
-def read_user_json(path: str) -> dict[str, Any]:
+def read_user_json(path: str) -> JsonObject:
     """Return a JSON file of the user's own configuration, or {} when it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+            return as_object(json.load(file))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def copy_to_agent(host: Host, record: AgentRecord, source: str, name: str) -> None:
@@ -69,23 +68,23 @@ def copy_login(host: Host, record: AgentRecord, path: str, name: str, renewal: t
     if not login:
         copy_to_agent(host, record, path, name)  # A file in another format has no renewal part.
         return
-    _remove_renewal_key(login, *renewal)
-    write_file(host, record, name, json.dumps(login).encode())
+    write_file(host, record, name, json.dumps(_replace_renewal(login, *renewal)).encode())
 
 
-def _remove_renewal_key(table: dict[str, Any], key: str, replacement: str | None) -> None:
-    if key in table and replacement is None:
-        del table[key]
-    elif key in table:
-        table[key] = replacement
-    for value in table.values():
-        if isinstance(value, dict):
-            _remove_renewal_key(value, key, replacement)
+def _replace_renewal(table: JsonObject, key: str, replacement: str | None) -> JsonObject:
+    """Return a copy of a login without the part that renews it, or with its replacement."""
+    copied: JsonObject = {}
+    for name, value in table.items():
+        if name != key:
+            copied[name] = _replace_renewal(value, key, replacement) if isinstance(value, dict) else value
+        elif replacement is not None:
+            copied[name] = replacement
+    return copied
 
 
-def can_renew(login: dict[str, Any], key: str, replacement: str | None) -> bool:
+def can_renew(login: JsonObject, key: str, replacement: str | None) -> bool:
     """True when a login contains the part that renews it, so it is not a copy that mngr made."""
-    tables = [login, *(value for value in login.values() if isinstance(value, dict))]
+    tables = [login, *as_objects(list(login.values()))]
     return any(table.get(key, replacement) != replacement for table in tables)
 
 
@@ -95,12 +94,11 @@ def get_conversation(program: str, root: str, name: str, get_name: Callable[[str
     `get_name` returns the conversation's name for a file, or an empty text when the file holds no conversation.
     """
     files = [os.path.join(parent, file_name) for parent, _, names in os.walk(root) for file_name in names]
-    names_by_path = {
-        path: conversation for path in files if path.endswith(".jsonl") and (conversation := get_name(path))
-    }
-    for path, conversation in names_by_path.items():
-        if conversation == name:
+    names_by_path = {path: get_name(path) for path in files if path.endswith(".jsonl")}
+    conversations = [path for path in files if names_by_path.get(path)]
+    for path in conversations:
+        if names_by_path[path] == name:
             return path
-    recent = ", ".join(names_by_path[path] for path in sorted(names_by_path, key=os.path.getmtime)[-3:])
+    recent = ", ".join(names_by_path[path] for path in sorted(conversations, key=os.path.getmtime)[-3:])
     hint = f"the latest there: {recent}" if recent else f"there is none in {root}"
     raise NotFound(f"{program} has no conversation {name!r} here", hint)

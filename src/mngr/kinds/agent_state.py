@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.model import AgentRecord, AgentState, Evidence
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ def _state_from_process(record: AgentRecord, evidence: Evidence) -> AgentState |
     if is_running(evidence):
         created = float(str((evidence.pane or {}).get("created") or 0))  # each start creates a new terminal
         return AgentState(
-            state="RUNNING", source="process", since=max(clock.format_timestamp(created), record.created_at)
+            state="RUNNING", source="process", since=max(time_format.format_timestamp(created), record.created_at)
         )
     return AgentState(state="FAILED", reason="lost", source="process")
 
@@ -96,7 +96,7 @@ def parse_row_time(row: dict[str, object]) -> str | None:
     """Return the time in a row's `at`, given as a timestamp or in seconds, or None when it is not valid."""
     value = row.get("at")
     if isinstance(value, int | float):
-        return clock.format_timestamp(float(value)) if 0 < value < _MAX_TIMESTAMP else None
+        return time_format.format_timestamp(float(value)) if 0 < value < _MAX_TIMESTAMP else None
     return _parse_timestamp(value)
 
 

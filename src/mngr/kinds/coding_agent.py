@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import UsageError
-from mngr.base.model import AgentState
+from mngr.base.json_values import as_list
+from mngr.base.model import AgentState, Struct
 from mngr.host import scripts
 from mngr.kinds.agent_files import can_renew, copy_login, copy_to_agent, read_json, write_file
 from mngr.kinds.agent_state import derive_state
@@ -14,11 +15,12 @@ from mngr.kinds.delivery_plan import Delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mngr.base.model import AgentRecord, Evidence
     from mngr.host.protocol import Host
+    from mngr.kinds.protocol import KindOptions
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 HOOK_FILE = "hook.sh"
 _MARKER_LENGTH = 400  # characters of a message to look for in a hook's JSON; only one sender is active at a time
@@ -26,6 +28,16 @@ _TAIL_LENGTH = 20  # characters: enough to recognize the end of a text, and shor
 LOGIN_MODES = ("shared", "none")
 _LIVE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")
 FEATURES = ("hooks", "permissions", "questions", "tools", "resume", "usage", "cost", "limits")
+
+
+class KindSettings(Struct):
+    """The settings of `[agents.NAME]`."""
+
+    program: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    carry: list[str] = []  # the parts of the user's own configuration that agents get
+    has_login: bool = True  # agents get the user's login
 
 
 class CodingAgentKind:
@@ -52,30 +64,40 @@ class CodingAgentKind:
         "question",
     )  # while it waits for these, a text would choose an answer
     transcript_paths: tuple[str, ...] = ()  # shell globs, relative to the agent's directory
-    written_names: tuple[str, ...] = ()  # names in the agent's directory that the program changes
+    written_names: tuple[str, ...] = ()  # see FileWritingKind
     renewal_key: tuple[str, str | None] = (
         "",
         None,
     )  # the key in a login file that renews the login, and its replacement in copies
     keys = frozenset({"parent", "program", "args", "env", "carry", "login"})  # valid in [agents.NAME]
 
-    def __init__(self, name: str, options: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, name: str, load_settings: Callable[[], Mapping[str, object]]) -> None:
         self.name = name
-        self._load = options
-        self._options: dict[str, Any] | None = None
+        self._load_settings = load_settings
+        self._settings: KindSettings | None = None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def settings(self) -> KindSettings:
         """Return the settings of `[agents.NAME]`; raise UsageError for an unknown key."""
-        if self._options is None:
-            self._options = dict(self._load())
-            for key in self._options:
-                if key.partition(".")[0] not in self.keys:
-                    known = ", ".join(sorted(self.keys))
-                    raise UsageError(f"agents.{self.name}.{key} is no setting of {self.parent}", f"it has: {known}")
-            if (login := self._options.get("login", "shared")) not in LOGIN_MODES:
-                raise UsageError(f"agents.{self.name}.login is {login!r}", "it can be: " + ", ".join(LOGIN_MODES))
-        return self._options
+        if self._settings is None:
+            self._settings = self._parse_settings(self._load_settings())
+        return self._settings
+
+    def _parse_settings(self, values: Mapping[str, object]) -> KindSettings:
+        for key in values:
+            if key.partition(".")[0] not in self.keys:
+                known = ", ".join(sorted(self.keys))
+                raise UsageError(f"agents.{self.name}.{key} is no setting of {self.parent}", f"it has: {known}")
+        login = values.get("login", "shared")
+        if login not in LOGIN_MODES:
+            raise UsageError(f"agents.{self.name}.login is {login!r}", "it can be: " + ", ".join(LOGIN_MODES))
+        return KindSettings(
+            program=str(values.get("program") or ""),
+            args=[str(argument) for argument in as_list(values.get("args"))],
+            env={key[4:]: str(value) for key, value in values.items() if key.startswith("env.")},
+            carry=[str(topic) for topic in as_list(values.get("carry"))],
+            has_login=login != "none",
+        )
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -88,19 +110,19 @@ class CodingAgentKind:
 
     @property
     def _configured_executable(self) -> str:
-        return str(self.options.get("program") or self.program)
+        return self.settings.program or self.program
 
     def resolve_executable(self, host: Host) -> str:
         """Return the program to run on the host, with ~ expanded to the user's home there."""
-        if host.is_local or not self._configured_executable.startswith("~/"):
+        if host.provider == "local" or not self._configured_executable.startswith("~/"):
             return self.executable
         return host.run(["sh", "-c", "cd && pwd"]).text + self._configured_executable[1:]
 
-    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+    def check_arguments(self, args: list[str], options: KindOptions) -> None:
         if "permissions" not in self.features:
             reject_yolo(self.parent, options)
-        if options.get("resume"):
-            self.get_user_conversation(str(options["resume"]))
+        if options.resume:
+            self.get_user_conversation(options.resume)
         if args and not args[0].startswith("-"):
             raise UsageError(
                 f"{args[0]!r} is no option of {self.parent}",
@@ -125,7 +147,7 @@ class CodingAgentKind:
     def get_user_variables(self) -> dict[str, str]:
         """Return the variables that every agent of this kind gets: the user's own and those in `[agents.NAME]`."""
         inherited = {name: os.environ[name] for name in self.user_variables if os.environ.get(name)}
-        return {**inherited, **{k[4:]: str(v) for k, v in self.options.items() if k.startswith("env.")}}
+        return {**inherited, **self.settings.env}
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         """Return the environment variables that the program needs."""
@@ -149,7 +171,7 @@ class CodingAgentKind:
 
         Local agents without a sandbox share one file, so that a renewal logs nobody out. Other agents get a copy.
         """
-        if self.options.get("login") == "none":
+        if not self.settings.has_login:
             return
         for path, name in self.list_login_files().items():
             if not os.path.isfile(path):
@@ -169,13 +191,7 @@ class CodingAgentKind:
     def build_base_command(self, host: Host, record: AgentRecord) -> list[str]:
         """Return the program with the arguments that every start needs."""
         mode_arguments = self.yolo_arguments if record.options.get("yolo") else self.ask_arguments
-        configured_arguments = self.options.get("args") or []
-        return [
-            self.resolve_executable(host),
-            *mode_arguments,
-            *(str(argument) for argument in configured_arguments),
-            *record.command,
-        ]
+        return [self.resolve_executable(host), *mode_arguments, *self.settings.args, *record.command]
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         return self.build_base_command(host, record)
@@ -232,21 +248,21 @@ class CodingAgentKind:
             empty_line_patterns=self.empty,
         )
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the conversation in mngr's schema."""
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+        """Yield the entries of the conversation."""
         raise NotImplementedError
 
 
-def reject_coding_options(kind: str, options: dict[str, Any]) -> None:
+def reject_coding_options(kind: str, options: KindOptions) -> None:
     """Raise UsageError when a kind that is not a coding agent gets an option that only coding agents have."""
     reject_yolo(kind, options)
-    if options.get("resume"):
+    if options.resume:
         raise UsageError(f"{kind} has no conversations that were begun outside", "leave out --resume")
 
 
-def reject_yolo(kind: str, options: dict[str, Any]) -> None:
+def reject_yolo(kind: str, options: KindOptions) -> None:
     """Raise UsageError when --yolo is given to a kind that never asks for permission."""
-    if options.get("yolo"):
+    if options.yolo:
         raise UsageError(f"{kind} never asks for permission, so --yolo changes nothing", "leave it out")
 
 
@@ -260,19 +276,6 @@ def parse_addresses(urls: Iterable[str]) -> tuple[str, ...]:
         if url.hostname:
             addresses.append(f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}")
     return tuple(dict.fromkeys(addresses))
-
-
-def parse_rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects among the lines and skip everything else."""
-    import json
-
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict):
-            yield row
 
 
 def encode_message_marker(text: str) -> str:
@@ -326,7 +329,7 @@ def format_milliseconds(milliseconds: object) -> str | None:
     """Return a time in milliseconds as a timestamp, or None when it is not a valid time."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
-    return clock.format_timestamp(milliseconds / 1000) if 0 < milliseconds < 1e14 else None
+    return time_format.format_timestamp(milliseconds / 1000) if 0 < milliseconds < 1e14 else None
 
 
 # Caches the version for each build of a program, because asking the program takes a quarter of a second.

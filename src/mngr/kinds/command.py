@@ -10,10 +10,11 @@ from mngr.kinds.delivery_plan import Delivery
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
+    from mngr.kinds.protocol import KindOptions
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 
 class CommandKind:
@@ -25,7 +26,7 @@ class CommandKind:
     programs: tuple[str, ...] = ()
     transcript_paths: tuple[str, ...] = ()
 
-    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+    def check_arguments(self, args: list[str], options: KindOptions) -> None:
         reject_coding_options(self.name, options)
         if not args or not args[0].strip():
             raise UsageError(
@@ -46,7 +47,7 @@ class CommandKind:
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(text=text)
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         return iter(())
 
 

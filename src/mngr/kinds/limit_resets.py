@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mngr.base import clock
+from mngr.base import time_format
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def parse_reset(match: re.Match[str], since: str | None, now: float, zone: str |
     if hour > 23 or minute > 59:
         return None
     try:
-        start = clock.parse_timestamp(since) if since else now
+        start = time_format.parse_timestamp(since) if since else now
         begin = datetime.datetime.fromtimestamp(start, _get_zone(part["zone"] or zone))
         end = begin.replace(hour=hour, minute=minute, second=0, microsecond=0)
         if part["month"]:
@@ -52,7 +52,7 @@ def parse_reset(match: re.Match[str], since: str | None, now: float, zone: str |
             end += datetime.timedelta(days=1)
     except (ValueError, OverflowError, OSError):
         return None
-    return clock.format_timestamp(end.timestamp())
+    return time_format.format_timestamp(end.timestamp())
 
 
 def _get_zone(name: str | None) -> datetime.tzinfo:

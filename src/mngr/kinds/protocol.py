@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from mngr.base.model import Struct
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any, Protocol, runtime_checkable
+    from typing import Protocol, runtime_checkable
 
     from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
     from mngr.kinds.delivery_plan import Delivery
+    from mngr.kinds.transcript_entry import TranscriptEntry
 else:
     from mngr.base.light_protocol import Protocol, runtime_checkable  # typing would cost 10 ms
+
+
+class KindOptions(Struct):
+    """The options of `mngr create` that only some kinds support."""
+
+    yolo: bool = False  # work without permission prompts
+    resume: str | None = None  # the conversation, begun outside mngr, that the agent continues
 
 
 class AgentKind(Protocol):
@@ -31,7 +41,7 @@ class AgentKind(Protocol):
         """Return the programs that must be installed on the host."""
         ...
 
-    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+    def check_arguments(self, args: list[str], options: KindOptions) -> None:
         """Raise UsageError or MngrError when these arguments and options cannot make an agent."""
         ...
 
@@ -51,8 +61,8 @@ class AgentKind(Protocol):
         """Return how to deliver a message and how to prove its arrival; raise MngrError for an unusable text."""
         ...
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """Yield the conversation in mngr's schema: at, role, text, tool, input, output, model, usage."""
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+        """Yield the entries of the conversation in the order of time."""
         ...
 
 
@@ -60,7 +70,7 @@ class AgentKind(Protocol):
 class FileWritingKind(Protocol):
     """An optional capability of a kind: its program changes its own files in the agent's directory, also in a sandbox."""
 
-    # Names in the agent's directory, besides events.jsonl, status and transcript.jsonl.
+    # Names in the agent's directory, besides events.jsonl, status and transcript.jsonl. A directory ends with a slash.
     written_names: tuple[str, ...]
 
 

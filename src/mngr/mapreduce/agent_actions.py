@@ -10,22 +10,25 @@ import os
 import re
 import time
 from collections.abc import Callable
-from typing import Any
 
+from mngr.agents.create.spec import AgentSpec
 from mngr.agents.sync.pull import PullTarget
 from mngr.api import Fleet
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
+from mngr.base.json_values import find_text, get_object
 from mngr.base.model import AgentView, Struct
-from mngr.host import git, registry, store
+from mngr.host import git, host_store, record_store
+from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.mapreduce import reminders
 from mngr.mapreduce.budget import Budget
 from mngr.mapreduce.hosts.pool import find_host_provider, list_saved_agents
 from mngr.mapreduce.hosts.recovery import HostRecovery
 from mngr.mapreduce.hosts.slots import PooledHost
+from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.run_state import Task, TaskState
 from mngr.mapreduce.recipe import AgentOptions, Judgement, Recipe
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import TOKEN_FIELDS, Task, TaskState
 
 # Seconds until the agent must accept its prompt: a program starts slowly beside a hundred others.
 _READY_TIMEOUT = 300.0
@@ -40,11 +43,11 @@ class CollectedWork(Struct):
     commit: str | None = None
     commits: int = 0
     judgement: Judgement
-    usage: dict[str, Any] | None = None
+    usage: AgentUsage | None = None
     is_dirty: bool = False
     is_final: bool  # the agent was stopped: no more work will come
     error: str | None = None  # why the pull failed
-    before_edit: int | None = None  # tokens that the agent used before it first changed a file
+    tokens_before_edit: int | None = None  # tokens that the agent used before it first changed a file
 
 
 class AgentActions:
@@ -62,15 +65,15 @@ class AgentActions:
 
     def choose_agent_name(self, task: Task, attempt: int) -> str:
         """Return the agent's name for this attempt, or the existing agent's name if the task is for that agent."""
-        new_name = f"{self._options.prefix}-{self._run.name}-{task.slug}" + (f"-{attempt}" if attempt > 1 else "")
-        return str(task.data.get("who") or new_name)
+        new_name = f"{self._options.name_prefix}-{self._run.name}-{task.slug}" + (f"-{attempt}" if attempt > 1 else "")
+        return task.existing_agent or new_name
 
     def ensure_agent(self, task: TaskState, pooled_host: PooledHost | None = None) -> AgentView:
         """Return the task's agent: the existing one, a restored one, or a new one on the pooled host."""
         assert task.agent is not None
         spec = task.task
         agent = self._find_ready_agent(task.agent)
-        if agent is None and "who" not in spec.data:
+        if agent is None and spec.existing_agent is None:
             previous_name = self.choose_agent_name(spec, task.attempt - 1)
             if task.attempt > 1 and self._is_name_taken(previous_name):
                 self._fleet.stop([previous_name])  # the earlier agent may still be working
@@ -80,7 +83,7 @@ class AgentActions:
             if saved is None:
                 raise NotFound(f"{task.agent} is not there any more", "see: mngr undestroy --list")
             agent = self._run_on_host(pooled_host, lambda on, options: self._restore_agent(saved.id, on))
-        if "branch" in spec.data and task.base is not None:
+        if spec.branch is not None and task.base is not None:
             self._fleet.send_commit(task.agent, self._run.repo, task.base)
         return agent
 
@@ -92,7 +95,7 @@ class AgentActions:
             return action(self._options.on, {})
         with pooled_host.creation_lock:
             if pooled_host.name is None:
-                pooled_host.creation_began_at = clock.format_timestamp()
+                pooled_host.creation_began_at = time_format.format_timestamp()
                 agent = action(self._options.on, pooled_host.build_options)
                 pooled_host.name = agent.host
                 return agent
@@ -100,13 +103,23 @@ class AgentActions:
 
     def _create_agent(self, task: TaskState, on: str, build_options: dict[str, str]) -> AgentView:
         """Create the agent of a task at the address."""
-        run_options, spec = self._options, task.task
-        branch = None if task.base is None else f"{task.base}:mngr/{self._run.name}/{spec.slug}"
-        return self._fleet.create(
-            f"{task.agent}{on}", spec.data.get("agent", run_options.agent), spec.data.get("args", run_options.args),
-            source=self.source, branch=branch, transfer=run_options.transfer, dirty="ignore", env=run_options.env, build_args=build_options,
-            sandbox=run_options.sandbox, network=run_options.network, yolo=run_options.yolo, labels={"run": self._run.name, "task": spec.slug},
-        )  # fmt: skip
+        run_options, work = self._options, task.task
+        spec = AgentSpec(
+            address=f"{task.agent}{on}",
+            kind=work.agent_kind or run_options.agent,
+            command=run_options.args if work.agent_args is None else work.agent_args,
+            source=self.source,
+            branch=None if task.base is None else f"{task.base}:mngr/{self._run.name}/{work.slug}",
+            transfer=run_options.transfer,
+            dirty="ignore",
+            env=run_options.env,
+            build_args=[f"{key}={value}" for key, value in build_options.items()],
+            sandbox=run_options.sandbox,
+            network=run_options.network,
+            yolo=run_options.yolo,
+            labels={"run": self._run.name, "task": work.slug},
+        )
+        return self._fleet.create(spec)
 
     def _restore_agent(self, trash_id: str, on: str) -> AgentView:
         """Restore an agent from the trash onto another host, after its first host was released."""
@@ -132,13 +145,13 @@ class AgentActions:
 
     def _is_name_taken(self, name: str) -> bool:
         """True when an agent has the name. No host is asked: every agent is also recorded in the local home."""
-        return store.find_id(self._fleet.context.home, name) is not None
+        return record_store.find_id(self._fleet.context.home, name) is not None
 
     def send_prompt(self, task: TaskState, text: str) -> str:
         """Save the prompt in the task's folder, send it, and return the proof of delivery."""
         folder = self._run.task_path(task.task.slug)
         os.makedirs(folder, exist_ok=True)
-        mode = "a" if "who" in task.task.data else "w"  # keep the agent's earlier prompts
+        mode = "w" if task.task.existing_agent is None else "a"  # keep the agent's earlier prompts
         with open(os.path.join(folder, "prompt.md"), mode, encoding="utf-8") as file:
             file.write(text)
         return self.send_message(task, text, _READY_TIMEOUT)
@@ -175,7 +188,7 @@ class AgentActions:
                 time.sleep(pause)
             if not prompt:  # the program needs no prompt
                 return "none"
-            notice = f"{reminders.HOST_LOST_MESSAGE} ({clock.format_timestamp()})"
+            notice = f"{reminders.HOST_LOST_MESSAGE} ({time_format.format_timestamp()})"
             return self._send_message(task, notice if self._has_message(task.agent, prompt) else prompt, _READY_TIMEOUT)
 
     def _describe_exit(self, name: str) -> str:
@@ -189,15 +202,17 @@ class AgentActions:
     def _has_message(self, name: str, text: str) -> bool:
         """True when the agent's transcript contains the text as a user message."""
         try:
-            rows = list(self._fleet.transcript(name))
+            entries = list(self._fleet.transcript(name))
         except MngrError:
             return False
-        return any(row["role"] == "user" and row["text"].strip() == text.strip() for row in rows)
+        return any(entry.role == "user" and entry.text.strip() == text.strip() for entry in entries)
 
     def find_host_tag(self, host: str | None) -> str | None:
         """Return the tag that tells a host of the run from a rebuilt host with the same name."""
-        facts = registry.find_facts(self._fleet.context.home, self._provider, host) if self._provider and host else None
-        return None if facts is None else facts["engine"].get("tag")
+        if not self._provider or not host:
+            return None
+        facts = host_store.find_facts(self._fleet.context.home, self._provider, host)
+        return find_text(get_object(facts.own, "engine"), "tag") if facts is not None else None
 
     def collect_work(self, task: TaskState, *, final: bool, tag: str | None) -> CollectedWork:
         """Pull and judge the agent's work. Stop the agent if the work is complete or `final` is set.
@@ -223,7 +238,7 @@ class AgentActions:
         try:
             target = PullTarget(
                 repo=self._run.repo, ref=self._run.ref_name(task.task.slug), outputs_dir=os.path.join(folder, "outputs"),
-                branch=task.task.data.get("branch"),
+                branch=task.task.branch,
             )  # fmt: skip
             pulled = self._fleet.pull(name, into=target)
             commit, commits = pulled.commit, pulled.commits
@@ -245,23 +260,23 @@ class AgentActions:
         if judgement.problem is not None and agent.state_reason == "lost" and not final:
             raise Unreachable(f"{name} was cut off in the middle", "it is started again")
         is_final = final or judgement.problem is None or not alive
-        before_edit = None
+        tokens_before_edit = None
         if is_final:
-            before_edit = count_tokens_before_edit(self._save_conversation(name, folder, dirty))
+            tokens_before_edit = count_tokens_before_edit(self._save_conversation(name, folder, dirty))
             self._fleet.stop([name])
         return CollectedWork(
             commit=commit, commits=commits, judgement=judgement, usage=self._budget.find_usage(name), is_dirty=dirty,
-            is_final=is_final, error=error, before_edit=before_edit,
+            is_final=is_final, error=error, tokens_before_edit=tokens_before_edit,
         )  # fmt: skip
 
-    def _save_conversation(self, name: str, folder: str, dirty: bool) -> list[dict[str, Any]]:
+    def _save_conversation(self, name: str, folder: str, dirty: bool) -> list[TranscriptEntry]:
         """Save the agent's transcript and its uncommitted changes in the folder. Return the transcript."""
         try:
-            rows = list(self._fleet.transcript(name))
+            entries = list(self._fleet.transcript(name))
         except MngrError:
-            rows = []
+            entries = []
         with open(os.path.join(folder, "transcript.jsonl"), "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.writelines(json.dumps(entry.to_dict()) + "\n" for entry in entries)
         if dirty:
             try:
                 patch = self._fleet.diff(name)
@@ -269,7 +284,7 @@ class AgentActions:
                 patch = error.message.encode()
             with open(os.path.join(folder, "uncommitted.diff"), "wb") as diff:
                 diff.write(patch)
-        return rows
+        return entries
 
     def stop_agents(self, tasks: list[TaskState]) -> list[str]:
         """Stop the agents and keep everything. Return "NAME: ERROR" for each agent whose host did not answer."""
@@ -278,15 +293,12 @@ class AgentActions:
         return [f"{outcome.name}: {outcome.error}" for outcome in unreachable]
 
 
-def count_tokens_before_edit(rows: list[dict[str, Any]]) -> int | None:
+def count_tokens_before_edit(entries: list[TranscriptEntry]) -> int | None:
     """Return the tokens an agent used until its first editing tool call, or None if it changed no file."""
     total = 0
-    for row in rows:
-        used = row.get("usage")
-        if isinstance(used, dict):
-            total += sum(value for key in TOKEN_FIELDS if isinstance(value := used.get(key), int))
-        if row.get("role") == "tool" and re.search(
-            r"edit|write|patch|replace|create", str(row.get("tool")), re.IGNORECASE
-        ):
+    for entry in entries:
+        if entry.usage is not None:
+            total += entry.usage.total_tokens
+        if entry.role == "tool" and re.search(r"edit|write|patch|replace|create", entry.tool or "", re.IGNORECASE):
             return total
     return None

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
+from mngr.agents.inspect.usage import UsageRow
 from mngr.api import Fleet
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError
 from mngr.base.fanout import map_parallel
-from mngr.mapreduce import host_costs
 from mngr.mapreduce.governor import RunLimits, RunLoad
-from mngr.mapreduce.run_state import ACTIVE_STATES, RunState
+from mngr.mapreduce.journal import host_costs
+from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.run_state import ACTIVE_STATES, RunState
 
 _COUNT_INTERVAL = 15.0  # seconds between two counts of what the working agents have used
 _MAX_LOAD_PER_CPU = 4  # waiting processes for each processor
-_BUDGET_TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_write_tokens")
 
 
 class Budget:
@@ -26,7 +26,7 @@ class Budget:
         self._fleet = fleet
         self._limits = limits
         # Task slug -> the working agent and what it has used so far.
-        self._live_usage: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._live_usage: dict[str, tuple[str, AgentUsage]] = {}
         self._counted_at = time.monotonic()
         self._is_counting = False
         self._other_runs_cost = 0.0  # US dollars that other runs have cost today
@@ -34,22 +34,21 @@ class Budget:
     def load_daily_cost(self, state: RunState) -> None:
         """Load what all agents except those of this run have cost today."""
         if self._limits.budget_per_day is not None:
-            today = clock.format_timestamp()[:10]
+            today = time_format.format_timestamp()[:10]
             rows = self._fleet.usage(by="day", destroyed=True)
             spent = sum(row.cost_usd or 0.0 for row in rows if row.group == today)
             self._other_runs_cost = max(0.0, spent - self.sum_spent(state)[0])
 
     def sum_spent(self, state: RunState) -> tuple[float, int]:
         """Return the US dollars and tokens used so far, as far as they are known."""
-        usages = [task.usage for task in state.tasks.values() if task.usage]
+        usages = [task.usage for task in state.tasks.values() if task.usage is not None]
         # Add what the working agents have used since their work was last pulled.
         for slug, (agent, live_usage) in self._live_usage.items():
             task = state.tasks.get(slug)
             if task is not None and task.agent == agent:
-                keys = (*_BUDGET_TOKEN_FIELDS, "cost_usd")
-                usages.append({key: max(0, (live_usage.get(key) or 0) - (task.own.get(key) or 0)) for key in keys})
-        cost = sum(float(row.get("cost_usd") or 0.0) for row in usages)
-        return cost, sum(int(row.get(key) or 0) for row in usages for key in _BUDGET_TOKEN_FIELDS)
+                usages.append(live_usage.subtract(task.agent_usage))
+        cost = sum(usage.cost_usd or 0.0 for usage in usages)
+        return cost, sum(usage.budget_tokens for usage in usages)
 
     def measure_load(self, now: float, state: RunState) -> RunLoad:
         """Return the working agents, the spent money and tokens, and the free memory and disk."""
@@ -78,18 +77,29 @@ class Budget:
             results = zip(names.items(), map_parallel(self.find_usage, names.values()), strict=True)
             last_known = {slug: usage for slug, usage in self._live_usage.items() if slug in names}
             self._live_usage = last_known | {
-                slug: (agent, usage_now) for (slug, agent), usage_now in results if isinstance(usage_now, dict)
+                slug: (agent, usage_now) for (slug, agent), usage_now in results if isinstance(usage_now, AgentUsage)
             }
         finally:
             self._counted_at, self._is_counting = time.monotonic(), False
 
-    def find_usage(self, name: str) -> dict[str, Any] | None:
+    def find_usage(self, name: str) -> AgentUsage | None:
         """Return what an agent has used, or None when that is unknown."""
         try:
             rows = self._fleet.usage([name])
         except MngrError:
             return None
-        return rows[0].to_dict() if rows else None
+        return make_usage(rows[0]) if rows else None
+
+
+def make_usage(row: UsageRow) -> AgentUsage:
+    """Return the usage of one agent."""
+    return AgentUsage(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+        cost_usd=row.cost_usd,
+    )
 
 
 def measure_free_memory() -> int | None:

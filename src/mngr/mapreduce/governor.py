@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mngr.base.model import Struct
+from mngr.mapreduce.journal.journal_rows import AlarmRow
 
 _GIB = 1 << 30
 _MIN_PARALLEL = 1.0
@@ -27,13 +28,13 @@ class RunLimits(Struct):
 
     max_agents: int = 10
     max_starting: int = 4  # agents, or hosts created for them, that may start at the same time
-    per_host: int = 1  # agents that may start on one host at the same time
+    starting_per_host: int = 1  # agents that may start on one host at the same time
     budget: float | None = None  # US dollars for this run
     budget_per_day: float | None = None  # US dollars a day for all runs
     max_tokens: int | None = None
     deadline: float | None = None  # seconds after the start of the run
     timeout: float = 3600.0  # seconds for one task
-    stall: float = 600.0  # seconds without activity, after which an agent counts as hung
+    stall_timeout: float = 600.0  # seconds without activity, after which an agent counts as hung
     free_memory: int = _GIB
     free_disk: int = _GIB
     alarm: int = 5  # number of similar failures that opens an alarm
@@ -61,15 +62,6 @@ class LaunchAllowance(Struct):
     count: int
     reason: str | None = None
     is_final: bool = False  # nothing more will be launched in this run
-
-
-class Alarm(Struct):
-    """Several tasks failed alike, or the login is dead. The fields are those of its journal row."""
-
-    cause: str
-    stage: str
-    text: str
-    tasks: list[str]
 
 
 class Governor:
@@ -115,7 +107,7 @@ class Governor:
         reason = "limits that were seen" if max_working < limits.max_agents else None
         if load.settled == 0 and 0 < limits.canary < max_working:  # only a few agents run until the first one finishes
             max_working, reason = limits.canary, "the first ones go ahead"
-        max_starting = max(1, int(self._max_starting)) * max(1, limits.per_host)
+        max_starting = max(1, int(self._max_starting)) * max(1, limits.starting_per_host)
         return LaunchAllowance(
             count=max(0, min(max_working - load.working, max_starting - load.starting)), reason=reason
         )
@@ -162,7 +154,7 @@ class Governor:
 
     def record_failure(
         self, stage: str, text: str, source: str, now: float = 0.0, cause: str | None = None
-    ) -> Alarm | None:
+    ) -> AlarmRow | None:
         """Record a failure. Return an alarm when enough tasks failed alike or the login is dead, else None."""
         threshold = 1 if cause == "login" else self.limits.alarm
         cause = cause or classify_error(text)
@@ -173,7 +165,7 @@ class Governor:
             return None
         self._probed_at, self._probe_delay = now, _FIRST_PROBE_DELAY
         self.alarm_reason = f"{len(sources)} failed alike at {stage}: {text.strip().splitlines()[0][:200]}"
-        return Alarm(cause=cause, stage=stage, text=self.alarm_reason, tasks=list(sources))
+        return AlarmRow(cause=cause, stage=stage, text=self.alarm_reason, tasks=list(sources))
 
     def clear_alarm(self) -> None:
         """Close the alarm and forget the failures that led to it."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from mngr.mapreduce.journal.journal_rows import NewTaskRow
+from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import make_slug
-from mngr.mapreduce.run_state import RunState, Task, TaskState
 
 
 class ItemRecipe:
@@ -22,14 +22,14 @@ class ItemRecipe:
         self._base = base
         self._output = output  # the output file that every agent must write
 
-    def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
+    def plan_rows(self, state: RunState) -> list[NewTaskRow]:
         """Return a task for each item that has none yet."""
         rows = []
         for number, item in enumerate(self._items, 1):
             args = [fill_placeholders(word, item, number) for word in self._args]
-            task = Task(slug=make_slug(item, f" {number}"), title=item, data={"number": number, "args": args})
+            task = Task(slug=make_slug(item, f" {number}"), title=item, agent_args=args, data={"number": str(number)})
             if task.slug not in state.tasks:
-                rows.append({"type": "task", "task": task.to_dict()})
+                rows.append(NewTaskRow(task=task))
         return rows
 
     def choose_base(self, task: TaskState) -> str | None:
@@ -40,7 +40,7 @@ class ItemRecipe:
         """Return the template with the item filled in, and name the required output file."""
         if self._prompt is None:
             return ""
-        text = fill_placeholders(self._prompt, task.task.title, task.task.data["number"])
+        text = fill_placeholders(self._prompt, task.task.title, int(task.task.data["number"]))
         if self._output is not None:
             text += f"\n\nWrite the result to the file $MNGR_OUTPUT_DIR/{self._output} when you are done.\n"
         return text
@@ -64,7 +64,7 @@ class ItemRecipe:
 
     def decide_outcome(self, task: TaskState) -> tuple[str, str | None]:
         """Return "done", or "failed" with the reason if the agent ended badly or left no result."""
-        reason = task.claim.get("closed") or task.claim.get("problem")
+        reason = task.close_reason or task.problem
         return ("failed", reason) if reason else ("done", None)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from mngr.base.model import Struct
-from mngr.mapreduce.run_state import RunState, TaskState
+from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
 
 
 class AgentOptions(Struct):
@@ -19,23 +20,23 @@ class AgentOptions(Struct):
     network: str | None = None
     yolo: bool = False
     env: dict[str, str] = {}
-    per_host: int = 0  # agents that share a created host; 0: each agent has its own
+    agents_per_host: int = 0  # agents that share a created host; 0: each agent has its own
     keep_hosts: bool = False  # hosts stay until the run is cleaned
-    prefix: str = "map"  # prefix of the agents' names
+    name_prefix: str = "map"  # prefix of the agents' names
 
 
 class Judgement(Struct):
     """The recipe's reading of an agent's work."""
 
-    claim: dict[str, Any] = {}
+    claim: Mapping[str, object] = {}
     problem: str | None = None  # message for the agent; None when the result is complete
 
 
 class Recipe(Protocol):
     """A pipeline. `check` and `judge` run in parallel. One thread calls the other methods, which must be quick."""
 
-    def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
-        """Return new journal rows that follow from the state: tasks (`type: task`) and the recipe's own facts."""
+    def plan_rows(self, state: RunState) -> Sequence[JournalRow]:
+        """Return new journal rows that follow from the state: tasks (NewTaskRow) and the recipe's own facts."""
         ...
 
     def choose_base(self, task: TaskState) -> str | None:
@@ -54,7 +55,7 @@ class Recipe(Protocol):
         """True when `check` has nothing to run, so that it need not wait for other checks."""
         ...
 
-    def check(self, task: TaskState) -> dict[str, Any] | None:
+    def check(self, task: TaskState) -> Mapping[str, object] | None:
         """Verify the claim; return None when there is nothing to verify. Raise MngrError when that is not possible."""
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.model import AgentView
 
 MAX_REMINDERS = 2  # then the outcome is recorded as it is
@@ -41,7 +41,7 @@ def is_stalled(agent: AgentView, stall_timeout: float) -> bool:
     """True when the agent showed no activity for longer than the timeout."""
     if agent.activity_at is None or agent.state_reason == "retrying":
         return False
-    return time.time() - clock.parse_timestamp(agent.activity_at) > stall_timeout
+    return time.time() - time_format.parse_timestamp(agent.activity_at) > stall_timeout
 
 
 def describe_exit(agent: AgentView) -> str:

@@ -9,7 +9,7 @@ import re
 import time
 
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
-from mngr.base.names import is_agent_name
+from mngr.base.names_and_addresses import is_agent_name
 
 _MAX_SLUG_WORD = 31  # characters of a task's title in its slug, so that `tmr-RUN-SLUG-2` is a valid agent name
 

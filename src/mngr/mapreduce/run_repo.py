@@ -11,7 +11,7 @@ from mngr.base.errors import MngrError
 from mngr.host import git
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
-from mngr.mapreduce.run_dir import RunDir, create_run_dir
+from mngr.mapreduce.run_dir import RunDir, create_run_dir, get_run
 
 _FETCH_ARGS = (
     "-c",
@@ -40,6 +40,27 @@ def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
         shutil.rmtree(run.path)
         raise
     return run, repo.head
+
+
+def get_own_run(local: Host, root: str, name: str | None = None, kind: str | None = None) -> RunDir:
+    """Return a run as `get_run` does. Raise MngrError for a run that came with the repository."""
+    run = get_run(root, name, kind)
+    if not is_own_run(local, run):
+        raise MngrError(
+            f"{run.path} came with the repository, so mngr uses neither its plan nor its commits",
+            f"delete it: git rm -r {os.path.relpath(run.path, root)}",
+        )
+    return run
+
+
+def is_own_run(local: Host, run: RunDir) -> bool:
+    """True unless git tracks the folder of the run. A run's plan says which commands run, and in which sandbox."""
+    if os.path.realpath(run.path) != os.path.join(os.path.realpath(run.root), ".mngr", "runs", run.name):
+        return False
+    tracked = git.run(local, run.root, "ls-files", "-z", "--", ".mngr")
+    names = tracked.out.decode("utf-8", "surrogateescape").split("\0")
+    folder = f".mngr/runs/{run.name}"
+    return not any(name in (".mngr", ".mngr/runs", folder) or name.startswith(f"{folder}/") for name in names)
 
 
 def _claim_name(fleet: Fleet, run: RunDir) -> None:

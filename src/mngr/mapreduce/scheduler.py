@@ -20,12 +20,13 @@ from mngr.mapreduce.governor import Governor, RunLimits, RunLoad
 from mngr.mapreduce.hosts.pool import HostPool, find_host_provider
 from mngr.mapreduce.hosts.reachability import HostReachability
 from mngr.mapreduce.hosts.slots import PooledHost
-from mngr.mapreduce.journal import JournaledState
-from mngr.mapreduce.messenger import Messenger
+from mngr.mapreduce.journal import journal_rows
+from mngr.mapreduce.journal.journal_file import JournaledState
+from mngr.mapreduce.journal.run_state import ACTIVE_STATES, RunState, TaskState
 from mngr.mapreduce.recipe import AgentOptions, Recipe
+from mngr.mapreduce.remind_and_park import Messenger, make_delivery_row
 from mngr.mapreduce.reminders import Collect, Remind
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import ACTIVE_STATES, RunState, TaskState
 from mngr.mapreduce.task_watch import TaskWatch
 from mngr.mapreduce.worker_threads import THREAD_COUNTS, JobKind, WorkerThreads
 
@@ -47,8 +48,8 @@ class Scheduler:
         self._journaled_state = state
         self._write = state.write
         self._recipe = recipe
-        per_host = max(1, options.per_host) if find_host_provider(fleet.context, options.on) else 1
-        self._governor = Governor(limits.replace(per_host=per_host))
+        per_host = max(1, options.agents_per_host) if find_host_provider(fleet.context, options.on) else 1
+        self._governor = Governor(limits.replace(starting_per_host=per_host))
         self._budget, self._reachability = Budget(fleet, limits), HostReachability()
         self._actions = AgentActions(fleet, run, recipe, options, self._budget)
         self._began = time.monotonic()
@@ -95,7 +96,8 @@ class Scheduler:
                 if self._is_parked():
                     break
                 new_rows = self._recipe.plan_rows(self._state)
-                self._journaled_state.write_rows(new_rows)
+                for row in new_rows:
+                    self._write(row)
                 if not new_rows and self._state.is_settled and not self._has_pending_jobs():
                     break
                 self._launch_ready_tasks()
@@ -125,7 +127,7 @@ class Scheduler:
         outcome = "settled" if self._state.is_settled else "parked"
         self._host_pool.close(outcome)
         reason = None if outcome == "settled" else self._governor.alarm_reason or self._reported_wait_reason
-        self._write("ended", how=outcome, why=reason)
+        self._write(journal_rows.EndedRow(how=outcome, why=reason))
 
     # Launching
 
@@ -140,12 +142,12 @@ class Scheduler:
             return
         allowance = self._governor.decide_launches(self._measure_load())
         if allowance.reason != self._reported_wait_reason and allowance.count == 0 and allowance.reason:
-            self._write("alert", text=f"no launches: {allowance.reason}", waits=allowance.reason)
+            self._write(journal_rows.AlertRow(text=f"no launches: {allowance.reason}", waits=allowance.reason))
         self._reported_wait_reason = allowance.reason
         if allowance.is_final:
             self._park_all(allowance.reason or "")
             return
-        waiting.sort(key=lambda task: (-task.task.first, -task.task.seconds))
+        waiting.sort(key=lambda task: (-task.task.priority, -task.task.expected_seconds))
         if waiting and self._host_pool.needs_snapshot(len(waiting)):
             self._host_pool.prepare_snapshot(self._recipe.choose_base(waiting[0]))
         if self._host_pool.is_preparing:
@@ -161,10 +163,9 @@ class Scheduler:
     def _launch_task(self, task: TaskState) -> None:
         slug, attempt = task.task.slug, task.attempt + 1
         agent, pooled_host = self._actions.choose_agent_name(task.task, attempt), self._host_pool.assign_host(slug)
-        host_field: dict[str, Any] = {"host": pooled_host.name} if pooled_host and pooled_host.name else {}
-        self._write(
-            "launch", slug=slug, agent=agent, attempt=attempt, base=self._recipe.choose_base(task), **host_field
-        )
+        host = pooled_host.name if pooled_host is not None else None
+        base = self._recipe.choose_base(task)
+        self._write(journal_rows.LaunchRow(slug=slug, agent=agent, attempt=attempt, base=base, host=host))
         self._start_agent(self._state.tasks[slug], pooled_host)
 
     def _start_agent(self, task: TaskState, pooled_host: PooledHost | None) -> None:
@@ -176,7 +177,7 @@ class Scheduler:
 
     def _after_launch(self, slug: str, result: AgentView | MngrError) -> None:
         if isinstance(result, EngineBusy):  # this counts as no attempt: the launch is repeated when there may be room
-            self._write("busy", slug=slug, error=result.message)
+            self._write(journal_rows.BusyRow(slug=slug, error=result.message))
             self._governor.record_refusal(result.message, self._seconds_elapsed())
             return
         if isinstance(result, MngrError):
@@ -184,7 +185,7 @@ class Scheduler:
             return
         self._governor.record_start()
         self._host_pool.record_arrival(self._state.tasks[slug], result)
-        self._write("launched", slug=slug, id=result.id, host=result.host, sync=False)
+        self._write(journal_rows.LaunchedRow(slug=slug, id=result.id, host=result.host), sync=False)
         self._send_prompt(self._state.tasks[slug])
 
     def _after_prepare(self, snapshot: str, result: str | MngrError) -> None:
@@ -205,10 +206,9 @@ class Scheduler:
         if isinstance(proof, MngrError) and task.state == "launching":
             self._handle_launch_failure("prompt", slug, proof)
         elif isinstance(proof, MngrError):
-            self._start_pull(task, closed=f"{self._messenger.message_reasons.get(slug)}, and {proof.message}")
+            self._start_pull(task, close_reason=f"{self._messenger.message_reasons.get(slug)}, and {proof.message}")
         else:
-            kind = {"launching": "prompted", "talking": "reminded"}.get(task.state, "unparked")
-            self._write(kind, slug=slug, proof=proof)
+            self._write(make_delivery_row(task, proof))
             self._host_pool.record_wake(task.host)
             self._watch_agent(self._state.tasks[slug])
 
@@ -224,13 +224,15 @@ class Scheduler:
         cause = governing.classify_error(error.message) if not isinstance(error, Unreachable) else "host"
         # New agents avoid a host that does not answer.
         silent_host = self._host_pool.mark_unreachable(slug) if isinstance(error, Unreachable) else None
-        self._write("launch_failed", slug=slug, stage=stage, cause=cause, error=error.message)
+        self._write(journal_rows.LaunchFailedRow(slug=slug, stage=stage, cause=cause, error=error.message))
         self._report_failure(stage, error.message, silent_host or slug, cause)
         is_external = cause in ("rate_limit", "host")  # the task itself did not fail
         if is_external and silent_host is None and self._governor.record_rate_limit(self._seconds_elapsed()):
-            self._write("window", size=int(self._governor.max_parallel), why=cause)
+            self._write(journal_rows.WindowRow(size=int(self._governor.max_parallel), why=cause))
         if task.attempt >= MAX_LAUNCHES * (3 if is_external else 1):
-            self._write("settled", slug=slug, outcome="failed", reason=f"could not be launched: {error.message}")
+            self._write(
+                journal_rows.SettledRow(slug=slug, outcome="failed", reason=f"could not be launched: {error.message}")
+            )
             return
         self._not_before[slug] = time.monotonic() + 2.0 ** min(task.attempt, 6)
 
@@ -239,7 +241,7 @@ class Scheduler:
             cause = "host"
         alarm = self._governor.record_failure(stage, text, slug, self._seconds_elapsed(), cause)
         if alarm is not None:
-            self._write("alarm", **alarm.to_dict())
+            self._write(alarm)
 
     # Watching
 
@@ -249,7 +251,7 @@ class Scheduler:
         if update is None:
             return
         for text in self._reachability.update(update):
-            self._write("alert", text=text)
+            self._write(journal_rows.AlertRow(text=text))
         for task in self._state.list_in_state("working") if update.errors else ():
             error = update.errors.get(task.host or "")
             if isinstance(error, HostGone):
@@ -272,7 +274,7 @@ class Scheduler:
         if task is None or task.agent_id != view.id:
             return
         if task.state == "parked" and view.state == "RUNNING" and not task.is_stopped:
-            self._write("unparked", slug=task.task.slug, why="it went on by itself")
+            self._write(journal_rows.UnparkedRow(slug=task.task.slug, why="it went on by itself"))
             self._active_since[task.task.slug] = time.monotonic()
         elif task.state != "working" or self._not_before.get(task.task.slug, 0.0) > time.monotonic():
             return
@@ -290,11 +292,11 @@ class Scheduler:
         elif view.state_reason == "lost" and self._messenger.restart_agent(task, "lost", 2):
             pass
         else:
-            action = reminders.next_action(view, self._governor.limits.stall)
+            action = reminders.next_action(view, self._governor.limits.stall_timeout)
             if isinstance(action, Remind):
                 self._remind(task, action.reason, action.text)
             elif isinstance(action, Collect):
-                self._start_pull(task, closed=action.failure)
+                self._start_pull(task, close_reason=action.failure)
 
     def _handle_missing_agent(self, agent_id: str) -> None:
         """Queue the task of a destroyed agent again, unless its host is being rebuilt."""
@@ -308,21 +310,21 @@ class Scheduler:
     def _requeue_destroyed(self, task: TaskState) -> None:
         """Queue the task again, or settle it as failed after too many launches."""
         slug, error = task.task.slug, "it was destroyed"
-        self._write("launch_failed", slug=slug, stage="work", cause="host", error=error)
+        self._write(journal_rows.LaunchFailedRow(slug=slug, stage="work", cause="host", error=error))
         if task.attempt >= MAX_LAUNCHES:
-            self._write("settled", slug=slug, outcome="failed", reason=error)
+            self._write(journal_rows.SettledRow(slug=slug, outcome="failed", reason=error))
 
     def _remind(self, task: TaskState, reason: str, text: str) -> None:
         """Remind the agent, or pull its work if it already got all reminders."""
         if not self._messenger.remind(task, reason, text):
-            self._start_pull(task, closed=reason)
+            self._start_pull(task, close_reason=reason)
 
     # Collecting
 
-    def _start_pull(self, task: TaskState, closed: str | None = None) -> None:
-        self._write("pull", slug=task.task.slug, closed=closed)
+    def _start_pull(self, task: TaskState, close_reason: str | None = None) -> None:
+        self._write(journal_rows.PullRow(slug=task.task.slug, close_reason=close_reason))
         task = self._state.tasks[task.task.slug]
-        final, actions = closed is not None or task.reminders >= reminders.MAX_REMINDERS, self._actions
+        final, actions = close_reason is not None or task.reminders >= reminders.MAX_REMINDERS, self._actions
         tag = actions.find_host_tag(task.host)
         self._workers.submit(
             JobKind.PULL, task.task.slug, lambda: actions.collect_work(task, final=final, tag=tag), task.host
@@ -335,23 +337,23 @@ class Scheduler:
             return
         if isinstance(result, MngrError):  # the host does not answer or the disk is full, but the work still exists
             self._failed_pulls[slug] = self._failed_pulls.get(slug, 0) + 1
-            self._write("pull_failed", slug=slug, error=result.message)
+            self._write(journal_rows.PullFailedRow(slug=slug, error=result.message))
             is_unreachable = isinstance(result, Unreachable)
             source = self._host_pool.get_failure_source(task) if is_unreachable else slug
             self._report_failure("pull", result.message, source, "host" if is_unreachable else None)
             self._not_before[slug] = time.monotonic() + 2.0 ** min(self._failed_pulls[slug], MAX_PULLS)
             if self._failed_pulls[slug] >= MAX_PULLS * (10 if is_unreachable else 1):
-                self._write("settled", slug=slug, outcome="failed", reason=result.message)
+                self._write(journal_rows.SettledRow(slug=slug, outcome="failed", reason=result.message))
             elif isinstance(result, HostGone):  # the watch may not report the lost host again
                 self._messenger.restart_on_new_host(self._state.tasks[slug], self._recipe.build_prompt(task))
             return
         work = result
-        claim = work.judgement.claim if task.closed is None else {**work.judgement.claim, "closed": task.closed}
-        if work.is_final and work.judgement.problem:
-            claim = {**claim, "problem": work.judgement.problem}
         self._write(
-            "pulled", slug=slug, commit=work.commit, commits=work.commits, claim=claim, usage=work.usage, before_edit=work.before_edit,
-            dirty=work.is_dirty, final=work.is_final, error=work.error,
+            journal_rows.PulledRow(
+                slug=slug, commit=work.commit, commits=work.commits, claim=work.judgement.claim, usage=work.usage,
+                problem=work.judgement.problem if work.is_final else None, tokens_before_edit=work.tokens_before_edit,
+                dirty=work.is_dirty, final=work.is_final, error=work.error,
+            )
         )  # fmt: skip
         task = self._state.tasks[slug]
         if work.is_final:
@@ -362,25 +364,25 @@ class Scheduler:
             self._remind(task, "result", work.judgement.problem or "")
 
     def _start_check(self, task: TaskState) -> None:
-        self._write("check", slug=task.task.slug)
+        self._write(journal_rows.CheckRow(slug=task.task.slug))
         task = self._state.tasks[task.task.slug]
         kind = JobKind.QUICK_CHECK if self._recipe.can_check_without_run(task) else JobKind.CHECK
         self._workers.submit(kind, task.task.slug, lambda: self._recipe.check(task))
 
-    def _after_check(self, slug: str, result: Mapping[str, Any] | MngrError | None) -> None:
+    def _after_check(self, slug: str, result: Mapping[str, object] | MngrError | None) -> None:
         if isinstance(result, MngrError):
             result = {"verdict": "unverified", "reason": result.message}
         if result is not None:
-            self._write("checked", slug=slug, check=result)
+            self._write(journal_rows.CheckedRow(slug=slug, check=result))
         outcome, reason = self._recipe.decide_outcome(self._state.tasks[slug])
-        self._write("settled", slug=slug, outcome=outcome, reason=reason)
+        self._write(journal_rows.SettledRow(slug=slug, outcome=outcome, reason=reason))
         if outcome == "failed":
             self._report_failure("work", reason or outcome, slug)
         else:
             self._governor.record_success()
             if self._governor.alarm_reason is not None:
                 self._governor.clear_alarm()
-                self._write("alarm_over", text="a task went well")
+                self._write(journal_rows.AlarmOverRow(text="a task went well"))
 
     # Time and money
 
@@ -398,7 +400,7 @@ class Scheduler:
         for task in self._state.list_in_state("working"):
             slug, limit = task.task.slug, self._governor.limits.timeout
             if now - self._active_since.get(slug, now) > limit and self._not_before.get(slug, 0.0) <= now:
-                self._start_pull(task, closed="timeout")
+                self._start_pull(task, close_reason="timeout")
         for task in self._state.list_in_state("parked"):
             if not task.is_stopped and now - self._active_since.get(task.task.slug, now) > _PARKED_STOP_DELAY:
                 self._messenger.stop_agents([task], task.reason, task.parked_until)
@@ -427,7 +429,7 @@ class Scheduler:
         """Continue the unfinished tasks of an interrupted run without repeating any finished step."""
         if not self._state.tasks:
             return
-        self._write("resumed")
+        self._write(journal_rows.ResumedRow())
         self._host_pool.restore_hosts()
         for task in list(self._state.tasks.values()):
             if task.state in ("working", "talking", "parked", "launching", "pulling"):
@@ -435,12 +437,12 @@ class Scheduler:
             if task.state == "launching":
                 self._start_agent(task, self._host_pool.assign_host(task.task.slug))
             elif task.state in ("working", "talking"):
-                self._write("reminded", slug=task.task.slug)
+                self._write(journal_rows.RemindedRow(slug=task.task.slug))
                 self._watch_agent(self._state.tasks[task.task.slug])
             elif task.state == "parked":
                 self._watch_agent(task)
             elif task.state == "pulling" and not task.is_stopped:
-                self._start_pull(task, closed=task.closed)
+                self._start_pull(task, close_reason=task.close_reason)
             elif task.state == "pulling" or (task.state == "checking" and task.check is None):
                 self._start_check(task)
             elif task.state == "checking":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.agents.inspect.watch import AgentWatcher, WatchUpdate
 from mngr.base.errors import MngrError, Unreachable
-from mngr.mapreduce.run_state import TaskState
+from mngr.mapreduce.journal.run_state import TaskState
 
 
 class TaskWatch:

@@ -35,7 +35,7 @@ def mngr_kinds() -> list[AgentKind]:
 
 @hookspec
 def mngr_commands() -> list[ModuleType]:
-    """Return command modules with `COMMAND` (a `mngr.cli.framework.spec.CommandSpec`) and `run(cli, args)`."""
+    """Return command modules with `COMMAND` (a `mngr.cli.framework.command_spec.CommandSpec`) and `run(cli, args)`."""
     return []
 
 

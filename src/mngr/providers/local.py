@@ -7,12 +7,11 @@ import os
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.lock import Lock
-from mngr.host import tmux
+from mngr.host import tmux_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from mngr.base.paths import Home
     from mngr.base.shell import Process, ProcessResult, Stream
@@ -45,7 +44,7 @@ class LocalHost:
 
     @property
     def tmux_socket(self) -> str:
-        return tmux.get_socket_path(self.home)
+        return tmux_server.get_socket_path(self.home)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:
         return shell.run(argv, stdin=stdin, timeout=timeout, env=self._env)
@@ -124,7 +123,7 @@ class LocalProvider:
             raise NotFound(f"the local provider has no host {host!r}", "its one host is called local")
         return LocalHost(self._home)
 
-    def create(self, host: str | None, options: dict[str, Any]) -> Host:
+    def create(self, host: str | None, options: dict[str, object]) -> Host:
         raise MngrError("the local provider makes no hosts", "leave out the @ part of the address")
 
     def start(self, host: str) -> None:

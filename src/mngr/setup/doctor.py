@@ -10,7 +10,8 @@ from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.base import clock, names
+from mngr.agents.sandbox.isolation import inspect_isolation
+from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import scripts
@@ -24,6 +25,7 @@ _OPTIONAL_PROGRAMS = {
     "python3": "agents of kind player and mechanic need it, 3.9 or newer",
     "sshd": "ssh, rsync and editors reach agents here through it",
 }
+_MACHINE_PROGRAMS = (*_REQUIRED_PROGRAMS, *_OPTIONAL_PROGRAMS)
 _MIN_VERSIONS = {"git": (2, 31), "tmux": (3, 2), "python3": (3, 9)}
 _INSTALL_COMMANDS = {"apk": "apk add", "pacman": "pacman -S"}  # all others: PROGRAM install
 _PACKAGE_NAMES = {
@@ -53,39 +55,48 @@ def run_checks(
     ctx: Context, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
 ) -> list[DoctorCheck]:
     """Check this machine, `@HOST`, a provider (`@.PROVIDER`), or the programs that an agent kind needs."""
-    if target is not None and not target.startswith("@"):
-        kind = ctx.get_kind(target, f"; a host has an @ before it: mngr doctor @{target}")
-        checks = check_programs(
-            _collect_facts(ctx.local_host, (*_REQUIRED_PROGRAMS, *kind.programs)),
-            (*_REQUIRED_PROGRAMS, *kind.programs),
-        )
-        install = kind.install if isinstance(kind, InstallableKind) else ""
-        return [
-            check.replace(hint=f"get it: {install}")
-            if check.status == ERROR and install and check.name in kind.programs
-            else check
-            for check in checks
-        ]
-    address = None if target is None else find.parse_address(ctx, target)
-    if (
-        address is not None
-        and address.host is None
-        and address.provider
-        and ctx.get_provider(address.provider).can_create_hosts
-    ):
-        return [_check_provider(ctx, address.provider)]
-    host = ctx.local_host if address is None else find.get_host(ctx, address)
-    started_at = time.time()
-    facts = _collect_facts(host, (*_REQUIRED_PROGRAMS, *_OPTIONAL_PROGRAMS))
-    checks = [*check_programs(facts, _REQUIRED_PROGRAMS), *check_host(facts, host.home.root)]
     if target is None:
+        checks = _check_machine(_collect_facts(ctx.local_host, _MACHINE_PROGRAMS), ctx.local_host)
         return [*checks, _check_home(ctx), _check_settings(ctx, check_setting), *_check_plugins(ctx)]
+    if not target.startswith("@"):
+        return _check_kind_programs(ctx, target)
+    address = find.parse_address(ctx, target)
+    if address.host is None and address.provider and ctx.get_provider(address.provider).can_create_hosts:
+        return [_check_provider(ctx, address.provider)]
+    host = find.get_host(ctx, address)
+    started_at = time.time()
+    facts = _collect_facts(host, _MACHINE_PROGRAMS)
     return [
-        *checks,
+        *_check_machine(facts, host),
         check_clock(facts, started_at, time.time()),
         _check_locks(facts),
         DoctorCheck(name="home", found=host.home.root),
     ]
+
+
+def _check_kind_programs(ctx: Context, name: str) -> list[DoctorCheck]:
+    """Check the programs that an agent kind needs, and say how to install those that are missing."""
+    kind = ctx.get_kind(name, f"; a host has an @ before it: mngr doctor @{name}")
+    programs = (*_REQUIRED_PROGRAMS, *kind.programs)
+    checks = check_programs(_collect_facts(ctx.local_host, programs), programs)
+    if not isinstance(kind, InstallableKind) or not kind.install:
+        return checks
+    hint = f"get it: {kind.install}"
+    lacking = [check for check in checks if check.status == ERROR and check.name in kind.programs]
+    return [check.replace(hint=hint) if check in lacking else check for check in checks]
+
+
+def _check_machine(facts: dict[str, str], host: Host) -> list[DoctorCheck]:
+    return [*check_programs(facts, _REQUIRED_PROGRAMS), *check_host(facts, host.home.root), _check_isolation(host)]
+
+
+def _check_isolation(host: Host) -> DoctorCheck:
+    """Check that the host can run sandboxes, by running one, and name their isolation."""
+    isolation = inspect_isolation(host)
+    if not isolation.problem:
+        return DoctorCheck(name="isolation", found=isolation.name)
+    problem = f"{isolation.problem}, so --sandbox and clean rooms refuse to run"
+    return DoctorCheck(name="isolation", status=WARNING, problem=problem, hint=isolation.hint)
 
 
 def _check_provider(ctx: Context, name: str) -> DoctorCheck:
@@ -210,12 +221,12 @@ def _check_tmux_server(facts: dict[str, str]) -> DoctorCheck:
 def check_clock(facts: dict[str, str], before: float, after: float) -> DoctorCheck:
     """Check that a host's clock, read between these two moments, agrees with this machine's."""
     host_time = facts.get("clock", "")
-    if not names.is_number(host_time):
+    if not names_and_addresses.is_number(host_time):
         return DoctorCheck(name="clock", status=WARNING, problem="it does not tell its time")
     ahead = max(0.0, int(host_time) - after) or min(0.0, int(host_time) + 1 - before)
     if abs(ahead) <= _MAX_CLOCK_SKEW:
         return DoctorCheck(name="clock", found="in step with ours")
-    problem = f"it is {clock.format_age(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} ours; ages and limits are off by that"
+    problem = f"it is {time_format.format_age(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} ours; ages and limits are off by that"
     return DoctorCheck(name="clock", status=WARNING, problem=problem, hint="set the host's clock: ntpd or chrony there")
 
 
@@ -244,7 +255,7 @@ def _check_home(ctx: Context) -> DoctorCheck:
 def _check_settings(ctx: Context, check_setting: Callable[[str, Any], None] | None) -> DoctorCheck:
     try:
         settings = ctx.settings
-        for key, value in settings.values.items():
+        for key, value in [*settings.values.items(), *settings.list_ignored_values()]:
             if check_setting is not None:
                 check_setting(key, value)
     except MngrError as error:

@@ -8,13 +8,13 @@ import json
 import os
 import re
 import tomllib
-from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.settings_files import write_settings
 from mngr.agents.workdir.project_setup import LOCK_FILES
 from mngr.base import config, paths
 from mngr.base.errors import MngrError
+from mngr.base.json_values import as_object, get_object, get_text
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
@@ -27,14 +27,15 @@ _CARRY_PATTERNS = (
 _MAKE_TARGETS = ("setup", "bootstrap", "deps", "install-dev", "develop")
 _TUTORIAL_PATHS = ("tutorial.sh", "docs/tutorial.sh", "examples/tutorial.sh")
 _TUTORIAL_TESTS = ("tests/e2e", "test/e2e", "e2e")
+_REQUIREMENTS_FILE = re.compile(r"(dev-|test-)?requirements([-_.](dev|test|tests))?\.txt")
 
 
 class DetectedSetting(Struct):
     """A setting and the reason for it."""
 
     key: str
-    value: Any
-    because: str
+    value: str | list[str]
+    reason: str
 
 
 class DetectedProject(Struct):
@@ -55,220 +56,257 @@ def init_project(ctx: Context, *, force: bool = False, dry_run: bool = False) ->
     project = DetectedProject(path=path, settings=settings, text=_format_settings(settings))
     if not dry_run:
         write_settings(ctx, path, project.text)
+        ctx.extend_trust(root, {setting.key: setting.value for setting in settings})
     return project
+
+
+class _SetupCommand(Struct):
+    """A command that makes a fresh copy of a project runnable, and the reason for it."""
+
+    command: str
+    reason: str
+    files: tuple[str, ...] = ()  # files that the command reads
+
+
+class _ProjectFiles(Struct):
+    """The files at the top of a project, and the contents of its pyproject.toml."""
+
+    root: str
+    names: frozenset[str]
+    pyproject: dict[str, object]
+
+    def get_table(self, *path: str) -> dict[str, object]:
+        """Return a table of pyproject.toml, or an empty one."""
+        table = self.pyproject
+        for part in path:
+            table = get_object(table, part)
+        return table
+
+    def find_first(self, names: tuple[str, ...]) -> str | None:
+        """Return the first of the names that the project has."""
+        return next((name for name in names if name in self.names), None)
+
+    def find_tool_reason(self, tool: str) -> str | None:
+        """Return what shows that the project uses uv or poetry, or None."""
+        if f"{tool}.lock" in self.names:
+            return f"{tool}.lock"
+        return f"[tool.{tool}] in pyproject.toml" if tool in self.get_table("tool") else None
+
+    def read_text(self, name: str) -> str:
+        """Return the text of a file, or an empty text."""
+        try:
+            with open(os.path.join(self.root, name), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError:
+            return ""
 
 
 def detect_settings(host: Host, root: str) -> list[DetectedSetting]:
     """Return the settings that follow from the files of a project."""
-    file_names = set(os.listdir(root))
-    pyproject = _read_toml(root, "pyproject.toml")
-    setups = [
-        setup
-        for setup in (
-            _detect_python_setup(root, file_names, pyproject),
-            _detect_node_setup(root, file_names),
-            _detect_other_setup(file_names),
-        )
-        if setup
-    ]
-    settings: list[DetectedSetting] = []
-    target = _find_make_target(root, file_names)
-    if target:
-        settings.append(
-            DetectedSetting(key="project.setup", value=f"make {target}", because=f"the target {target} of the Makefile")
-        )
-        settings.append(DetectedSetting(key="project.lock", value=["Makefile"], because="it says what set-up does"))
-    elif setups:
-        command = " && ".join(command for command, _, _ in setups)
-        settings.append(
-            DetectedSetting(key="project.setup", value=command, because=", ".join(reason for _, reason, _ in setups))
-        )
-        extra_locks = [name for _, _, locks in setups for name in locks if name not in LOCK_FILES]
-        if extra_locks:
-            settings.append(
-                DetectedSetting(
-                    key="project.lock", value=extra_locks, because="what they say decides what set-up makes"
-                )
-            )
+    files = _read_project(root)
     carried = _detect_carried_files(host, root)
+    settings = _detect_setup(files)
     if carried:
-        settings.append(DetectedSetting(key="project.carry", value=carried, because="ignored by git, and there"))
-    settings.extend(_detect_program(root, pyproject))
-    settings.extend(_detect_tests(root, file_names, pyproject))
+        settings.append(DetectedSetting(key="project.carry", value=carried, reason="ignored by git, and there"))
+    return [*settings, *_detect_program(files), *_detect_pytest(files), *_detect_tutorial(root)]
+
+
+def _read_project(root: str) -> _ProjectFiles:
+    files = _ProjectFiles(root=root, names=frozenset(os.listdir(root)), pyproject={})
+    try:
+        return files.replace(pyproject=tomllib.loads(files.read_text("pyproject.toml")))
+    except tomllib.TOMLDecodeError:
+        return files
+
+
+def _detect_setup(files: _ProjectFiles) -> list[DetectedSetting]:
+    """Return the command that sets up the project, and the files that decide whether it must run again."""
+    target = _find_make_target(files)
+    if target:
+        reason = f"the target {target} of the Makefile"
+        return [
+            DetectedSetting(key="project.setup", value=f"make {target}", reason=reason),
+            DetectedSetting(key="project.lock", value=["Makefile"], reason="it says what set-up does"),
+        ]
+    candidates = [_find_python_setup(files), _find_node_setup(files), _find_other_setup(files)]
+    setups = [setup for setup in candidates if setup is not None]
+    if not setups:
+        return []
+    command = " && ".join(setup.command for setup in setups)
+    reason = ", ".join(setup.reason for setup in setups)
+    settings = [DetectedSetting(key="project.setup", value=command, reason=reason)]
+    extra_locks = [name for setup in setups for name in setup.files if name not in LOCK_FILES]
+    if extra_locks:
+        reason = "what they say decides what set-up makes"
+        settings.append(DetectedSetting(key="project.lock", value=extra_locks, reason=reason))
     return settings
 
 
-def _detect_python_setup(
-    root: str, file_names: set[str], pyproject: dict[str, Any]
-) -> tuple[str, str, list[str]] | None:
-    """Return (command, reason, lock files) that set up a Python project, or None."""
-    tools = _get_table(pyproject, "tool")
-    if "uv.lock" in file_names or "uv" in tools:
-        return "uv sync", "uv.lock" if "uv.lock" in file_names else "[tool.uv] in pyproject.toml", []
-    if "poetry.lock" in file_names or "poetry" in tools:
-        reason = "poetry.lock" if "poetry.lock" in file_names else "[tool.poetry] in pyproject.toml"
-        return "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install", reason, []
-    if "pdm.lock" in file_names:
-        return "pdm install", "pdm.lock", []
-    files = sorted(
-        name for name in file_names if re.fullmatch(r"(dev-|test-)?requirements([-_.](dev|test|tests))?\.txt", name)
-    )
-    is_package = "project" in pyproject or "setup.py" in file_names or "setup.cfg" in file_names
-    if not files and not is_package:
-        return None
-    pip_args = [f"-r {name}" for name in files]
-    if is_package:
-        extras = [
-            name
-            for name in ("dev", "test", "tests")
-            if name in _get_table(pyproject, "project", "optional-dependencies")
-        ]
-        pip_args.append(f"-e '.[{','.join(extras)}]'" if extras else "-e .")
-    source = next((name for name in ("pyproject.toml", "setup.py", "setup.cfg") if name in file_names), None)
-    reason = " and ".join([*files, *([source] if is_package and source else [])])
-    return f"python3 -m venv .venv && .venv/bin/pip install {' '.join(pip_args)}", reason, files
+def _find_python_setup(files: _ProjectFiles) -> _SetupCommand | None:
+    """Return the command that sets up a Python project, or None."""
+    uv_reason = files.find_tool_reason("uv")
+    if uv_reason:
+        return _SetupCommand(command="uv sync", reason=uv_reason)
+    poetry_reason = files.find_tool_reason("poetry")
+    if poetry_reason:
+        return _SetupCommand(command="POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install", reason=poetry_reason)
+    if "pdm.lock" in files.names:
+        return _SetupCommand(command="pdm install", reason="pdm.lock")
+    return _find_pip_setup(files)
 
 
-def _detect_node_setup(root: str, file_names: set[str]) -> tuple[str, str, list[str]] | None:
-    """Return (command, reason, lock files) that set up a Node project, or None."""
-    if "package.json" not in file_names:
+def _find_pip_setup(files: _ProjectFiles) -> _SetupCommand | None:
+    """Return the command that installs requirements files and the package itself with pip, or None."""
+    requirements = sorted(name for name in files.names if _REQUIREMENTS_FILE.fullmatch(name))
+    pip_args = [f"-r {name}" for name in requirements]
+    reasons = list(requirements)
+    if "project" in files.pyproject or files.find_first(("setup.py", "setup.cfg")):
+        optional = files.get_table("project", "optional-dependencies")
+        extras = ",".join(name for name in ("dev", "test", "tests") if name in optional)
+        pip_args.append(f"-e '.[{extras}]'" if extras else "-e .")
+        reasons.append(files.find_first(("pyproject.toml", "setup.py", "setup.cfg")) or "")
+    if not pip_args:
         return None
-    commands = (
+    command = f"python3 -m venv .venv && .venv/bin/pip install {' '.join(pip_args)}"
+    return _SetupCommand(command=command, reason=" and ".join(reasons), files=tuple(requirements))
+
+
+def _find_node_setup(files: _ProjectFiles) -> _SetupCommand | None:
+    """Return the command that sets up a Node project, or None."""
+    if "package.json" not in files.names:
+        return None
+    for name, command in (
         ("pnpm-lock.yaml", "pnpm install --frozen-lockfile"),
         ("yarn.lock", "yarn install --frozen-lockfile"),
         ("package-lock.json", "npm ci"),
-        ("package.json", "npm install"),
-    )
-    return next((command, name, []) for name, command in commands if name in file_names)
+    ):
+        if name in files.names:
+            return _SetupCommand(command=command, reason=name)
+    return _SetupCommand(command="npm install", reason="package.json")
 
 
-def _detect_other_setup(file_names: set[str]) -> tuple[str, str, list[str]] | None:
-    """Return (command, reason, lock files) that set up a Rust or Go project, or None."""
+def _find_other_setup(files: _ProjectFiles) -> _SetupCommand | None:
+    """Return the command that sets up a Rust or Go project, or None."""
     for name, command in (("Cargo.toml", "cargo fetch"), ("go.mod", "go mod download")):
-        if name in file_names:
-            return command, name, []
+        if name in files.names:
+            return _SetupCommand(command=command, reason=name)
     return None
 
 
-def _find_make_target(root: str, file_names: set[str]) -> str | None:
+def _find_make_target(files: _ProjectFiles) -> str | None:
     """Return the Makefile's target that sets up the project, or None."""
-    if "Makefile" not in file_names:
+    if "Makefile" not in files.names:
         return None
-    targets = set(re.findall(r"^([A-Za-z0-9_.-]+)\s*:(?!=)", _read_text(root, "Makefile"), re.MULTILINE))
+    targets = set(re.findall(r"^([A-Za-z0-9_.-]+)\s*:(?!=)", files.read_text("Makefile"), re.MULTILINE))
     return next((name for name in _MAKE_TARGETS if name in targets), None)
 
 
 def _detect_carried_files(host: Host, root: str) -> list[str]:
     """Return patterns for the ignored files that a copy of the project needs."""
     result = git.run(host, root, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
-    names = result.out.decode("utf-8", "replace").split("\0") if result.code == 0 else []
-    carried = [
-        name for name in names if any(fnmatch.fnmatch(os.path.basename(name), pattern) for pattern in _CARRY_PATTERNS)
-    ]
-    return sorted(glob.escape(name) for name in carried if not name.startswith(".mngr/") and "\ufffd" not in name)
-
-
-def _detect_program(root: str, pyproject: dict[str, Any]) -> list[DetectedSetting]:
-    """Return the setting for the project's command-line program, if there clearly is one."""
-    name = _get_table(pyproject, "project").get("name")
-    for table_path in (("project", "scripts"), ("tool", "poetry", "scripts")):
-        scripts = list(_get_table(pyproject, *table_path))
-        if scripts:
-            value = name if name in scripts else scripts[0]
-            return [
-                DetectedSetting(
-                    key="project.program", value=value, because=f"[{'.'.join(table_path)}] in pyproject.toml"
-                )
-            ]
-    try:
-        package = json.loads(_read_text(root, "package.json") or "{}")
-    except ValueError:
+    if result.code != 0:
         return []
-    binaries = package.get("bin") if isinstance(package, dict) else None
+    names = result.out.decode("utf-8", "replace").split("\0")
+    return sorted(glob.escape(name) for name in names if _is_carried(name))
+
+
+def _is_carried(name: str) -> bool:
+    """True when a program needs this ignored file to run."""
+    if name.startswith(".mngr/") or "\ufffd" in name:
+        return False
+    return any(fnmatch.fnmatch(os.path.basename(name), pattern) for pattern in _CARRY_PATTERNS)
+
+
+def _detect_program(files: _ProjectFiles) -> list[DetectedSetting]:
+    """Return the setting for the project's command-line program, if there clearly is one."""
+    name = get_text(files.get_table("project"), "name")
+    for table_path in (("project", "scripts"), ("tool", "poetry", "scripts")):
+        scripts = list(files.get_table(*table_path))
+        if scripts:
+            program = name if name in scripts else scripts[0]
+            reason = f"[{'.'.join(table_path)}] in pyproject.toml"
+            return [DetectedSetting(key="project.program", value=program, reason=reason)]
+    binary = _find_node_program(files)
+    if binary is None:
+        return []
+    return [DetectedSetting(key="project.program", value=binary, reason="bin in package.json")]
+
+
+def _find_node_program(files: _ProjectFiles) -> str | None:
+    """Return the program that a Node package installs, or None."""
+    try:
+        package = as_object(json.loads(files.read_text("package.json") or "{}"))
+    except ValueError:
+        return None
+    binaries, name = package.get("bin"), package.get("name")
     if isinstance(binaries, dict) and binaries:
-        return [DetectedSetting(key="project.program", value=next(iter(binaries)), because="bin in package.json")]
-    if isinstance(binaries, str) and isinstance(package.get("name"), str):
-        return [
-            DetectedSetting(
-                key="project.program", value=package["name"].rpartition("/")[2], because="bin in package.json"
-            )
-        ]
-    return []
+        return str(next(iter(binaries)))
+    if isinstance(binaries, str) and isinstance(name, str):
+        return name.rpartition("/")[2]  # without the scope of the package
+    return None
 
 
-def _detect_tests(root: str, file_names: set[str], pyproject: dict[str, Any]) -> list[DetectedSetting]:
-    """Return the settings for pytest and for the tutorial."""
+def _detect_pytest(files: _ProjectFiles) -> list[DetectedSetting]:
+    """Return the setting for the command that runs the tests, if the project uses pytest."""
+    reason = _find_pytest_reason(files)
+    if reason is None:
+        return []
+    command, note = _choose_pytest_command(files)
+    return [DetectedSetting(key="project.pytest", value=command, reason=reason + note)]
+
+
+def _choose_pytest_command(files: _ProjectFiles) -> tuple[str, str]:
+    """Return the command that runs pytest, and a note on the tool or environment that it uses."""
+    for tool in ("uv", "poetry"):
+        if files.find_tool_reason(tool):
+            return f"{tool} run pytest", f", with {tool}"
+    if _is_venv_created(files):
+        return ".venv/bin/python -m pytest", ", in .venv"
+    return "python3 -m pytest", ""
+
+
+def _detect_tutorial(root: str) -> list[DetectedSetting]:
+    """Return the settings for the tutorial script and for its tests."""
     settings: list[DetectedSetting] = []
-    reason = _find_pytest_reason(root, file_names, pyproject)
-    if reason:
-        pytest_command, tool_note = "python3 -m pytest", ""
-        for name, lock_file, command in (
-            ("uv", "uv.lock", "uv run pytest"),
-            ("poetry", "poetry.lock", "poetry run pytest"),
-        ):
-            if lock_file in file_names or name in _get_table(pyproject, "tool"):
-                pytest_command, tool_note = command, f", with {name}"
-                break
-        else:
-            if _is_venv_created(root, file_names, pyproject):
-                pytest_command, tool_note = ".venv/bin/python -m pytest", ", in .venv"
-        settings.append(DetectedSetting(key="project.pytest", value=pytest_command, because=reason + tool_note))
-    tutorial = next((name for name in _TUTORIAL_PATHS if os.path.isfile(os.path.join(root, name))), None)
-    if tutorial:
-        settings.append(DetectedSetting(key="tutorial.file", value=tutorial, because="it is there"))
-    test_dirs = (*_TUTORIAL_TESTS, "tests") if tutorial else _TUTORIAL_TESTS
+    test_dirs: tuple[str, ...] = _TUTORIAL_TESTS
+    script = next((name for name in _TUTORIAL_PATHS if os.path.isfile(os.path.join(root, name))), None)
+    if script:
+        settings.append(DetectedSetting(key="tutorial.file", value=script, reason="it is there"))
+        test_dirs = (*_TUTORIAL_TESTS, "tests")
     tests = next((name for name in test_dirs if os.path.isdir(os.path.join(root, name))), None)
     if tests:
-        settings.append(DetectedSetting(key="tutorial.tests", value=tests, because="it is there"))
+        settings.append(DetectedSetting(key="tutorial.tests", value=tests, reason="it is there"))
     return settings
 
 
-def _find_pytest_reason(root: str, file_names: set[str], pyproject: dict[str, Any]) -> str | None:
+def _find_pytest_reason(files: _ProjectFiles) -> str | None:
     """Return what shows that the project uses pytest, or None."""
-    if "pytest" in _get_table(pyproject, "tool"):
+    if "pytest" in files.get_table("tool"):
         return "[tool.pytest] in pyproject.toml"
-    for name in ("pytest.ini", "conftest.py"):
-        if name in file_names:
-            return name
+    config_file = files.find_first(("pytest.ini", "conftest.py"))
+    if config_file:
+        return config_file
     for folder in ("tests", "test"):
-        try:
-            names = sorted(os.listdir(os.path.join(root, folder)))
-        except OSError:
-            continue
-        for name in names:
+        for name in _list_names(os.path.join(files.root, folder)):
             if name == "conftest.py" or fnmatch.fnmatch(name, "test_*.py"):
                 return f"{folder}/{name}"
     return None
 
 
-def _is_venv_created(root: str, file_names: set[str], pyproject: dict[str, Any]) -> bool:
+def _is_venv_created(files: _ProjectFiles) -> bool:
     """True when the project's set-up creates `.venv`."""
-    if _find_make_target(root, file_names):
-        return ".venv" in _read_text(root, "Makefile")
-    setup = _detect_python_setup(root, file_names, pyproject)
-    return setup is not None and ".venv" in setup[0]
+    if _find_make_target(files):
+        return ".venv" in files.read_text("Makefile")
+    setup = _find_python_setup(files)
+    return setup is not None and ".venv" in setup.command
 
 
-def _read_text(root: str, name: str) -> str:
+def _list_names(folder: str) -> list[str]:
+    """Return the sorted names in a folder, or none when it cannot be read."""
     try:
-        with open(os.path.join(root, name), encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return sorted(os.listdir(folder))
     except OSError:
-        return ""
-
-
-def _get_table(data: Any, *path: str) -> dict[str, Any]:
-    """Return the table at a path, or an empty one."""
-    for part in path:
-        data = data.get(part) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else {}
-
-
-def _read_toml(root: str, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(_read_text(root, name))
-    except tomllib.TOMLDecodeError:
-        return {}
+        return []
 
 
 def _format_settings(settings: list[DetectedSetting]) -> str:
@@ -282,7 +320,8 @@ def _format_settings(settings: list[DetectedSetting]) -> str:
         for key, (kind, description) in config.SCHEMA.items():
             if not key.startswith(table + "."):
                 continue
-            name = key.partition(".")[2]
-            value = tomlkit.item(values.get(key, [] if kind is list else "")).as_string()
-            lines += [f"# {description}", f"{'' if key in values else '# '}{name} = {value}"]
+            default: str | list[str] = [] if kind is list else ""
+            value = tomlkit.item(values.get(key, default)).as_string()
+            comment = "" if key in values else "# "
+            lines += [f"# {description}", f"{comment}{key.partition('.')[2]} = {value}"]
     return "\n".join(lines) + "\n"

@@ -8,11 +8,13 @@ import shlex
 import shutil
 import sys
 
+from mngr.agents.sandbox.isolation import check_isolation
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
 from mngr.host import git
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import create_run
+from mngr.setup.trust import inspect_trust, trust_project
 from mngr.tmr.commits.trees import MNGR_AUTHOR
 from mngr.tmr.plan import RunPlan, save_plan
 
@@ -49,14 +51,20 @@ def create_sample_repo(fleet: Fleet, project_dir: str) -> None:
     ]
     git.run_checked(local, project_dir, *git_options, "add", "--all")
     git.run_checked(local, project_dir, *git_options, "commit", "--quiet", "--message", "A pantry")
+    trust_project(fleet.context, inspect_trust(fleet.context, project_dir))  # The settings are mngr's own.
 
 
 def create_demo_run(fleet: Fleet, project_dir: str, paths: list[str]) -> RunDir:
-    """Create a run with the rule-based agent, ready to start. The user's settings for runs do not apply."""
+    """Create a run with the rule-based agent, ready to start. The user's settings for runs do not apply.
+
+    Where this machine cannot isolate tests, the plan goes without: the sample's tests are part of mngr.
+    """
     run, base = create_run(fleet, project_dir, None)
     plan = RunPlan(
-        base=base, pytest=_build_pytest_command(), paths=paths, program="pantry", tutorial="tutorial.sh", k=1, verify_k=2, tries=1
+        base=base, pytest=_build_pytest_command(), paths=paths, program="pantry", tutorial="tutorial.sh", baseline_runs=1, receipt_runs=2, root_cause_attempts=1
     )  # fmt: skip
+    if problem := check_isolation(fleet.context.local_host).problem:
+        plan = plan.replace(isolation="off", no_sandbox_reason=problem)
     save_plan(run, plan)
     return run
 

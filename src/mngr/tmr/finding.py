@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mngr.base.json_values import as_objects, get_int, get_text
 from mngr.base.model import Struct
 
 LEVELS = ("refuse", "note", "justified")
@@ -17,3 +18,19 @@ class Finding(Struct):
     what: str  # one sentence
     old: str = ""
     new: str = ""
+
+
+def read_findings(value: object) -> list[Finding]:
+    """Return the findings in a list whose shape nobody guarantees."""
+    return [
+        Finding(
+            rule=get_text(row, "rule"),
+            level=get_text(row, "level"),
+            path=get_text(row, "path"),
+            line=get_int(row, "line"),
+            what=get_text(row, "what"),
+            old=get_text(row, "old"),
+            new=get_text(row, "new"),
+        )
+        for row in as_objects(value)
+    ]

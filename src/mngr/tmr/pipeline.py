@@ -9,21 +9,24 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
+from mngr.base.json_structs import encode
 from mngr.mapreduce.governor import RunLimits
-from mngr.mapreduce.journal import Journal, JournaledState
+from mngr.mapreduce.journal.journal_file import Journal, JournaledState
+from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_state import JournalRow, RecipeRow, RunState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, replay_rows
 from mngr.mapreduce.scheduler import Scheduler
+from mngr.tmr.changes.integration_record import Integration
 from mngr.tmr.cited_blocks import list_cited_blocks
-from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.integrate.integrate import integrate
-from mngr.tmr.integrate.request import IntegrateRequest
+from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.plan import RunPlan, load_plan
-from mngr.tmr.plan_options import build_agent_options, choose_sandbox, open_clean_rooms
+from mngr.tmr.plan_to_options import build_agent_options, build_room_options, open_clean_rooms
 from mngr.tmr.prepare.estimate import Estimate, estimate_run
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests, prepare_run
@@ -48,7 +51,7 @@ class RunReport(Protocol):
 class RunObserver:
     """The functions that a pipeline calls while it runs. Each of them is optional."""
 
-    on_row: Callable[[dict[str, Any]], None] = lambda row: None  # a row was added to the journal
+    on_row: Callable[[JournalRow], None] = lambda row: None  # a row was added to the journal
     on_message: Callable[[str], None] = lambda text: None  # a line for a person
     on_tasks_end: Callable[[], None] = lambda: None  # the agents are done, or the run was interrupted
     confirm: Callable[[Estimate], bool] | None = None  # False stops the run before its first agent; None: no estimate
@@ -61,7 +64,7 @@ class PipelineResult:
 
     state: RunState
     unanswered: dict[str, str]  # tasks whose agent did not answer a redo, with the reason
-    integration: dict[str, Any] | None = None  # the content of integration.json, if the run was integrated
+    integration: Integration | None = None  # None: the run was not integrated
     integration_error: MngrError | None = None
 
 
@@ -91,7 +94,7 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
     plan = load_plan(run)
     local = fleet.context.local_host
 
-    def on_row(row: dict[str, Any]) -> None:
+    def on_row(row: JournalRow) -> None:
         observer.on_row(row)
         if observer.report is not None:
             observer.report.request_update()
@@ -99,9 +102,9 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
     try:
         with Journal(run.journal) as journal:
             # Prepare: run the tests without changes and group their failures.
-            room_options = CleanRoomOptions(sandbox=choose_sandbox(fleet, plan))
+            room_options = build_room_options(fleet, plan, trusted_commit=plan.base)
             clean_rooms = CleanRoomPool(fleet, run.name, run.repo, room_options)
-            verify_rooms = open_clean_rooms(fleet, run, plan) if plan.verify_on else clean_rooms
+            verify_rooms = open_clean_rooms(fleet, run, plan) if plan.test_on else clean_rooms
             verify_rooms.remove_leftovers("room", "judge")  # a running integration keeps its clean rooms
             prepared = prepare_run(local, run, plan, clean_rooms, journal, on_row)
             _save_root_causes(run, prepared)
@@ -110,7 +113,7 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
                 prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
                 history = RunHistory(run.root)
                 estimate = estimate_run(plan, prepared, history, prompts, limits.max_agents, clean_rooms.max_rooms)
-                on_row(journal.write("estimate", **estimate.to_dict()))
+                on_row(journal.write(RecipeRow(type="estimate", fields=encode(estimate))))
                 if not observer.confirm(estimate):
                     return replay_rows(journal.rows)
             # Work: the scheduler runs one agent per task. Verify: the recipe checks each claim when its agent ends.
@@ -129,9 +132,9 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
 
 def _save_root_causes(run: RunDir, prepared: PreparedTests) -> None:
     """Write the root causes to the run's folder."""
-    path = os.path.join(run.path, "clusters.json")
+    path = os.path.join(run.path, "root_causes.json")
     with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump({"v": 1, "clusters": prepared.root_causes}, file, indent=1)
+        json.dump({"v": 1, "root_causes": encode(prepared.root_causes)}, file, indent=1)
     os.replace(path + ".new", path)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from mngr.base.errors import MngrError
+from mngr.base.json_structs import decode, encode
+from mngr.base.json_values import as_object
 from mngr.base.model import Struct
+from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.run_dir import RunDir
 
 
@@ -22,7 +24,7 @@ class RunPlan(Struct):
     agent: str = "mechanic"
     agent_args: list[str] = []
     on: str = ""
-    per_host: int = 0
+    agents_per_host: int = 0
     keep_hosts: bool = False
     transfer: str = "mirror"
     sandbox: bool = False
@@ -30,25 +32,33 @@ class RunPlan(Struct):
     yolo: bool = False
     only: str = "all"
     changed_since: str | None = None
-    k: int = 2  # runs of the baseline
-    verify_k: int = 3  # runs of a receipt
+    baseline_runs: int = 2  # how often the baseline runs each test
+    receipt_runs: int = 3  # how often a receipt runs its test
     verify: str = "quick"  # | full
-    verify_on: str = ""  # the host for verification, as in an address
-    walls: str = "on"  # | network | off: the isolation of the tests that mngr runs
-    policy: dict[str, Any] = {}  # the project's additions to the rules for files
+    test_on: str = ""  # the host for verification, as in an address
+    isolation: str = "on"  # | network | off: the isolation of the tests that mngr runs
+    no_sandbox_reason: str = "--isolation off"  # why the tests run without isolation, if `isolation` is off
+    policy: dict[str, object] = {}  # the project's additions to the rules for files
     test_timeout: float = 600.0
     tutorial: str | None = None  # the tutorial script, relative to the project's root
-    tries: int = 3  # agents to try for one root cause
+    root_cause_attempts: int = 3  # agents to try for one root cause
     integrate: bool = True  # integrate the changes at the end
     integrator: str | None = None  # the agent kind that answers questions during the integration
-    limits: dict[str, Any] = {}
+    limits: RunLimits = RunLimits()
+
+
+def describe_missing_sandbox(isolation: str, reason: str) -> str:
+    """Return the sentence that says that tests ran without a sandbox, and why. Return nothing if they had one."""
+    if isolation != "off":
+        return ""
+    return f"mngr ran tests without a sandbox: {reason}"
 
 
 def save_plan(run: RunDir, plan: RunPlan) -> None:
     """Write the plan to the run's folder."""
     new_path = run.plan + ".new"
     with open(new_path, "w", encoding="utf-8") as file:
-        json.dump({"v": 1, "kind": "tmr", **plan.to_dict()}, file, indent=2)
+        json.dump({"v": 1, "kind": "tmr", **encode(plan)}, file, indent=2)
     os.replace(new_path, run.plan)
 
 
@@ -56,12 +66,12 @@ def load_plan(run: RunDir) -> RunPlan:
     """Read the plan. Raise MngrError when the run is of another kind."""
     try:
         with open(run.plan, encoding="utf-8") as file:
-            data = json.load(file)
+            data = as_object(json.load(file))
+        plan = decode(RunPlan, data) if data.get("kind") == "tmr" else None
     except (OSError, ValueError) as error:
         raise MngrError(
             f"the plan of {run.name} cannot be read: {error}", "it may have been interrupted: begin a new run"
         ) from None
-    if data.pop("kind", None) != "tmr":
+    if plan is None:
         raise MngrError(f"{run.name} is a run of map", f"go on with it: mngr map --resume {run.name}")
-    data.pop("v", None)
-    return RunPlan(**{key: value for key, value in data.items() if key in RunPlan._fields})
+    return plan

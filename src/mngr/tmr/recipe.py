@@ -9,26 +9,31 @@ import functools
 import hashlib
 import json
 import os
-from typing import Any
+from collections.abc import Mapping
 
+from mngr.base.json_structs import encode
+from mngr.base.json_values import get_text
 from mngr.host.protocol import Host
+from mngr.mapreduce.journal.journal_rows import NewTaskRow
+from mngr.mapreduce.journal.run_state import JournalRow, RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir, make_slug
-from mngr.mapreduce.run_state import RunState, Task, TaskState
-from mngr.tmr.changes.rejections import RejectionFile, list_relevant_rejections
+from mngr.tmr.changes.rejection_reasons import RejectionFile, list_relevant_rejections
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, build_command
-from mngr.tmr.commits.task_base import add_fix
+from mngr.tmr.commits.base_with_fixes import add_fix
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare import prompt as brief
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
-from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.verify.claim import read_claim
+from mngr.tmr.prepare.root_causes import RootCause
+from mngr.tmr.prepare.run_facts import BaseMoved, RootCauseGivenUp, list_facts
+from mngr.tmr.result_cache import ResultCache, get_cache_dir
+from mngr.tmr.verify.claim import list_claimed_changes, read_claim
 from mngr.tmr.verify.legacy.policy import DEFAULT, merged
-from mngr.tmr.verify.receipt import Receipt
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
+from mngr.tmr.verify.receipt import Receipt, find_verdict
 from mngr.tmr.verify.verify import verify
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
 _UNSUCCESSFUL_OUTCOMES = ("blocked", "refuted", "flaky", "failed")
 _PASSING_CLAIMS = ("fixed", "improved", "unchanged")  # claims that say that the test passes
@@ -47,7 +52,7 @@ class TmrRecipe:
         blocks: dict[str, str],
     ) -> None:
         self._local, self._run, self._plan, self._judges = local, run, plan, clean_rooms
-        self._cache = ResultCache(run.root, "verify")
+        self._cache = ResultCache(get_cache_dir(local.home, run.root), "verify")
         self.receipt_runs: dict[tuple[str, str], list[TestRun]] = {}  # the runs behind the receipts, by commit and test
         self._tests = prepared.tests
         self._selected_tests = prepared.selected_tests
@@ -57,15 +62,13 @@ class TmrRecipe:
         self._history = RunHistory(run.root).tests  # test -> how an earlier run ended
         self._rejections = list(RejectionFile(run.root).read().values())
         self._base = plan.base
-        self._root_cause_ids = {
-            test: root_cause["id"] for root_cause in prepared.root_causes for test in root_cause["tests"]
-        }
 
     # Planning
 
-    def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
+    def plan_rows(self, state: RunState) -> list[JournalRow]:
         """Return tasks for root causes and single tests. Affected tests get tasks when their root cause is settled."""
-        self._base = (state.recipe_rows.get("base") or [{"commit": self._plan.base}])[-1]["commit"]
+        moves = list_facts(state, BaseMoved)
+        self._base = moves[-1].commit if moves else self._plan.base
         rows = [row for root_cause in self._root_causes for row in self._plan_root_cause(state, root_cause)]
         affected = {test for root_cause in self._root_causes for test in self._list_affected_tests(root_cause)}
         for baseline in self._selected_tests:
@@ -73,61 +76,59 @@ class TmrRecipe:
                 rows += self._plan_test(state, baseline)
         return rows
 
-    def _plan_test(self, state: RunState, baseline: BaselineResult) -> list[dict[str, Any]]:
+    def _plan_test(self, state: RunState, baseline: BaselineResult) -> list[JournalRow]:
         """Return a new task for a test that has none."""
         slug = make_slug(baseline.test.id)
         if slug in state.tasks:
             return []
         priority = {"fail": 2, "flaky": 1}.get(baseline.verdict, 0)
-        task = Task(slug=slug, title=baseline.test.id, seconds=baseline.seconds, first=priority, data={"kind": "test"})
-        return [{"type": "task", "task": task.to_dict()}]
+        task = Task(
+            slug=slug,
+            title=baseline.test.id,
+            expected_seconds=baseline.seconds,
+            priority=priority,
+            data={"kind": "test"},
+        )
+        return [NewTaskRow(task=task)]
 
-    def _list_affected_tests(self, root_cause: dict[str, Any]) -> list[str]:
+    def _list_affected_tests(self, root_cause: RootCause) -> list[str]:
         """Return the affected tests that this run knows."""
-        return [test for test in root_cause["tests"] if test in self._tests]
+        return [test for test in root_cause.tests if test in self._tests]
 
-    def _plan_root_cause(self, state: RunState, root_cause: dict[str, Any]) -> list[dict[str, Any]]:
+    def _plan_root_cause(self, state: RunState, root_cause: RootCause) -> list[JournalRow]:
         """Return the next task for a root cause or, once it is settled, the rows for its affected tests."""
-        attempts = [attempt for attempt in state.tasks.values() if attempt.task.data.get("cause") == root_cause["id"]]
+        attempts = [attempt for attempt in state.tasks.values() if attempt.task.data.get("root_cause") == root_cause.id]
         confirmed = next((attempt for attempt in attempts if _is_confirmed(attempt)), None)
         if confirmed is not None:
             return self._plan_affected_tests(state, root_cause, confirmed)
         if any(attempt.state != "settled" for attempt in attempts):
             return []
-        if len(attempts) < self._plan.tries:
-            name = f"cause-{root_cause['id']}-{len(attempts) + 1}"
+        if len(attempts) < self._plan.root_cause_attempts:
+            name = f"cause-{root_cause.id}-{len(attempts) + 1}"
             data = {
-                "kind": "cause",
-                "cause": root_cause["id"],
-                "about": root_cause["title"],
+                "kind": "root_cause",
+                "root_cause": root_cause.id,
+                "about": root_cause.title,
                 "test": self._list_affected_tests(root_cause)[0],
             }
             seconds = max(self._tests[test].seconds for test in self._list_affected_tests(root_cause))
-            task = Task(slug=name, title=name, seconds=seconds, first=3, data=data)
-            return [{"type": "task", "task": task.to_dict()}]
-        if any(row["cause"] == root_cause["id"] for row in state.recipe_rows.get("held", [])):
+            task = Task(slug=name, title=name, expected_seconds=seconds, priority=3, data=data)
+            return [NewTaskRow(task=task)]
+        if any(fact.root_cause == root_cause.id for fact in list_facts(state, RootCauseGivenUp)):
             return []
         reason = attempts[-1].reason or attempts[-1].outcome
         return [
-            {"type": "held", "cause": root_cause["id"], "tests": self._list_affected_tests(root_cause), "why": reason}
+            RootCauseGivenUp(root_cause=root_cause.id, tests=self._list_affected_tests(root_cause), why=reason).to_row()
         ]
 
-    def _plan_affected_tests(
-        self, state: RunState, root_cause: dict[str, Any], fixed: TaskState
-    ) -> list[dict[str, Any]]:
+    def _plan_affected_tests(self, state: RunState, root_cause: RootCause, fixed: TaskState) -> list[JournalRow]:
         """Add the confirmed fix to the base, and return tasks for the other affected tests that were selected."""
-        rows: list[dict[str, Any]] = []
-        if not any(row["by"] == fixed.task.slug for row in state.recipe_rows.get("base", [])):
+        rows: list[JournalRow] = []
+        if not any(move.by == fixed.task.slug for move in list_facts(state, BaseMoved)):
             new_base = add_fix(self._local, self._run, self._base, fixed)
             self._base = new_base or self._base
-            rows.append(
-                {
-                    "type": "base",
-                    "by": fixed.task.slug,
-                    "commit": self._base,
-                    "added": new_base is not None,
-                }
-            )
+            move = BaseMoved(by=fixed.task.slug, commit=self._base, added=new_base is not None)
+            rows.append(move.to_row())
         selected = {baseline.test.id: baseline for baseline in self._selected_tests}
         for test in self._list_affected_tests(root_cause):
             if test in selected and test != fixed.task.data["test"]:
@@ -138,21 +139,18 @@ class TmrRecipe:
 
     def choose_base(self, task: TaskState) -> str | None:
         """Return the base with all fixes confirmed so far. An existing agent keeps its own base."""
-        return task.base if "who" in task.task.data else self._base
+        return self._base if task.task.existing_agent is None else task.base
 
     def build_prompt(self, task: TaskState) -> str:
         """Return the prompt for a test or root cause, or a person's message about earlier work."""
-        data = task.task.data
-        if "tell" in data:
-            return str(data["tell"])
-        root_cause = None
-        if data["kind"] == "cause":
-            root_cause = next(root_cause for root_cause in self._root_causes if root_cause["id"] == data["cause"])
+        if task.task.message is not None:
+            return task.task.message
+        root_cause = self._find_root_cause(task)
         return self.build_test_prompt(
             self._tests[self._get_test_id(task)],
             task.task.title,
             root_cause,
-            data.get("hint") or self._describe_earlier_run(task),
+            task.task.hint or self._describe_earlier_run(task),
         ).text
 
     def _describe_earlier_run(self, task: TaskState) -> str:
@@ -163,7 +161,7 @@ class TmrRecipe:
         return f"An earlier run, {entry.run}, ended here as {entry.outcome}: {entry.reason}"
 
     def build_test_prompt(
-        self, baseline: BaselineResult, task: str = "", root_cause: dict[str, Any] | None = None, hint: str = ""
+        self, baseline: BaselineResult, task: str = "", root_cause: RootCause | None = None, hint: str = ""
     ) -> brief.Prompt:
         """Return the prompt for a test, with its baseline as evidence."""
         test, failing_run = baseline.test.id, baseline.failing_run
@@ -173,7 +171,7 @@ class TmrRecipe:
         description = brief.TaskDescription(
             task=task or test, test=test, command=build_command(self._plan.pytest, self._plan.args, test),
             verdict=baseline.verdict, block=self._blocks.get(test, ""), evidence=failure_text,
-            root_cause=root_cause["title"] if root_cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.k,
+            root_cause=root_cause.title if root_cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.baseline_runs,
             affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test] if root_cause else (),
             rejections=list_relevant_rejections(self._rejections, test, failure_text),
         )  # fmt: skip
@@ -181,7 +179,12 @@ class TmrRecipe:
 
     def _get_test_id(self, task: TaskState) -> str:
         """Return the test that the task's agent works on."""
-        return str(task.task.data["test"]) if task.task.data["kind"] == "cause" else task.task.title
+        return task.task.data.get("test", task.task.title)
+
+    def _find_root_cause(self, task: TaskState) -> RootCause | None:
+        """Return the root cause that the task is about, or None when it is about one test."""
+        cause_id = task.task.data.get("root_cause")
+        return next((root_cause for root_cause in self._root_causes if root_cause.id == cause_id), None)
 
     # Results
 
@@ -191,19 +194,19 @@ class TmrRecipe:
         if isinstance(claim, list):
             return Judgement(problem=brief.build_reminder(claim))
         with open(os.path.join(folder, "result.json"), "w", encoding="utf-8") as file:
-            json.dump(claim.to_dict(), file, indent=1)
-        if task.task.data.get("answered") == fingerprint_claim(claim.to_dict()):
+            json.dump(encode(claim), file, indent=1)
+        if task.task.answered_claim == fingerprint_claim(encode(claim)):
             return Judgement(
-                claim=claim.to_dict(),
+                claim=encode(claim),
                 problem=brief.build_reminder(["result.json is still the one from before."]),
             )
-        return Judgement(claim=claim.to_dict())
+        return Judgement(claim=encode(claim))
 
     def can_check_without_run(self, task: TaskState) -> bool:
         """True when the agent claims no passing test, or changed nothing since the baseline."""
         return not _is_claimed_passing(task) or self._is_untouched(task)
 
-    def check(self, task: TaskState) -> dict[str, Any] | None:
+    def check(self, task: TaskState) -> Mapping[str, object] | None:
         """Re-run a claimed test and return the receipt. Return None when the agent does not claim that it passes."""
         if not _is_claimed_passing(task) or task.commit is None:
             return None
@@ -212,16 +215,14 @@ class TmrRecipe:
         if self._is_untouched(task):
             receipt = self._make_baseline_receipt(baseline, task.commit)
         else:
+            root_cause = self._find_root_cause(task)
             affected: list[BaselineResult] = []
-            if task.task.data["kind"] == "cause":
-                root_cause = next(
-                    root_cause for root_cause in self._root_causes if root_cause["id"] == task.task.data["cause"]
-                )
+            if root_cause is not None:
                 affected = [self._tests[name] for name in self._list_affected_tests(root_cause) if name != test]
             request = VerifyRequest(
                 test=baseline.test, commit=task.commit, base=task.base or self._plan.base, source=self._run.repo,
                 affected_tests=[other.test for other in affected],
-                claim=task.claim, is_shared=bool(affected), base_run=baseline.failing_run if task.base == self._plan.base else None,
+                claimed_changes=list_claimed_changes(task.claim), is_shared=bool(affected), base_run=baseline.failing_run if task.base == self._plan.base else None,
             )  # fmt: skip
             receipt_dir = self._run.task_path(task.task.slug, "receipt")
             receipt = verify(
@@ -232,7 +233,7 @@ class TmrRecipe:
                 artifacts_dir=receipt_dir,
                 on_run=functools.partial(self._record_run, task.commit),
             )
-        row = receipt.to_dict()
+        row: dict[str, object] = encode(receipt)
         with open(self._run.task_path(task.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
             json.dump(row, file, indent=1)
         return row
@@ -245,7 +246,7 @@ class TmrRecipe:
         plan = self._plan
         seed = int(task.task.slug[-6:], 16) if task.task.data["kind"] == "test" else 0
         return VerifyOptions(
-            pytest=plan.pytest, args=plan.args, runs=plan.verify_k, timeout=plan.test_timeout, program=plan.program, level=plan.verify,
+            pytest=plan.pytest, args=plan.args, runs=plan.receipt_runs, timeout=plan.test_timeout, program=plan.program, level=plan.verify,
             seed=seed, policy=merged(DEFAULT, plan.policy),
         )  # fmt: skip
 
@@ -260,7 +261,7 @@ class TmrRecipe:
             reason=reason,
             commit=commit,
             command=command,
-            k=self._plan.k,
+            runs=self._plan.baseline_runs,
         )
 
     def _record_run(self, commit: str, test: TestFunction, test_run: TestRun) -> None:
@@ -270,18 +271,19 @@ class TmrRecipe:
         """Return the claimed outcome if its receipt confirms it, else the receipt's verdict and reason."""
         claimed = task.claim.get("outcome")
         if claimed is None:
-            return "failed", task.claim.get("closed") or _find_problem(task) or "it left no result"
+            return "failed", task.close_reason or _find_problem(task) or "it left no result"
         if claimed not in _PASSING_CLAIMS:
             return str(claimed), _first_line(task.claim.get("summary"))
-        receipt = task.check or {"verdict": "unverified", "reason": "there is no commit"}
-        if receipt["verdict"] == "confirmed":
-            return str(claimed), _find_problem(task)
-        return str(receipt["verdict"]), str(receipt["reason"])
+        if not task.check:
+            return "unverified", "there is no commit"
+        # A check that failed has only a verdict and a reason, and is no complete receipt.
+        verdict, reason = get_text(task.check, "verdict"), get_text(task.check, "reason")
+        return (str(claimed), _find_problem(task)) if verdict == "confirmed" else (verdict, reason)
 
 
-def fingerprint_claim(claim: dict[str, Any]) -> str:
+def fingerprint_claim(claim: Mapping[str, object]) -> str:
     """Return a hash that identifies a claim."""
-    return hashlib.sha256(json.dumps(claim, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(dict(claim), sort_keys=True).encode()).hexdigest()
 
 
 def _is_claimed_passing(task: TaskState) -> bool:
@@ -289,12 +291,12 @@ def _is_claimed_passing(task: TaskState) -> bool:
 
 
 def _is_confirmed(task: TaskState) -> bool:
-    return task.state == "settled" and (task.check or {}).get("verdict") == "confirmed"
+    return task.state == "settled" and find_verdict(task.check) == "confirmed"
 
 
 def _find_problem(task: TaskState) -> str | None:
     """Return what was wrong with the agent's work, without the instructions that the agent got about it."""
-    text = str(task.claim.get("problem") or "")
+    text = task.problem or ""
     listed = [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
     return " ".join(listed)[:300] or _first_line(text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeGuard
 
 from mngr.agents.inspect.trash import TrashedAgent
 from mngr.api import Fleet
@@ -12,10 +12,12 @@ from mngr.base.model import AgentView, Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.hosts.pool import list_saved_agents
-from mngr.mapreduce.journal import Journal
+from mngr.mapreduce.journal.journal_file import Journal
+from mngr.mapreduce.journal.journal_rows import AgainRow, RestoredRow
+from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
-from mngr.mapreduce.run_state import TaskState, replay_rows
 from mngr.tmr.changes.changes import Change
 from mngr.tmr.commits.untrusted import clean_line
 from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS
@@ -49,13 +51,15 @@ def request_redo(fleet: Fleet, run: RunDir, changes: Sequence[Change], message: 
         task = replay_rows(journal.rows).tasks[slug]
         if task.state != "settled":
             raise MngrError(f"{slug} is not settled yet: it is {task.state}", f"go on: mngr tmr resume {run.name}")
-        redo_rows = [row for row in journal.rows if _is_redo_row(row)]
+        redo_count = sum(row.slug == slug for row in journal.rows if _is_redo_row(row))
         text = _REDO_MESSAGE.format(
             task=clean_line(task.task.title), message=message.strip(), branch=agent.branch,
-            number=1 + sum(row["slug"] == slug for row in redo_rows),
+            number=1 + redo_count,
         )  # fmt: skip
-        data = {"who": agent.name, "tell": text, "answered": _fingerprint_claim(task), "spend": "redo"}
-        journal.write("again", slug=slug, data=data)
+        claim_id = fingerprint_claim(task.claim)
+        journal.write(
+            AgainRow(slug=slug, existing_agent=agent.name, message=text, answered_claim=claim_id, usage_purpose="redo")
+        )
     return RedoRequest(agent=agent.name, other_agents=[name for name in task_by_agent if name != agent.name], slug=slug)
 
 
@@ -84,30 +88,25 @@ def restore_unanswered(local: Host, run: RunDir) -> dict[str, str]:
     with Journal(run.journal) as journal:
         rows = list(journal.rows)
         tasks = replay_rows(rows).tasks
-        for slug, index in {row["slug"]: index for index, row in enumerate(rows) if _is_redo_row(row)}.items():
+        last_redo = {row.slug: index for index, row in enumerate(rows) if _is_redo_row(row)}
+        for slug, index in last_redo.items():
             task, before = tasks[slug], replay_rows(rows[:index]).tasks[slug]
-            is_done = any(row["type"] == "restored" and row["slug"] == slug for row in rows[index:])
+            is_done = any(isinstance(row, RestoredRow) and row.slug == slug for row in rows[index:])
             if (
                 is_done
                 or task.state != "settled"
-                or (task.outcome != "failed" and _fingerprint_claim(task) != _fingerprint_claim(before))
+                or (task.outcome != "failed" and fingerprint_claim(task.claim) != fingerprint_claim(before.claim))
             ):
                 continue
             if before.commit is not None and git.find_commit(local, run.repo, before.commit):
                 pin_commit(local, run, slug, before.commit)
-            journal.write(
-                "restored", slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
-                reason=before.reason,
-            )  # fmt: skip
+            journal.write(RestoredRow(slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
+                reason=before.reason, problem=before.problem, close_reason=before.close_reason,
+            ))  # fmt: skip
             reasons[slug] = task.reason or "it did not answer"
     return reasons
 
 
-def _is_redo_row(row: dict[str, Any]) -> bool:
+def _is_redo_row(row: JournalRow) -> TypeGuard[AgainRow]:
     """True when the row queues a task again for the agent that did it."""
-    return row["type"] == "again" and "tell" in (row.get("data") or {})
-
-
-def _fingerprint_claim(task: TaskState) -> str:
-    """Return a hash of the agent's claim, without the keys that mngr added."""
-    return fingerprint_claim({key: value for key, value in task.claim.items() if key not in ("closed", "problem")})
+    return isinstance(row, AgainRow) and row.message is not None

@@ -9,16 +9,18 @@ import os
 import time
 from typing import Any
 
-_CACHE_DIR = os.path.join(".mngr", "cache")
+from mngr.base.json_structs import AnyStruct, decode, encode
+from mngr.base.paths import Home
+from mngr.base.project_trust import find_repository
+
 _MAX_AGE_DAYS = 30  # days that an unused entry is kept
 
 
 class ResultCache:
-    """The entries of one kind in a project. The cache only saves time: an unreadable entry counts as missing."""
+    """The entries of one kind in a directory. The cache only saves time: an unreadable entry counts as missing."""
 
-    def __init__(self, root: str, kind: str) -> None:
-        self._root, self._kind = root, kind
-        self._dir = os.path.join(root, _CACHE_DIR, kind)
+    def __init__(self, directory: str, kind: str) -> None:
+        self._dir = os.path.join(directory, kind)
         self._delete_old_entries()
 
     def find(self, key: object) -> Any:
@@ -32,13 +34,20 @@ class ResultCache:
             return None
         return value
 
-    def put(self, key: object, value: Any) -> None:
-        """Save the value. A full disk is ignored."""
+    def find_struct(self, key: object, cls: type[AnyStruct]) -> AnyStruct | None:
+        """Return the Struct of the key, or None. An entry of another form counts as missing."""
+        try:
+            return decode(cls, self.find(key))
+        except ValueError:
+            return None
+
+    def put(self, key: object, value: object) -> None:
+        """Save the value, which may be a Struct. A full disk is ignored."""
         path = self._path(key)
         try:
-            make_cache_dir(self._root, self._kind)
+            os.makedirs(self._dir, exist_ok=True)
             with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
-                json.dump(value, file)
+                json.dump(encode(value), file)
             os.replace(f"{path}.{os.getpid()}", path)
         except OSError:
             return
@@ -56,12 +65,10 @@ class ResultCache:
                     os.unlink(entry.path)
 
 
-def make_cache_dir(root: str, kind: str) -> str:
-    """Create the cache directory of a kind, ignored by git, and return it."""
-    cache_dir = os.path.join(root, _CACHE_DIR, kind)
-    os.makedirs(cache_dir, exist_ok=True)
-    ignore = os.path.join(root, _CACHE_DIR, ".gitignore")
-    if not os.path.exists(ignore):
-        with open(ignore, "w", encoding="utf-8") as file:
-            file.write("*\n")
-    return cache_dir
+def get_cache_dir(home: Home, root: str) -> str:
+    """Return the directory with the cached results of a project.
+
+    It is in mngr's home: a branch or a repository could contain results that mngr never saw.
+    """
+    repository = hashlib.sha256(os.fsencode(find_repository(root))).hexdigest()[:24]
+    return os.path.join(home.cache, "results", repository)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.host import git
 from mngr.host.protocol import Host
+from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.run_state import RunState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState
 from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.prepare.flaky import FlakyTest, FlakyTestFile, has_mixed_outcomes
+from mngr.tmr.prepare.flaky_list import FlakyTest, FlakyTestFile, has_mixed_outcomes
 from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
-from mngr.tmr.prepare.prepare import PreparedTests, list_baseline_runs
+from mngr.tmr.prepare.prepare import PreparedTests
+from mngr.tmr.prepare.run_facts import list_baseline_runs
+from mngr.tmr.verify.receipt import find_verdict
 
 
 def save_history(local: Host, run: RunDir, plan: RunPlan, state: RunState, prepared: PreparedTests) -> None:
@@ -27,13 +30,13 @@ def save_history(local: Host, run: RunDir, plan: RunPlan, state: RunState, prepa
         commit = task.commit or task.base or plan.base
         if commit not in fingerprinters:
             fingerprinters[commit] = Fingerprinter(local, run.repo, commit, plan.tutorial)
-        usage = task.usage
+        usage = task.usage or AgentUsage(cost_usd=None)
         entries.append(
             HistoryEntry(
-                test=task.task.title, outcome=str(task.outcome), verdict=(task.check or {}).get("verdict"), run=run.name,
-                at=task.ended_at or clock.format_timestamp(), print=fingerprinters[commit].fingerprint_test(baseline.test.path), seconds=baseline.seconds,
-                tokens=int(usage.get("input_tokens") or 0) + int(usage.get("output_tokens") or 0),
-                cost=usage.get("cost_usd"), reason=task.reason,
+                test=task.task.title, outcome=str(task.outcome), verdict=find_verdict(task.check), run=run.name,
+                at=task.ended_at or time_format.format_timestamp(), fingerprint=fingerprinters[commit].fingerprint_test(baseline.test.path), seconds=baseline.seconds,
+                tokens=usage.tokens,
+                cost=usage.cost_usd, reason=task.reason,
             )
         )  # fmt: skip
     if entries:
@@ -44,7 +47,7 @@ def record_flaky_tests(
     local: Host, run: RunDir, plan: RunPlan, state: RunState, receipt_runs: Sequence[list[TestRun]]
 ) -> list[FlakyTest]:
     """Record the tests that both passed and failed without a change. Return them with possible causes."""
-    groups = [*list_baseline_runs(state.recipe_rows).values(), *receipt_runs]
+    groups = [*list_baseline_runs(state).values(), *receipt_runs]
     flaky = FlakyTestFile(run.root)
     sources: dict[str, str] = {}
     for test in {group[0].test for group in groups if has_mixed_outcomes(group)}:

@@ -4,63 +4,109 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError
-from mngr.host import registry
+from mngr.base.json_values import find_text
+from mngr.base.model import Struct
+from mngr.host import host_store
 from mngr.host.protocol import Host
-from mngr.mapreduce import host_costs
-from mngr.mapreduce.host_costs import RunHost
-from mngr.mapreduce.journal import find_writer, read_journal
+from mngr.mapreduce.journal import host_costs
+from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage, sum_usages
+from mngr.mapreduce.journal.host_costs import HostCosts, RunHost
+from mngr.mapreduce.journal.journal_file import find_writer, read_journal
+from mngr.mapreduce.journal.journal_rows import EndedRow
+from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_state import Alert, JournalRow, RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, TaskState, add_usage, replay_rows
-from mngr.tmr.changes.conflict_graph import list_overlaps
-from mngr.tmr.changes.excluded import list_unrepaired_causes
+from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps
+from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
 from mngr.tmr.commits.untrusted import clean_line, is_commit_id
+from mngr.tmr.finding import Finding
 from mngr.tmr.plan import load_plan
+from mngr.tmr.prepare.root_causes import RootCause
+from mngr.tmr.prepare.run_facts import RootCauseFound, RootCauseGivenUp, TestSkipped, list_facts
+from mngr.tmr.verify.receipt import find_receipt, find_verdict
 
 _MAX_HEADS = 500  # commits that are compared at most
 _PREPARING_TEXT = "a host is being prepared, which all others are made from"
 
 
-def build_status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
-    """Return the status as a dict: `tasks`, `clusters`, `alerts`, `budget`, `counts` and others.
+class TaskStatus(Struct):
+    """A task, as `tmr status` shows it."""
 
-    With a host, it includes the tasks that are `converging` on the same lines.
-    """
+    task: str
+    slug: str
+    state: str
+    outcome: str | None
+    reason: str | None
+    claimed: str | None
+    verdict: str | None
+    findings: list[Finding]
+    root_cause: str | None
+    agent: str | None
+    host: str | None
+    commit: str | None
+    attempt: int
+    reminders: int
+    parked_until: str | None
+    seconds: float | None
+    usage: AgentUsage | None
+    usage_by_purpose: Mapping[str, AgentUsage]
+    tokens_before_edit: int | None
+
+
+class BudgetStatus(AgentUsage):
+    """What a run has used so far, in total and by purpose."""
+
+    usage_by_purpose: Mapping[str, AgentUsage]
+    tokens_before_edit: int | None  # on average, over the agents that edited a file
+    hosts: HostCosts
+
+
+class RunStatus(Struct):
+    """A run, as `tmr status` shows it."""
+
+    run: str
+    state: str  # running | settled | parked | interrupted
+    tasks: list[TaskStatus]
+    root_causes: list[RootCause]
+    held: list[RootCauseGivenUp]
+    skipped: list[TestSkipped]
+    alerts: Sequence[Alert]
+    alarm: str | None
+    waits: str | None
+    budget: BudgetStatus
+    counts: dict[str, int]  # tasks by outcome, or by state before they have one
+    converging: list[LineOverlap] | None  # places where several agents changed the same lines, if asked for
+
+
+def build_status(run: RunDir, local: Host | None = None) -> RunStatus:
+    """Return the status. With a host, it includes the tasks that are `converging` on the same lines."""
     rows = read_journal(run.journal)
     state = replay_rows(rows)
-    tasks = [_summarize_task(task_state) for task_state in state.tasks.values()]
-    counts: dict[str, int] = {}
-    for task in tasks:
-        label = task["outcome"] or task["state"]
-        counts[label] = counts.get(label, 0) + 1
-    skipped, question_state = state.recipe_rows.get("skip", []), _load_question_state(run)
-    return {
-        "run": run.name,
-        "state": _decide_state(run, rows, state.is_finished),
-        "tasks": tasks,
-        "clusters": [row["cluster"] for row in state.recipe_rows.get("cluster", [])],
-        "held": list_unrepaired_causes(state),
-        "skipped": [{"test": row["test"], "why": row["why"]} for row in skipped],
-        "alerts": [alert.to_dict() for alert in state.alerts],
-        "alarm": None if state.open_alarm is None else state.open_alarm.text,
-        "waits": state.wait_reason or (_PREPARING_TEXT if state.pending_snapshot else None),
-        "budget": _summarize_budget(
-            tasks,
-            [
-                _refresh_host(local, *name_and_host)
-                for name_and_host in (*state.hosts.items(), *question_state.hosts.items())
-            ],
-            list(question_state.tasks.values()),
-        ),
-        "counts": counts,
-        **({} if local is None else {"converging": _list_overlapping_work(local, run, state)}),
-    }
+    questions = _load_question_state(run)
+    hosts = [_refresh_host(local, name, host) for name, host in (*state.hosts.items(), *questions.hosts.items())]
+    tasks = [_summarize_task(task) for task in state.tasks.values()]
+    return RunStatus(
+        run=run.name,
+        state=_decide_state(run, rows, state.is_finished),
+        tasks=tasks,
+        root_causes=[fact.root_cause for fact in list_facts(state, RootCauseFound)],
+        held=list_unrepaired_causes(state),
+        skipped=list_facts(state, TestSkipped),
+        alerts=state.alerts,
+        alarm=None if state.open_alarm is None else state.open_alarm.text,
+        waits=state.wait_reason or (_PREPARING_TEXT if state.pending_snapshot else None),
+        budget=_summarize_budget([*state.tasks.values(), *questions.tasks.values()], hosts),
+        counts=dict(Counter(task.outcome or task.state for task in tasks)),
+        converging=None if local is None else _list_overlapping_work(local, run, state),
+    )
 
 
-def _list_overlapping_work(local: Host, run: RunDir, state: RunState) -> list[dict[str, Any]]:
+def _list_overlapping_work(local: Host, run: RunDir, state: RunState) -> list[LineOverlap]:
     """Return the places where several agents changed the same lines, by the work collected so far.
 
     Only tasks with the same base are compared.
@@ -72,58 +118,66 @@ def _list_overlapping_work(local: Host, run: RunDir, state: RunState) -> list[di
             base = task.base or plan.base
             if is_commit_id(task.commit) and is_commit_id(base) and task.commit != base:
                 bases.setdefault(base, {})[slug] = str(task.commit)
-        overlaps: list[dict[str, Any]] = []
-        for base, heads in sorted(bases.items()):
-            for overlap in list_overlaps(local, run.repo, base, heads):
-                overlaps.append({**overlap.to_dict(), "path": clean_line(overlap.path, 1000)})
+        overlaps = [
+            overlap.replace(path=clean_line(overlap.path, 1000))
+            for base, heads in sorted(bases.items())
+            for overlap in list_overlaps(local, run.repo, base, heads)
+        ]
     except MngrError:  # a run of `mngr map`, or one with too little data yet
         return []
-    return sorted(overlaps, key=lambda row: (-len(row["who"]), row["path"], row["first"]))
+    return sorted(overlaps, key=lambda overlap: (-len(overlap.who), overlap.path, overlap.first))
 
 
-def _decide_state(run: RunDir, rows: list[dict[str, Any]], is_finished: bool) -> str:
+def _decide_state(run: RunDir, rows: Sequence[JournalRow], is_finished: bool) -> str:
     if find_writer(run.journal) is not None:
         return "running"
     if is_finished:
         return "settled"
-    return "parked" if rows and rows[-1]["type"] == "ended" else "interrupted"
+    return "parked" if rows and isinstance(rows[-1], EndedRow) else "interrupted"
 
 
-def _summarize_task(task: TaskState) -> dict[str, Any]:
-    began = clock.parse_timestamp(task.began_at) if task.began_at else None
-    ended = clock.parse_timestamp(task.ended_at) if task.ended_at else time.time()
-    return {
-        "task": task.task.title,
-        "slug": task.task.slug,
-        "state": task.state,
-        "outcome": task.outcome,
-        "reason": task.reason,
-        "claimed": task.claim.get("outcome"),
-        "verdict": (task.check or {}).get("verdict"),
-        "findings": [row for name in ("policy", "guard", "findings") for row in (task.check or {}).get(name) or ()],
-        "cluster": task.task.data.get("cause"),
-        "agent": task.agent,
-        "host": task.host,
-        "commit": task.commit,
-        "attempt": task.attempt,
-        "reminders": task.reminders,
-        "parked_until": task.parked_until,
-        "seconds": None if began is None else round(ended - began, 1),
-        "usage": task.usage or None,
-        "spend": task.spend,
-        "before_edit": task.before_edit,
-    }
+def _summarize_task(task: TaskState) -> TaskStatus:
+    receipt = find_receipt(task.check)
+    return TaskStatus(
+        task=task.task.title,
+        slug=task.task.slug,
+        state=task.state,
+        outcome=task.outcome,
+        reason=task.reason,
+        claimed=find_text(task.claim, "outcome"),
+        verdict=find_verdict(task.check),
+        findings=[] if receipt is None else receipt.all_findings,
+        root_cause=task.task.data.get("root_cause"),
+        agent=task.agent,
+        host=task.host,
+        commit=task.commit,
+        attempt=task.attempt,
+        reminders=task.reminders,
+        parked_until=task.parked_until,
+        seconds=_measure_duration(task),
+        usage=task.usage,
+        usage_by_purpose=task.usage_by_purpose,
+        tokens_before_edit=task.tokens_before_edit,
+    )
+
+
+def _measure_duration(task: TaskState) -> float | None:
+    """Return the seconds since the task's first launch, until its end or until now."""
+    if task.began_at is None:
+        return None
+    end = time_format.parse_timestamp(task.ended_at) if task.ended_at else time.time()
+    return round(end - time_format.parse_timestamp(task.began_at), 1)
 
 
 def _refresh_host(local: Host | None, name: str, host: RunHost) -> RunHost:
     """Return the host, with its billing ended if it was destroyed since the last journal row."""
     home = None if local is None or host.billed_since is None else local.home
-    if home is None or registry.find_facts(home, host.provider, name) is not None:
+    if home is None or host_store.find_facts(home, host.provider, name) is not None:
         return host
-    if registry.find_facts(home, host.provider, name, "gone") is None:
+    if host_store.find_facts(home, host.provider, name, "gone") is None:
         return host
-    gone_at = time.time() - registry.get_age(home, host.provider, name, "gone")
-    return host.stop_billing(clock.format_timestamp(gone_at), "gone")
+    gone_at = time.time() - host_store.get_age(home, host.provider, name, "gone")
+    return host.stop_billing(time_format.format_timestamp(gone_at), "gone")
 
 
 def _load_question_state(run: RunDir) -> RunState:
@@ -131,24 +185,17 @@ def _load_question_state(run: RunDir) -> RunState:
     return replay_rows(read_journal(os.path.join(run.path, "integrate", "journal.jsonl")))
 
 
-def _summarize_budget(tasks: list[dict[str, Any]], hosts: list[RunHost], questions: list[TaskState]) -> dict[str, Any]:
-    """Return the total usage, the usage by purpose, the cost of the hosts, and the tokens before the first edit.
-
-    The last value is the average over the agents that edited a file.
-    """
-    total: dict[str, Any] = {}
-    spend: dict[str, dict[str, Any]] = {}
-    rows = [(task["usage"], task["spend"]) for task in tasks] + [
-        (question.usage, question.spend) for question in questions
-    ]
-    for usage, spend_by_kind in rows:
-        total = add_usage(total, usage) if usage else total
-        for kind, kind_usage in spend_by_kind.items():
-            spend[kind] = add_usage(spend.get(kind, {}), kind_usage)
-    before_edit = [task["before_edit"] for task in tasks if task["before_edit"] is not None]
-    return {
-        **(total or {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}),
-        "spend": spend,
-        "before_edit": round(sum(before_edit) / len(before_edit)) if before_edit else None,
-        "hosts": host_costs.summarize_costs(hosts),
-    }
+def _summarize_budget(tasks: Sequence[TaskState], hosts: Sequence[RunHost]) -> BudgetStatus:
+    """Return the usage of tasks and questions, and the cost of the hosts."""
+    total = sum_usages(task.usage for task in tasks if task.usage is not None)
+    usage_by_purpose: dict[str, AgentUsage] = {}
+    for task in tasks:
+        for purpose, usage in task.usage_by_purpose.items():
+            usage_by_purpose[purpose] = add_usage(usage_by_purpose.get(purpose, AgentUsage()), usage)
+    before_edit = [task.tokens_before_edit for task in tasks if task.tokens_before_edit is not None]
+    return BudgetStatus(
+        **total.to_dict(),
+        usage_by_purpose=usage_by_purpose,
+        tokens_before_edit=round(sum(before_edit) / len(before_edit)) if before_edit else None,
+        hosts=host_costs.summarize_costs(hosts),
+    )

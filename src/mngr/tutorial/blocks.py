@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import Struct
-from mngr.tutorial.shell_lexer import ShellLexer
+from mngr.tutorial.open_shell_constructs import ShellLexer
 
 _MAX_PROBLEMS = 20  # after so many problems the rest is split only at empty lines
 _RULE_LINE = r"(?:={3,}|-{3,}|\*{3,}|~{3,}|_{3,}|\+{3,}|[─━═]{2,})"

@@ -52,8 +52,14 @@ class CitedCommandBlock(Struct):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that mngr writes as JSON."""
-        fields = {key: value for key, value in self.block.to_dict().items() if key in ("id", "slug", "line", "section")}
-        return {**fields, "tests": self.tests, "observed": self.observed}
+        return {
+            "id": self.block.id,
+            "slug": self.block.slug,
+            "line": self.block.line,
+            "section": self.block.section,
+            "tests": self.tests,
+            "observed": self.observed,
+        }
 
 
 class StaleCitation(Struct):

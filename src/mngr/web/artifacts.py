@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -11,6 +12,8 @@ from typing import Any
 
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
+from mngr.e2e.cast import redact_recording
+from mngr.e2e.redact import Redactor
 
 MAX_SHOWN_BYTES = 2_000_000  # The most bytes of a transcript or a recording on a page.
 STATUS_ORDER = ("failed", "running", "passed")  # The order in which pages list them.
@@ -85,12 +88,17 @@ def read_transcript(artifacts_dir: str, run: str, slug: str) -> str:
 
 
 def read_recordings(artifacts_dir: str, run: str, test: E2eTest) -> Iterator[Recording]:
-    """Yield the terminal recordings of a test."""
+    """Yield the terminal recordings of a test, without secrets."""
     for name in test.recordings:
         text, is_cut = _read_limited(
             os.path.join(_resolve_inside(_resolve_inside(artifacts_dir, run), test.slug), name)
         )
-        yield Recording(name=name.removesuffix(".cast"), text=text, is_cut=is_cut)
+        yield Recording(name=name.removesuffix(".cast"), text=redact_recording(text, _get_redactor()), is_cut=is_cut)
+
+
+@functools.cache
+def _get_redactor() -> Redactor:
+    return Redactor(os.environ)
 
 
 def _resolve_inside(parent: str, name: str) -> str:

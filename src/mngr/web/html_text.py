@@ -1,10 +1,11 @@
-"""Untrusted text for a page: escaped, without secrets, limited, and with invisible characters made visible."""
+"""Text and small elements for a page. Untrusted text is escaped, limited, without secrets and fully visible."""
 
 from __future__ import annotations
 
 import functools
 import os
 import re
+from collections.abc import Sequence
 from html import escape
 
 from mngr.e2e.redact import Redactor
@@ -34,17 +35,25 @@ def _get_redactor() -> Redactor:
 
 def escape_plain(value: object, max_length: int | None = None) -> str:
     """Return text for an attribute or a short element, escaped and cut to a length."""
-    text = value if isinstance(value, str) else "" if value is None else str(value)
-    ellipsis = "…" if max_length is not None and len(text) > max_length else ""
-    return escape(_get_redactor()(text[:max_length].replace("\r\n", "\n")).translate(_VISIBLE_REPLACEMENTS)) + ellipsis
+    text = _to_text(value)
+    shown_text = text[:max_length]
+    ellipsis = "…" if len(shown_text) < len(text) else ""
+    redacted = _get_redactor()(shown_text.replace("\r\n", "\n"))
+    return escape(redacted.translate(_VISIBLE_REPLACEMENTS)) + ellipsis
 
 
 def escape_long(value: object, max_length: int = 20_000) -> str:
     """Return long text, escaped and cut, with a note on how much is missing."""
-    text = value if isinstance(value, str) else "" if value is None else str(value)
+    text = _to_text(value)
     surplus = len(text) - max_length
-    note = f'<span class="cut">… {format_count(surplus)} characters more are left out</span>' if surplus > 0 else ""
+    if surplus <= 0:
+        return escape_plain(text)
+    note = f'<span class="cut">… {format_count(surplus)} characters more are left out</span>'
     return escape_plain(text[:max_length]) + note
+
+
+def _to_text(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def escape_with_code(value: object, max_length: int | None = None) -> str:
@@ -65,7 +74,31 @@ def to_class_name(value: object) -> str:
 
 def render_chip(value: object, label: str | None = None) -> str:
     """Return a value, or the label for it, in the colour of the value."""
-    return f'<span class="chip {to_class_name(value)}">{escape_plain(label or value, 30)}</span>' if value else ""
+    if not value:
+        return ""
+    return f'<span class="chip {to_class_name(value)}">{escape_plain(label or value, 30)}</span>'
+
+
+def render_list(items: Sequence[str], class_name: str = "plain", tag: str = "ul") -> str:
+    """Return a list of HTML items, or nothing if there is none."""
+    if not items:
+        return ""
+    rows = "".join(f"<li>{item}</li>" for item in items)
+    return f'<{tag} class="{class_name}">{rows}</{tag}>'
+
+
+def render_folded(summary: str, body: str, *, is_open: bool = False) -> str:
+    """Return a body that a click on its summary shows, or nothing if the body is empty."""
+    if not body:
+        return ""
+    attribute = " open" if is_open else ""
+    return f"<details{attribute}><summary>{summary}</summary>{body}</details>"
+
+
+def join_limited(items: Sequence[str], max_items: int) -> str:
+    """Return HTML items with commas between them, and the number of items that are left out."""
+    more = f" and {len(items) - max_items} more" if len(items) > max_items else ""
+    return ", ".join(items[:max_items]) + more
 
 
 def format_count(number: float) -> str:
@@ -83,15 +116,10 @@ def format_duration(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.{1 if seconds < 10 else 0}f} s"
     minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+    hours, minutes_of_hour = divmod(minutes, 60)
+    return f"{hours}:{minutes_of_hour:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def format_dollars(cost: float | None) -> str:
     """Return an amount in US dollars, or a dash if the price is unknown."""
     return "–" if cost is None else f"${cost:.2f}"
-
-
-def count_tokens(usage: dict[str, object] | None) -> int:
-    """Return the sum of input and output tokens."""
-    counts = [(usage or {}).get(key) for key in ("input_tokens", "output_tokens")]
-    return sum(count for count in counts if isinstance(count, int))

@@ -78,6 +78,7 @@ def test_set_up_creates_the_ignored_files_of_a_clone(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "mkdir -p build && pwd >build/where"\n')
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "settings")
+    mngr("trust", "--yes")
     work = make(mngr)
     assert (work / "build" / "where").read_text().strip() == str(work)
     mngr("clone", "foo", "bar", "--no-start")

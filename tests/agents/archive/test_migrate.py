@@ -72,6 +72,7 @@ def test_migrate_between_providers_keeps_work_and_conversation(client: MngrProgr
     }  # The container that was created for the agent is destroyed after the migrate.
     (client.repo / ".mngr").mkdir()
     (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')
+    client("trust", "--yes")
     assert "setup failed" in client("migrate", "foo", "@.docker", code=1).err
     assert "setup failed" in client("clone", "foo", "bar@.docker", code=1).err
     assert (client.get_agent("foo")["host"], client.get_agent("foo")["state"]) == ("box", "WAITING")
@@ -125,6 +126,7 @@ def test_a_migrate_whose_set_up_fails_returns_the_agent_to_its_host(client: Mngr
     (farm.home("h2") / ".mngr" / "strange").unlink()
     (client.repo / ".mngr").mkdir()
     (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')
+    client("trust", "--yes")
     result = client("migrate", "foo", "@h2", code=1)
     assert "setup failed" in result.err
     agent = client.get_agent("foo")
@@ -139,8 +141,8 @@ def test_a_migrate_whose_set_up_fails_returns_the_agent_to_its_host(client: Mngr
 
 def test_a_sandboxed_agent_cannot_migrate_to_a_host_without_sandboxes(client: MngrProgram) -> None:
     client("create", "foo", "--sandbox", *RUN)
-    assert "behind walls" in client("migrate", "foo", "@h1", code=1).err
-    assert "behind walls" in client("clone", "foo", "bar@h1", code=1).err
+    assert "runs in a sandbox" in client("migrate", "foo", "@h1", code=1).err
+    assert "runs in a sandbox" in client("clone", "foo", "bar@h1", code=1).err
     assert client.get_agent("foo")["state"] == "RUNNING"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.base import names
+from mngr.base import names_and_addresses
 from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, run_git, wait_for
 
 
@@ -80,7 +80,9 @@ def test_arguments_reach_the_command_unchanged(mngr: MngrProgram) -> None:
 
 def list_generated_names() -> list[str]:
     """Return all names that the generator can make."""
-    return [f"{adjective}-{noun}" for adjective in names._ADJECTIVES for noun in names._NOUNS]
+    return [
+        f"{adjective}-{noun}" for adjective in names_and_addresses._ADJECTIVES for noun in names_and_addresses._NOUNS
+    ]
 
 
 def test_create_without_a_name_generates_one(mngr: MngrProgram) -> None:
@@ -96,7 +98,7 @@ def test_a_generated_name_is_never_one_that_is_taken(mngr: MngrProgram) -> None:
     """With all names of the generator taken, mngr generates a longer one."""
     mngr("create", "first", "--", "sleep", "1000")
     agent_id = mngr.get_agent("first")["id"]
-    program = "from mngr.base import names; print(*[f'{a}-{b}' for a in names._ADJECTIVES for b in names._NOUNS])"
+    program = "from mngr.base import names_and_addresses as names; print(*[f'{a}-{b}' for a in names._ADJECTIVES for b in names._NOUNS])"
     all_names = subprocess.run(
         [BIN_DIR / "python", "-c", program], capture_output=True, text=True, check=True
     ).stdout.split()

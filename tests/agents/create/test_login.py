@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram
 
 LOGIN = {"claudeAiOauth": {"accessToken": "a", "refreshToken": "r", "expiresAt": 1}}

@@ -45,7 +45,7 @@ def test_capture_of_a_stopped_agent_shows_the_saved_screen_with_a_note(mngr: Mng
     assert "\x1b[32mgreen" in mngr("capture", "foo", "--ansi").out
     assert "gone" in mngr("capture", "foo", "--history", "all").err
     captured = mngr.run_json("capture", "foo")
-    assert (captured["v"], captured["name"], captured["live"], captured["text"]) == (1, "foo", False, "green\n")
+    assert (captured["v"], captured["name"], captured["is_live"], captured["text"]) == (1, "foo", False, "green\n")
 
 
 def test_capture_errors_for_name_history_and_missing_screen(mngr: MngrProgram) -> None:

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.conftest import MngrProgram, run_git
+from mngr.testkit.contract.pty_terminal import PtyTerminal
+from tests.conftest import BIN_DIR, MngrProgram, run_git
 from tests.support.repos import commit_file, status
 
 RUN = ("--", "sleep", "1000")
@@ -57,3 +58,16 @@ def test_diff_without_a_base_or_a_work_dir_fails(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     run_git(mngr.repo, "worktree", "remove", "--force", str(mngr.get_work_dir("foo")))
     assert "the work dir of foo is gone" in mngr("diff", "foo", code=1).err
+
+
+def test_colours_in_an_agents_files_cannot_hide_lines_on_a_terminal(mngr: MngrProgram) -> None:
+    mngr("create", "foo", *RUN)
+    (mngr.get_work_dir("foo") / "new.txt").write_text("seen\n\x1b[8mhidden\x1b[1A\n\x1b[30;40mblack\n")
+    env = {**mngr.env, "TERM": "xterm-256color"}
+    with PtyTerminal([str(BIN_DIR / "mngr"), "diff", "foo"], mngr.repo, env) as terminal:
+        shown = b""
+        while data := terminal.read_raw():
+            shown += data
+    assert b"\x1b[32m+seen\x1b[0m" in shown
+    assert b"+?[8mhidden?[1A" in shown and b"+?[30;40mblack" in shown
+    assert b"\x1b[8m" not in shown and b"\x1b[30" not in shown

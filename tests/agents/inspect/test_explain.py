@@ -12,7 +12,7 @@ CHAIN = ["record", "stop marker", "exit record", "status", "process"]
 
 def get_deciding_row(explanation: dict[str, Any]) -> dict[str, Any]:
     """Return the one piece of evidence that decided the state."""
-    (row,) = (candidate for candidate in explanation["evidence"] if candidate["decided"])
+    (row,) = (candidate for candidate in explanation["evidence"] if candidate["is_decisive"])
     return dict(row)
 
 
@@ -26,11 +26,11 @@ def test_a_waiting_agent_is_explained_by_its_status(mngr: MngrProgram) -> None:
         "question",
         "hook",
     )
-    assert [evidence_row["witness"] for evidence_row in explanation["evidence"]] == CHAIN
+    assert [evidence_row["source"] for evidence_row in explanation["evidence"]] == CHAIN
     row = get_deciding_row(explanation)
-    assert row["witness"] == "status" and row["said"] == "the program last said WAITING (question)"
+    assert row["source"] == "status" and row["text"] == "the program last said WAITING (question)"
     assert row["at"] == explanation["state_since"] and 0 <= row["age"] < 60
-    assert explanation["change"] == "a message: mngr message foo -m TEXT"
+    assert explanation["next_step"] == "a message: mngr message foo -m TEXT"
     out = mngr("explain", "foo").out
     assert out.startswith("foo is WAITING (question) for ")
     assert [line.split()[1] for line in out.splitlines() if line.startswith("→")] == ["status"]
@@ -39,16 +39,16 @@ def test_a_waiting_agent_is_explained_by_its_status(mngr: MngrProgram) -> None:
 def test_a_command_is_explained_by_its_process_and_then_by_its_exit(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "read line; exit 4")
     explanation = mngr.run_json("explain", "foo")
-    assert (explanation["state"], get_deciding_row(explanation)["witness"]) == ("RUNNING", "process")
-    assert str(mngr.get_agent("foo")["pid"]) in get_deciding_row(explanation)["said"]
+    assert (explanation["state"], get_deciding_row(explanation)["source"]) == ("RUNNING", "process")
+    assert str(mngr.get_agent("foo")["pid"]) in get_deciding_row(explanation)["text"]
     mngr("message", "foo", "-m", "end")
     wait_for(lambda: mngr.get_agent("foo")["state"] == "FAILED")
     explanation = mngr.run_json("explain", "foo")
     assert (
-        get_deciding_row(explanation)["witness"] == "exit record"
-        and "exit code 4" in get_deciding_row(explanation)["said"]
+        get_deciding_row(explanation)["source"] == "exit record"
+        and "exit code 4" in get_deciding_row(explanation)["text"]
     )
-    assert "mngr start foo" in explanation["change"]
+    assert "mngr start foo" in explanation["next_step"]
 
 
 def test_a_stopped_agent_is_explained_by_its_stop_marker(mngr: MngrProgram) -> None:
@@ -56,8 +56,8 @@ def test_a_stopped_agent_is_explained_by_its_stop_marker(mngr: MngrProgram) -> N
     mngr("message", "foo", "-m", "go", "--wait")
     mngr("stop", "foo")
     explanation = mngr.run_json("explain", "foo")
-    assert (explanation["state"], get_deciding_row(explanation)["witness"]) == ("STOPPED", "stop marker")
-    descriptions = {row["witness"]: row["said"] for row in explanation["evidence"]}
+    assert (explanation["state"], get_deciding_row(explanation)["source"]) == ("STOPPED", "stop marker")
+    descriptions = {row["source"]: row["text"] for row in explanation["evidence"]}
     assert "but it is gone" in descriptions["status"] and "none" in descriptions["process"]
 
 
@@ -66,7 +66,7 @@ def test_a_lost_agent_is_explained_by_its_missing_process(mngr: MngrProgram) -> 
     mngr.run_tmux("kill-server")
     (mngr.get_agent_dir("foo") / "exit").unlink(missing_ok=True)
     explanation = mngr.run_json("explain", "foo")
-    assert (explanation["state"], explanation["state_reason"], get_deciding_row(explanation)["witness"]) == (
+    assert (explanation["state"], explanation["state_reason"], get_deciding_row(explanation)["source"]) == (
         "FAILED",
         "lost",
         "process",
@@ -79,8 +79,8 @@ def test_a_damaged_record_is_explained(mngr: MngrProgram) -> None:
     (mngr.get_agent_dir("foo") / "agent.json").write_text("{")
     explanation = mngr.run_json("explain", agent_id)
     assert (explanation["state"], explanation["name"]) == ("UNKNOWN", agent_id)
-    assert get_deciding_row(explanation)["said"].startswith("damaged: ")
-    assert f"mngr destroy --force {agent_id}" in explanation["change"]
+    assert get_deciding_row(explanation)["text"].startswith("damaged: ")
+    assert f"mngr destroy --force {agent_id}" in explanation["next_step"]
 
 
 def test_a_kind_that_is_no_longer_installed_is_explained(mngr: MngrProgram) -> None:
@@ -89,7 +89,7 @@ def test_a_kind_that_is_no_longer_installed_is_explained(mngr: MngrProgram) -> N
     path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "gone"}) + "\n")
     explanation = mngr.run_json("explain", "foo")
     assert (
-        explanation["state"] == "UNKNOWN" and "there is no agent kind 'gone'" in get_deciding_row(explanation)["said"]
+        explanation["state"] == "UNKNOWN" and "there is no agent kind 'gone'" in get_deciding_row(explanation)["text"]
     )
 
 

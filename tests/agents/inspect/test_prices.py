@@ -11,6 +11,7 @@ import pytest
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import usage
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +20,10 @@ def prices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, floa
 
 
 def compute_cost(prices: dict[str, dict[str, float]], model: str, **usage_fields: Any) -> float | None:
-    row_usage = usage.count_row_usage({"model": model, "usage": usage_fields}, prices)
-    assert row_usage is not None
-    return None if row_usage[1] is None else round(row_usage[1], 6)
+    entry = TranscriptEntry(role="assistant", model=model, usage=TokenUsage(**usage_fields))
+    entry_usage = usage.count_entry_usage(entry, prices)
+    assert entry_usage is not None
+    return None if entry_usage.cost_usd is None else round(entry_usage.cost_usd, 6)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 RUN = ("--", "sleep", "1000")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram, wait_for
 
 RUN = ("--", "sleep", "1000")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from mngr.host import scripts
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, wait_for
 from tests.providers.docker.test_contract import settings
 from tests.support.hosts.engines import Docker

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram, wait_for
 from tests.support.hosts.sshd import Farm
 

@@ -39,7 +39,7 @@ def test_values_survive_a_real_shell_unchanged(
 def read_env_text(tmp_path: Path, text: str) -> dict[str, str]:
     """Return the variables of an env file with this text."""
     (tmp_path / "env").write_bytes(os.fsencode(text))
-    return environment.collect_user_variables([str(tmp_path / "env")], [], [])
+    return environment.collect_user_variables([str(tmp_path / "env")], [], {})
 
 
 def test_env_file_supports_comments_quotes_and_multiple_lines(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_later_sources_of_variables_win(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("C", "3")
     monkeypatch.setenv("D", "3")
     files = [str(tmp_path / name) for name in ("one", "two")]
-    assert environment.collect_user_variables(files, ["C", "D"], ["D=4=x"]) == {
+    assert environment.collect_user_variables(files, ["C", "D"], {"D": "4=x"}) == {
         "A": "1",
         "B": "2",
         "C": "3",
@@ -94,17 +94,23 @@ def test_later_sources_of_variables_win(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_invalid_variables_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOT_SET", raising=False)
-    for files, passed_names, assignments, error in (
-        ([], ["NOT_SET"], [], MngrError),
-        ([str(tmp_path / "nowhere")], [], [], MngrError),
-        ([], [], ["NOVALUE"], UsageError),
-        ([], [], ["1A=x"], UsageError),
-        ([], [], ["MNGR_AGENT_ID=x"], UsageError),
-        ([], [], ["_mngr_dir=x"], UsageError),
-        ([], ["A-B"], [], UsageError),
-    ):
+    cases: list[tuple[list[str], list[str], dict[str, str], type[MngrError]]] = [
+        ([], ["NOT_SET"], {}, MngrError),
+        ([str(tmp_path / "nowhere")], [], {}, MngrError),
+        ([], [], {"": "x"}, UsageError),
+        ([], [], {"1A": "x"}, UsageError),
+        ([], [], {"MNGR_AGENT_ID": "x"}, UsageError),
+        ([], [], {"_mngr_dir": "x"}, UsageError),
+        ([], ["A-B"], {}, UsageError),
+    ]
+    for files, passed_names, variables, error in cases:
         with pytest.raises(error):
-            environment.collect_user_variables(files, passed_names, assignments)
+            environment.collect_user_variables(files, passed_names, variables)
+
+
+def test_create_rejects_a_variable_without_a_value(mngr: MngrProgram) -> None:
+    result = mngr("create", "foo", "--env", "NOVALUE", "--", "true", code=2)
+    assert "--env: 'NOVALUE' is not NAME=VALUE" in result.err and "--pass-env" in result.err
 
 
 # ---- through the whole program

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from mngr.agents.context import Context
 from mngr.agents.create import planning
-from mngr.agents.create.request import CreateRequest
+from mngr.agents.create.spec import AgentSpec
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap, seccomp, visible_files
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError
@@ -59,16 +60,6 @@ def test_a_sandboxed_host_has_nothing_of_this_environment(
     assert sandboxed.run(["sh", "-c", "cat /proc/*/environ | grep -c hunter2"]).text == "0"
 
 
-def test_a_sandboxed_host_can_write_to_one_more_directory(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
-    ctx, record = foo
-    (tmp_path / "part").mkdir()
-    sandboxed = bubblewrap.open_sandboxed_host(ctx.local_host, record, str(tmp_path / "part"))
-    assert sandboxed.run(["touch", str(tmp_path / "part" / "x")]).code == 0
-    assert (tmp_path / "part" / "x").exists()
-    sandboxed.run(["touch", str(tmp_path / "y")])
-    assert not (tmp_path / "y").exists()
-
-
 def test_the_sandboxed_host_of_an_agent_without_sandbox_is_the_host_itself(mngr: MngrProgram) -> None:
     for name, words in (("bar", []), ("net", ["--network", "off"])):
         mngr("create", name, *words, "--", "sleep", "1000")
@@ -100,28 +91,28 @@ def test_sandbox_and_network_are_rejected_on_other_hosts(mngr: MngrProgram) -> N
     ctx = Context(str(mngr.home))
     box = RemoteHost("box", "ssh", Nowhere(), "/nowhere", 0)
     with pytest.raises(MngrError, match="--sandbox is not for ssh hosts"):
-        planning.resolve_network(ctx, box, "command", CreateRequest(sandbox=True))
+        planning.resolve_network(ctx, box, AgentSpec(kind="command", sandbox=True))
     with pytest.raises(MngrError, match="--network is not for ssh hosts"):
-        planning.resolve_network(ctx, box, "command", CreateRequest(network="off"))
-    assert planning.resolve_network(ctx, box, "command", CreateRequest()).network == "on"
+        planning.resolve_network(ctx, box, AgentSpec(kind="command", network="off"))
+    assert planning.resolve_network(ctx, box, AgentSpec(kind="command")).network == "on"
     with pytest.raises(UsageError):
-        planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(network="maybe"))
+        planning.resolve_network(ctx, ctx.local_host, AgentSpec(kind="command", network="maybe"))
 
 
 def test_a_sandboxed_kind_with_a_model_reaches_only_its_address(
     mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = Context(str(mngr.home))
-    assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(sandbox=True)).network == "off"
+    assert planning.resolve_network(ctx, ctx.local_host, AgentSpec(kind="command", sandbox=True)).network == "off"
     monkeypatch.setattr(
         ctx.get_kind("command"), "list_model_addresses", lambda variables: ("api.example.com:443",), raising=False
     )
-    assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(sandbox=True)).network == (
+    assert planning.resolve_network(ctx, ctx.local_host, AgentSpec(kind="command", sandbox=True)).network == (
         "allow=api.example.com:443"
     )
-    assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest()).network == "on"
-    request = CreateRequest(sandbox=True, network="off")
-    assert planning.resolve_network(ctx, ctx.local_host, "command", request).network == "off"
+    assert planning.resolve_network(ctx, ctx.local_host, AgentSpec(kind="command")).network == "on"
+    spec = AgentSpec(kind="command", sandbox=True, network="off")
+    assert planning.resolve_network(ctx, ctx.local_host, spec).network == "off"
 
 
 def write_program(path: Path, text: str = "#!/bin/sh\n") -> Path:
@@ -215,3 +206,21 @@ for number, request in ((ioctl, 0x5412), (ioctl, 0x100005412), (ioctl, 0x541C), 
     first, *rest = result.stdout.decode().splitlines()
     assert first == "True True", result.stderr
     assert len(rest) >= 3 and set(rest) == {"-1 1"}
+
+
+def test_the_seccomp_filter_allows_only_socket_families_that_a_network_namespace_confines() -> None:
+    program = """
+import ctypes, socket
+for family, kind in ((1, 1), (2, 1), (10, 1), (16, 3), (40, 1), (38, 5), (17, 3)):
+    try:
+        socket.socket(family, kind).close()
+        print(family, "open")
+    except OSError as error:
+        print(family, error.errno)
+socket.socketpair()
+print(ctypes.CDLL(None, use_errno=True).syscall(425, 1, 0), ctypes.get_errno())
+"""
+    argv = ["bwrap", "--dev-bind", "/", "/", "--seccomp", "0", "--", sys.executable, "-c", program]
+    result = subprocess.run(argv, input=seccomp.build_filter(), capture_output=True, check=False)
+    rows = result.stdout.decode().splitlines()
+    assert rows == ["1 open", "2 open", "10 open", "16 open", "40 97", "38 97", "17 97", "-1 38"], result.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import wait_for
 from tests.support.person import PEOPLE, Person, person
 
@@ -271,9 +271,11 @@ def test_a_command_of_exec_cannot_type_into_the_users_terminal(someone: Person, 
     program = tmp_path / "try.sh"
     words = someone.argv("exec", "foo", "--", "python3", "-c", TYPE, f"touch {proof}")
     program.write_text(" ".join("'" + word.replace("'", "'\\''") + "'" for word in words))
-    with PtyTerminal(["sh", "-i"], someone.repo, someone.env) as terminal:
+    with PtyTerminal(["sh", "-i"], someone.repo, {**someone.env, "PS1": "ready> "}) as terminal:
+        terminal.wait_for_text("ready> ")
         terminal.type(f". {program}\r")
         terminal.wait_for_text("refused 1")
+        terminal.wait_for_text("ready> ")
         terminal.type("echo $((20 + 3))\r")
         terminal.wait_for_text("23")
     assert not proof.exists()

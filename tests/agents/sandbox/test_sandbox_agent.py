@@ -56,7 +56,8 @@ def test_sandbox_uses_a_mirror_and_rejects_shared_transfer_modes(mngr: MngrProgr
 
 def test_without_bubblewrap_nothing_is_created(mngr: MngrProgram, tmp_path: Path) -> None:
     result = mngr("create", "foo", "--sandbox", "--", "true", code=1, env={"PATH": str(tmp_path)})
-    assert "bwrap is not installed" in result.err and "apt-get install bubblewrap" in result.err
+    assert "--sandbox: bubblewrap (bwrap) is not installed" in result.err
+    assert "apt-get install bubblewrap; to run the agent without isolation, leave out --sandbox" in result.err
     assert not mngr.home.exists()
 
 

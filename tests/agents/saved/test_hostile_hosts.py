@@ -15,8 +15,8 @@ import pytest
 
 from mngr import Fleet
 from mngr.agents.inspect import find
+from mngr.agents.saved import fetch_to_staging, tar
 from mngr.agents.saved import save as saving
-from mngr.agents.saved import staging, tar
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.model import AgentRecord
 from mngr.host.remote_host import RemoteHost
@@ -121,6 +121,46 @@ def make_record(**changes: Any) -> AgentRecord:
     return AgentRecord(**values)
 
 
+def plant_pointer(trick: str, work: Path, private: Path) -> None:
+    """Make the repository in `work` point to the private one in one of many ways."""
+    git_dir = work / ".git"
+    if trick == "objects":
+        (git_dir / "objects").rename(git_dir / "mine")
+        (git_dir / "objects").symlink_to(private / ".git" / "objects")
+    elif trick == "pack":
+        run_git(private, "repack", "-adq")
+        (git_dir / "objects" / "pack").rmdir()
+        (git_dir / "objects" / "pack").symlink_to(private / ".git" / "objects" / "pack")
+    elif trick == "alternates":
+        (git_dir / "objects" / "info" / "alternates").write_text(f"{private}/.git/objects\n")
+    elif trick == "commondir":
+        (git_dir / "commondir").write_text(f"{private}/.git\n")
+    elif trick == "worktree":
+        run_git(work, "config", "core.worktree", str(private))
+    elif trick == "refs":
+        (git_dir / "refs" / "heads").rename(git_dir / "mine")
+        (git_dir / "refs" / "heads").symlink_to(private / ".git" / "refs" / "heads")
+    elif trick == "head":
+        (git_dir / "HEAD").unlink()
+        (git_dir / "HEAD").symlink_to(private / "file")
+    elif trick == "include":
+        run_git(work, "config", "include.path", str(private / "file"))
+    else:
+        git_dir.rename(work / "mine")
+        if trick == "gitfile":
+            git_dir.write_text(f"gitdir: {private}/.git\n")
+        else:
+            git_dir.symlink_to(private / ".git")
+
+
+def holds_commit(bundle: Path, scratch: Path, commit_id: str) -> bool:
+    """True when a new repository with the bundle's objects has this commit."""
+    subprocess.run(["git", "init", "-q", "--bare", str(scratch)], check=True)
+    subprocess.run(["git", "-C", str(scratch), "bundle", "unbundle", str(bundle)], capture_output=True, check=False)
+    lookup = subprocess.run(["git", "-C", str(scratch), "cat-file", "-e", commit_id], capture_output=True, check=False)
+    return lookup.returncode == 0
+
+
 @pytest.mark.parametrize(
     "trick",
     [
@@ -152,40 +192,16 @@ def test_a_repository_that_points_to_a_local_one_reveals_nothing_of_it(
     commit(work, "-m", "mine")
     git_dir = work / ".git"
     (git_dir / "refs" / "heads" / "stolen").write_text(f"{tip}\n")
-    if trick == "objects":
-        (git_dir / "objects").rename(git_dir / "mine")
-        (git_dir / "objects").symlink_to(private / ".git" / "objects")
-    elif trick == "pack":
-        run_git(private, "repack", "-adq")
-        (git_dir / "objects" / "pack").rmdir()
-        (git_dir / "objects" / "pack").symlink_to(private / ".git" / "objects" / "pack")
-    elif trick == "alternates":
-        (git_dir / "objects" / "info" / "alternates").write_text(f"{private}/.git/objects\n")
-    elif trick == "commondir":
-        (git_dir / "commondir").write_text(f"{private}/.git\n")
-    elif trick == "worktree":
-        run_git(work, "config", "core.worktree", str(private))
-    elif trick == "refs":
-        (git_dir / "refs" / "heads").rename(git_dir / "mine")
-        (git_dir / "refs" / "heads").symlink_to(private / ".git" / "refs" / "heads")
-    elif trick == "head":
-        (git_dir / "HEAD").unlink()
-        (git_dir / "HEAD").symlink_to(private / "file")
-    elif trick == "include":
-        run_git(work, "config", "include.path", str(private / "file"))
-    else:
-        git_dir.rename(work / "mine")
-        if trick == "gitfile":
-            git_dir.write_text(f"gitdir: {private}/.git\n")
-        else:
-            git_dir.symlink_to(private / ".git")
+    plant_pointer(trick, work, private)
     names = ["work/foo", f"agents/{ID}"]
     subprocess.run(["tar", "-C", str(remote_home), "-cf", str(tmp_path / "come.tar"), *names], check=True)
     kind = "borrows" if trick in ("alternates", "commondir") else "file" if trick == "gitfile" else "dir"
     (tmp_path / "survey").write_bytes(f"umask 022\0git {kind}\0".encode())
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "come.tar", tmp_path / "survey"), "/nowhere", 0)
     saved_dir = tmp_path / "kept"
-    staging.save_agent(fleet.context, host, make_record(), saving.SaveRequest(target=str(saved_dir), why="test"))
+    fetch_to_staging.save_agent(
+        fleet.context, host, make_record(), saving.SaveRequest(target=str(saved_dir), why="test")
+    )
     assert list_leaks(saved_dir) == []
     with (
         tarfile.open(saved_dir / "work.tar")
@@ -194,12 +210,7 @@ def test_a_repository_that_points_to_a_local_one_reveals_nothing_of_it(
     ):
         assert all(SECRET.encode() not in file.extractfile(member).read() for member in file if member.isreg())  # type: ignore[union-attr]
     if (saved_dir / "work.bundle").exists():
-        target = tmp_path / "out.git"
-        run_git(mngr.repo, "init", "-q", "--bare", str(target))
-        unbundle = ["git", "-C", str(target), "bundle", "unbundle", str(saved_dir / "work.bundle")]
-        subprocess.run(unbundle, capture_output=True, check=False)
-        lookup = subprocess.run(["git", "-C", str(target), "cat-file", "-e", tip], capture_output=True, check=False)
-        assert lookup.returncode != 0
+        assert not holds_commit(saved_dir / "work.bundle", tmp_path / "out.git", tip)
 
 
 def test_programs_in_a_repositorys_settings_do_not_run_on_this_machine(
@@ -216,11 +227,11 @@ def test_programs_in_a_repositorys_settings_do_not_run_on_this_machine(
     before = (work / ".git" / "config").read_bytes()
     proof.unlink(missing_ok=True)
     # The programs may run on the host, but must not run when mngr reads the copy on this machine.
-    with staging.StagingHome(fleet.context) as home:
+    with fetch_to_staging.StagingHome(fleet.context) as home:
         host, record = find.get_agent(fleet.context, "foo")
-        staged, _ = staging.copy_agent_here(fleet.context, host, record, home)
+        staged, _ = fetch_to_staging.copy_agent_here(fleet.context, host, record, home)
         proof.unlink(missing_ok=True)
-        origin = saving.CopyOrigin(record=record, umask="022", extra_meta={})
+        origin = saving.CopyOrigin(record=record, umask="022")
         request = saving.SaveRequest(target=str(tmp_path / "kept"), why="test")
         saving.save_local_agent(home.host, staged, request, origin)
     assert not proof.exists()
@@ -288,8 +299,8 @@ def test_an_archive_from_a_host_that_could_write_outside_is_refused(
 ) -> None:
     (tmp_path / "evil.tar").write_bytes(make_archive(*TOP, *rows))
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
-    with staging.StagingHome(fleet.context) as home, pytest.raises(MngrError):
-        staging._fetch_files(host, ID, "foo", "", [], home)
+    with fetch_to_staging.StagingHome(fleet.context) as home, pytest.raises(MngrError):
+        fetch_to_staging._fetch_files(host, ID, "foo", "", [], home)
     assert not list(Path(fleet.context.home.cache, "stage").iterdir())
 
 
@@ -311,9 +322,9 @@ def test_entries_after_the_end_of_an_archive_are_not_unpacked(fleet: Fleet, tmp_
     end += b"\0" * (-len(end) % 512)
     (tmp_path / "evil.tar").write_bytes(end + b"\0" * 512 + more)
     host = RemoteHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
-    with staging.StagingHome(fleet.context) as home:
+    with fetch_to_staging.StagingHome(fleet.context) as home:
         try:
-            staging._fetch_files(host, ID, "foo", "", [], home)
+            fetch_to_staging._fetch_files(host, ID, "foo", "", [], home)
         except MngrError:
             return
         assert not os.path.lexists(os.path.join(home.root, "work", "foo", "late"))

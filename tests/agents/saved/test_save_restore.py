@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mngr import Fleet
+from mngr import AgentSpec, Fleet
 from mngr.agents.saved import tar
 from mngr.base.errors import MngrError
+from mngr.base.json_values import get_int
 from tests.conftest import IS_FULL_SCALE, MngrProgram, run_git
 
 
@@ -26,7 +27,7 @@ def fleet(mngr: MngrProgram) -> Fleet:
 
 def make(fleet: Fleet, name: str = "foo", **options: Any) -> Path:
     """Create an agent and return its work dir."""
-    return Path(fleet.create(name, command=["true"], **options).work_dir)
+    return Path(fleet.create(AgentSpec(address=name, command=["true"], **options)).work_dir)
 
 
 def tree(root: Path) -> dict[str, tuple[str, int, bytes]]:
@@ -194,7 +195,7 @@ def test_destroy_does_not_save_ignored_files_and_reports_their_size(fleet: Fleet
     write(work, "build/big.bin", b"x" * 100_000)
     write(work, "noise.log", b"x" * 10)
     outcome = fleet.destroy(["foo"], force=True)[0]
-    assert outcome.extra["ignored_bytes"] >= 100_000 and not outcome.extra["dirty"]
+    assert get_int(outcome.extra, "ignored_bytes") >= 100_000 and not outcome.extra["dirty"]
     assert any("ignored files" in note for note in outcome.notes)
     fleet.undestroy(["foo"])
     assert not (work / "build").exists() and not (work / "noise.log").exists()
@@ -490,7 +491,7 @@ def test_undestroy_restores_a_copy_and_destroy_keeps_a_directory_that_is_used_in
     plain.mkdir()
     write(plain, "mine", b"m")
     for name in ("bar", "baz"):  # Both agents use the same directory.
-        fleet.create(name, command=["true"], transfer="none", source=str(plain))
+        fleet.create(AgentSpec(address=name, command=["true"], transfer="none", source=str(plain)))
     for name in ("bar", "baz"):
         assert fleet.destroy([name], force=True)[0].ok
         assert tree(plain) == {"mine": ("file", 0o644, b"m")}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mngr import Fleet
+from mngr import AgentSpec, Fleet
 from tests.agents.saved.test_save_restore import (
     _names,
     _plant,
@@ -37,7 +37,7 @@ def fleet(mngr: MngrProgram, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> Fle
 
 def make(fleet: Fleet, name: str = "foo@h1", **options: Any) -> Path:
     """Create an agent and return its work dir, which this machine can read as well."""
-    return Path(fleet.create(name, command=["true"], **options).work_dir)
+    return Path(fleet.create(AgentSpec(address=name, command=["true"], **options)).work_dir)
 
 
 def away(fleet: Fleet, *names: str) -> list[Any]:
@@ -182,7 +182,7 @@ def test_undestroy_restores_a_copy_and_destroy_keeps_a_directory_that_is_used_in
     plain = farm.home("h1") / "plain"
     plain.mkdir()
     write(plain, "mine", b"m")
-    fleet.create("bar@h1", command=["true"], transfer="none", source=f"@h1:{plain}")
+    fleet.create(AgentSpec(address="bar@h1", command=["true"], transfer="none", source=f"@h1:{plain}"))
     away(fleet, "bar")
     assert tree(plain) == {"mine": ("file", 0o644, b"m")}
     assert back(fleet, "bar") == plain

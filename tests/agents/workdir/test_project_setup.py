@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mngr.agents.workdir.project_setup import list_named_files
 from tests.conftest import MngrProgram, run_git
 from tests.support.repos import commit_file, status
 
@@ -33,11 +34,12 @@ def count_runs(mngr: MngrProgram) -> int:
 
 
 def configure(mngr: MngrProgram, text: str) -> None:
-    """Commit these project settings."""
+    """Commit these project settings and trust them."""
     (mngr.repo / ".mngr").mkdir(exist_ok=True)
     (mngr.repo / ".mngr/settings.toml").write_text(text)
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "settings")
+    mngr("trust", "--yes")
 
 
 def configure_setup(mngr: MngrProgram, setup: str = SETUP, more: str = "") -> None:
@@ -77,6 +79,34 @@ def test_setup_runs_again_when_a_lock_file_or_the_command_changes(mngr: MngrProg
     configure_setup(mngr, SETUP + "\n# changed", more='lock = ["deps.txt"]\n')
     mngr("create", "last", *RUN)
     assert count_runs(mngr) == 4
+
+
+def test_setup_runs_again_when_a_script_that_its_command_names_changes(mngr: MngrProgram) -> None:
+    (mngr.repo / "scripts").mkdir()
+    commit_file(mngr.repo, "scripts/install.sh", SETUP)
+    configure_setup(mngr, "cd scripts && sh ./install.sh")
+    mngr("create", "one", *RUN)
+    mngr("create", "two", *RUN)
+    assert count_runs(mngr) == 1
+    commit_file(mngr.repo, "scripts/install.sh", SETUP + "# changed\n")
+    mngr("create", "three", *RUN)
+    assert count_runs(mngr) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("sh scripts/setup.sh", "scripts/setup.sh"),
+        ("./install", "install"),
+        ("bash -c 'sh \"scripts/setup.sh\"; true'", "scripts/setup.sh"),
+        ("cd web&&npm ci", "web/package-lock.json"),
+        ("make -C tools dev", "tools/Makefile"),
+        ("python -m tools.setup --all", "tools/setup.py"),
+        ("pip install --requirement=deps/dev.txt", "deps/dev.txt"),
+    ],
+)
+def test_the_files_that_a_setup_command_names_are_found(command: str, name: str) -> None:
+    assert name in list_named_files(command)
 
 
 def test_agents_that_are_created_together_share_one_setup(mngr: MngrProgram) -> None:

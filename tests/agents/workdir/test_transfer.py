@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -223,6 +224,9 @@ def test_from_a_url_creates_a_mirror_and_fetches_updates(mngr: MngrProgram, tmp_
     (mngr.repo / ".mngr/settings.toml").write_text('[project]\nsetup = "echo made >made.log"\n')
     first = commit_file(mngr.repo)
     run_git(mngr.repo, "branch", "side")
+    refusal = mngr("create", "one", "--from", url, *RUN, cwd=elsewhere, code=1).err
+    assert "project.setup" in refusal
+    mngr(*shlex.split(refusal.partition("look at them, then: mngr ")[2]))
     one = create(mngr, "one", "--from", url, cwd=elsewhere)
     assert run_git(one, "rev-parse", "HEAD") == first and (one / ".git").is_dir()
     assert (one / "made.log").read_text() == "made\n"

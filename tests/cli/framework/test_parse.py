@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import UsageError
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.parse import parse_words
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 SAY = CommandSpec(
     name="say",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.conftest import BIN_DIR, MngrProgram, run_git
 
 pytestmark = pytest.mark.agents

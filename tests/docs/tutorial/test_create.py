@@ -220,17 +220,17 @@ def test_create_with_one_more_window(e2e: E2eSession) -> None:
 
 def test_a_sandboxed_agent_sees_only_its_own_copy(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # behind walls, where bubblewrap is there to make them: it sees the system and its own copy, and has no network
-    if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi
+    # in a sandbox, where bubblewrap is installed: the agent sees the system and its own copy, and has no network
+    if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi
     """)
     (e2e.home / "diary.txt").write_text("dear diary\n")
-    result = e2e.run("if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi", comment="behind walls")
+    result = e2e.run("if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi", comment="in a sandbox")
     expect(result).to_succeed().to_match_lines("""
         .../bwrap
-        walled runs in <work_dir> on mngr/walled
+        boxed runs in <work_dir> on mngr/boxed
     """)
     script = 'cat README.md; cat "$HOME/diary.txt"; cat /proc/net/dev | grep -vc lo:'
-    result = e2e.run(f"mngr exec walled -- sh -c '{script}'", comment="it sees its own copy and nothing of yours")
+    result = e2e.run(f"mngr exec boxed -- sh -c '{script}'", comment="it sees its own copy and nothing of yours")
     expect(result.stdout).to_match_lines("""
         a shop
         2

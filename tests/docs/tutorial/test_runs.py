@@ -46,7 +46,7 @@ def toy(e2e: E2eSession, shop: Path) -> Path:
 
 
 @pytest.mark.agents
-def test_a_run_can_be_inspected_integrated_retried_and_cleaned(e2e: E2eSession, toy: Path) -> None:
+def test_a_run_is_shown_as_status_and_report(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # a project with a test that is out of date by a word
     mkdir -p ../toy/tests
@@ -84,6 +84,24 @@ def test_a_run_can_be_inspected_integrated_retried_and_cleaned(e2e: E2eSession, 
     mngr tmr report greet
     mngr tmr report greet --export ../greet.zip
     """)
+    result = e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)
+    expect(result).to_succeed().to_contain("1 tests, untouched: 1 fail", "1 fixed: ")
+    (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
+    assert json.loads(receipt.read_text())["verdict"] == "confirmed"
+    assert "the old shop" in (toy / "tests/test_greet.py").read_text()  # the checkout is unchanged
+    result = e2e.run("mngr tmr status greet", comment="what was claimed and what we saw")
+    expect(result).to_succeed().to_match("^fixed +fixed +confirmed .* tests/test_greet.py::test_greet")
+    expect(e2e.run("mngr tmr list")).to_succeed().to_match("^greet +settled +1 fixed")
+    expect(e2e.run("mngr tmr attach greet")).to_succeed().to_match("test-greet-[0-9a-f]+: fixed")
+    report = toy / ".mngr/runs/greet/report/index.html"
+    assert "test_greet" in report.read_text()  # the run wrote it
+    expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(report))
+    expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="to send")).to_succeed()
+    assert "report-greet/index.html" in ZipFile(toy.parent / "greet.zip").namelist()
+
+
+@pytest.mark.agents
+def test_a_run_ends_with_changes_and_a_branch(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # what there is to merge, in units that are taken or left as a whole: who made it, what we saw, whom it clashes with; and one of them
     mngr tmr changes greet
@@ -94,6 +112,21 @@ def test_a_run_can_be_inspected_integrated_retried_and_cleaned(e2e: E2eSession, 
     git log --oneline mngr/greet/integrated
     cat .mngr/runs/greet/PR.md
     """)
+    expect(e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)).to_succeed()
+    result = e2e.run("mngr tmr changes greet", comment="what there is to merge")
+    expect(result).to_succeed().to_match("^[0-9a-f]{6} .* confirmed .* 1: test-greet-")
+    change_argument = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
+    result = e2e.run(change_argument, comment="one of them, line by line")
+    expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
+    log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
+    expect(log).to_succeed().to_match("^[0-9a-f]+ .*test_greet.*\\n[0-9a-f]+ A toy$")
+    expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="what a reviewer reads")).to_succeed().to_contain(
+        "**Green.**", "test_greet"
+    )
+
+
+@pytest.mark.agents
+def test_a_run_can_be_integrated_again_resumed_retried_and_redone(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # leave a change out and say why, which later agents are told; then take it in again: what was run once is not run again
     mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
@@ -111,6 +144,30 @@ def test_a_run_can_be_inspected_integrated_retried_and_cleaned(e2e: E2eSession, 
     # tell the agent that made a change what you want otherwise, in the conversation that it has; the one here understands no words
     mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
     """)
+    expect(e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)).to_succeed()
+    log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
+    change_argument = "\"$(mngr tmr changes greet --format '{id}')\""
+    result = e2e.run(
+        f"mngr tmr integrate greet --without {change_argument} --reason 'the old shop it is'", comment="no"
+    )
+    expect(result).to_succeed().to_contain("left out by wish: the old shop it is")
+    expect(e2e.run('test "$(git rev-parse mngr/greet/integrated)" = "$(git rev-parse HEAD)"')).to_succeed()
+    result = e2e.run(f"mngr tmr integrate greet --with {change_argument}", comment="yes, after all")
+    expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
+    expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
+    expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain("runs on")
+    result = e2e.run("mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'", comment="with a hint")
+    expect(result).to_succeed().to_contain("1 again", "1 fixed: ")
+    prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
+    assert "mind the word" in prompt
+    assert len(agents(e2e)) == 2
+    redo_command = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
+    result = e2e.run(redo_command, comment="what you want otherwise")
+    expect(result).to_fail(1).to_contain("of kind mechanic, which understands no words", "mngr tmr retry test-greet-")
+
+
+@pytest.mark.agents
+def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
     # a receipt can be made again by anybody, from the commits alone
     mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
@@ -132,48 +189,8 @@ def test_a_run_can_be_inspected_integrated_retried_and_cleaned(e2e: E2eSession, 
     mngr tmr clean greet
     cd ../shop
     """)
-    result = e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)
-    expect(result).to_succeed().to_contain("1 tests, untouched: 1 fail", "1 fixed: ")
+    expect(e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)).to_succeed()
     (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
-    assert json.loads(receipt.read_text())["verdict"] == "confirmed"
-    assert "the old shop" in (toy / "tests/test_greet.py").read_text()  # the checkout is unchanged
-    result = e2e.run("mngr tmr status greet", comment="what was claimed and what we saw")
-    expect(result).to_succeed().to_match("^fixed +fixed +confirmed .* tests/test_greet.py::test_greet")
-    expect(e2e.run("mngr tmr list")).to_succeed().to_match("^greet +settled +1 fixed")
-    expect(e2e.run("mngr tmr attach greet")).to_succeed().to_match("test-greet-[0-9a-f]+: fixed")
-    report = toy / ".mngr/runs/greet/report/index.html"
-    assert "test_greet" in report.read_text()  # the run wrote it
-    expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(report))
-    expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="to send")).to_succeed()
-    assert "report-greet/index.html" in ZipFile(toy.parent / "greet.zip").namelist()
-    result = e2e.run("mngr tmr changes greet", comment="what there is to merge")
-    expect(result).to_succeed().to_match("^[0-9a-f]{6} .* confirmed .* 1: test-greet-")
-    change_argument = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
-    result = e2e.run(change_argument, comment="one of them, line by line")
-    expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
-    log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
-    expect(log).to_succeed().to_match("^[0-9a-f]+ .*test_greet.*\\n[0-9a-f]+ A toy$")
-    expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="what a reviewer reads")).to_succeed().to_contain(
-        "**Green.**", "test_greet"
-    )
-    change_argument = "\"$(mngr tmr changes greet --format '{id}')\""
-    result = e2e.run(
-        f"mngr tmr integrate greet --without {change_argument} --reason 'the old shop it is'", comment="no"
-    )
-    expect(result).to_succeed().to_contain("left out by wish: the old shop it is")
-    expect(e2e.run('test "$(git rev-parse mngr/greet/integrated)" = "$(git rev-parse HEAD)"')).to_succeed()
-    result = e2e.run(f"mngr tmr integrate greet --with {change_argument}", comment="yes, after all")
-    expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
-    expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
-    expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain("runs on")
-    result = e2e.run("mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'", comment="with a hint")
-    expect(result).to_succeed().to_contain("1 again", "1 fixed: ")
-    prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
-    assert "mind the word" in prompt
-    assert len(agents(e2e)) == 2
-    redo_command = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
-    result = e2e.run(redo_command, comment="what you want otherwise")
-    expect(result).to_fail(1).to_contain("of kind mechanic, which understands no words", "mngr tmr retry test-greet-")
     result = e2e.run("mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="once more")
     expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
     expect(e2e.run("mngr tmr memory list")).to_succeed().to_match("^fixed +confirmed +greet +tests/test_greet.py")
@@ -181,8 +198,8 @@ def test_a_run_can_be_inspected_integrated_retried_and_cleaned(e2e: E2eSession, 
     expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("nobody gave a reason against a change")
     expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
     expect(e2e.run("mngr tmr stop greet", comment="all of them are stopped already")).to_succeed()
-    expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("there are 2 agents")
-    expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("gone: 2 agents")
+    expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("there are 1 agents")
+    expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("gone: 1 agents")
     assert agents(e2e) == {}
     expect(e2e.run("git for-each-ref refs/mngr")).to_succeed().to_be_empty()
     assert receipt.exists()

@@ -79,6 +79,20 @@ def test_config_sets_gets_and_unsets_one_setting(e2e: E2eSession) -> None:
     """)
 
 
+def test_settings_that_somebody_else_wrote_need_trust(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # somebody else wrote the settings of a project: see which commands they run, and allow them
+    mngr trust --show
+    mngr trust --yes
+    """)
+    (shop / ".mngr").mkdir(exist_ok=True)
+    (shop / ".mngr/settings.toml").write_text('[project]\nsetup = "echo set up"\n')
+    result = e2e.run("mngr trust --show", comment="which commands they run")
+    expect(result).to_succeed().to_contain("not trusted", "project.setup = 'echo set up'")
+    expect(e2e.run("mngr trust --yes", comment="allow them")).to_succeed()
+    expect(e2e.run("mngr trust --show")).to_succeed().to_contain(": trusted")
+
+
 def test_local_settings_leave_the_project_settings_unchanged(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # for yourself in this project only; what the project says stays as it is
@@ -151,7 +165,7 @@ def test_doctor_shows_what_is_installed_and_missing(e2e: E2eSession) -> None:
     expect(result).to_fail(1)
     expect(result.stdout).to_match("^ok +git ").to_match("^error +tmux +tmux is not installed$")
     expect(result.stderr).to_match_lines("""
-        Error: 4 of 13 checks failed: tmux, tar, awk, find
+        Error: 4 of 14 checks failed: tmux, tar, awk, find
         Hint: install tmux ...
     """)
 

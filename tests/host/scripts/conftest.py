@@ -14,7 +14,7 @@ import pytest
 
 from mngr import kinds
 from mngr.base import shell
-from mngr.host import scripts, tmux
+from mngr.host import scripts, tmux_server
 
 TOOLS = (
     "awk cat chmod cp cut date df dirname env find getconf git grep head id infocmp ln ls mkdir mktemp mv nproc ps readlink rm rmdir"
@@ -219,7 +219,7 @@ def place(plain: Land, tmp_path: Path) -> Iterator[Place]:
     plain.run("hello.sh", home, "make")
     for name in scripts.INSTALLED_PROGRAMS:
         (home / "lib" / name).write_text(plain.text(name))
-    (home / "tmux.conf").write_text(tmux.build_configuration(None))
+    (home / "tmux.conf").write_text(tmux_server.build_configuration(None))
     with tempfile.TemporaryDirectory(prefix="mngr-", dir="/tmp") as socket_dir:
         new_place = Place(plain, home, Path(socket_dir) / f"mngr-{os.getuid()}" / "socket")
         yield new_place

@@ -17,13 +17,13 @@ import pytest
 from mngr import Fleet
 from mngr.agents.archive.destroy import remove_from_host
 from mngr.agents.archive.gc import remote_homes
-from mngr.agents.saved import staging
+from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.workdir.discard import finish_restore
 from mngr.base.errors import Unreachable
 from mngr.base.model import AgentRecord
-from mngr.host import store
+from mngr.host import record_store
 from mngr.host.remote_host import RemoteHost
 from tests.agents.saved.test_save_restore import commit, make_nasty, state, write
 from tests.conftest import MngrProgram, run_git
@@ -72,7 +72,7 @@ def make_agent(host: RemoteHost, repo: Path, **more: Any) -> tuple[AgentRecord, 
     (agent_dir / "outputs").mkdir()
     (agent_dir / "outputs" / "result").write_text("done")
     (agent_dir / "env").write_text("export HOME=/old\n# given\nexport A='b c'\nexport MNGR_AGENT_ID=x\n")
-    store.save_record(host, record)
+    record_store.save_record(host, record)
     os.symlink(ID, os.path.join(host.home.names, "foo"))
     return record, work
 
@@ -89,8 +89,8 @@ def test_a_saved_agent_can_be_removed_and_restored_unchanged(host: RemoteHost, m
     before, stashes = state(work), run_git(work, "stash", "list")
     write(work, "build/junk", b"x" * 5000)
     ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
-    assert meta["ignored_bytes"] >= 4096 and meta["dirty"]
+    saved = fetch_to_staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
+    assert saved.ignored_bytes >= 4096 and saved.dirty
     remove_from_host(host, record)
     assert [os.listdir(path) for path in (host.home.agents, host.home.work_dirs, host.home.names)] == [
         [],
@@ -99,7 +99,7 @@ def test_a_saved_agent_can_be_removed_and_restored_unchanged(host: RemoteHost, m
     ]
     remove_from_host(host, record)  # the removal can be repeated
     restored = restore_agent(
-        ctx, str(saved_dir), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
+        ctx, str(saved_dir), saved, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
     )
     finish_restore(host, restored.record)
     assert restored.record.work_dir == str(work) and restored.notes == []
@@ -131,13 +131,13 @@ def test_a_saved_worktree_contains_its_git_objects(host: RemoteHost, mngr: MngrP
         work_dir=str(work), transfer="worktree", branch="mngr/foo", created_at="2026-01-01T00:00:00.000Z",
         base=run_git(mngr.repo, "rev-parse", "HEAD"),
     )  # fmt: skip
-    store.save_record(host, record)
+    record_store.save_record(host, record)
     ctx, saved_dir = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
+    saved = fetch_to_staging.save_agent(ctx, host, record, SaveRequest(target=str(saved_dir), why="snapshot"))
     assert not (agent_dir / "gather").exists()
     remove_from_host(host, record)
     restored = restore_agent(
-        ctx, str(saved_dir), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
+        ctx, str(saved_dir), saved, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
     )
     assert state(work) == before and restored.record.transfer == "mirror"
     run_git(work, "fsck", "--strict", "--no-dangling")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from mngr.base import clock
+from mngr.base import time_format
+from mngr.base.json_values import as_object
 from mngr.base.model import AgentRecord, Evidence
-from mngr.kinds import limit_resets, screens
+from mngr.kinds import limit_resets, state_from_screen
 from mngr.kinds.claude.kind import ClaudeKind, derive_session_id
 from mngr.kinds.coding_agent import encode_message_marker
 from tests.support.paths import ROOT
@@ -29,20 +30,22 @@ PANE = {
 
 
 def timestamp(second: float) -> str:
-    return clock.format_timestamp(clock.parse_timestamp(MADE) + second)
+    return time_format.format_timestamp(time_format.parse_timestamp(MADE) + second)
 
 
 def derive(status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None) -> tuple[Any, ...]:
     """Return (state, reason, source) of a running agent; `s` in both dicts counts the seconds since its creation."""
     hook_status = None if status is None else {**status, "at": timestamp(status["s"])}
     program_status = (
-        None if witness is None else {**witness, "statusUpdatedAt": (clock.parse_timestamp(MADE) + witness["s"]) * 1000}
+        None
+        if witness is None
+        else {**witness, "statusUpdatedAt": (time_format.parse_timestamp(MADE) + witness["s"]) * 1000}
     )
     record = AgentRecord(
         id="a-0123456789ab", name="foo", kind="claude", phase="ready", project="p", source=None, work_dir="/w",
         transfer="none", created_at=MADE,
     )  # fmt: skip
-    now = clock.parse_timestamp(MADE) + 100
+    now = time_format.parse_timestamp(MADE) + 100
     state = KIND.state(
         record, Evidence(now=now, pane=PANE, hook_status=hook_status, program_status=program_status, screen=screen)
     )
@@ -96,7 +99,7 @@ def test_the_newest_evidence_decides_the_state(status: Any, witness: Any, expect
 )
 def test_a_retry_is_recognized_on_the_screen(name: str, expected: tuple[str, str] | None) -> None:
     screen = (CORPUS / f"{name}.txt").read_text()
-    assert screens.find_state("claude", screen) == expected
+    assert state_from_screen.find_state("claude", screen) == expected
     state = derive({**RUNNING, "s": 5}, {"status": "busy", "s": 4}, screen)
     assert state == ("RUNNING", "retrying" if expected else None, "screen" if expected else "hook")
 
@@ -135,12 +138,12 @@ def test_the_end_of_a_limit_is_parsed(text: str, since: str, expected: str | Non
 
 def test_a_conversation_is_converted_to_the_schema() -> None:
     rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
-    assert [(row["role"], row["text"]) for row in rows[:2]] == [("user", "hello there"), ("assistant", "ok")]
-    (tool,) = [row for row in rows if row["role"] == "tool"]
-    assert (tool["tool"], tool["input"]["command"]) == ("Bash", "echo hi > out.txt; sleep 1")
-    assert tool["output"] == "(Bash completed with no output)"
-    answers = [row["usage"] for row in rows if row.get("usage")]
-    assert all(usage["input_tokens"] > 1000 and usage["output_tokens"] > 0 for usage in answers)
+    assert [(row.role, row.text) for row in rows[:2]] == [("user", "hello there"), ("assistant", "ok")]
+    (tool,) = [row for row in rows if row.role == "tool"]
+    assert (tool.tool, as_object(tool.input)["command"]) == ("Bash", "echo hi > out.txt; sleep 1")
+    assert tool.output == "(Bash completed with no output)"
+    answers = [row.usage for row in rows if row.usage]
+    assert all((usage.input_tokens or 0) > 1000 and (usage.output_tokens or 0) > 0 for usage in answers)
     lines = [json.loads(line) for line in (CORPUS / "conversation.jsonl").read_text().splitlines()]
     ids = {row["message"]["id"] for row in lines if row["type"] == "assistant" and "msg_" in row["message"]["id"]}
     assert len(answers) == len(ids)  # every answer is counted once
@@ -154,13 +157,13 @@ def build_row(text: str, parent: str | None, second: float, role: str = "assista
 
 def test_an_answer_that_was_written_first_comes_after_its_question() -> None:
     file = [build_row("b", "a", 2), build_row("c", "b", 3), build_row("a", None, 1, "user"), build_row("d", "c", 9)]
-    assert [row["text"] for row in KIND.parse_transcript(file)] == ["a", "b", "c", "d"]
+    assert [row.text for row in KIND.parse_transcript(file)] == ["a", "b", "c", "d"]
 
 
 def test_a_missing_parent_row_delays_the_rest_only_briefly() -> None:
     file = iter([build_row("b", "gone", 2), build_row("c", "b", 3), build_row("d", "c", 8), build_row("e", "d", 8.1)])
     rows = KIND.parse_transcript(file)
-    assert [next(rows)["text"] for _ in range(3)] == ["b", "c", "d"]
+    assert [next(rows).text for _ in range(3)] == ["b", "c", "d"]
     assert len(list(file)) == 1
 
 
@@ -169,7 +172,8 @@ def test_usage_with_a_different_price_is_marked() -> None:
         message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **extra}}
         row = {"type": "assistant", "timestamp": MADE, "message": message}
         (parsed,) = KIND.parse_transcript([json.dumps(row).encode()])
-        return parsed["usage"]
+        assert parsed.usage is not None
+        return parsed.usage.to_dict()
 
     assert parse_usage(speed="standard", inference_geo="") == {"input_tokens": 5}
     cache_creation = {"ephemeral_1h_input_tokens": 2, "ephemeral_5m_input_tokens": 1}

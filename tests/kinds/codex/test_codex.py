@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError
+from mngr.base.json_values import as_object, get_text
 from mngr.base.model import AgentRecord, Evidence
-from mngr.kinds import limit_resets, screens
+from mngr.kinds import limit_resets, state_from_screen
 from mngr.kinds.codex.kind import CodexKind
 from mngr.kinds.codex.transcript import find_failed_turn, parse_hook_keys
+from mngr.kinds.transcript_entry import TokenUsage
 from tests.support.paths import ROOT
 
 CORPUS = ROOT / "tests/corpus/codex"
@@ -33,7 +35,7 @@ LIMIT = {"type": "task_complete", "error": {"codex_error_info": "rate_limit_exce
 
 
 def timestamp(second: float) -> str:
-    return clock.format_timestamp(clock.parse_timestamp(MADE) + second)
+    return time_format.format_timestamp(time_format.parse_timestamp(MADE) + second)
 
 
 def build_evidence(
@@ -41,9 +43,11 @@ def build_evidence(
 ) -> Evidence:
     """Return the evidence of a running agent; in both dicts `s` is the time in seconds since its creation."""
     hook_status = None if status is None else {**status, "at": timestamp(status["s"])}
-    program_status = None if end is None else {"timestamp": timestamp(end["s"]), "payload": end}
+    program_status: dict[str, object] | None = None
+    if end is not None:
+        program_status = {"timestamp": timestamp(end["s"]), "payload": end}
     pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
-    now = clock.parse_timestamp(MADE) + 100
+    now = time_format.parse_timestamp(MADE) + 100
     return Evidence(
         now=now, pane={**pane, "title": title}, hook_status=hook_status, program_status=program_status, screen=screen
     )
@@ -78,7 +82,7 @@ def test_the_newest_evidence_decides_the_state(
 @pytest.mark.parametrize(("screen", "reason"), [("idle", None), ("retrying-1", "retrying"), ("retrying-2", "retrying")])
 def test_retries_are_visible_only_on_the_screen(screen: str, reason: str | None) -> None:
     text = (CORPUS / f"{screen}.txt").read_text()
-    assert screens.find_state("codex", text) == (reason and ("RUNNING", reason))
+    assert state_from_screen.find_state("codex", text) == (reason and ("RUNNING", reason))
     evidence = build_evidence({**RUNNING, "s": 5}, None, THINKS, text)
     assert KIND.state(RECORD, evidence).reason == reason
     state = KIND.state(RECORD, evidence.replace(screen=None))
@@ -140,7 +144,7 @@ def test_the_end_of_a_quota_is_parsed_in_the_time_zone_of_the_host(text: str, zo
 
 def test_a_conversation_is_converted_to_the_schema() -> None:
     rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().splitlines()))
-    assert [(row["role"], row.get("tool") or row["text"][-7:]) for row in rows] == [
+    assert [(row.role, row.tool or row.text[-7:]) for row in rows] == [
         ("user", "ake> go"),
         ("assistant", "on it"),
         ("tool", "exec_command"),
@@ -151,31 +155,28 @@ def test_a_conversation_is_converted_to_the_schema() -> None:
         ("tool", "exec_command"),
         ("tool", "exec_command"),
     ]
-    assert rows[2]["input"] == {"cmd": "echo hi > out.txt"} and "exited with code 0" in rows[2]["output"]
-    assert rows[3]["input"]["input"].startswith("*** Begin Patch") and "A new.txt" in rows[3]["output"]
-    counts = {
-        "input_tokens": 100,
-        "output_tokens": 20,
-        "cache_read_tokens": 900,
-        "cache_write_tokens": 0,
-    }
-    assert [row.get("usage") for row in rows[1:3]] == [None, counts]  # once for the whole response
-    assert all(row["model"] == "gpt-5.5" for row in rows if row["role"] != "user")
-    assert all(row["at"] for row in rows)
+    assert rows[2].input == {"cmd": "echo hi > out.txt"} and "exited with code 0" in str(rows[2].output)
+    assert get_text(as_object(rows[3].input), "input").startswith("*** Begin Patch") and "A new.txt" in str(
+        rows[3].output
+    )
+    counts = TokenUsage(input_tokens=100, output_tokens=20, cache_read_tokens=900, cache_write_tokens=0)
+    assert [row.usage for row in rows[1:3]] == [None, counts]  # once for the whole response
+    assert all(row.model == "gpt-5.5" for row in rows if row.role != "user")
+    assert all(row.at for row in rows)
 
 
 def test_a_response_is_counted_once_in_every_record_format() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
-    expected = [row.get("usage") for row in KIND.parse_transcript(lines)]
+    expected = [row.usage for row in KIND.parse_transcript(lines)]
     older = [line for line in lines if b'"token_usage_record"' not in line]
-    assert [row.get("usage") for row in KIND.parse_transcript(older)] == expected
+    assert [row.usage for row in KIND.parse_transcript(older)] == expected
     twice = [line for line in older for _ in range(2 if b'"token_count"' in line else 1)]
-    assert [row.get("usage") for row in KIND.parse_transcript(twice)] == expected
+    assert [row.usage for row in KIND.parse_transcript(twice)] == expected
     early = list(older)  # here a quick tool ended before the record had the usage of its call
     cost = next(i for i, line in enumerate(early) if b'"token_count"' in line)
     done = next(i for i, line in enumerate(early) if b'"function_call_output"' in line)
     early.insert(done, early.pop(cost))
-    assert done < cost and [row.get("usage") for row in KIND.parse_transcript(early)] == expected
+    assert done < cost and [row.usage for row in KIND.parse_transcript(early)] == expected
 
 
 def test_the_usage_of_a_sub_agent_is_reported() -> None:
@@ -192,16 +193,11 @@ def test_the_usage_of_a_sub_agent_is_reported() -> None:
     subagent_lines = [json.dumps({"timestamp": MADE, **row}).encode() for row in subagent_rows]
     half = len(lines) // 2  # while mngr follows the files, these rows come in the middle
     rows = list(KIND.parse_transcript([*lines[:half], *subagent_lines, *lines[half:]]))
-    others = [row for row in rows if row.get("tool") != "sub-agent"]
+    others = [row for row in rows if row.tool != "sub-agent"]
     assert others == list(KIND.parse_transcript(lines))
     (row,) = [row for row in rows if row not in others]
-    assert (row["model"], row["input"]) == ("small", {"thread": "b"})
-    assert row["usage"] == {
-        "input_tokens": 5,
-        "output_tokens": 2,
-        "cache_read_tokens": 4,
-        "cache_write_tokens": 0,
-    }
+    assert (row.model, row.input) == ("small", {"thread": "b"})
+    assert row.usage == TokenUsage(input_tokens=5, output_tokens=2, cache_read_tokens=4, cache_write_tokens=0)
 
 
 def test_usage_with_a_different_price_is_marked() -> None:
@@ -211,19 +207,19 @@ def test_usage_with_a_different_price_is_marked() -> None:
         payloads = [{"type": "thread_settings_applied", "thread_settings": item} for item in settings]
         rows = [{"timestamp": MADE, "type": "event_msg", "payload": item} for item in payloads]
         parsed = KIND.parse_transcript([*(json.dumps(row).encode() for row in rows), *lines])
-        return {row["usage"].get("other_price") for row in parsed if row.get("usage")}
+        return {row.usage.other_price for row in parsed if row.usage}
 
     fast, default = {"service_tier": "priority"}, {"service_tier": "default"}
     assert prices(fast) == prices(default, fast) == {True}
-    assert prices(fast, default) == prices({"service_tier": None}) == prices(7) == {None}
+    assert prices(fast, default) == prices({"service_tier": None}) == prices(7) == {False}
 
 
 def test_a_call_without_a_result_is_still_a_row() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
     cut = next(i for i, line in enumerate(lines) if b'"function_call"' in line)
     rows = list(KIND.parse_transcript([*lines[: cut + 1], b'{"half', b"[]", b"null", b'{"payload":7}']))
-    assert [row["role"] for row in rows] == ["user", "assistant", "tool"]
-    assert "output" not in rows[-1]
+    assert [row.role for row in rows] == ["user", "assistant", "tool"]
+    assert rows[-1].output is None
 
 
 def test_a_message_that_codex_would_misread_is_changed_or_refused() -> None:

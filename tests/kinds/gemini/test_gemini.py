@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from mngr.base import clock
+from mngr.base import time_format
+from mngr.base.json_values import as_object
 from mngr.base.model import AgentRecord, Evidence
-from mngr.kinds import screens
+from mngr.kinds import state_from_screen
 from mngr.kinds.gemini.kind import GeminiKind
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry
 from tests.support.paths import ROOT
 
 CORPUS = ROOT / "tests/corpus/gemini"
@@ -26,7 +28,7 @@ def derive(status: dict[str, Any] | None, title: str, screen: str | None = None)
     pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
     hook_status = None if status is None else {**status, "at": MADE}
     evidence = Evidence(
-        now=clock.parse_timestamp(MADE) + 5, pane={**pane, "title": title}, hook_status=hook_status, screen=screen
+        now=time_format.parse_timestamp(MADE) + 5, pane={**pane, "title": title}, hook_status=hook_status, screen=screen
     )
     state = KIND.state(RECORD, evidence)
     return state.state, state.reason, state.source
@@ -65,7 +67,7 @@ def test_hooks_and_the_title_decide_the_state(status: Any, title: str, expected:
 )
 def test_the_screen_shows_that_it_gave_up(name: str, expected: tuple[str, str] | None) -> None:
     screen = (CORPUS / f"{name}.txt").read_text()
-    assert screens.find_state("gemini", screen) == expected
+    assert state_from_screen.find_state("gemini", screen) == expected
     assert derive(RUNNING, WORKING, screen)[:2] == (expected or ("RUNNING", None))
 
 
@@ -74,7 +76,7 @@ def test_the_end_of_a_quota_is_read_from_the_screen() -> None:
     quota_screen = screen.replace("│ /stats", "│ Access resets at 5:04 PM UTC.  │\n│ /stats")
     pane = {"dead": "0", "title": WORKING}
     evidence = Evidence(
-        now=clock.parse_timestamp(MADE), pane=pane, hook_status={**RUNNING, "at": MADE}, screen=quota_screen
+        now=time_format.parse_timestamp(MADE), pane=pane, hook_status={**RUNNING, "at": MADE}, screen=quota_screen
     )
     assert KIND.state(RECORD, evidence).parked_until == "2026-11-16T17:04:00.000Z"
 
@@ -82,19 +84,20 @@ def test_the_end_of_a_quota_is_read_from_the_screen() -> None:
 def test_a_conversation_is_converted_to_the_schema() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().split(b"\n")
     rows = list(KIND.parse_transcript([*lines, *lines]))  # Gemini CLI may write the rows again after a resume
-    assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "assistant"]
+    assert [row.role for row in rows] == ["user", "assistant", "tool", "assistant", "assistant"]
     tool = rows[2]
-    assert (tool["tool"], tool["input"]["command"]) == ("run_shell_command", "ls")
-    assert "Output: a" in tool["output"]
-    assert [row["text"] for row in rows[1::2]] == ["on it", "all done"]
-    assert rows[1]["usage"]["input_tokens"] > 1000 and rows[1]["model"] == "gemini-2.5-pro"
-    assert rows[4]["text"].startswith("[API Error") and all(row["at"] for row in rows)
+    assert (tool.tool, as_object(tool.input)["command"]) == ("run_shell_command", "ls")
+    assert "Output: a" in str(tool.output)
+    assert [row.text for row in rows[1::2]] == ["on it", "all done"]
+    usage = rows[1].usage
+    assert usage is not None and (usage.input_tokens or 0) > 1000 and rows[1].model == "gemini-2.5-pro"
+    assert rows[4].text.startswith("[API Error") and all(row.at for row in rows)
 
 
 def test_cached_tokens_and_thoughts_are_counted_once() -> None:
     row = b'{"id":"x","type":"gemini","content":"","tokens":{"input":100,"cached":30,"output":5,"thoughts":2}}'
     (parsed,) = KIND.parse_transcript([row])
-    assert parsed["usage"] == {"input_tokens": 70, "output_tokens": 7, "cache_read_tokens": 30}
+    assert parsed.usage == TokenUsage(input_tokens=70, output_tokens=7, cache_read_tokens=30)
 
 
 def test_invalid_rows_are_ignored() -> None:
@@ -109,7 +112,7 @@ def test_invalid_rows_are_ignored() -> None:
     ]
     assert list(
         KIND.parse_transcript([*lines, b'{"id":"c","type":"gemini","toolCalls":[3,{"status":"success"}]}'])
-    ) == [{"at": None, "model": None, "role": "tool", "text": "", "tool": None, "input": None, "output": ""}]
+    ) == [TranscriptEntry(role="tool", output="")]
 
 
 def test_a_final_backslash_or_line_end_does_not_block_the_message() -> None:

@@ -235,15 +235,15 @@ def test_a_conversation_that_cannot_be_moved_is_copied_without_repeated_rows(tmp
 
 
 def test_an_exported_conversation_is_converted_to_the_schema() -> None:
-    rows = list(user_conversations.iter_rows(json.loads((CORPUS / "exported.json").read_text())))
-    assert [(row["role"], row.get("tool") or row["text"][-9:]) for row in rows] == [
+    rows = list(user_conversations.parse_export(json.loads((CORPUS / "exported.json").read_text())))
+    assert [(row.role, row.tool or row.text[-9:]) for row in rows] == [
         ("user", "/fake> go"),
         ("assistant", "on it"),
         ("tool", "bash"),
         ("assistant", "all done"),
     ]
-    assert [row["usage"]["cost_usd"] for row in rows if row.get("usage")] == [0.024741, 0.024855]
-    assert rows[2]["output"].startswith("XDG_") and rows[2]["at"] == "2026-11-16T04:40:21.594Z"
+    assert [row.usage.cost_usd for row in rows if row.usage] == [0.024741, 0.024855]
+    assert str(rows[2].output).startswith("XDG_") and rows[2].at == "2026-11-16T04:40:21.594Z"
 
 
 def test_an_unknown_conversation_is_not_found(user: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from mngr.base.errors import NotFound, UsageError
 from mngr.base.model import AgentRecord
 from mngr.kinds.pi.kind import PiKind
+from mngr.kinds.protocol import KindOptions
 from tests.support.paths import ROOT
 
 CORPUS = ROOT / "tests/corpus/pi"
@@ -21,16 +22,17 @@ RECORD = AgentRecord(
 
 def test_a_conversation_is_converted_to_the_schema() -> None:
     rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
-    assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "user"]
-    assert [rows[1]["text"], rows[3]["text"]] == ["on it", "all done"]
-    assert (rows[2]["tool"], rows[2]["input"], rows[2]["output"]) == ("bash", {"command": "ls"}, "a\n")
-    assert rows[3]["usage"]["input_tokens"] == 1472 and rows[3]["usage"]["cost_usd"] > 0
-    assert all(row["at"].startswith("2026-11-16T05:32:27.") for row in rows)
+    assert [row.role for row in rows] == ["user", "assistant", "tool", "assistant", "user"]
+    assert [rows[1].text, rows[3].text] == ["on it", "all done"]
+    assert (rows[2].tool, rows[2].input, rows[2].output) == ("bash", {"command": "ls"}, "a\n")
+    usage = rows[3].usage
+    assert usage is not None and usage.input_tokens == 1472 and usage.cost_usd is not None and usage.cost_usd > 0
+    assert all(row.at and row.at.startswith("2026-11-16T05:32:27.") for row in rows)
 
 
 def test_an_error_is_a_part_of_the_conversation() -> None:
     row = b'{"type":"message","message":{"role":"assistant","content":[],"stopReason":"error","errorMessage":"429"}}'
-    assert [parsed["text"] for parsed in KIND.parse_transcript([row])] == ["429"]
+    assert [parsed.text for parsed in KIND.parse_transcript([row])] == ["429"]
 
 
 def test_invalid_rows_are_ignored() -> None:
@@ -51,7 +53,7 @@ def test_messages_are_delivered_through_the_inbox() -> None:
 
 def test_yolo_is_refused_because_pi_never_asks() -> None:
     with pytest.raises(UsageError, match="changes nothing"):
-        KIND.check_arguments([], {"yolo": True})
+        KIND.check_arguments([], KindOptions(yolo=True))
 
 
 def test_a_conversation_of_the_user_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,9 +25,10 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.kinds.delivery_plan import Delivery, check_text, reject_slash_command
-from mngr.kinds.player import faults, player, scenario, steps
+from mngr.kinds.player import player, sabotage, scenario, steps
 from mngr.kinds.player.kind import KIND
 from mngr.kinds.player.scenario import parse_scenario
+from mngr.kinds.protocol import KindOptions
 from tests.conftest import run_git, wait_for
 from tests.support.paths import ROOT
 
@@ -85,8 +86,8 @@ def test_a_wrong_scenario_says_what_is_wrong(text: str, part: str) -> None:
 
 def test_every_step_is_implemented_and_documented() -> None:
     assert set(scenario.VERBS) == {*scenario.BASIC_VERBS, *steps.STEP_FUNCTIONS}
-    assert (*faults.WEAKENINGS, "conftest") == scenario.WEAKENINGS and tuple(
-        faults.HOSTILE_PLANTERS
+    assert (*sabotage.WEAKENINGS, "conftest") == scenario.WEAKENINGS and tuple(
+        sabotage.HOSTILE_PLANTERS
     ) == scenario.HOSTILE_KINDS
     page = (ROOT / "docs" / "concepts" / "player.md").read_text()
     words = (
@@ -103,10 +104,10 @@ def test_every_step_is_implemented_and_documented() -> None:
 def test_a_scenario_is_a_file_or_json_in_the_command(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text("[]")
     for args in ([], ["[]"], [' {"steps": []}'], [str(tmp_path / "s.json")]):
-        KIND.check_arguments(args, {})
+        KIND.check_arguments(args, KindOptions())
     for args in (["[]", "[]"], [str(tmp_path / "none.json")], [str(tmp_path)], ["[3]"]):
         with pytest.raises(UsageError):
-            KIND.check_arguments(args, {})
+            KIND.check_arguments(args, KindOptions())
 
 
 # --- messages

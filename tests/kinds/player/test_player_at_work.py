@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mngr.kinds.player import faults, scenario
+from mngr.kinds.player import sabotage, scenario
 from mngr.tmr.verify.claim import AgentClaim, read_claim
 from tests.conftest import MngrProgram, run_git, wait_for
 
@@ -205,7 +205,7 @@ def test_hostile_files_are_planted(shop: MngrProgram) -> None:
     assert stat.S_ISFIFO((outputs_dir / "pipe").stat().st_mode) and stat.S_ISSOCK(
         (outputs_dir / "socket").stat().st_mode
     )
-    assert set(faults.ODD_NAMES) <= set(os.listdir(os.fsencode(outputs_dir)))
+    assert set(sabotage.ODD_NAMES) <= set(os.listdir(os.fsencode(outputs_dir)))
     assert "\x1b" not in shop("transcript", "foo").out
     work = shop.get_work_dir("foo")
     assert run_git(work, "-c", "core.fsmonitor=", "ls-files", "hostile-link") == "hostile-link"

@@ -189,7 +189,7 @@ class AgentContract:
         result = fleet("message", name, "-m", "2", code=1)
         assert "waits for an answer" in result.err and f"mngr connect {name}" in result.err
         assert "asks for no permission" in fleet("message", name, "--allow", code=1).err
-        assert f"mngr connect {name}" in fleet.run_json("explain", name)["change"]
+        assert f"mngr connect {name}" in fleet.run_json("explain", name)["next_step"]
         wait_for(lambda: re.search(r"1\. +Red", fleet("capture", name).out))
 
         def is_over() -> bool:

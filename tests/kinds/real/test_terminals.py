@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from mngr.testkit.modelserver import ModelServer
 from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, wait_for
 from tests.kinds.real.kit import PLACE, fake

@@ -59,6 +59,7 @@ def test_a_coding_agent_completes_a_run(team: MngrProgram) -> None:
     (team.repo / ".mngr" / "brief.md").write_text(text)
     run_git(team.repo, "add", "-A")
     run_git(team.repo, "commit", "-qm", "a pantry")
+    team("trust", "--yes")
     tests = ["tests/test_stock.py::test_take", "tests/test_stock.py::test_forget"]
     tasks = run_tmr(team, *tests, "--name", "r", timeout=120)
     assert [(task["task"], task["claimed"], task["verdict"], task["outcome"]) for task in tasks] == [

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
 from tests.conftest import BIN_DIR, MngrProgram, wait_for
 from tests.support.hosts.sshd import Farm
+from tests.support.journal_file import read_json_rows
 
 pytestmark = pytest.mark.hosts
 
@@ -39,7 +39,7 @@ def test_a_run_survives_a_host_that_is_unreachable_for_a_while(mngr: MngrProgram
     run_dir = RunDir(str(mngr.repo), "r")
 
     def list_rows(kind: str) -> list[dict[str, Any]]:
-        return [row for row in read_journal(run_dir.journal) if row["type"] == kind]
+        return [row for row in read_json_rows(run_dir.journal) if row["type"] == kind]
 
     with subprocess.Popen(
         [str(BIN_DIR / "mngr"), *command],

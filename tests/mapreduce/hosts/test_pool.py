@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from mngr.host import store
-from mngr.mapreduce.journal import read_journal
+from mngr.host import record_store
 from mngr.mapreduce.run_dir import RunDir
 from tests.conftest import BIN_DIR, MngrProgram, kill_tmux_servers, run_git, wait_for
 from tests.providers.docker.test_contract import settings
 from tests.providers.docker.test_docker import containers
 from tests.support.hosts.boxes import Boxes
 from tests.support.hosts.engines import Docker
+from tests.support.journal_file import read_json_rows
 
 pytestmark = [pytest.mark.hosts, pytest.mark.sampled(2)]
 
@@ -40,7 +40,7 @@ def boxes(mngr: MngrProgram, tmp_path: Path) -> Iterator[Boxes]:
 
 
 def rows(mngr: MngrProgram, *kinds: str) -> list[dict[str, Any]]:
-    return [row for row in read_journal(RunDir(str(mngr.repo), "r").journal) if row["type"] in kinds]
+    return [row for row in read_json_rows(RunDir(str(mngr.repo), "r").journal) if row["type"] in kinds]
 
 
 def outputs(mngr: MngrProgram, name: str) -> list[str]:
@@ -64,6 +64,7 @@ def commit_setup(mngr: MngrProgram, setup: str = SETUP) -> None:
     (mngr.repo / ".gitignore").write_text(".venv\n")
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "settings")
+    mngr("trust", "--yes")
 
 
 def check_prepared(mngr: MngrProgram) -> None:
@@ -265,7 +266,7 @@ def test_an_incomplete_agent_does_not_prevent_the_release_of_its_host(mngr: Mngr
         (agent_dir,) = boxes.boxes.glob("*/home/.mngr/agents/a-*")
         record = json.loads((agent_dir / "agent.json").read_text())
         start = Path(f"/proc/{run.pid}/stat").read_text().rpartition(")")[2].split()[19]
-        owner = {"pid": run.pid, "start": start, "boot": store.read_boot_id(), "at": 0}
+        owner = {"pid": run.pid, "start": start, "boot": record_store.read_boot_id(), "at": 0}
         incomplete = {**record, "id": "a-0123456789ab", "name": "half", "phase": "creating", "owner": owner}
         (agent_dir.parent / incomplete["id"] / "outputs").mkdir(parents=True)
         (agent_dir.parent / incomplete["id"] / "agent.json").write_text(

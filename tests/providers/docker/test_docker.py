@@ -21,7 +21,7 @@ from mngr.testkit.contract.mngr_program import (
     new_repo,
     wait_for,
 )
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 from tests.providers.docker.test_contract import settings
 from tests.support.hosts.engines import IMAGE, Docker, Engine, Podman
 from tests.support.hosts.sshd import Farm
@@ -184,6 +184,8 @@ def test_project_settings_cannot_raise_a_containers_privileges(
     (mngr.repo / ".mngr/settings.toml").write_text(
         f'[providers.docker]\nmemory = "300m"\nprogram = "{evil}"\nrun_args = ["--privileged"]\n'
     )
+    assert "providers.docker.memory" in mngr("create", "foo@box.docker", "--dirty", "ignore", *RUN, code=1).err
+    mngr("trust", "--yes")
     result = mngr("create", "foo@box.docker", "--dirty", "ignore", *RUN)
     config = inspect(docker, "box")["HostConfig"]
     assert (config["Memory"], config["Privileged"]) == (300 << 20, False)

@@ -11,7 +11,7 @@ import pytest
 from mngr.base.errors import HostStopped, MngrError, Unreachable, UsageError
 from mngr.base.paths import Home
 from mngr.providers.docker import images as docker_image
-from mngr.providers.docker.docker_cli import DockerCli, DockerWire, choose_cli, parse_error
+from mngr.providers.docker.docker_cli import DockerCli, DockerTransport, choose_cli, parse_error
 
 GONE = "the container box is gone"
 STOPPED = "the host box is stopped"
@@ -34,7 +34,9 @@ STOPPED = "the host box is stopped"
     ],
 )  # fmt: skip
 def test_a_lost_connection_becomes_an_error_with_its_reason(said: str, kind: type[Unreachable], message: str) -> None:
-    error = DockerWire(DockerCli(["docker"]), "docker", "box", "4f5e", "1000:1000", "/home/agent").make_lost_error(said)
+    error = DockerTransport(DockerCli(["docker"]), "docker", "box", "4f5e", "1000:1000", "/home/agent").make_lost_error(
+        said
+    )
     assert type(error) is kind and message in error.message and error.hint
 
 
@@ -64,7 +66,7 @@ def test_the_settings_choose_program_context_and_host() -> None:
 @pytest.mark.parametrize("text", ["plain", "naïve \\ ✓ %s $x `y` 'z'", os.fsdecode(b"caf\xe9 \\0101 \\n")])
 def test_a_program_with_special_characters_reaches_the_shell_unchanged(text: str) -> None:
     program = "printf %s '" + text.replace("'", "'\\''") + "'"
-    words = DockerWire(DockerCli(["docker"]), "docker", "box", "4f5e", "0:0", "/x").build_argv(program)
+    words = DockerTransport(DockerCli(["docker"]), "docker", "box", "4f5e", "0:0", "/x").build_argv(program)
     result = subprocess.run(words[words.index("4f5e") + 1 :], capture_output=True, check=True)
     assert all(word.isascii() for word in words) and os.fsdecode(result.stdout) == text
 

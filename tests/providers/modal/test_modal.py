@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.testkit.contract.mngr_program import (
     BIN_DIR,
     IS_FULL_SCALE,
@@ -60,7 +60,7 @@ def test_a_stopped_host_is_one_image_and_a_destroyed_host_leaves_nothing(mngr: M
     mngr("create", "foo@box.modal", *RUN)
     assert get_only_sandbox(plane)["ports"] == 0 and plane.left()["images"] == {}
     (row,) = [row for row in mngr.run_json("list", "--hosts")["hosts"] if row["provider"] == "modal"]
-    assert 86000 < clock.parse_timestamp(row["ends_at"]) - time.time() <= 86400
+    assert 86000 < time_format.parse_timestamp(row["ends_at"]) - time.time() <= 86400
     images: list[str] = []
     for text in ("one", "two"):
         mngr("exec", "foo", "--", "sh", "-c", f"echo {text} >>file")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.providers.ray import host_process, work_backup
+from mngr.providers.ray import host_init_process, work_backup
 
 # Runs as a user who may have two processes, because root has no limit. Modules must be imported before that.
 BOOT = """
@@ -74,7 +74,7 @@ class Room:
         self._link, child_socket = socket.socketpair()
         self._said = self._link.makefile()
         python = [sys.executable, "-I", "-S", "-c", BOOT, str(child_socket.fileno()), "mark"]
-        program = Path(host_process.__file__).read_text()
+        program = Path(host_init_process.__file__).read_text()
         self._process = subprocess.Popen([*python, program], pass_fds=[child_socket.fileno()], cwd="/")
         child_socket.close()
         assert "ready" in self._said.readline()

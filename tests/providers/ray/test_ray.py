@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from mngr.base.paths import Home
-from mngr.host import registry
-from mngr.mapreduce.journal import read_journal
+from mngr.host import host_store
 from mngr.mapreduce.run_dir import RunDir
 from tests.conftest import BIN_DIR, IS_FULL_SCALE, SEED, MngrProgram, run_git, wait_for
 from tests.providers.ray.test_contract import settings
 from tests.support.hosts.ray import ENGINES, Cluster
+from tests.support.journal_file import read_json_rows
 
 RUN = ("--", "sleep", "1000")
 
@@ -137,7 +137,7 @@ def test_hosts_of_the_same_name_in_two_homes_are_independent(mngr: MngrProgram, 
     mngr(*other, "destroy", "--force", "@box.ray")
     remaining = (cluster_of.dir / "hosts" / ".kept").glob("*")
     assert not {path.name for path in remaining} & {
-        registry.compute_owner_key(Home(home)) for home in (str(mngr.home), other[1])
+        host_store.compute_owner_key(Home(home)) for home in (str(mngr.home), other[1])
     }
 
 
@@ -162,7 +162,9 @@ def test_a_run_continues_when_a_node_is_lost(mngr: MngrProgram, cluster_of: Clus
     run = RunDir(str(mngr.repo), "r")
 
     def list_events(kind: str) -> list[dict[str, Any]]:
-        return [row for row in read_journal(run.journal) if row["type"] == kind] if os.path.exists(run.journal) else []
+        return (
+            [row for row in read_json_rows(run.journal) if row["type"] == kind] if os.path.exists(run.journal) else []
+        )
 
     with subprocess.Popen([BIN_DIR / "mngr", *words], cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE) as process:
         wait_for(lambda: len(list_events("prompted")) >= (20 if IS_FULL_SCALE else 3), timeout=120)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mngr.base.paths import Home
-from mngr.host import store
+from mngr.host import record_store
 from tests.conftest import MngrProgram, kill_tmux_servers, wait_for
 from tests.providers.shared.toy import ToyProvider
 
@@ -80,7 +80,7 @@ def test_gc_finishes_or_undoes_interrupted_host_operations(mngr: MngrProgram, ro
 def test_gc_removes_a_host_with_its_only_agent_whose_create_was_interrupted(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "foo@.toy", *RUN)
     (record,) = root.glob("*/**/agents/a-*/agent.json")
-    owner = {**store.describe_this_process(), "start": "another"}
+    owner = {**record_store.describe_this_process(), "start": "another"}
     half = {**json.loads(record.read_text()), "phase": "creating", "owner": owner}
     record.write_text(json.dumps(half, separators=(",", ":")) + "\n")
     assert run_gc(mngr) == [("interrupted create", "cleaned"), ("host without agents", "cleaned")]
@@ -199,7 +199,7 @@ def test_invalid_host_options_fail_before_a_host_is_created(mngr: MngrProgram, r
 
 def test_a_restored_host_keeps_its_options_and_a_new_one_of_its_name_does_not(mngr: MngrProgram, root: Path) -> None:
     def read_options() -> object:
-        return json.loads((mngr.home / "hosts/toy/box.json").read_text())["options"]
+        return json.loads((mngr.home / "hosts/toy/box.json").read_text()).get("options", {})
 
     mngr("create", "foo@box.toy", "-b", "size=1", *RUN)
     mngr("destroy", "--force", "@box.toy")

@@ -6,17 +6,18 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from mngr.base.config import Settings
 from mngr.base.errors import EngineBusy, HostGone, HostStopped, Unreachable, UsageError
+from mngr.base.json_values import find_text, get_object
 from mngr.base.paths import Home
-from mngr.host import registry
+from mngr.host import host_store
 from mngr.host.protocol import Provider
 from mngr.plugins.hooks import hookimpl
-from mngr.providers.shared.on_demand import Engine, EngineDefaults, FoundMachine, OnDemandProvider
+from mngr.providers.shared.engine import Engine, EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.on_demand import OnDemandProvider
 
 _ENTER = '''
 [ -d "$0" ] || { echo gone >&2; exit 1; }
@@ -44,7 +45,16 @@ class ToyWire:
         pass
 
 
-class ToyEngine(EngineDefaults):
+class ToyMachine(Machine):
+    """A directory that is a machine."""
+
+    source: str | None = None  # the directory of the snapshot that the machine is a copy of
+    size: str | None = None
+    path: str = ""
+    turn: int = 0  # how often the machine was started
+
+
+class ToyEngine(EngineDefaults[ToyMachine]):
     """Directories below the setting `root`, named NAME.TAG.KEY. A running one has a file `on` with its start count."""
 
     options: tuple[str, ...] = ("size", "env.")
@@ -52,51 +62,57 @@ class ToyEngine(EngineDefaults):
     can_stop = True
     can_snapshot = True
 
-    def __init__(self, home: Home, options: dict[str, Any]) -> None:
+    def __init__(self, home: Home, options: dict[str, object]) -> None:
         self._root = Path(str(options["root"]))
-        self._key = registry.compute_owner_key(home)
+        self._key = host_store.compute_owner_key(home)
 
-    def plan_machine(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
-        if options.get("size") == "absurd":
+    def plan_machine(self, name: str, options: dict[str, object]) -> ToyMachine:
+        size = find_text(options, "size")
+        if size == "absurd":
             raise UsageError("no machine is that large", "ask for less")
-        return {"tag": os.urandom(4).hex(), "from": options.get("snapshot"), "size": options.get("size")}
+        source = find_text(get_object(options, "snapshot"), "place")
+        return ToyMachine(tag=os.urandom(4).hex(), source=source, size=size)
 
-    def create(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    def read_machine(self, row: dict[str, object]) -> ToyMachine:
+        return ToyMachine.read(row)
+
+    def create(self, name: str, machine: ToyMachine) -> ToyMachine:
         self._fault("full", EngineBusy("there is no room", "wait"))
-        machine_dir = self._root / f"{name}.{facts['tag']}.{self._key}"
-        if facts["from"]:
-            shutil.copytree(Path(facts["from"]["place"]) / "files", machine_dir)
+        machine_dir = self._root / f"{name}.{machine.tag}.{self._key}"
+        if machine.source:
+            shutil.copytree(Path(machine.source) / "files", machine_dir)
         machine_dir.mkdir(exist_ok=True)
         self._fault("die in make", None)
         (machine_dir / "on").write_text("1")
         self._fault("die after make", None)
-        return {**facts, "path": str(machine_dir), "turn": 1}
+        return machine.replace(path=str(machine_dir), turn=1)
 
-    def find_existing(self, name: str) -> dict[str, Any] | None:
+    def find_existing(self, name: str) -> ToyMachine | None:
         for machine_dir in self._root.glob(f"{name}.*"):
             _, tag, key = machine_dir.name.rsplit(".", 2)
-            return {"tag": tag, "whose": key, "path": str(machine_dir), "turn": int((machine_dir / "on").read_text())}
+            turn = int((machine_dir / "on").read_text())
+            return ToyMachine(tag=tag, whose=key, path=str(machine_dir), turn=turn)
         return None
 
-    def open_wire(self, name: str, facts: dict[str, Any]) -> ToyWire:
-        return ToyWire(name, facts["path"], facts["turn"])
+    def open_transport(self, name: str, machine: ToyMachine) -> ToyWire:
+        return ToyWire(name, machine.path, machine.turn)
 
-    def start(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        if not os.path.isdir(facts["path"]):
+    def start(self, name: str, machine: ToyMachine) -> ToyMachine:
+        if not os.path.isdir(machine.path):
             raise HostGone("toy", name, "its directory was removed")
-        on = Path(facts["path"], "on")
-        turn = int(on.read_text()) if on.exists() else facts["turn"] + 1
+        on = Path(machine.path, "on")
+        turn = int(on.read_text()) if on.exists() else machine.turn + 1
         on.write_text(str(turn))
         self._fault("die in start", None)
-        return {**facts, "turn": turn}
+        return machine.replace(turn=turn)
 
-    def stop(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        Path(facts["path"], "on").unlink(missing_ok=True)
+    def stop(self, name: str, machine: ToyMachine) -> ToyMachine:
+        Path(machine.path, "on").unlink(missing_ok=True)
         self._fault("die in stop", None)
-        return facts
+        return machine
 
-    def remove(self, name: str, facts: dict[str, Any]) -> None:
-        for machine_dir in self._root.glob(f"*.{facts['tag']}.*"):
+    def remove(self, name: str, machine: ToyMachine) -> None:
+        for machine_dir in self._root.glob(f"*.{machine.tag}.*"):
             shutil.rmtree(machine_dir)
         self._fault("die in remove", None)
 
@@ -111,11 +127,11 @@ class ToyEngine(EngineDefaults):
             for machine_dir in self._root.glob(f"*.{self._key}")
         ]
 
-    def save_snapshot(self, name: str, facts: dict[str, Any], directory: str) -> dict[str, Any]:
-        shutil.copytree(facts["path"], Path(directory) / "files", ignore=shutil.ignore_patterns("on", ".mngr"))
+    def save_snapshot(self, name: str, machine: ToyMachine, directory: str) -> dict[str, object]:
+        shutil.copytree(machine.path, Path(directory) / "files", ignore=shutil.ignore_patterns("on", ".mngr"))
         return {"of": name}
 
-    def delete_snapshot(self, facts: dict[str, Any]) -> None:
+    def delete_snapshot(self, facts: dict[str, object]) -> None:
         (self._root / f"dropped-{facts['of']}").touch()
 
     def _fault(self, fault: str, error: Exception | None) -> None:
@@ -129,12 +145,14 @@ class ToyEngine(EngineDefaults):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class ToyProvider(OnDemandProvider):
+class ToyProvider(OnDemandProvider[ToyMachine]):
     """Provides directories as hosts."""
 
     patience = 3.0
 
-    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Any) -> Engine:
+    def make_engine(
+        self, name: str, home: Home, options: dict[str, object], note: Callable[[str], None]
+    ) -> Engine[ToyMachine]:
         return ToyEngine(home, options)
 
 

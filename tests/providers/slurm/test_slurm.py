@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from mngr.base import clock
-from mngr.mapreduce.journal import read_journal
+from mngr.base import time_format
 from mngr.mapreduce.run_dir import RunDir
 from mngr.testkit.contract.mngr_program import IS_FULL_SCALE, BackgroundProgram, MngrProgram, wait_for
 from tests.conftest import SEED
 from tests.providers.slurm.test_contract import settings
 from tests.support.hosts.place import naming
 from tests.support.hosts.slurm import Slurm
+from tests.support.journal_file import read_json_rows
 
 RUN = ("--", "sleep", "1000")
 OWN = ("sh", "-c", 'cat "$MNGR_OUTPUT_DIR/own"')
@@ -112,7 +112,7 @@ def test_a_cancelled_job_ends_its_agents_with_term_and_leaves_no_process(mngr: M
 def test_list_hosts_shows_when_a_job_reaches_its_time_limit(mngr: MngrProgram, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", "-b", "time=2:00:00", *RUN)
     (row,) = [row for row in mngr.run_json("list", "--hosts")["hosts"] if row["host"] == "box"]
-    assert 7000 < clock.parse_timestamp(row["ends_at"]) - time.time() <= 7200
+    assert 7000 < time_format.parse_timestamp(row["ends_at"]) - time.time() <= 7200
     assert row["ends_at"] in mngr("list", "--hosts").out
     mngr("create", "bar@free.slurm", *RUN)
     (row,) = [row for row in mngr.run_json("list", "--hosts")["hosts"] if row["host"] == "free"]
@@ -343,7 +343,7 @@ def test_a_run_continues_when_a_node_is_lost(mngr: MngrProgram, nodes: Slurm, re
     run = RunDir(str(mngr.repo), "r")
 
     def list_events(kind: str) -> list[dict[str, Any]]:
-        rows = read_journal(run.journal) if os.path.exists(run.journal) else []
+        rows = read_json_rows(run.journal) if os.path.exists(run.journal) else []
         return [row for row in rows if row["type"] == kind]
 
     with BackgroundProgram(mngr, *words) as process:

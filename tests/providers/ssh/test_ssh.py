@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mngr.base.paths import Home
-from mngr.providers.ssh.provider import SshProvider, SshWire
+from mngr.providers.ssh.provider import SshProvider, SshTransport
 from mngr.testkit.contract.mngr_program import BackgroundProgram
 from tests.conftest import MngrProgram, wait_for
 from tests.support.hosts.machines import Machine
@@ -45,12 +45,12 @@ def test_every_login_shell_passes_the_program_unchanged(shell: str, tmp_path: Pa
         "",
     ]
     program = "printf '%s|' " + " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-    wire = SshWire("nowhere", {})
-    Path(wire._control).parent.mkdir(mode=0o700, exist_ok=True)
-    control = Path(wire._control)
+    transport = SshTransport("nowhere", {})
+    Path(transport._control).parent.mkdir(mode=0o700, exist_ok=True)
+    control = Path(transport._control)
     control.touch()  # looks like an open connection
     try:
-        line = wire.build_argv(program)[-1]
+        line = transport.build_argv(program)[-1]
     finally:
         control.unlink()
     result = subprocess.run([shell, "-c", line], capture_output=True, check=True, cwd=tmp_path)

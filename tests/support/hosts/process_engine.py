@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
 
+    from mngr.providers.bridge.messages import TerminalSpec
     from mngr.providers.bridge.protocol import Note
 
 
@@ -87,7 +88,7 @@ class ProcessEngine:
         if options.get("broken"):
             raise EngineError("missing", "No module named 'nowhere'")
 
-    async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> Process:
+    async def exec(self, host: dict[str, Any], program: str, terminal: TerminalSpec | None) -> Process:
         if not os.path.isdir(host["dir"]):
             raise EngineError("gone", f"there is no {host['dir']}")
         argv = ["sh", "-c", program]
@@ -100,9 +101,9 @@ class ProcessEngine:
             env = dict(os.environ)
         else:
             own_fd, program_fd = os.openpty()
-            fcntl.ioctl(program_fd, termios.TIOCSWINSZ, struct.pack("HHHH", terminal[0], terminal[1], 0, 0))
+            fcntl.ioctl(program_fd, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0))
             program_fds, own_fds = (program_fd, program_fd, program_fd), (own_fd, own_fd, -1)
-            env, argv = {**os.environ, "TERM": terminal[2]}, ["setsid", "--ctty", *argv]
+            env, argv = {**os.environ, "TERM": terminal.term}, ["setsid", "--ctty", *argv]
         process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=program_fds[0],

@@ -303,7 +303,7 @@ class Cluster:
             # Rename first: a killed bridge is replaced at once, and the new one is written to a new file.
             file.rename(renamed)
             for pid in renamed.read_text().split():
-                if b"mngr.providers.ray.bridge" in _words(int(pid)):
+                if b"mngr.providers.ray.ray_calls" in _words(int(pid)):
                     kill(int(pid))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.testkit.modelserver.handler import APIS
+from mngr.testkit.modelserver.apis import APIS
 from mngr.testkit.modelserver.playback import Playback
 from mngr.testkit.modelserver.request import ModelRequest, estimate_tokens
 from mngr.testkit.modelserver.script import ModelScript, ScriptedStep
@@ -33,7 +33,7 @@ def test_any_body_can_be_answered(api: str, body: dict[str, Any]) -> None:
     api_module = APIS[api]
     parsed = api_module.parse_request(body)
     assert all(isinstance(turn.text, str) and isinstance(turn.role, str) for turn in parsed.turns)
-    assert all(estimate_tokens(part) >= 0 for part in api_module.select_measured_parts(body).values())
+    assert all(estimate_tokens(part) >= 0 for part in api_module.select_measured_parts(body).to_dict().values())
     request = ModelRequest(api=api, session="s", model="m", stream=False, body=body, parsed=parsed, size=1)
     assert Playback(ModelScript(steps=(ScriptedStep(text="a"),))).choose_step(request).step.text is not None
     step = Playback(ModelScript()).choose_step(request).step

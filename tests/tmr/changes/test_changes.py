@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from mngr.base.paths import Home
-from mngr.mapreduce.run_state import Task, TaskState
+from mngr.mapreduce.journal.run_state import Task, TaskState
 from mngr.providers.local import LocalHost
 from mngr.tmr.changes import changes as changes_module
+from mngr.tmr.changes.changes import ChangeSize
+from mngr.tmr.changes.changes_file import ChangesRecord, load_changes, save_changes
 from mngr.tmr.changes.conflict_graph import (
     ConflictPair,
     choose_compatible,
@@ -18,9 +20,10 @@ from mngr.tmr.changes.conflict_graph import (
     map_conflicts,
 )
 from mngr.tmr.changes.deduplicate import deduplicate_changes
-from mngr.tmr.changes.excluded import group_by_reason, list_escalations
+from mngr.tmr.changes.excluded_tasks import group_by_reason, list_escalations
 from mngr.tmr.changes.same_code import normalize_code
 from mngr.tmr.integrate.compose import rank_changes
+from mngr.tmr.prepare.run_facts import BaseMoved
 from tests.tmr.field import Commit, Field, Files, app, fix, function, note
 
 
@@ -51,7 +54,7 @@ def test_tests_are_split_from_fixes_and_two_fixes_of_one_file_are_separate_chang
     )
     assert field.show(second_fix.commit, "src/app.py") == app(f20="return 2"), "the second stands on the base alone"
     assert second_fix.parent == first_fix.parent == test_edit.parent == field.base
-    assert second_fix.size == {"files": 1, "added": 1, "removed": 1} and first_fix.author == "Ann <ann@x>"
+    assert second_fix.size == ChangeSize(files=1, added=1, removed=1) and first_fix.author == "Ann <ann@x>"
     assert len(first_fix.id) == 6 and len({test_edit.id, first_fix.id, second_fix.id}) == 3
 
 
@@ -71,7 +74,7 @@ def test_a_fix_joins_the_fix_it_builds_on_and_a_reverted_edit_is_no_change(field
 
 def test_a_change_on_top_of_a_root_cause_fix_needs_it_only_when_they_overlap(field: Field) -> None:
     cause_fix = field.claim("cause-1", ("[FIX_IMPL] Cause", fix(5, "return 5")))[-1]
-    base_row = {"type": "base", "by": "cause-1", "commit": cause_fix, "added": True}
+    base_row = BaseMoved(by="cause-1", commit=cause_fix, added=True).to_row()
     field.state = field.state.replace(recipe_rows={"base": [base_row]})
     far = {"src/app.py": app(f5="return 5", f30="return 3")}
     commits = field.claim("far", ("[FIX_IMPL] Far", far), ("[FIX_DOC] Words", {"README.md": None}), base=cause_fix)
@@ -111,10 +114,10 @@ def test_unconfirmed_tasks_are_excluded_with_a_reason_and_escalations_are_counte
         "b0": "no disk in /tmp/x0/y", "b1": "no disk in /tmp/x1/y", "b2": "no disk in /tmp/x2/y",
         "busy": "it is not settled: working", "t0": "it is refuted", "t1": "it is flaky", "t2": "it is unverified",
     }  # fmt: skip
-    assert group_by_reason(excluded)[0]["count"] == 3 and group_by_reason(excluded)[0]["tasks"] == ["b0", "b1", "b2"]
-    assert next(task for task in excluded if task.task == "t0").escalations[0]["detail"] == "red"
+    assert group_by_reason(excluded)[0].count == 3 and group_by_reason(excluded)[0].tasks == ["b0", "b1", "b2"]
+    assert next(task for task in excluded if task.task == "t0").escalations[0].detail == "red"
     (group,) = list_escalations(field.state)
-    assert group["count"] == 4 and group["tasks"] == ["fine", "t0", "t1", "t2"]
+    assert group.count == 4 and group.tasks == ["fine", "t0", "t1", "t2"]
 
 
 def test_flagged_test_edits_become_their_own_change(field: Field) -> None:
@@ -135,8 +138,10 @@ def test_changes_are_saved_to_a_file_and_pinned_by_refs(field: Field) -> None:
     field.claim("a", ("[FIX_IMPL] One", fix(1)), claim={"escalations": [{"kind": "BLOCKER", "title": "x"}]})
     field.claim("b", ("x", fix(2)), verdict="refuted")
     changes, excluded = field.split()
-    changes_module.save_changes(field.run, field.state, changes, excluded)
-    assert changes_module.load_changes(field.run) == changes
+    escalations = list_escalations(field.state)
+    record = ChangesRecord(run="r", changes=changes, left_out=excluded, escalations=escalations)
+    save_changes(field.run, record)
+    assert load_changes(field.run) == record and escalations[0].title == "x"
     changes_module.pin_changes(field.local, field.run, changes)
     refs = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r").split("\n")
     assert changes[0].commit in refs and "making" not in field.git("for-each-ref")
@@ -169,7 +174,7 @@ def test_a_hostile_branch_is_excluded_with_a_finding_and_the_others_are_kept(
     field.claim("good", ("[FIX_IMPL] Good", fix(2)))
     changes, excluded = field.split()
     assert [change.tasks for change in changes] == [["good"]]
-    assert [task.task for task in excluded] == ["bad"] and excluded[0].findings[0]["rule"] == rule
+    assert [task.task for task in excluded] == ["bad"] and excluded[0].findings[0].rule == rule
     assert excluded[0].verdict == "confirmed" and excluded[0].reason
 
 
@@ -180,7 +185,7 @@ def test_an_invalid_commit_id_is_never_passed_to_git(field: Field) -> None:
     field.set_task(field.state.tasks["gone"].replace(commit="1" * 40))
     changes, excluded = field.split()
     assert not changes and [task.task for task in excluded] == ["bad", "gone"]
-    assert excluded[0].findings[0]["rule"] == "reduce-ref" and "not in the run's repository" in excluded[1].reason
+    assert excluded[0].findings[0].rule == "reduce-ref" and "not in the run's repository" in excluded[1].reason
 
 
 def test_an_unreadable_tree_excludes_only_its_own_task(field: Field) -> None:
@@ -193,7 +198,7 @@ def test_an_unreadable_tree_excludes_only_its_own_task(field: Field) -> None:
     field.set_task(field.state.tasks["t2"].replace(commit=commit))
     changes, excluded = field.split()
     assert [change.tasks for change in changes] == [["t0"], ["t1"], ["t3"], ["t4"]]
-    assert excluded[0].task == "t2" and excluded[0].findings[0]["rule"] == "reduce-unreadable"
+    assert excluded[0].task == "t2" and excluded[0].findings[0].rule == "reduce-unreadable"
 
 
 def test_a_claim_with_merges_or_without_the_base_is_judged_by_its_final_tree(field: Field) -> None:
@@ -223,7 +228,7 @@ def test_messages_and_authors_are_cleaned_of_control_codes_html_and_trailers(fie
     text = field.git("show", "-s", "--format=%an|%ae|%at|%B", head)
     assert text.startswith("Eve|eve@x|1001|[FIX_IMPL] One ‹script>alert(1)‹/script>\n\nBody.\n\nMngr-Change: ")
     assert "\x1b" not in text and "forged" not in text and "Signed-off" not in text
-    assert [row["rule"] for row in change.findings] == ["reduce-message"]
+    assert [finding.rule for finding in change.findings] == ["reduce-message"]
 
 
 def test_the_users_git_settings_hooks_and_attributes_have_no_effect(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mngr.tmr.changes.rejections import RejectionFile, make_rejection
+from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, save_integration
+from mngr.tmr.changes.rejection_reasons import RejectionFile, make_rejection
 from tests.conftest import MngrProgram
 from tests.tmr.field import Field, app, fix, note
 
@@ -50,11 +51,11 @@ def test_changes_lists_all_changes_of_a_run_with_conflicts_and_integration(mngr:
     shared = f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
     assert shared.split() in [line.split() for line in lines]
     assert "not taken, 1: it is refuted" in lines and "not taken, 1: it is not settled: working" in lines
-    integration = {
-        "commits": [{"commit": "c" * 40, "changes": [rows["ann"]["id"]]}],
-        "left_out": [{"change": rows["eve"]["id"], "why": "conflict", "reason": "it does not merge"}],
-    }
-    Path(field.run.path, "integration.json").write_text(json.dumps(integration))
+    commit = BranchCommit(commit="c" * 40, tree="", changes=[rows["ann"]["id"]], kind="fix", subject="")
+    excluded = ExcludedChange(
+        change=rows["eve"]["id"], why="conflict", reason="it does not merge", key="", title="", kind="fix", tasks=[]
+    )
+    save_integration(field.run, Integration(commits=[commit], left_out=[excluded]))
     output = mngr("tmr", "changes", "--format", "{tasks} {integration.in} {integration.commit} {integration.why}").out
     assert set(output.splitlines()) == {'["ann", "bob"] true ' + "c" * 40 + " ", '["eve"] false  conflict', '["joe"]   '}  # fmt: skip
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mngr import Fleet
+from mngr import AgentSpec, Fleet
 from mngr.base.errors import MngrError
+from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.probe_report import ProgramLocation, ResolvedCode
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestRun, run_test
 from mngr.tmr.prepare import code_under_test
@@ -138,7 +140,7 @@ def test_a_passing_run_records_its_command_ids_and_imported_files(world: World) 
     assert shlex.split(run.command) == [*PYTEST, run.test]
     assert run.imported_from == {"tally": "tally/__init__.py"} and run.wrong_code == []
     assert run.cpu > 0 and run.seconds > 0
-    assert TestRun.from_dict(run.to_dict()) == run
+    assert decode(TestRun, encode(run)) == run
 
 
 def test_a_failing_run_records_exception_frames_and_output(world: World) -> None:
@@ -149,7 +151,7 @@ def test_a_failing_run_records_exception_frames_and_output(world: World) -> None
     frames = [(frame.path, frame.function) for frame in failure.frames if frame.project]
     assert frames == [("tests/test_tally.py", "test_load"), ("tally/__init__.py", "load")]
     assert failure.sections == {"Captured stdout call": "looking\n"} and "KeyError" in failure.text
-    assert TestRun.from_dict(run.to_dict()) == run
+    assert decode(TestRun, encode(run)) == run
 
 
 @pytest.mark.parametrize(
@@ -267,16 +269,16 @@ def test_imports_from_outside_the_workspace_are_reported(world: World) -> None:
     assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
     (problem,) = code_under_test.describe_foreign_code(run.resolved)
     assert problem.startswith(f"`import tally` takes {world.repo}/tally/__init__.py, outside the workspace")
-    installed_copy = {"packages": {"tally": ".venv/lib/python3/site-packages/tally/__init__.py"}}
+    installed_copy = ResolvedCode(packages={"tally": ".venv/lib/python3/site-packages/tally/__init__.py"})
     assert "installed copy" in code_under_test.describe_foreign_code(installed_copy)[0]
 
 
 def test_programs_from_outside_the_workspace_are_reported(world: World) -> None:
-    script = {"path": "/usr/bin/tally", "module": "tally", "code": "/home/me/tally/tally/__init__.py"}
-    (problem,) = code_under_test.describe_foreign_code({"scripts": {"tally": script}})
+    script = ProgramLocation(path="/usr/bin/tally", module="tally", code="/home/me/tally/tally/__init__.py")
+    (problem,) = code_under_test.describe_foreign_code(ResolvedCode(scripts={"tally": script}))
     assert "the program tally is /usr/bin/tally and runs /home/me/tally" in problem
-    own_script = {"path": "/usr/bin/tally", "module": "tally", "code": "tally/__init__.py"}
-    assert code_under_test.describe_foreign_code({"scripts": {"tally": own_script}}, "tally") == []
+    own_script = script.replace(code="tally/__init__.py")
+    assert code_under_test.describe_foreign_code(ResolvedCode(scripts={"tally": own_script}), "tally") == []
     assert code_under_test.list_foreign_code(world.room, PYTEST) == []
     assert code_under_test.list_foreign_code(world.room, PYTEST, program="no-such-tally") == []
     (outside,) = code_under_test.list_foreign_code(world.room, PYTEST, program="ls")
@@ -289,7 +291,8 @@ def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> Non
     run = "other-run"
     rooms = CleanRoomPool(world.fleet, run, str(world.repo), CleanRoomOptions(env=BARE), at_once=1)
     name = f"tmr-{run}-room-1"
-    world.fleet.create(name, command=["true"], transfer="mirror", labels={"role": "room"})  # left by a killed run
+    room_of_killed_run = AgentSpec(address=name, command=["true"], transfer="mirror", labels={"role": "room"})
+    world.fleet.create(room_of_killed_run)
     with rooms.acquire(world.base) as room:
         assert (room.name, room.commit) == (name, world.base)
         assert len(room.tree) == 40 and room.tree != room.commit
@@ -299,14 +302,10 @@ def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> Non
 
 
 def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> None:
-    leftover = world.fleet.create(
-        "tmr-dead-room-1",
-        command=["sleep", "1000"],
-        transfer="mirror",
-        labels={"role": "room", "run": "dead"},
-    )
-    agent_with_work = world.fleet.create("work", command=["true"], transfer="mirror", labels={"run": "dead"})
-    agent_in_worktree = world.fleet.create("tree", command=["true"], labels={"role": "room", "run": "dead"})
+    spec = AgentSpec(command=["sleep", "1000"], transfer="mirror", labels={"role": "room", "run": "dead"})
+    leftover = world.fleet.create(spec.replace(address="tmr-dead-room-1"))
+    agent_with_work = world.fleet.create(spec.replace(address="work", labels={"run": "dead"}))
+    agent_in_worktree = world.fleet.create(spec.replace(address="tree", transfer=None))
     try:
         assert CleanRoomPool(world.fleet, "dead", str(world.repo)).remove_leftovers() == [leftover.name]
         outcomes = world.fleet.discard_clean_rooms([agent_with_work.name, agent_in_worktree.name, "nobody"])
@@ -330,9 +329,9 @@ def test_clean_rooms_work_on_another_host_and_in_a_sandboxed_agent(
     remote_rooms = CleanRoomPool(fleet, "there", str(world.repo), remote_options)
     sandboxed_options = CleanRoomOptions(env=BARE, has_sandboxed_agent=True)
     sandboxed_rooms = CleanRoomPool(fleet, "walled", str(world.repo), sandboxed_options)
-    for rooms, isolation in ((remote_rooms, "on"), (sandboxed_rooms, "none: they were not asked for")):
+    for rooms, isolation in ((remote_rooms, "; no network"), (sandboxed_rooms, "none: --isolation off")):
         with rooms.acquire(world.base) as room:
-            assert room.isolation == isolation
+            assert room.isolation.endswith(isolation)
             passed = run_test(room, remote_pytest, world.test("test_adds"), ProbeOptions(resolve=True))
             assert (passed.outcome, passed.imported_from) == ("pass", {"tally": "tally/__init__.py"}), passed
             assert run_test(room, remote_pytest, world.test("test_load")).why == "KeyError: 'x'"
@@ -345,13 +344,13 @@ def test_clean_rooms_work_on_another_host_and_in_a_sandboxed_agent(
 
 def test_locations_include_programs_that_a_test_starts_without_importing_them() -> None:
     scripts = {
-        "shop": {"path": "bin/shop", "code": "shop/cli.py"},
-        "tool": {"path": "bin/tool"},
-        "none": {"path": ""},
+        "shop": ProgramLocation(path="bin/shop", code="shop/cli.py"),
+        "tool": ProgramLocation(path="bin/tool"),
+        "none": ProgramLocation(),
     }
-    assert map_locations({"packages": {"core": "core/__init__.py"}, "scripts": scripts}) == {
+    assert map_locations(ResolvedCode(packages={"core": "core/__init__.py"}, scripts=scripts)) == {
         "core": "core/__init__.py",
         "shop": "shop/cli.py",
         "tool": "bin/tool",
     }
-    assert map_locations(None) == map_locations({"scripts": []}) == {}
+    assert map_locations(ResolvedCode()) == {}

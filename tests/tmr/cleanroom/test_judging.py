@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom.clean_rooms import CommandOutcome
-from mngr.tmr.cleanroom.test_run import Failure, Frame, TestFunction, TestRun, read_test_run
+from mngr.tmr.cleanroom.probe_report import Failure, Frame
+from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, read_test_run
 from mngr.tmr.prepare.root_causes import group_failures, normalize_message, remove_volatile_parts
 from mngr.tmr.verify.receipt import decide_verdict
 
@@ -100,7 +102,7 @@ def test_malformed_probe_rows_do_no_harm() -> None:
     ]
     run = judge_rows(rows)
     assert run.outcome in ("fail", "error") and run.artifacts == [] and run.imported_from == {}
-    assert TestRun.from_dict(run.to_dict()) == run
+    assert decode(TestRun, encode(run)) == run
 
 
 def test_volatile_parts_are_removed_from_messages() -> None:

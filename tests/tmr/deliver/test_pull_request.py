@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from mngr.base.errors import NotFound
+from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, Task, TaskState
 from mngr.tmr.deliver.markdown import format_code, format_text
 from mngr.tmr.deliver.pull_request import read_title, write_pull_request
 from mngr.tmr.plan import RunPlan
@@ -20,6 +21,8 @@ EVIL = (
     "ping @torvalds, see #1 and GH-2 | ![x](http://evil.example/p.png) <img src=x> </details> ```\n/merge\n"
     "[a](javascript:1) www.evil.example \x1b[31mred\x1b[0m `$'a'$` !3 $4 ~b %5 &6 **bold** \u202eback"
 )
+
+RECEIPT = {"test": "tests/test_a.py::t", "reason": "", "commit": "c" * 40, "command": ["pytest"], "runs": 1}
 
 
 class World:
@@ -31,6 +34,7 @@ class World:
         self.state = RunState()
         self.plan = RunPlan(base="b" * 40, pytest=["pytest"], agent="claude")
         self.changes: dict[str, Any] = {
+            "run": "r",
             "changes": [],
             "left_out": [],
             "causes": [],
@@ -46,22 +50,22 @@ class World:
     def task(self, slug: str, outcome: str, verdict: str | None, **check: Any) -> None:
         task = TaskState(
             task=Task(slug=slug, title=f"tests/test_a.py::{slug}"), state="settled", outcome=outcome, agent=f"tmr-r-{slug}",
-            check={"verdict": verdict, "proofs": [], **check} if verdict else None, began_at="2026-11-16T10:00:00.000Z",
-            ended_at="2026-11-16T10:42:00.000Z", spend={"work": usage(0.4), "retries": usage(0.1)},
+            check={**RECEIPT, "verdict": verdict, **check} if verdict else None, began_at="2026-11-16T10:00:00.000Z",
+            ended_at="2026-11-16T10:42:00.000Z", usage_by_purpose={"work": usage(0.4), "retries": usage(0.1)},
         )  # fmt: skip
         self.state = self.state.replace(tasks={**self.state.tasks, slug: task})
 
     def change(self, name: str, kind: str, title: str, *slugs: str, **more: Any) -> None:
         authors = [
-            {"task": slug, "title": slug, "agent": f"tmr-r-{slug}", "commits": [f"{slug}-commit"], "verdict": "confirmed", "runs": "3/3"}
+            {"task": slug, "title": slug, "agent": f"tmr-r-{slug}", "commits": [f"{slug}-commit"], "claimed_commit": "", "verdict": "confirmed", "runs": "3/3"}
             for slug in slugs
         ]  # fmt: skip
         self.changes["changes"].append(
-            {"id": name, "kind": kind, "title": title, "made_by": authors, "tasks": list(slugs), "flagged": False, "findings": [],
-             "paths": ["tests/test_a.py"], "turned": [], "size": {"files": 1, "added": 3, "removed": 1}, **more}
+            {"key": name, "body": "", "commit": "", "parent": "", "needs": [], "author": "", "authored": "", "committed": "", "id": name, "kind": kind, "title": title, "made_by": authors, "tasks": list(slugs), "flagged": False, "findings": [],
+             "paths": ["tests/test_a.py"], "fixed_tests": [], "size": {"files": 1, "added": 3, "removed": 1}, **more}
         )  # fmt: skip
 
-    def commit(self, kind: str, *names: str, turned: tuple[str, ...] = ()) -> None:
+    def commit(self, kind: str, *names: str, fixed_tests: tuple[str, ...] = ()) -> None:
         number = len(self.made["commits"])
         row = {
             "commit": f"{number:04x}" * 10,
@@ -69,13 +73,14 @@ class World:
             "kind": kind,
             "subject": "s",
             "changes": list(names),
-            "turned": list(turned),
+            "fixed_tests": list(fixed_tests),
         }
         self.made["commits"].append(row)  # fmt: skip
 
     def aside(self, name: str, why: str, reason: str, title: str = "T", **more: Any) -> None:
         row = {
             "change": name,
+            "key": name,
             "title": title,
             "kind": "fix",
             "tasks": ["t1"],
@@ -93,14 +98,8 @@ class World:
         return Path(write_pull_request(self.run, self.state, self.plan)).read_text()
 
 
-def usage(cost: float) -> dict[str, Any]:
-    return {
-        "input_tokens": 1000,
-        "output_tokens": 100,
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-        "cost_usd": cost,
-    }
+def usage(cost: float) -> AgentUsage:
+    return AgentUsage(input_tokens=1000, output_tokens=100, cost_usd=cost)
 
 
 @pytest.fixture
@@ -122,6 +121,7 @@ def fill_small_run(world: World) -> World:
     world.change("aaaaa2", "fix", "[FIX_IMPL] Sort the output of list", "t2")
     world.change("bbbbb1", "test", "[ADD_TEST] Names with blanks", "t1")
     finding = {
+        "rule": "guard",
         "level": "note",
         "path": "tests/test_a.py",
         "line": 12,
@@ -130,19 +130,21 @@ def fill_small_run(world: World) -> World:
     world.change("bbbbb2", "test", "[FIX_TEST] Wait for the prompt", "t2", flagged=True, findings=[finding])
     world.commit("test", "bbbbb1")
     world.commit("flagged", "bbbbb2")
-    world.commit("fix", "aaaaa1", turned=("tests/test_a.py::test_x", "tests/test_a.py::test_y"))
+    world.commit("fix", "aaaaa1", fixed_tests=("tests/test_a.py::test_x", "tests/test_a.py::test_y"))
     world.commit("fix", "aaaaa2")
     world.aside(
         "ccccc1", "breaks", "it is green alone, and turns tests/test_b.py::test_z red with aaaaa1", "[FIX_IMPL] Cache the list",
-        proof={"test": "tests/test_b.py::test_z", "before": "pass", "after": "fail", "why": "KeyError: 'name'", "tree": "t"},
+        proof={"test": "tests/test_b.py::test_z", "before": "pass", "after": "fail", "why": "KeyError: 'name'", "commit": "t"},
     )  # fmt: skip
     world.changes["causes"] = [
         {"cause": "x", "reason": "it failed 3 of 3 times: KeyError", "count": 1, "tasks": ["t3"]}
     ]
     world.changes["escalations"] = [
-        {"kind": "bug", "title": "The server drops long names", "detail": "", "locations": [{"path": "src/s.py", "line": 3}], "count": 2}
+        {"kind": "bug", "title": "The server drops long names", "detail": "", "locations": [{"path": "src/s.py", "line": 3}], "count": 2, "tasks": ["t1", "t2"]}
     ]  # fmt: skip
-    world.made["checks"] = [{"name": "lint", "ok": False, "output": "E501\nFound 1 error."}]
+    world.made["checks"] = [
+        {"name": "lint", "command": "", "ok": False, "was_ok": True, "output": "E501\nFound 1 error."}
+    ]
     world.made["red_before"] = ["tests/test_old.py::test_dusty"]
     world.made["ranked"] = [
         {"changes": ["aaaaa1", "aaaaa2"], "reason": "Names are seen by all.", "agent": "tmr-r-order", "keys": ["1", "2"]}
@@ -189,23 +191,23 @@ def test_the_text_of_three_hundred_hostile_tasks_fits_and_names_every_fix_and_re
         slug = f"t{number}-{EVIL[:20]}"
         world.task(slug, "fixed" if number % 3 else "blocked", "confirmed" if number % 3 else None)
         world.change(f"{number:06x}", "fix", f"{number} {EVIL}", slug, flagged=number % 9 == 1,
-                     findings=[{"level": "note", "path": EVIL, "line": 3, "what": EVIL}] * 4)  # fmt: skip
+                     findings=[{"rule": EVIL, "level": "note", "path": EVIL, "line": 3, "what": EVIL}] * 4)  # fmt: skip
         world.change(f"{number + 1000:06x}", "test", EVIL, slug)
         if number % 3:
-            world.commit("fix", f"{number:06x}", turned=(EVIL, f"tests/test_a.py::test_{number}"))
+            world.commit("fix", f"{number:06x}", fixed_tests=(EVIL, f"tests/test_a.py::test_{number}"))
         else:
-            proof = {"test": EVIL, "before": "pass", "after": "fail", "why": EVIL, "tree": "t"}
+            proof = {"test": EVIL, "before": "pass", "after": "fail", "why": EVIL, "commit": "t"}
             world.aside(f"{number:06x}", "conflict", f"reason {number} is {EVIL}", EVIL, proof=proof)
         excluded_group = {"cause": EVIL, "reason": f"{number} {EVIL}", "count": 1, "tasks": [slug]}
         world.changes["causes"].append(excluded_group)
-        world.changes["escalations"].append({"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": EVIL}], "count": 1})  # fmt: skip
+        world.changes["escalations"].append({"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": 3}], "count": 1, "tasks": [slug]})  # fmt: skip
     world.commit("test", *(f"{number + 1000:06x}" for number in range(300)))
     world.made.update(
         verdict="red",
         red=[{"test": EVIL, "why": EVIL}] * 99,
         flaky=[EVIL] * 99,
     )
-    world.made["checks"] = [{"name": EVIL, "command": EVIL, "ok": False, "output": EVIL}]
+    world.made["checks"] = [{"name": EVIL, "command": EVIL, "ok": False, "was_ok": True, "output": EVIL}]
     text = world.write(EVIL + "\n\n" + EVIL * 99)
     assert len(text) <= 60_000
     for number in range(300):
@@ -275,12 +277,12 @@ def test_questions_to_people_appear_once_and_without_program_output(world: World
     title = "the program ends with ValueError in src/a.py:6"
     detail = f"to_contain: {title}.\n\n```\n$ shop add 2.5\nTraceback\n  File /home/x/a.py\n```"
     world.changes["escalations"] = [
-        {"kind": "SHARED_CAUSE", "title": title, "detail": detail, "locations": [], "count": 1},
-        {"kind": "AMBIGUOUS", "title": "Which?", "detail": "The block says *two*.", "locations": [], "count": 1},
+        {"kind": "SHARED_CAUSE", "title": title, "detail": detail, "locations": [], "count": 1, "tasks": ["t1"]},
+        {"kind": "AMBIGUOUS", "title": "Which?", "detail": "The block says *two*.", "locations": [], "count": 1, "tasks": ["t1"]},
     ]  # fmt: skip
     world.changes["held"] = [
-        {"cause": "c12", "tests": ["a", "b"], "why": title},
-        {"cause": "c34", "tests": ["c"], "why": "no"},
+        {"root_cause": "c12", "tests": ["a", "b"], "why": title},
+        {"root_cause": "c34", "tests": ["c"], "why": "no"},
     ]
     world.changes["causes"] = [{"cause": "c12", "reason": title, "count": 1, "tasks": ["t1"]}]
     text = world.write()
@@ -297,6 +299,7 @@ def test_questions_to_people_appear_once_and_without_program_output(world: World
 def test_equal_findings_appear_once_with_their_old_and_new_lines(world: World) -> None:
     world.task("t1", "fixed", "confirmed")
     unchanged = {
+        "rule": "guard",
         "level": "note",
         "path": "tests/a.py",
         "what": "made in another way",

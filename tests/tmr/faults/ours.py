@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
 from tests.conftest import BIN_DIR, MngrProgram, run_git
+from tests.support.journal_file import read_json_rows
 from tests.tmr.faults.pack import Ended, Fault, Task, Wish, write_project
 
 PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
@@ -82,7 +82,7 @@ class Running:
 
     def rows(self, *types: str) -> list[dict[str, Any]]:
         """Return the journal rows of these types so far."""
-        return [row for row in read_journal(self._run.journal) if row["type"] in types]
+        return [row for row in read_json_rows(self._run.journal) if row["type"] in types]
 
     def tasks_at_work(self) -> dict[str, str]:
         """Return the agents that got their prompt, by the name of the fault."""

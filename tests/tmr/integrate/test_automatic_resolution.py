@@ -12,7 +12,7 @@ import pytest
 from mngr.base.config import Settings, SettingsLayer
 from mngr.base.errors import UsageError
 from mngr.providers.local import LocalHost
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.changes import Change, ChangeSize
 from mngr.tmr.integrate import automatic_resolution
 from tests.tmr.field import BASE, Field, Files, app, fix
 
@@ -52,7 +52,6 @@ def test_a_recorded_resolution_is_used_again(field: Field, tmp_path: Path) -> No
     tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH)})
     automatic_resolution.record_resolution(field.local, field.run, head, change, tree)
     assert automatic_resolution.find_known_resolution(field.local, field.run, head, change, None) == (tree, "rerere")
-    assert (tmp_path / ".mngr" / "cache" / ".gitignore").read_text() == "*\n"
     later_head = field.commits(head, ("more", {"src/app.py": app(f3="return 1", f30="return 30"), "new": "n\n"}))[0]
     resolution = automatic_resolution.find_known_resolution(field.local, field.run, later_head, change, None)
     assert resolution == (merge_by_hand(field, later_head, {"src/app.py": app(f3=BOTH, f30="return 30")}), "rerere")
@@ -170,7 +169,9 @@ def test_a_commit_with_markers_is_resolved_into_a_rebuilt_change(field: Field) -
     )
     text = field.show(commit, "src/app.py").encode()
     sides = [field.show(item, "src/app.py").encode() for item in (head, change.commit)]
-    assert automatic_resolution.has_markers(text, sides) and not automatic_resolution.has_markers(text, [text, *sides])
+    assert automatic_resolution.has_new_markers(text, sides) and not automatic_resolution.has_new_markers(
+        text, [text, *sides]
+    )
     assert field.show(commit, "src/other.py") == "A = 9\n"
     tree = merge_by_hand(field, head, {"src/app.py": app(f3=BOTH), "src/other.py": "A = 9\n"})
     first = next(item for item in field.collapsed() if item.tasks == ["a"])
@@ -182,7 +183,7 @@ def test_a_commit_with_markers_is_resolved_into_a_rebuilt_change(field: Field) -
         change.made_by,
     )
     assert rebuilt.needs == [first.id] and rebuilt.parent == head and rebuilt.paths == ["src/app.py", "src/other.py"]
-    assert rebuilt.size == {"files": 2, "added": 2, "removed": BASE["src/other.py"].count("\n") + 1}
+    assert rebuilt.size == ChangeSize(files=2, added=2, removed=BASE["src/other.py"].count("\n") + 1)
     composed = field.compose([first, rebuilt])
     assert composed.tree == tree and not composed.conflicts
     assert field.compose([rebuilt]).conflicts[0].others == [first.id], "it does not go without the other"

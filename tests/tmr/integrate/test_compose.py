@@ -123,15 +123,15 @@ def test_fixes_are_ranked_by_evidence_after_the_changes_they_need(field: Field) 
     assert [change.tasks[0] for change in rank_changes(changes)] == ["green", "p", "short", "long", "risky"]
     short = next(change for change in changes if change.tasks == ["short"])
     risky = next(change for change in changes if change.tasks == ["risky"])
-    repairs_two = risky.replace(turned=["t1", "t2"])
+    repairs_two = risky.replace(fixed_tests=["t1", "t2"])
     assert rank_changes([*(item for item in changes if item != risky), repairs_two])[0] == repairs_two
     blocks = {"t1": ["list", "add"], "t2": ["add"], "t3": ["list", "add"]}
-    pair = [short.replace(turned=["t2"]), risky.replace(turned=["t3"])]
+    pair = [short.replace(fixed_tests=["t2"]), risky.replace(fixed_tests=["t3"])]
     assert [item.tasks[0] for item in rank_changes(pair)] == ["short", "risky"]
     assert [item.tasks[0] for item in rank_changes(pair, blocks)] == ["risky", "short"]
-    pair = [risky.replace(turned=["t1", "t3"]), short.replace(turned=["t1", "t2"])]
+    pair = [risky.replace(fixed_tests=["t1", "t3"]), short.replace(fixed_tests=["t1", "t2"])]
     assert rank_changes(pair, blocks)[0] == pair[1], "a block that two tests cite counts once"
-    needing = short.replace(needs=[risky.id], turned=["t1", "t2", "t3"])
+    needing = short.replace(needs=[risky.id], fixed_tests=["t1", "t2", "t3"])
     assert [change.tasks[0] for change in rank_changes([needing, risky])] == ["risky", "short"]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from mngr.api import Fleet
+from mngr import AgentSpec, Fleet
 from mngr.mapreduce.governor import RunLimits
+from mngr.mapreduce.journal.journal_file import encode_row
 from mngr.tmr.changes.changes import Change
 from mngr.tmr.integrate.conflict_agents import UnmergedChange, resolve_conflicts
 from mngr.tmr.plan import RunPlan
@@ -75,15 +76,23 @@ def test_the_author_is_asked_first_then_an_integrator_and_nobody_twice(mngr: Mng
     script = json.dumps({"cases": [{"task": name, "steps": steps} for name, steps in cases.items()]})
     fleet = Fleet(str(mngr.home), cwd=str(mngr.repo))
     for name in ("y23", "y213"):
-        fleet.create(
-            f"tmr-r-{name}", "player", [script], source=field.repo, branch=f"{field.base}:mngr/r/{name}", transfer="mirror"
-        )  # fmt: skip
+        spec = AgentSpec(
+            address=f"tmr-r-{name}",
+            kind="player",
+            command=[script],
+            source=field.repo,
+            branch=f"{field.base}:mngr/r/{name}",
+            transfer="mirror",
+        )
+        fleet.create(spec)
         assert fleet.message([f"tmr-r-{name}"], "begin", wait=True)[0].ok
         fleet.stop([f"tmr-r-{name}"])
     plan = RunPlan(base=field.base, pytest=["pytest"], agent="player", agent_args=[script])
     rows: list[dict[str, Any]] = []
     limits = RunLimits(timeout=60.0, budget=5.0)
-    resolutions = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
+    resolutions = resolve_conflicts(
+        fleet, field.run, plan, limits, items, "player", lambda row: rows.append(encode_row(row))
+    )
     assert {row["slug"] for row in rows if row["type"] == "remind"} == {
         _find_slug(rows, one, "-own"), _find_slug(rows, three, "-own").removesuffix("-own"),
     }  # fmt: skip
@@ -91,18 +100,20 @@ def test_the_author_is_asked_first_then_an_integrator_and_nobody_twice(mngr: Mng
     assert (first.by, first.agent, first.tree) == ("owner", "tmr-r-y23", commit_tree(field, head, merged_text(3))), (
         first
     )
-    assert first.usage["cost_usd"] == 0.25 and first.usage["input_tokens"] == 100, "what it used for this, and no more"
+    assert first.usage.cost_usd == 0.25 and first.usage.input_tokens == 100, "what it used for this, and no more"
     second = resolutions[two.id]
     assert (second.by, second.tree) == ("integrator", commit_tree(field, head, merged_text(13))), second
     assert second.agent is not None and second.agent.startswith(f"tmr-r-merge-{two.id}-")
-    assert not [row for row in rows if row["type"] == "pull" and row["closed"]], "nobody was given up"
+    assert not [row for row in rows if row["type"] == "pull" and row["close_reason"]], "nobody was given up"
     third = resolutions[three.id]
     assert third.tree is None and third.reason.startswith("tmr-r-y23: they contradict; tmr-r-merge-"), third
     assert third.reason.endswith("setup.py"), third
     prompt = Path(field.run.path, "integrate", "tasks", f"{_find_slug(rows, one, '-own')}", "prompt.md").read_text()
     assert items[0].others[0].title in prompt and "-    return 0\n+    return 1\n" in prompt and "test_app" in prompt
     launches = [row for row in rows if row["type"] == "launch"]
-    repeated = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
+    repeated = resolve_conflicts(
+        fleet, field.run, plan, limits, items, "player", lambda row: rows.append(encode_row(row))
+    )
     assert repeated == resolutions and len([row for row in rows if row["type"] == "launch"]) == len(launches) == 5
     assert {agent.state for agent in fleet.list().agents} == {"STOPPED"}
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mngr.testkit.contract.mngr_program import clean_up, new_env
-from mngr.tmr.changes.rejections import RejectionFile
+from mngr.tmr.changes.rejection_reasons import RejectionFile
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 pytestmark = pytest.mark.agents
@@ -276,7 +276,7 @@ def test_a_flaky_test_excludes_no_change(project: MngrProgram, tmp_path: Path) -
     run_git(project.repo, "add", "-A")
     run_git(project.repo, "commit", "-qm", "a test that fails now and then")
     path = Path(project.repo, ".mngr/runs/r/run.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "walls": "off"}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "isolation": "off"}))
     project("tmr", "integrate", "r", "--onto", "moved")
     data = read_integration(project)
     assert (data["verdict"], data["left_out"]) == ("green", [])

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mngr.base.lock import Lock
-from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
+from tests.support.journal_file import read_json_rows
 from tests.tmr.test_tmr import FIX, order, project, result
 
 pytestmark = pytest.mark.agents
@@ -53,7 +53,7 @@ def test_settled_tasks_are_integrated_while_others_still_run(two_failing_tests: 
         journal = RunDir(str(project.repo), "r").journal
 
         def has_row(kind: str) -> bool:
-            return Path(journal).exists() and any(row["type"] == kind for row in read_journal(journal))
+            return Path(journal).exists() and any(row["type"] == kind for row in read_json_rows(journal))
 
         wait_for(lambda: has_row("launched"), 60)
         assert project("tmr", "integrate", "r").code == 0

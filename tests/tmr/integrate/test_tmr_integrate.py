@@ -118,7 +118,7 @@ def test_each_commit_names_its_tasks_and_breaks_no_test(small: Made, tmp_path: P
         assert sorted(receipt.split(" ")[0] for receipt in receipts) == sorted(tasks)
         failing_now = list_failing(world, tmp_path / "checkout", row["commit"])
         assert failing_now <= failing or row["kind"] == "test", f"{row['subject']}: {failing_now - failing}"
-        assert failing_now.isdisjoint(row["turned"]), f"{row['subject']} turns {row['turned']}"
+        assert failing_now.isdisjoint(row["fixed_tests"]), f"{row['subject']} turns {row['fixed_tests']}"
         failing = failing_now
     assert failing == set() and len(run_tests(tmp_path / "checkout")) >= world.tests
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from mngr.base.json_structs import decode, encode
 from mngr.testkit.contract.mngr_program import commit_file, run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun, run_test
 from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline
 from mngr.tmr.prepare.root_causes import compute_signature, group_failures
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
+from mngr.tmr.verify.receipt import Receipt
 from mngr.tmr.verify.verify import verify
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 from tests.tmr.world import BARE, PYTEST, World, new_world
 
 OPTIONS = PytestOptions(pytest=PYTEST)
@@ -176,9 +178,9 @@ def make_pool(world: World, run: str, at_once: int = 2) -> CleanRoomPool:
 
 def test_twelve_tests_broken_by_one_line_share_one_root_cause(failed: dict[str, TestRun]) -> None:
     first = group_failures(failed)[0]
-    assert (first.shared, len(first.tests), first.signature.kind) == (True, 2, "fixture")
+    assert (first.is_shared, len(first.tests), first.signature.kind) == (True, 2, "fixture")
     (large,) = [root_cause for root_cause in group_failures(failed) if len(root_cause.tests) == 12]
-    assert large.shared and large.signature.exception == "ValueError"
+    assert large.is_shared and large.signature.exception == "ValueError"
     assert large.signature.frame == "shop/__init__.py:11 parse"
     assert large.title == "ValueError in shop/__init__.py:11 parse: bad value '…' at HEX"
     assert {test.partition("::")[0] for test in large.tests} == {"tests/test_one_line.py"}
@@ -192,7 +194,7 @@ def test_failures_that_only_look_alike_are_not_grouped(failed: dict[str, TestRun
         root_causes["test_city"].tests != root_causes["test_street"].tests
     )  # one line raises for two different missing keys
     assert root_causes["test_wrong_sum"].tests != root_causes["test_wrong_product"].tests
-    assert not root_causes["test_wrong_sum"].shared and not root_causes["test_city"].shared
+    assert not root_causes["test_wrong_sum"].is_shared and not root_causes["test_city"].is_shared
 
 
 def test_a_broken_fixture_and_a_failing_program_are_shared_root_causes(failed: dict[str, TestRun]) -> None:
@@ -213,7 +215,7 @@ def test_an_e2e_session_is_grouped_by_its_programs_error_and_keeps_the_transcrip
         options = PytestOptions(pytest=PYTEST, args=["-p", "mngr.e2e.plugin"])
         runs[name] = run_test(world.room, options, world.test(name), artifacts_dir=str(tmp_path / name))
     (root_cause,) = group_failures(runs)
-    assert (root_cause.shared, root_cause.signature.kind) == (True, "program")
+    assert (root_cause.is_shared, root_cause.signature.kind) == (True, "program")
     assert root_cause.title == "exit code 3 in sh: shop: shelf HEX is empty"
     show = runs["test_show"]
     ((test, text),) = show.transcripts.items()
@@ -332,11 +334,11 @@ def test_receipts_confirm_a_repair_and_refute_partial_false_and_skipped_ones(wor
     assert (confirmed.verdict, confirmed.reason) == ("confirmed", "it passed 2 of 2 times, and so did its witness"), (
         confirmed
     )
-    assert [row["outcome"] for row in confirmed.results] == ["pass", "pass"]
-    assert [(row["test"], row["outcome"]) for row in confirmed.witnesses] == [(affected.id, "pass")]
+    assert [result.outcome for result in confirmed.results] == ["pass", "pass"]
+    assert [(result.test, result.outcome) for result in confirmed.affected_tests] == [(affected.id, "pass")]
     assert confirmed.commit == complete_fix and confirmed.tree and confirmed.command == [*PYTEST, test.id]
     assert confirmed.imported_from == {"shop": "shop/__init__.py"}
-    assert confirmed.to_dict()["verdict"] == "confirmed"
+    assert decode(Receipt, encode(confirmed)) == confirmed
 
     partial_receipt = verify(rooms, make_request(partial_fix, affected_tests=[affected]), options)
     assert partial_receipt.verdict == "refuted" and partial_receipt.reason.startswith(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mngr.base.json_structs import encode
 from mngr.tmr.verify.claim import (
     CHANGE_KINDS,
     ESCALATION_KINDS,
@@ -42,7 +43,7 @@ def list_problems(**changes: Any) -> list[str]:
 
 def test_a_valid_claim_is_read_and_written_unchanged() -> None:
     claim = parse_claim(json.dumps(WHOLE), "t")
-    assert isinstance(claim, AgentClaim) and claim.to_dict() == WHOLE
+    assert isinstance(claim, AgentClaim) and encode(claim) == WHOLE
     minimal = {key: WHOLE[key] for key in ("v", "task", "before", "after", "summary")} | {"outcome": "unchanged"}
     assert isinstance(parse_claim(json.dumps(minimal), "t"), AgentClaim)
 
@@ -99,7 +100,7 @@ def test_invalid_json_gives_one_short_problem(text: str) -> None:
 def test_any_json_value_in_a_field_is_accepted_or_explained(field: str, value: Any) -> None:
     parsed = parse_claim(json.dumps({**WHOLE, field: value}), "t")
     if isinstance(parsed, AgentClaim):
-        assert isinstance(parse_claim(json.dumps(parsed.to_dict()), "t"), AgentClaim)
+        assert isinstance(parse_claim(json.dumps(encode(parsed)), "t"), AgentClaim)
     else:
         assert parsed and all(problem.isprintable() for problem in parsed)
 

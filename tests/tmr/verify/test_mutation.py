@@ -14,7 +14,7 @@ from mngr.tmr.cleanroom import replaced_files
 from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestFunction, run_test
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.mutation import MutationReport, compare_versions
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 from tests.tmr.world import PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents

@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
+from mngr.base.json_structs import encode
 from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
 from mngr.tmr.cleanroom.test_run import TestRun
-from mngr.tmr.prepare.flaky import FlakyTestFile, list_suspects
+from mngr.tmr.prepare.flaky_list import FlakyTestFile, list_suspects
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.branch import BranchRequest, compare_receipts, recheck_receipt, verify_branch
+from mngr.tmr.verify.claim import ClaimedChange
 from mngr.tmr.verify.legacy.policy import DEFAULT
-from mngr.tmr.verify.receipt import Receipt
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
+from mngr.tmr.verify.receipt import Receipt, RunResult
 from mngr.tmr.verify.verify import verify
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 from tests.tmr.world import BARE, PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents
@@ -73,11 +75,13 @@ def commit_edit(world: World, message: str, files: dict[str, str]) -> str:
 def verify_commit(world: World, commit: str, name: str = "test_total", **fields: Any) -> Receipt:
     options = VerifyOptions(pytest=fields.pop("pytest", PYTEST), runs=1)
     cache = fields.pop("shelf", None)
-    request = VerifyRequest(test=world.test(name), commit=commit, base=world.base, claim=RESULT, **fields)
+    request = VerifyRequest(
+        test=world.test(name), commit=commit, base=world.base, claimed_changes=CLAIMED_CHANGES, **fields
+    )
     return verify(world.rooms, request, options, cache=cache)
 
 
-RESULT = {"changes": [{"kind": "FIX_IMPL"}]}
+CLAIMED_CHANGES = [ClaimedChange(kind="FIX_IMPL")]
 
 
 def test_a_fix_is_proven_by_a_test_that_fails_without_it_and_runs_are_cached(world: World) -> None:
@@ -88,8 +92,8 @@ def test_a_fix_is_proven_by_a_test_that_fails_without_it_and_runs_are_cached(wor
     receipt = verify_commit(world, fixed, pytest=counting_pytest, shelf=cache)
     assert (receipt.verdict, receipt.all_findings) == ("confirmed", [])
     (proof,) = receipt.proofs
-    assert (proof["before"], proof["without"], proof["is_needed"]) == ("fail", "fail", True)
-    assert proof["fixes"] == [fixed] and proof["is_same_reason"] is True
+    assert (proof.before, proof.without, proof.is_needed) == ("fail", "fail", True)
+    assert proof.fixes == [fixed] and proof.is_same_reason is True
     assert {"tree", "command", "environment"} <= receipt.hashes.keys() and receipt.environment["packages"]
     assert log.read_text() == "run\n" * 3  # at the commit, on the base, and without the fix
     assert verify_commit(world, fixed, pytest=counting_pytest, shelf=cache) == receipt
@@ -100,22 +104,22 @@ def test_an_unneeded_fix_is_a_finding(world: World) -> None:
     idle = commit_edit(world, "[FIX_IMPL] Sorted", {"till.py": TILL.format(more="+ 1", least="sorted(prices)[0]")})
     receipt = verify_commit(world, idle, "test_cheapest")
     assert receipt.verdict == "confirmed"
-    assert {row["rule"] for row in receipt.findings} == {"fix-not-needed", "never-red"}
+    assert {finding.rule for finding in receipt.findings} == {"fix-not-needed", "never-red"}
 
 
 def test_a_weakened_test_is_refuted_with_its_line(world: World) -> None:
     weaker = commit_edit(world, "[FIX_TEST] The sum", {"tests/test_till.py": TEST.replace("== 3", "is not None")})
     receipt = verify_commit(world, weaker)
     assert receipt.verdict == "refuted" and "tests/test_till.py:7: test_total" in receipt.reason
-    assert [row["level"] for row in receipt.guard] == ["refuse"]
-    assert [row["outcome"] for row in receipt.results] == ["pass"]
+    assert [finding.level for finding in receipt.guard] == ["refuse"]
+    assert [result.outcome for result in receipt.results] == ["pass"]
 
 
 def test_touching_files_that_the_kind_forbids_is_refuted(world: World) -> None:
     files = {"till.py": TILL.format(more="", least="min(prices)"), "conftest.py": "import till\n"}
     receipt = verify_commit(world, commit_edit(world, "[FIX_TEST] All of it", files))
     assert receipt.verdict == "refuted"
-    refused = {(row["rule"], row["path"]) for row in receipt.policy if row["level"] == "refuse"}
+    refused = {(finding.rule, finding.path) for finding in receipt.policy if finding.level == "refuse"}
     assert refused == {("policy-implementation", "till.py"), ("policy-conftest", "conftest.py")}
 
 
@@ -160,10 +164,11 @@ def test_a_branch_is_verified_and_its_receipt_can_be_rechecked(world: World, tmp
     assert (verified.verdict, reported) == ("confirmed", ["tests/test_till.py::test_total"])
     assert verified.findings == []
     assert run_git(world.repo, "count-objects") == before
-    data = verified.receipts[0].to_dict()
+    data = encode(verified.receipts[0])
     recheck = recheck_receipt(world.fleet, str(world.repo), "r.json", data, CleanRoomOptions(), DEFAULT)
+    assert recheck.before == verified.receipts[0]
     assert recheck.differences == []
-    changed = Receipt(**data).replace(verdict="refuted", results=[{"outcome": "fail"}])
+    changed = recheck.before.replace(verdict="refuted", results=[RunResult(outcome="fail")])
     assert compare_receipts(changed, recheck.after) == [
         "verdict: refuted then, confirmed now", "results: ['fail'] then, ['pass'] now",
     ]  # fmt: skip
@@ -191,7 +196,7 @@ def test_cache_entries_unused_for_a_month_are_deleted(tmp_path: Path) -> None:
     cache = ResultCache(str(tmp_path), "some")
     cache.put("old", 1)
     cache.put("new", 2)
-    (old,) = [path for path in tmp_path.glob(".mngr/cache/some/*.json") if path.read_text() == "1"]
+    (old,) = [path for path in tmp_path.glob("some/*.json") if path.read_text() == "1"]
     os.utime(old, (0, 0))
     cache = ResultCache(str(tmp_path), "some")
     assert (cache.find("old"), cache.find("new")) == (None, 2)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mngr.e2e import E2eSession
+from mngr.e2e.session import TestDescription
 from mngr.web import terminal_player
 from tests.conftest import BIN_DIR, MngrProgram
 from tests.support.browser import Browser
@@ -32,7 +33,7 @@ def artifacts_dir(tmp_path: Path) -> Path:
     """Artifacts of two tests, one of them as hostile as possible, and of two broken ones."""
     artifacts_dir = tmp_path / "e2e"
     session = E2eSession(
-        artifacts_dir / RUN / "test_good-1", {"test": "t.py::test_good", "doc": "It says hello.", "file": "t.py"}
+        artifacts_dir / RUN / "test_good-1", TestDescription("t.py::test_good", doc="It says hello.", file="t.py")
     )
     session.write_tutorial_block("# say hello\necho hello")
     session.run("echo hello; echo oops >&2; exit 3", comment="say hello")
@@ -40,14 +41,13 @@ def artifacts_dir(tmp_path: Path) -> Path:
         terminal.wait()
     session.close()
     session.save_status("passed")
-    hostile_meta = {"test": HOSTILE, "doc": HOSTILE, "file": HOSTILE, "failure": HOSTILE}
-    hostile = E2eSession(artifacts_dir / RUN / "test_bad-2", hostile_meta)
+    hostile = E2eSession(artifacts_dir / RUN / "test_bad-2", TestDescription(HOSTILE, doc=HOSTILE, file=HOSTILE))
     hostile.write_tutorial_block(HOSTILE)
     hostile.run(f"cat <<'E'\n{HOSTILE}\nE")
     with hostile.tty(f"cat <<'E'\n</script>{HOSTILE}\nE", name="x") as terminal:
         terminal.wait()
     hostile.close()
-    hostile.save_status("failed")
+    hostile.save_status("failed", failure=HOSTILE)
     (artifacts_dir / RUN / "broken-3").mkdir()
     (artifacts_dir / RUN / "broken-3" / "meta.json").write_text("[" * 100_000)
     (artifacts_dir / RUN / "link-4").symlink_to("/etc")
@@ -182,7 +182,7 @@ def test_the_server_renders_pages_for_every_request(
     browser.open(f"{url}{RUN}")
     assert browser.ask("location.pathname") == f"/{RUN}/"
     E2eSession(
-        artifacts_dir / RUN / "test_new-5", {"test": "t.py::test_new"}
+        artifacts_dir / RUN / "test_new-5", TestDescription("t.py::test_new")
     ).close()  # The server renders pages for every request.
     assert "t.py::test_new" in fetch_page(port, f"/{RUN}/")[1]
 
@@ -194,7 +194,7 @@ def test_the_server_renders_pages_for_every_request(
         "/%2e%2e/",
         f"/{RUN}/link-4/",
         f"/{RUN}/nope/",
-        "/static/../pages.py",
+        "/static/../e2e_run_pages.py",
         "/static/x",
         "/a/b/c",
     ],

@@ -10,6 +10,22 @@ from typing import Any
 import pytest
 
 from mngr.mapreduce.run_dir import make_slug
+from mngr.tmr.changes.changes import Change, ChangeAuthor, ChangeSize
+from mngr.tmr.changes.changes_file import ChangesRecord, save_changes
+from mngr.tmr.changes.excluded_tasks import ExcludedGroup
+from mngr.tmr.changes.integration_record import (
+    AdvisedOrder,
+    BranchCommit,
+    CheckResult,
+    ExcludedChange,
+    FailingTest,
+    FailureProof,
+    Integration,
+    ResolvedConflict,
+    SuiteCounts,
+    save_integration,
+)
+from mngr.tmr.finding import Finding
 from tests.support.browser import Browser
 from tests.support.runfolder import RunFolder
 
@@ -53,11 +69,11 @@ def _add_complete_task(folder: RunFolder) -> None:
     }
     check: dict[str, Any] = {
         "test": GOOD, "verdict": "confirmed", "reason": "it passed 3 of 3 times, and so did its witness", "commit": fix, "base": folder.base,
-        "results": runs, "witnesses": [{"test": "tests/test_cart.py::test_sum", **runs[0]}], "room": "bubblewrap, no network",
+        "runs": 3, "results": runs, "affected_tests": [{"test": "tests/test_cart.py::test_sum", **runs[0]}], "isolation": "bubblewrap, no network",
         "policy": [{"rule": "policy-config", "level": "note", "path": "pyproject.toml", "line": 3, "what": "settings are touched"}],
         "proofs": [{"fixes": [fix], "subject": "Tea has a price", "before": "fail", "before_why": "KeyError", "without": "fail", "is_needed": True, "is_same_reason": True}],
-        "mutation": {"state": "compared", "trials": [{**fault, "old": "missed", "new": "caught"}], "newly_caught": [fault], "newly_missed": []},
-        "audit": {"outcome": "guarded", "why": "", "holes": []}, "environment": {"python": "3.11.2"}, "command": ["pytest", GOOD],
+        "mutation": {"test": GOOD, "seed": 0, "state": "compared", "trials": [{**fault, "old": "missed", "new": "caught"}]},
+        "audit": {"test": GOOD, "outcome": "guarded", "why": "", "holes": []}, "environment": {"python": "3.11.2"}, "command": ["pytest", GOOD],
     }  # fmt: skip
     folder.task(GOOD, 100, "fixed", "fixed", "confirmed", claim=claim, check=check, commit=fix)
     folder.artifacts(GOOD, "receipt", "# what it costs\n$ shop list\n  tea 3.20\n? 0\n")
@@ -72,35 +88,47 @@ def _add_complete_task(folder: RunFolder) -> None:
         transcript_jsonl="".join(json.dumps(row) + "\n" for row in conversation),
         prompt_md="You work on one test",
     )
-    finding = {
-        "rule": EVIL,
-        "level": "note",
-        "path": EVIL,
-        "line": EVIL,
-        "what": EVIL,
-        "old": EVIL,
-        "new": EVIL,
-    }
-    origin = {
-        "made_by": [{"task": make_slug(GOOD), "commits": [fix]}],
-        "tasks": [make_slug(GOOD)],
-        "agents": ["a"],
-    }
-    hostile_change = {"id": "e0e0e0", "kind": EVIL, "title": f"`{EVIL}` is code", "flagged": True, "findings": [finding, finding, EVIL], "tasks": [EVIL],
-            "agents": [EVIL, EVIL], "size": {"added": EVIL, "removed": EVIL}, "made_by": [{"task": EVIL, "commits": [EVIL]}, EVIL]}  # fmt: skip
-    Path(folder.run.path, "changes.json").write_text(json.dumps({
-        "changes": [{"id": "a1b2c3", "kind": "fix", "title": "Tea has a price", "size": {"added": 3, "removed": 0}, "turned": [GOOD], **origin}, hostile_change],
-        "causes": [{"cause": "c", "reason": "a check asks for less", "count": 7, "tasks": []}],
-    }))  # fmt: skip
-    Path(folder.run.path, "integration.json").write_text(json.dumps({
-        "branch": "mngr/nightly/integrated", "head": fix, "verdict": "green",
-        "commits": [{"commit": EVIL, "kind": "flagged", "subject": EVIL, "changes": ["e0e0e0"]},
-                    {"commit": fix, "kind": "fix", "subject": "`Tea` has a price", "changes": ["a1b2c3"], "turned": [GOOD]}],
-        "left_out": [{"change": "ffffff", "reason": "with it test_sum is red"}], "tests": {"all": 302, "pass": 300, "skip": EVIL, "green": [GOOD]},
-        "red_before": ["tests/test_cart.py::test_dusty", EVIL], "flaky": EVIL, "checks": [{"name": "lint", "ok": True}, {"name": EVIL, "ok": False}],
-        "ranked": [{"changes": ["a1b2c3", "e0e0e0"], "agent": "tmr-order", "reason": f"Tea is drunk by all {EVIL}"}, EVIL],
-        "resolved": [{"change": "a1b2c3", "others": ["e0e0e0"], "by": "rerere"}], "open": 2,
-    }))  # fmt: skip
+    changes = [_make_change("a1b2c3", GOOD, fix), _make_hostile_change()]
+    reasons = [ExcludedGroup(cause="c", reason="a check asks for less", count=7, tasks=[])]
+    save_changes(folder.run, ChangesRecord(run="nightly", changes=changes, causes=reasons))
+    save_integration(folder.run, _make_integration(fix))
+
+
+def _make_change(change_id: str, test: str, commit: str) -> Change:
+    author = ChangeAuthor(
+        task=make_slug(test), title=test, agent="a", commits=[commit], claimed_commit=commit, verdict="confirmed", runs="3/3"
+    )  # fmt: skip
+    return Change(
+        id=change_id, key=change_id, kind="fix", flagged=False, title="Tea has a price", body="", made_by=[author], commit=commit,
+        parent=commit, needs=[], paths=["shop.py"], size=ChangeSize(files=1, added=3, removed=0), findings=[], fixed_tests=[test],
+        author="An agent", authored="", committed="",
+    )  # fmt: skip
+
+
+def _make_hostile_change() -> Change:
+    finding = Finding(rule=EVIL, level="note", path=EVIL, line=0, what=EVIL, old=EVIL, new=EVIL)
+    change = _make_change("e0e0e0", GOOD, EVIL)
+    authors = [change.made_by[0].replace(task=EVIL, agent=agent, title=EVIL) for agent in (EVIL, EVIL + "2")]
+    return change.replace(
+        kind=EVIL, title=f"`{EVIL}` is code", flagged=True, findings=[finding, finding], made_by=authors, fixed_tests=[]
+    )
+
+
+def _make_integration(fix: str) -> Integration:
+    hostile = BranchCommit(commit=EVIL, tree="", changes=["e0e0e0"], kind="flagged", subject=EVIL)
+    commit = BranchCommit(
+        commit=fix, tree="", changes=["a1b2c3"], kind="fix", subject="`Tea` has a price", fixed_tests=[GOOD]
+    )
+    proof = FailureProof(test=EVIL, before="pass", after=EVIL, why=EVIL, commit=EVIL)
+    return Integration(
+        branch="mngr/nightly/integrated", head=fix, verdict="green", commits=[hostile, commit], open=2,
+        left_out=[ExcludedChange(change="ffffff", why="breaks", reason="with it test_sum is red", proof=proof, key="", title=EVIL, kind=EVIL, tasks=[EVIL])],
+        tests=SuiteCounts(all=302, passed=300, skipped=0, green=[GOOD]), red=[FailingTest(test=EVIL, why=EVIL)],
+        red_before=["tests/test_cart.py::test_dusty", EVIL], flaky=[EVIL],
+        checks=[CheckResult(name="lint", command="", ok=True, was_ok=True, output=""), CheckResult(name=EVIL, command=EVIL, ok=False, was_ok=True, output=EVIL)],
+        ranked=[AdvisedOrder(changes=["a1b2c3", "e0e0e0"], agent="tmr-order", reason=f"Tea is drunk by all {EVIL}", keys=[])],
+        resolved=[ResolvedConflict(change="a1b2c3", others=["e0e0e0"], by="rerere", agent=None)],
+    )  # fmt: skip
 
 
 def _add_hostile_task(folder: RunFolder) -> None:
@@ -114,7 +142,7 @@ def _add_hostile_task(folder: RunFolder) -> None:
         "rule": EVIL,
         "level": EVIL,
         "path": EVIL,
-        "line": EVIL,
+        "line": 1,
         "what": EVIL,
         "old": EVIL,
         "new": EVIL,
@@ -124,10 +152,14 @@ def _add_hostile_task(folder: RunFolder) -> None:
         "changes": [{"kind": EVIL, "summary": EVIL, "commits": [EVIL]}, EVIL],
         "escalations": [{"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": EVIL}, 3]}], "runs": [{"name": EVIL, "description": EVIL}],
     }  # fmt: skip
+    fault = {"path": EVIL, "line": 1, "kind": EVIL, "before": EVIL, "after": EVIL}
     check = {
-        "verdict": "refuted", "reason": EVIL, "commit": commit, "results": [{"outcome": EVIL, "seconds": EVIL, "why": EVIL, "text": EVIL, "exit_code": EVIL}],
-        "guard": [finding, EVIL], "proofs": [{"fixes": [EVIL], "subject": EVIL, "before": EVIL, "without_why": EVIL}], "mutation": {"newly_missed": [finding]},
-        "audit": {"outcome": EVIL, "holes": [{"rule": EVIL}]}, "environment": {EVIL: EVIL}, "room": EVIL, "command": [EVIL], "hashes": EVIL,
+        "test": EVIL, "verdict": "refuted", "reason": EVIL, "commit": commit, "command": [EVIL], "runs": 1,
+        "results": [{"outcome": EVIL, "why": EVIL, "text": EVIL}], "affected_tests": [{"test": EVIL, "outcome": EVIL, "why": EVIL}],
+        "guard": [finding], "proofs": [{"fixes": [EVIL], "subject": EVIL, "before": EVIL, "without_why": EVIL}],
+        "mutation": {"test": EVIL, "seed": 0, "state": EVIL, "trials": [{**fault, "old": "caught", "new": "missed"}]},
+        "audit": {"test": EVIL, "outcome": EVIL, "why": EVIL, "holes": [{"rule": EVIL, "test": EVIL, "mode": EVIL, "path": EVIL, "line": 1, "what": EVIL}]},
+        "environment": {EVIL: EVIL}, "isolation": EVIL, "hashes": {EVIL: EVIL}, "imported_from": {EVIL: EVIL},
     }  # fmt: skip
     folder.task(BAD, 120, "fixed", "refuted", "refuted", claim=claim, check=check, commit=commit)
     cast = (
@@ -247,6 +279,43 @@ def test_text_from_agents_is_shown_as_plain_text(browser: Browser, index_path: s
     assert sorted(files) == [IMAGE, "shop.py"]  # A line of a file must not look like a file header.
     assert browser.ask("typeof window.hacked") == "undefined"
     assert all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
+
+
+@pytest.mark.parametrize("damage", [{"results": [{"outcome": 1}]}, {"guard": [EVIL]}, {"hashes": EVIL}, {"runs": None}])
+def test_a_task_with_a_damaged_receipt_still_has_a_page(tmp_path: Path, damage: dict[str, Any]) -> None:
+    folder = RunFolder(tmp_path, "nightly")
+    check = {
+        "test": GOOD,
+        "verdict": "refuted",
+        "reason": "no",
+        "commit": folder.base,
+        "command": [],
+        "runs": 1,
+        **damage,
+    }
+    folder.task(GOOD, 100, "fixed", "refuted", "refuted", check=check)
+    folder.write()
+    page = Path(folder.report()).parent / "tasks" / f"{make_slug(GOOD)}.html"
+    assert "It is damaged" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("integration.json", '{"flaky": "test_tea"}'),
+        ("integration.json", '{"ranked": ["a1b2c3"]}'),
+        ("integration.json", "[" * 10),
+        ("changes.json", '{"run": "nightly", "changes": [{"id": "a1b2c3"}]}'),
+        ("changes.json", "3"),
+    ],
+)
+def test_a_report_says_that_changes_or_integration_are_damaged(tmp_path: Path, name: str, content: str) -> None:
+    folder = RunFolder(tmp_path, "nightly")
+    folder.task(GOOD, 100, "fixed", "fixed", "confirmed")
+    folder.write()
+    Path(folder.run.path, name).write_text(content)
+    page = Path(folder.report()).read_text()
+    assert "cannot be read: " in page and make_slug(GOOD) in page
 
 
 def test_an_open_report_follows_a_running_run(browser: Browser, tmp_path: Path) -> None:

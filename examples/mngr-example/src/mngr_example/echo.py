@@ -11,10 +11,11 @@ from mngr.kinds.delivery_plan import Delivery
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
+    from mngr.kinds.protocol import KindOptions
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _PROGRAM = """\
 printf '%s\\n' "$*"
@@ -31,7 +32,7 @@ class EchoKind:
     transcript_paths: tuple[str, ...] = ()  # it has no transcript
     answer_keys: dict[str, str] = {}
 
-    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+    def check_arguments(self, args: list[str], options: KindOptions) -> None:
         if not args:
             raise UsageError("an echo needs its first words", "for example: mngr create foo echo -- good morning")
 
@@ -48,7 +49,7 @@ class EchoKind:
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(text=text)
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         return iter(())
 
     def _path(self, host: Host, record: AgentRecord) -> str:

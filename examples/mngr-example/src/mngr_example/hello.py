@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import CommandSpec, Option
+from mngr.cli.framework.command_spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

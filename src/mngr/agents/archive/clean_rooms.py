@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
+from mngr.agents.inspect.for_each_agent import resolve_names, run_on_targets
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.run_on_agents import resolve_names, run_on_targets
 from mngr.agents.workdir.discard import discard_agent
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Outcome
-from mngr.host import store
+from mngr.host import record_store
 
 CLEAN_ROOM_LABEL = ("role", "room")
 
@@ -27,7 +27,7 @@ def discard_clean_rooms(ctx: Context, names: list[str]) -> list[Outcome]:
             raise MngrError(
                 f"{record.name} is no room: it may hold work", f"put it away with: mngr destroy {record.name}"
             )
-        if record.phase != "ready" and store.is_owner_alive(record.owner, not observed.host.is_local):
+        if record.phase != "ready" and record_store.is_owner_alive(record.owner, not observed.host.is_local):
             raise MngrError(f"another command is at work on {record.name}", "see: mngr list")
         discard_agent(ctx, observed.host, record)
         return Outcome(id=record.id, name=record.name)

@@ -6,16 +6,16 @@ Each step can be interrupted and repeated.
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from mngr.agents import saved_directory
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.lifecycle import hosts, lost_hosts
-from mngr.agents.saved import staging
+from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.save import SaveRequest
+from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard import (
     discard_agent,
     end_processes,
@@ -24,15 +24,13 @@ from mngr.agents.workdir.discard import (
     is_work_dir_reused,
 )
 from mngr.agents.workdir.transfer import remove_work_dir
-from mngr.base import clock, names
+from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, Outcome
-from mngr.host import scripts, store
+from mngr.host import record_store, scripts
 from mngr.host.protocol import Host
 
-# In the meta.json of a trashed agent: its host has not confirmed yet that the agent is removed.
-PENDING_REMOVAL = {"leaving": True}
 # A file in the agent's directory: the saved directory is complete, so the removal has begun.
 SAVED_MARKER = "saved"
 
@@ -159,18 +157,20 @@ def mark_destroying(ctx: Context, observed: ObservedAgent) -> AgentRecord | None
         return None
     host = observed.host
     with host.lock(os.path.join(host.home.agent_dir(observed.id), "lock")):
-        old_record = store.get_record(host, observed.id)
-        if old_record.phase != "ready" and store.is_owner_alive(old_record.owner, not host.is_local):
+        old_record = record_store.get_record(host, observed.id)
+        if old_record.phase != "ready" and record_store.is_owner_alive(old_record.owner, not host.is_local):
             raise MngrError(f"another command is at work on {old_record.name}", "see: mngr list")
         if old_record.phase == "ready" and (not host.is_local or is_restore_unfinished(host, old_record)):
             finish_restore(host, old_record)
-        store.save_record(host, old_record.replace(phase="destroying", owner=store.describe_this_process()))
+        record_store.save_record(
+            host, old_record.replace(phase="destroying", owner=record_store.describe_this_process())
+        )
     return old_record
 
 
 def _end_agent_processes(ctx: Context, targets: list[ObservedAgent]) -> None:
     """End the processes of these agents, with one call per host."""
-    grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
+    grace = time_format.parse_duration(str(ctx.settings.get("stop.grace")))
     by_host: dict[int, tuple[Host, list[str]]] = {}
     for observed in targets:
         if observed.record is not None:
@@ -200,10 +200,10 @@ def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outco
         record_to_save = record.replace(work_dir=f"{record.work_dir}-{record.id[2:8]}") if is_reused else record
         # On a second attempt the work dir may be half removed, so the first saved directory is the one to keep.
         if is_already_saved:
-            meta = saved_directory.load_meta(trash_dir)
+            saved = saved_directory.load_saved_state(trash_dir)
         else:
-            request = SaveRequest(target=trash_dir, why="destroy", extra_meta=PENDING_REMOVAL)
-            meta = staging.save_agent(ctx, host, record_to_save, request)
+            request = SaveRequest(target=trash_dir, why="destroy", is_removal_pending=True)
+            saved = fetch_to_staging.save_agent(ctx, host, record_to_save, request)
         announce("remove")
     except BaseException:
         unmark_destroying(host, old_record)
@@ -212,22 +212,22 @@ def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outco
         host.write(marker, b"")
         kept_commits = 0 if is_reused else remove_work_dir(host, record)
         announce("bury")
-        store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
+        record_store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
         move_agent_files(host, host.home.agent_dir(record.id), os.path.join(trash_dir, saved_directory.AGENT_DIR))
     else:
         kept_commits = remove_from_host(host, record, keeps_work=is_reused)
         announce("bury")
-        confirm_removed(ctx, trash_dir, meta)
-    store.release_name(ctx.home, record.name, record.id, host)
-    store.forget_branch(ctx.home, record)
+        confirm_removed(ctx, trash_dir, saved)
+    record_store.release_name(ctx.home, record.name, record.id, host)
+    record_store.forget_branch(ctx.home, record)
     ctx.hooks.notify("mngr_destroyed", agent=record)
-    return _make_outcome(record, meta, kept_commits, trash_dir)
+    return _make_outcome(record, saved, kept_commits, trash_dir)
 
 
 def unmark_destroying(host: Host, old_record: AgentRecord) -> None:
     """Write back the record from before the marking. On an unreachable host the agent stays marked."""
     try:
-        store.save_record(host, old_record)
+        record_store.save_record(host, old_record)
     except Unreachable:
         pass
 
@@ -238,7 +238,9 @@ def remove_from_host(host: Host, record: AgentRecord, *, keeps_work: bool = Fals
     if record.transfer == "worktree" and not keeps_work:
         host.write(os.path.join(host.home.agent_dir(record.id), SAVED_MARKER), b"")
         kept_commits = remove_work_dir(host, record)
-    _remove_remote_files(host, record.id, record.name, "" if keeps_work else staging.get_work_dir_name(host, record))
+    _remove_remote_files(
+        host, record.id, record.name, "" if keeps_work else fetch_to_staging.get_work_dir_name(host, record)
+    )
     return kept_commits
 
 
@@ -253,20 +255,22 @@ def _remove_remote_files(host: Host, agent_id: str, name: str, work_dir_name: st
         )
 
 
-def confirm_removed(ctx: Context, trash_dir: str, meta: dict[str, Any]) -> None:
+def confirm_removed(ctx: Context, trash_dir: str, saved: SavedState) -> None:
     """Write to the trash that the host no longer has the agent."""
-    saved_directory.write_meta(ctx.local_host, trash_dir, {**meta, "leaving": False})
+    saved_directory.write_saved_state(ctx.local_host, trash_dir, saved.replace(leaving=False))
 
 
-def is_still_on_host(ctx: Context, meta: dict[str, Any]) -> bool:
+def is_still_on_host(ctx: Context, saved: SavedState) -> bool:
     """True when a trashed agent is also still on its host. It asks the host and may raise Unreachable."""
-    if not meta.get("leaving"):
+    if not saved.leaving:
         return False
+    if saved.record is None:
+        return True  # Without a readable record, mngr cannot ask the host.
     try:
-        host = ctx.get_host(str(meta["record"]["provider"]), str(meta["record"]["host"]))
+        host = ctx.get_host(saved.record.provider, saved.record.host)
     except NotFound:
         return False  # A host that no longer exists has no agents.
-    return host.has_path(host.home.agent_dir(str(meta["id"])))
+    return host.has_path(host.home.agent_dir(saved.id))
 
 
 def _finish_interrupted_destroy(ctx: Context, name: str, error: MngrError) -> Outcome | None:
@@ -274,19 +278,19 @@ def _finish_interrupted_destroy(ctx: Context, name: str, error: MngrError) -> Ou
 
     Return None when that is not the case.
     """
-    agent_id = (store.find_id(ctx.home, name) if names.is_agent_name(name) else None) or name
+    agent_id = (record_store.find_id(ctx.home, name) if names_and_addresses.is_agent_name(name) else None) or name
     trash_dir = os.path.join(ctx.home.trash, agent_id)
-    if not isinstance(error, NotFound) or not names.is_agent_id(agent_id):
+    if not isinstance(error, NotFound) or not names_and_addresses.is_agent_id(agent_id):
         return None
     try:
-        meta = saved_directory.load_meta(trash_dir)
-        if not meta.get("leaving") or is_still_on_host(ctx, meta):
+        saved = saved_directory.load_saved_state(trash_dir)
+        if not saved.leaving or is_still_on_host(ctx, saved):
             return None
     except (ValueError, MngrError):
         return None
-    confirm_removed(ctx, trash_dir, meta)
-    store.release_name(ctx.home, str(meta["name"]), agent_id)
-    return Outcome(id=agent_id, name=str(meta["name"]), extra={"grave": trash_dir})
+    confirm_removed(ctx, trash_dir, saved)
+    record_store.release_name(ctx.home, saved.name, agent_id)
+    return Outcome(id=agent_id, name=saved.name, extra={"grave": trash_dir})
 
 
 def move_agent_files(host: Host, directory: str, target: str) -> None:
@@ -303,25 +307,25 @@ def move_agent_files(host: Host, directory: str, target: str) -> None:
             ) from None
 
 
-def _make_outcome(record: AgentRecord, meta: dict[str, Any], kept_commits: int, trash_dir: str) -> Outcome:
+def _make_outcome(record: AgentRecord, saved: SavedState, kept_commits: int, trash_dir: str) -> Outcome:
     """Return the outcome of a destroyed agent, with a note for each thing that a user could miss."""
     name, notes = record.name, []
-    if meta["dirty"]:
+    if saved.dirty:
         notes.append(f"{name} had uncommitted work, saved with the rest: mngr undestroy {name}")
     if kept_commits:
         notes.append(
             f"the branch {record.branch} stays: it holds {_format_commit_count(kept_commits)} that no other branch has"
         )
-    elif meta["unpulled"]:
-        commits = _format_commit_count(meta["unpulled"])
+    elif saved.unpulled:
+        commits = _format_commit_count(saved.unpulled)
         notes.append(f"{name} had {commits} that no other branch has, saved with the rest: mngr undestroy {name}")
-    if meta["ignored_bytes"]:
-        notes.append(f"{name} had {format_size(meta['ignored_bytes'])} of ignored files, which are not kept")
+    if saved.ignored_bytes:
+        notes.append(f"{name} had {format_size(saved.ignored_bytes)} of ignored files, which are not kept")
     extra = {
-        "dirty": meta["dirty"],
-        "unpulled": meta["unpulled"],
+        "dirty": saved.dirty,
+        "unpulled": saved.unpulled,
         "branch_kept": record.branch if kept_commits else None,
-        "ignored_bytes": meta["ignored_bytes"],
+        "ignored_bytes": saved.ignored_bytes,
         "grave": trash_dir,
     }
     return Outcome(id=record.id, name=name, extra=extra, notes=tuple(notes))
@@ -351,27 +355,25 @@ def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:
     host, agent_id = observed.host, observed.id
     directory, trash_dir = host.home.agent_dir(agent_id), os.path.join(ctx.home.trash, agent_id)
     work_dir = _find_work_dir(host, directory)
-    meta: dict[str, Any] = {
-        "v": 1,
-        "id": agent_id,
-        "name": agent_id,
-        "at": clock.format_timestamp(),
-        "why": "destroy",
-        "record": None,
-        "saved": "none",
-    }
-    meta.update(dirty=False, unpulled=0, ignored_bytes=0, damage=observed.damage, work_dir=work_dir)
-    with staging.StagingHome(ctx) as staging_home:
+    saved = SavedState(
+        id=agent_id,
+        name=agent_id,
+        at=time_format.format_timestamp(),
+        why="destroy",
+        damage=observed.damage,
+        work_dir=work_dir,
+    )
+    with fetch_to_staging.StagingHome(ctx) as staging_home:
         if not host.is_local:
-            staging.copy_agent_files_here(host, agent_id, staging_home)
+            fetch_to_staging.copy_agent_files_here(host, agent_id, staging_home)
             directory = staging_home.host.home.agent_dir(agent_id)
         os.makedirs(trash_dir, mode=0o700, exist_ok=True)
-        saved_directory.write_meta(ctx.local_host, trash_dir, meta)
+        saved_directory.write_saved_state(ctx.local_host, trash_dir, saved)
         move_agent_files(ctx.local_host, directory, os.path.join(trash_dir, saved_directory.AGENT_DIR))
     if not host.is_local:
         _remove_remote_files(host, agent_id, "", "")
-    for name in store.list_names(ctx.home):
-        store.release_name(ctx.home, name, agent_id, host)
+    for name in record_store.list_names(ctx.home):
+        record_store.release_name(ctx.home, name, agent_id, host)
     notes = (f"its work dir was not touched: {work_dir}",) if work_dir else ()
     extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": trash_dir}
     return Outcome(id=agent_id, name=agent_id, extra=extra, notes=notes)

@@ -10,7 +10,7 @@ from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.workdir.discard import discard_agent
 from mngr.base.errors import HostGone, MngrError, NotFound
 from mngr.base.model import AgentRecord
-from mngr.host import store
+from mngr.host import record_store
 
 _HAS_NO_FILES = '[ -z "$(find "$1" ! -type d ! -name agent.json.new | head -n 1)" ]'
 
@@ -63,8 +63,8 @@ def _is_create_interrupted(record: AgentRecord) -> bool:
 
     A process that releases a host no longer creates agents on it, so its own unfinished creates count too.
     """
-    is_own = store.is_this_process(record.owner)
-    return record.phase == "creating" and (is_own or not store.is_owner_alive(record.owner, elsewhere=True))
+    is_own = record_store.is_this_process(record.owner)
+    return record.phase == "creating" and (is_own or not record_store.is_owner_alive(record.owner, elsewhere=True))
 
 
 def _is_empty_directory(agent: ObservedAgent) -> bool:

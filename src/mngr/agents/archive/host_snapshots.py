@@ -10,9 +10,10 @@ from mngr.agents import saved_directory
 from mngr.agents.context import Context
 from mngr.agents.lifecycle import hosts
 from mngr.agents.saved import save as saving
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError
-from mngr.host import store
+from mngr.base.json_values import as_object
+from mngr.host import record_store
 from mngr.host.protocol import PartialSnapshotProvider
 
 _STARTED_FILE = "begun.json"
@@ -39,7 +40,7 @@ def save_host_snapshot(ctx: Context, address: str, snapshot_dir: str) -> None:
         ) from None
     try:
         ctx.local_host.write(
-            os.path.join(partial_dir, saving.OWNER_FILE), json.dumps(store.describe_this_process()).encode()
+            os.path.join(partial_dir, saving.OWNER_FILE), json.dumps(record_store.describe_this_process()).encode()
         )
         started = (
             host_provider.find_partial_snapshot(name, partial_dir)
@@ -57,16 +58,14 @@ def save_host_snapshot(ctx: Context, address: str, snapshot_dir: str) -> None:
             undo_partial_snapshot(ctx, partial_dir)
         ctx.local_host.run(["rm", "-rf", "--", partial_dir])
         raise
-    meta = {
-        "v": 1,
-        "id": "",
-        "name": f"@{name}.{provider}",
-        "at": clock.format_timestamp(),
-        "why": "snapshot",
-    }
-    saved_directory.write_meta(
-        ctx.local_host, partial_dir, {**meta, "record": None, "host": {"provider": provider, **facts}}
+    saved = saved_directory.SavedState(
+        id="",
+        name=f"@{name}.{provider}",
+        at=time_format.format_timestamp(),
+        why="snapshot",
+        host={"provider": provider, **facts},
     )
+    saved_directory.write_saved_state(ctx.local_host, partial_dir, saved)
     saving.rename_to_final(ctx.local_host, partial_dir, snapshot_dir)
     ctx.local_host.run(["rm", "-f", "--", os.path.join(snapshot_dir, _STARTED_FILE)])
 
@@ -75,24 +74,23 @@ def undo_partial_snapshot(ctx: Context, partial_dir: str) -> None:
     """Have the provider delete what an interrupted snapshot created outside of its directory."""
     try:
         with open(os.path.join(partial_dir, _STARTED_FILE), encoding="utf-8") as file:
-            delete_provider_snapshot(ctx, {"host": json.load(file)})
+            facts = as_object(json.load(file))
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        pass
+        return
+    delete_provider_snapshot(ctx, facts)
 
 
-def delete_provider_snapshot(ctx: Context, meta: dict[str, Any]) -> None:
-    """Have the provider delete its part of a host snapshot. Do nothing for a snapshot of an agent."""
-    facts = meta.get("host")
+def delete_provider_snapshot(ctx: Context, facts: dict[str, object] | None) -> None:
+    """Have the provider delete its part of a host snapshot. A snapshot of an agent has no such facts."""
     if facts:
         host_provider: Any = ctx.get_provider(str(facts["provider"]))
         host_provider.delete_snapshot(facts)
 
 
-def check_agent_snapshot(name: str, meta: dict[str, Any]) -> None:
+def check_agent_snapshot(name: str, saved: saved_directory.SavedState) -> None:
     """Raise MngrError when the snapshot is one of a host, not of an agent."""
-    facts = meta.get("host")
-    if facts:
+    if saved.host:
         raise MngrError(
-            f"{name} is a snapshot of the host {meta['name']}, not of an agent",
-            f"make a host from it: mngr create NAME@.{facts['provider']} -b snapshot={name}",
+            f"{name} is a snapshot of the host {saved.name}, not of an agent",
+            f"make a host from it: mngr create NAME@.{saved.host['provider']} -b snapshot={name}",
         )

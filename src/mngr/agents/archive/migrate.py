@@ -6,7 +6,6 @@ import os
 
 from mngr.agents import saved_directory
 from mngr.agents.archive.destroy import (
-    PENDING_REMOVAL,
     SAVED_MARKER,
     mark_destroying,
     move_agent_files,
@@ -19,18 +18,18 @@ from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
 from mngr.agents.lifecycle.start import start_agent
-from mngr.agents.saved import staging
+from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.agents.workdir.discard import discard_agent, end_processes, finish_restore
 from mngr.agents.workdir.transfer import remove_work_dir
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.model import AgentRecord
-from mngr.host import registry, store
+from mngr.host import host_store, record_store
 from mngr.host.protocol import Host
 
 
@@ -58,12 +57,12 @@ def migrate(ctx: Context, agent: str, address: str) -> AgentRecord:
     if migrated is None:
         _check_not_half_destroyed(observed.host, old_record)
         announce("end")
-        grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
+        grace = time_format.parse_duration(str(ctx.settings.get("stop.grace")))
         end_processes(observed.host, [record.id], grace=grace, reason="")
         migrated = _move_to_host(
             ctx, observed, old_record.replace(phase="ready", owner=None), target, trash_dir, is_live
         )
-    store.move_name(ctx.home, record.name, record.id, target)
+    record_store.move_name(ctx.home, record.name, record.id, target)
     announce("remove")
     _remove_from_source(ctx, observed.host, record, target, trash_dir)
     return migrated
@@ -78,7 +77,7 @@ def _find_migrated(ctx: Context, target: Host, record: AgentRecord) -> AgentReco
         if on_target.record is not None and on_target.record.phase == "ready" and record.phase == "destroying":
             return on_target.record
         if on_target.record is None or on_target.record.phase != "creating" or on_target.evidence.is_owner_alive:
-            raise store.AgentExists(record.id)
+            raise record_store.AgentExists(record.id)
         discard_agent(ctx, target, on_target.record)
     return None
 
@@ -95,7 +94,7 @@ def _check_not_half_destroyed(host: Host, record: AgentRecord) -> None:
 def _was_running(trash_dir: str) -> bool:
     """True when the agent was running while an interrupted migrate saved it."""
     try:
-        return bool(saved_directory.load_meta(trash_dir).get("was_running"))
+        return saved_directory.load_saved_state(trash_dir).was_running
     except ValueError:
         return False
 
@@ -106,19 +105,19 @@ def _move_to_host(
     """Save the agent, restore it on the target host and return its record there. On failure, undo everything."""
     announce = ctx.hooks.make_step_announcer("migrate", record)
     save_request = SaveRequest(
-        target=trash_dir, why="migrate", agent_files=True, was_running=is_live, extra_meta=PENDING_REMOVAL
+        target=trash_dir, why="migrate", agent_files=True, was_running=is_live, is_removal_pending=True
     )
     restore_request = RestoreRequest(
         operation="migrate", name=record.name, host=target, agent_id=record.id, has_name=True, set_up=True
     )
     try:
         announce("save")
-        meta = staging.save_agent(ctx, observed.host, record, save_request)
+        saved = fetch_to_staging.save_agent(ctx, observed.host, record, save_request)
     except BaseException:
         _undo_migrate(ctx, observed, record, is_live)
         raise
     try:
-        return start_restored(ctx, restore_agent(ctx, trash_dir, meta, restore_request), start=is_live)
+        return start_restored(ctx, restore_agent(ctx, trash_dir, saved, restore_request), start=is_live)
     except BaseException as error:
         if _is_target_clean(ctx, target, record, error):
             _undo_migrate(ctx, observed, record, is_live)
@@ -133,9 +132,9 @@ def _move_to_host(
 
 def _is_target_clean(ctx: Context, target: Host, record: AgentRecord, error: BaseException) -> bool:
     """True when the target host certainly has nothing of this migration."""
-    if isinstance(error, store.AgentExists):
+    if isinstance(error, record_store.AgentExists):
         return True
-    if not target.is_local and registry.find_facts(ctx.home, target.provider, target.name) is None:
+    if not target.is_local and host_store.find_facts(ctx.home, target.provider, target.name) is None:
         return True  # The host was created for this agent and is destroyed by now.
     try:
         return not target.has_path(target.home.agent_dir(record.id))

@@ -6,34 +6,34 @@ from mngr.agents.archive.clean_rooms import CLEAN_ROOM_LABEL, discard_clean_room
 from mngr.agents.archive.snapshot import create_snapshot
 from mngr.agents.context import Context
 from mngr.agents.create.create import create_agents
-from mngr.agents.create.request import CreateRequest
+from mngr.agents.create.spec import AgentSpec
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
 from mngr.agents.workdir.discard import discard_agent
 from mngr.base.errors import MngrError
-from mngr.host import store
+from mngr.host import record_store
 
 
-def snapshot_prepared_host(ctx: Context, request: CreateRequest, snapshot: str) -> str:
-    """Create a host as requested, snapshot it, destroy it, and return the snapshot's name.
+def snapshot_prepared_host(ctx: Context, spec: AgentSpec, snapshot: str) -> str:
+    """Create a host as specified, snapshot it, destroy it, and return the snapshot's name.
 
     A clean room takes the place of the agent, so that the project and its set-up get onto the host. The clean room is
     deleted before the snapshot.
     """
-    clean_room_request = request.replace(
+    clean_room_spec = spec.replace(
         kind="command",
-        args=["true"],
+        command=["true"],
         dirty="ignore",
-        labels={**request.labels, CLEAN_ROOM_LABEL[0]: CLEAN_ROOM_LABEL[1]},
+        labels={**spec.labels, CLEAN_ROOM_LABEL[0]: CLEAN_ROOM_LABEL[1]},
     )
-    name = find.parse_address(ctx, request.address or "").name
+    name = find.parse_address(ctx, spec.address or "").name
     assert name is not None
-    if store.find_id(ctx.home, name) is not None:  # An interrupted prepare left this clean room.
+    if record_store.find_id(ctx.home, name) is not None:  # An interrupted prepare left this clean room.
         discard_clean_rooms(ctx, [name])
-    created = create_agents(ctx, clean_room_request)[0]
+    created = create_agents(ctx, clean_room_spec)[0]
     if isinstance(created, Exception):
         raise created
-    host, record = find.get_agent(ctx, created.id)
+    host, record = find.get_agent(ctx, created.agent.id)
     try:
         discard_agent(ctx, host, record)
         return create_snapshot(ctx, f"@{host.name}.{host.provider}", snapshot).name

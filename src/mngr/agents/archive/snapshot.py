@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from mngr.agents import saved_directory
 from mngr.agents.archive import host_snapshots
-from mngr.agents.archive.undestroy import get_former_host, is_name_in_use
+from mngr.agents.archive.undestroy import get_former_host, release_unused_name
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, make_failed_outcome
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome
 from mngr.agents.lifecycle.hosts import choose_former_host
 from mngr.agents.lifecycle.start import start_agent
-from mngr.agents.saved import staging
+from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.restore import RestoredAgent, RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
+from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard import discard_agent, finish_restore
-from mngr.base import names
+from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError, suggest_closest
 from mngr.base.model import AgentRecord, Outcome, Struct
-from mngr.host import store
+from mngr.host import record_store
 from mngr.host.protocol import Host
 
 
@@ -39,11 +39,11 @@ class Snapshot(Struct):
     was_running: bool
     dirty: bool
     place: str
-    meta: dict[str, Any] = {}
+    saved: SavedState
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields that `--json` shows."""
-        return {name: getattr(self, name) for name in self._fields if name != "meta"}
+        return {name: getattr(self, name) for name in self._fields if name != "saved"}
 
 
 def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapshot:
@@ -59,14 +59,14 @@ def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapsh
     name, snapshot_dir = _reserve_snapshot_path(ctx, name, record.name)
     is_live = observed.state.state in LIVE_STATES
     request = SaveRequest(target=snapshot_dir, why="snapshot", agent_files=True, was_running=is_live)
-    staging.save_agent(ctx, host, record, request)
+    fetch_to_staging.save_agent(ctx, host, record, request)
     return get_snapshot(ctx, name)
 
 
 def _reserve_snapshot_path(ctx: Context, name: str | None, source_name: str) -> tuple[str, str]:
     """Return the name and directory of a new snapshot. Raise MngrError when the name is taken."""
     ctx.home.create()
-    name = names.check_name(name or f"{source_name[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
+    name = names_and_addresses.check_name(name or f"{source_name[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
     snapshot_dir = os.path.join(ctx.home.snapshots, name)
     if os.path.lexists(snapshot_dir):
         raise MngrError(
@@ -82,7 +82,7 @@ def list_snapshots(ctx: Context) -> list[Snapshot]:
         return []
     snapshots = []
     for name in os.listdir(ctx.home.snapshots):
-        if names.is_agent_name(name):
+        if names_and_addresses.is_agent_name(name):
             try:
                 snapshots.append(get_snapshot(ctx, name))
             except MngrError:
@@ -93,31 +93,34 @@ def list_snapshots(ctx: Context) -> list[Snapshot]:
 def get_snapshot(ctx: Context, name: str) -> Snapshot:
     """Return the snapshot with this name. Raise NotFound, or MngrError when it is damaged."""
     snapshot_dir = os.path.join(ctx.home.snapshots, name)
-    if not names.is_agent_name(name) or not os.path.isdir(snapshot_dir):
+    if not names_and_addresses.is_agent_name(name) or not os.path.isdir(snapshot_dir):
         known = (
-            [entry for entry in os.listdir(ctx.home.snapshots) if names.is_agent_name(entry)]
+            [entry for entry in os.listdir(ctx.home.snapshots) if names_and_addresses.is_agent_name(entry)]
             if os.path.isdir(ctx.home.snapshots)
             else []
         )
         raise NotFound(f"there is no snapshot {name!r}", suggest_closest(name, known) or "see: mngr snapshot list")
     try:
-        meta = saved_directory.load_meta(snapshot_dir)
+        saved = saved_directory.load_saved_state(snapshot_dir)
     except ValueError as error:
         raise MngrError(f"the snapshot {name} is damaged: {error}", f"look at it in {snapshot_dir}") from None
-    record = meta.get("record") or {}
-    return Snapshot(
+    snapshot = Snapshot(
         name=name,
-        agent=str(meta.get("name")),
-        agent_id=str(meta.get("id")),
-        kind="host" if meta.get("host") else record.get("kind"),
-        project=record.get("project"),
-        branch=meta.get("branch") or record.get("branch"),
-        created_at=str(meta.get("at")),
-        was_running=bool(meta.get("was_running")),
-        dirty=bool(meta.get("dirty")),
+        agent=saved.name,
+        agent_id=saved.id,
+        kind="host" if saved.host else None,
+        project=None,
+        branch=saved.branch,
+        created_at=saved.at,
+        was_running=saved.was_running,
+        dirty=saved.dirty,
         place=snapshot_dir,
-        meta=meta,
+        saved=saved,
     )
+    record = saved.record
+    if record is None:
+        return snapshot
+    return snapshot.replace(kind=record.kind, project=record.project, branch=saved.branch or record.branch)
 
 
 def restore_snapshot(ctx: Context, name: str, address: str | None = None, *, start: bool = True) -> AgentRecord:
@@ -127,20 +130,20 @@ def restore_snapshot(ctx: Context, name: str, address: str | None = None, *, sta
     If neither is free, it gets the original name with a number.
     """
     snapshot = get_snapshot(ctx, name)
-    host_snapshots.check_agent_snapshot(name, snapshot.meta)
+    host_snapshots.check_agent_snapshot(name, snapshot.saved)
     new_name, host = parse_new_address(ctx, address) if address is not None else (None, None)
     if new_name is None:
-        new_name = next((candidate for candidate in (snapshot.agent, name) if _is_name_free(ctx, candidate)), None)
+        new_name = next((candidate for candidate in (snapshot.agent, name) if _free_name(ctx, candidate)), None)
     new_name = new_name or number_name(ctx, snapshot.agent)
     return create_from_saved(
-        ctx, snapshot.place, snapshot.meta, new_name, host, operation="snapshot restore", start=start
+        ctx, snapshot.place, snapshot.saved, new_name, host, operation="snapshot restore", start=start
     )
 
 
 def create_from_saved(
     ctx: Context,
     saved_dir: str,
-    meta: dict[str, Any],
+    saved: SavedState,
     name: str,
     host: Host | None,
     *,
@@ -151,12 +154,12 @@ def create_from_saved(
     request = RestoreRequest(
         operation=operation,
         name=name,
-        host=host or get_former_host(ctx, saved_dir, meta, operation),
+        host=host or get_former_host(ctx, saved_dir, saved, operation),
         is_former_host=host is None,
         branch=f"mngr/{name}",
         set_up=True,
     )
-    record = start_restored(ctx, restore_agent(ctx, saved_dir, meta, request), start=start)
+    record = start_restored(ctx, restore_agent(ctx, saved_dir, saved, request), start=start)
     finish_restore(ctx.get_host(record.provider, record.host), record)
     return record
 
@@ -185,7 +188,7 @@ def parse_new_address(ctx: Context, address: str) -> tuple[str | None, Host | No
     parsed = find.parse_address(ctx, address)
     if parsed.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
-    if parsed.name is not None and not _is_name_free(ctx, names.check_name(parsed.name)):
+    if parsed.name is not None and not _free_name(ctx, names_and_addresses.check_name(parsed.name)):
         raise MngrError(f"there is already an agent called {parsed.name!r}", "choose another name")
     return parsed.name, choose_former_host(ctx, parsed) if parsed.host or parsed.provider else None
 
@@ -193,15 +196,15 @@ def parse_new_address(ctx: Context, address: str) -> tuple[str | None, Host | No
 def number_name(ctx: Context, name: str) -> str:
     """Return `name` with the first number, from 2 on, that makes it a free name."""
     number = 2
-    while not _is_name_free(ctx, f"{name[:58]}-{number}"):
+    while not _free_name(ctx, f"{name[:58]}-{number}"):
         number += 1
     return f"{name[:58]}-{number}"
 
 
-def _is_name_free(ctx: Context, name: str) -> bool:
-    """True when no existing agent has this name."""
-    holder_id = store.find_id(ctx.home, name)
-    return holder_id is None or not is_name_in_use(ctx, name, holder_id)
+def _free_name(ctx: Context, name: str) -> bool:
+    """Return False when an existing agent may have this name. Release it if its agent is gone."""
+    holder_id = record_store.find_id(ctx.home, name)
+    return holder_id is None or release_unused_name(ctx, name, holder_id)
 
 
 def destroy_snapshots(ctx: Context, snapshot_names: list[str]) -> list[Outcome]:
@@ -210,7 +213,7 @@ def destroy_snapshots(ctx: Context, snapshot_names: list[str]) -> list[Outcome]:
     for name in snapshot_names:
         try:
             snapshot = get_snapshot(ctx, name)
-            host_snapshots.delete_provider_snapshot(ctx, snapshot.meta)
+            host_snapshots.delete_provider_snapshot(ctx, snapshot.saved.host)
             remove_saved_directory(ctx, snapshot.place)
             outcomes.append(Outcome(id=None, name=name))
         except MngrError as error:

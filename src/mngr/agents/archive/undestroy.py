@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from mngr.agents.archive.destroy import confirm_removed, format_size, is_still_on_host
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.run_on_agents import make_failed_outcome
+from mngr.agents.inspect.for_each_agent import make_failed_outcome
 from mngr.agents.inspect.trash import TrashedAgent, get_trashed_agent, list_trash
 from mngr.agents.lifecycle.hosts import choose_former_host
 from mngr.agents.saved.restore import RestoreRequest, get_saved_record, restore_agent, suggest_other_host
 from mngr.agents.saved.save import remove_saved_directory
+from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard import finish_restore
-from mngr.base import names
+from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError
 from mngr.base.model import Outcome
-from mngr.host import store
+from mngr.host import record_store
 from mngr.host.protocol import Host
 
 
@@ -63,35 +63,35 @@ def _undestroy_agent(
         raise MngrError(
             f"{trashed.name} cannot be brought back: {trashed.problem}", f"its files are in {trashed.place}"
         )
-    if trashed.meta.get("leaving"):
-        if is_still_on_host(ctx, trashed.meta):
+    if trashed.saved.leaving:
+        if is_still_on_host(ctx, trashed.saved):
             hint = f"finish that first: mngr destroy {trashed.id}, or mngr gc"
             raise MngrError(f"{trashed.name} is not destroyed yet: it is still on {trashed.host}", hint)
-        confirm_removed(ctx, trashed.place, trashed.meta)
-        store.release_name(ctx.home, trashed.name, trashed.id)
-    name = names.check_name(new_name or trashed.name)
-    holder_id = store.find_id(ctx.home, name)
-    if holder_id == trashed.id and store.is_on_other_host(ctx.home, name):
+        confirm_removed(ctx, trashed.place, trashed.saved)
+        record_store.release_name(ctx.home, trashed.name, trashed.id)
+    name = names_and_addresses.check_name(new_name or trashed.name)
+    holder_id = record_store.find_id(ctx.home, name)
+    if holder_id == trashed.id and record_store.is_on_other_host(ctx.home, name):
         _check_interrupted_undestroy(ctx, name, trashed, host)
-    elif holder_id is not None and is_name_in_use(ctx, name, holder_id):
+    elif holder_id is not None and not release_unused_name(ctx, name, holder_id):
         raise MngrError(f"there is another agent called {name!r} by now", f"mngr undestroy {trashed.id} --as NAME")
     fallback_branch = f"mngr/{new_name}" if new_name else None
     request = RestoreRequest(
         operation="undestroy",
         name=name,
-        host=host or get_former_host(ctx, trashed.place, trashed.meta, "undestroy"),
+        host=host or get_former_host(ctx, trashed.place, trashed.saved, "undestroy"),
         is_former_host=host is None,
         agent_id=trashed.id,
         fallback_branch=fallback_branch,
         set_up=set_up,
     )
-    restored = restore_agent(ctx, trashed.place, trashed.meta, request)
+    restored = restore_agent(ctx, trashed.place, trashed.saved, request)
     finish_restore(ctx.get_host(restored.record.provider, restored.record.host), restored.record)
     remove_saved_directory(ctx, trashed.place)
     notes = list(restored.notes)
-    if trashed.meta.get("ignored_bytes") and not set_up:
+    if trashed.saved.ignored_bytes and not set_up:
         notes.append(
-            f"{format_size(trashed.meta['ignored_bytes'])} of ignored files were not kept; the project's set-up can make them anew"
+            f"{format_size(trashed.saved.ignored_bytes)} of ignored files were not kept; the project's set-up can make them anew"
         )
     record = restored.record
     extra = {"state": "STOPPED", "host": record.host, "branch": record.branch, "work_dir": record.work_dir}
@@ -103,7 +103,7 @@ def _check_interrupted_undestroy(ctx: Context, name: str, trashed: TrashedAgent,
 
     An unreachable host counts as not having the agent when the user names another host.
     """
-    address = store.find_host_of_name(ctx.home, name)
+    address = record_store.find_host_of_name(ctx.home, name)
     assert address is not None
     try:
         named_host = ctx.get_host(*address)
@@ -114,32 +114,31 @@ def _check_interrupted_undestroy(ctx: Context, name: str, trashed: TrashedAgent,
         if host is None:
             raise
         ctx.note(f"an earlier undestroy of {name} was cut off; {error.message}")
-    store.release_name(ctx.home, name, trashed.id)
+    record_store.release_name(ctx.home, name, trashed.id)
 
 
-def is_name_in_use(ctx: Context, name: str, holder_id: str) -> bool:
-    """True when the agent that a name points to may exist.
-
-    If the agent's host says that the agent is gone, this releases the name.
-    """
-    address = store.find_host_of_name(ctx.home, name)
+def release_unused_name(ctx: Context, name: str, holder_id: str) -> bool:
+    """Release a name if the agent that it points to does not exist. Return False when the agent may exist."""
+    address = record_store.find_host_of_name(ctx.home, name)
     if address is None:
-        return os.path.isdir(ctx.home.agent_dir(holder_id))
+        return not os.path.isdir(ctx.home.agent_dir(holder_id))
     try:
         host = ctx.get_host(*address)
         if host.has_path(host.home.agent_dir(holder_id)):
-            return True
+            return False
     except MngrError:
-        return True
-    store.release_name(ctx.home, name, holder_id, host)
-    return False
+        return False
+    record_store.release_name(ctx.home, name, holder_id, host)
+    return True
 
 
-def get_former_host(ctx: Context, saved_dir: str, meta: dict[str, Any], operation: str) -> Host:
+def get_former_host(ctx: Context, saved_dir: str, saved: SavedState, operation: str) -> Host:
     """Return the host that a saved agent was on. Raise Unreachable with a hint to restore it elsewhere."""
-    saved_record = get_saved_record(saved_dir, meta)
+    saved_record = get_saved_record(saved_dir, saved)
     try:
-        return choose_former_host(ctx, names.Address(host=saved_record.host, provider=saved_record.provider))
+        return choose_former_host(
+            ctx, names_and_addresses.Address(host=saved_record.host, provider=saved_record.provider)
+        )
     except NotFound as error:
         raise suggest_other_host(saved_record, operation, Unreachable(error.message, error.hint)) from None
     except Unreachable as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.create.planning import CreatePlan, make_plan
+from mngr.agents.create import planning
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
 from mngr.agents.launch import environment
@@ -15,13 +15,12 @@ from mngr.agents.sync import source_cache
 from mngr.agents.workdir import project_setup, transfer
 from mngr.agents.workdir.discard import discard_agent
 from mngr.agents.workdir.source import is_same_machine
-from mngr.base import clock, names
+from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import MngrError, Unreachable, UsageError
 from mngr.base.fanout import map_parallel
-from mngr.base.model import AgentRecord
-from mngr.host import git, store
-from mngr.host.batched_host import BatchedHost
-from mngr.host.remote_host import RemoteHost
+from mngr.base.model import AgentRecord, Struct
+from mngr.host import git, record_store
+from mngr.host.batched_host import FillNewDir, batch_commands
 from mngr.kinds.delivery_plan import check_text
 
 TYPE_CHECKING = False
@@ -29,9 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mngr.agents.context import Context
-    from mngr.agents.create.request import CreateRequest
+    from mngr.agents.create.planning import CreatePlan, WorkPlan
+    from mngr.agents.create.spec import AgentSpec
+    from mngr.agents.interact.message import QueuedMessage
     from mngr.base.model import AgentView, Outcome
-    from mngr.base.names import Address
+    from mngr.base.names_and_addresses import Address
     from mngr.host.protocol import Host
 
 
@@ -39,37 +40,78 @@ _MAX_PARALLEL_HOSTS = 32
 _MAX_PARALLEL_AGENTS = 4  # on each host
 
 
-def create_agents(
-    ctx: Context, request: CreateRequest, message_outcomes: list[Outcome] | None = None
-) -> list[AgentView | Exception]:
-    """Create the agents and return one view or error each, in order. Raise errors found before the first step.
+class CreatedAgent(Struct):
+    """A created agent, and the outcome of its first message if the spec has a message."""
 
-    A first message that is delivered together with the creation adds its outcome to `message_outcomes`. The caller
-    sends the message to every agent that has no outcome there.
+    agent: AgentView
+    message: Outcome | None = None
+
+
+def create_agents(ctx: Context, spec: AgentSpec) -> list[CreatedAgent | Exception]:
+    """Create the agents, send them the first message, and return a result or an error for each, in order.
+
+    Raise errors found before the first step.
     """
-    outcomes = [] if message_outcomes is None else message_outcomes
-    address = _check_request(ctx, request)
+    address = _check_spec(ctx, spec)
     ctx.home.exists()  # Raises when another program owns the home.
+    agent_names = _choose_names(ctx, address, spec)
+    results = _start_existing_agents(ctx, spec, agent_names)
+    new_names = [name for name in agent_names if name not in results]
+    results.update(_create_new_agents(ctx, address, spec, new_names))
+    if spec.message is not None:
+        results = _send_first_messages(ctx, spec.message, results)
+    return [results[name] for name in agent_names]
+
+
+def _check_spec(ctx: Context, spec: AgentSpec) -> Address:
+    """Return the address of the new agents. Raise UsageError for an option that has no meaning."""
+    if spec.message is not None:
+        check_text(spec.message)
+    address = names_and_addresses.Address() if spec.address is None else find.parse_address(ctx, spec.address)
+    if address.path is not None:
+        raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
+    if spec.count < 1:
+        raise UsageError("--count must be at least 1", "leave it out for one agent")
+    limit.check_duration(spec.idle_timeout)
+    limit.check_activity(spec.activity)
+    return address
+
+
+def _choose_names(ctx: Context, address: Address, spec: AgentSpec) -> list[str]:
+    """Return the names of all agents of the spec. Raise UsageError for a name that no agent can have."""
     name = address.name or _generate_free_name(ctx)
-    agent_names = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
+    agent_names = [name] if spec.count == 1 else [f"{name}-{number}" for number in range(1, spec.count + 1)]
     for agent_name in agent_names:
-        names.check_name(agent_name)
+        names_and_addresses.check_name(agent_name)
+    return agent_names
+
+
+def _start_existing_agents(
+    ctx: Context, spec: AgentSpec, agent_names: list[str]
+) -> dict[str, CreatedAgent | Exception]:
+    """Start the agents that have these names already, and return them. Raise NameTaken without `reuse`."""
     existing = _list_existing_ids(ctx, agent_names)
-    if existing and not request.reuse:
-        raise store.NameTaken(next(iter(existing)))
-    for agent_name in existing:
-        ctx.note(f"{agent_name} is there already and was taken as it is")
-    results: dict[str, AgentView | Exception] = {}
-    for agent_name, agent_id in existing.items():
-        results[agent_name] = _start_existing(ctx, agent_id)
-    new_names = [agent_name for agent_name in agent_names if agent_name not in existing]
-    name_groups = _group_by_host(ctx, address, request, new_names)
-    first_plan = _plan_unmade_host(ctx, address, request) if new_names else None
+    if existing and not spec.reuse:
+        raise record_store.NameTaken(next(iter(existing)))
+    for name in existing:
+        ctx.note(f"{name} is there already and was taken as it is")
+    return {name: _start_existing(ctx, agent_id) for name, agent_id in existing.items()}
+
+
+def _create_new_agents(
+    ctx: Context, address: Address, spec: AgentSpec, new_names: list[str]
+) -> dict[str, CreatedAgent | Exception]:
+    """Create the agents on one host or several, and return a result or an error for each name."""
+    name_groups = _group_by_host(ctx, address, spec, new_names)
+    if not name_groups:
+        return {}
+    spec = planning.decide_kind_and_variables(ctx, spec)
+    provider = hosts.find_creating_provider(ctx, address)
+    work = None if provider is None else planning.plan_work_on_new_host(ctx, spec, provider)
     group_results = map_parallel(
-        lambda group: _create_on_host(ctx, address, request, group, first_plan, outcomes),
-        name_groups,
-        at_once=_MAX_PARALLEL_HOSTS,
+        lambda group: _create_on_host(ctx, address, spec, work, group), name_groups, at_once=_MAX_PARALLEL_HOSTS
     )
+    results: dict[str, CreatedAgent | Exception] = {}
     for group, group_result in zip(name_groups, group_results, strict=True):
         if not isinstance(group_result, Exception):
             results.update(group_result)
@@ -77,36 +119,12 @@ def create_agents(
             results.update(dict.fromkeys(group, group_result))
         else:
             raise group_result
-    return [results[agent_name] for agent_name in agent_names]
+    return results
 
 
-def _check_request(ctx: Context, request: CreateRequest) -> Address:
-    """Return the address of the new agents. Raise UsageError for an option that has no meaning."""
-    if request.message is not None:
-        check_text(request.message)
-    address = names.Address() if request.address is None else find.parse_address(ctx, request.address)
-    if address.path is not None:
-        raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
-    if request.count < 1:
-        raise UsageError("--count must be at least 1", "leave it out for one agent")
-    limit.check_duration(request.idle_timeout)
-    limit.check_activity(request.activity)
-    return address
-
-
-def _plan_unmade_host(ctx: Context, address: Address, request: CreateRequest) -> CreatePlan | None:
-    """Return a plan for a host that is not created yet, so that errors show before. None for an existing host."""
-    placeholder_host = hosts.find_placeholder_host(ctx, address)
-    if placeholder_host is None:
-        return None
-    plan = make_plan(ctx, placeholder_host, request.replace(network=None))
-    ctx.home.create()
-    return plan
-
-
-def _group_by_host(ctx: Context, address: Address, request: CreateRequest, new_names: list[str]) -> list[list[str]]:
+def _group_by_host(ctx: Context, address: Address, spec: AgentSpec, new_names: list[str]) -> list[list[str]]:
     """Return the names in groups, one group for each host."""
-    size = request.agents_per_host
+    size = spec.agents_per_host
     if size is None:
         return [new_names] if new_names else []
     if size < 1:
@@ -118,106 +136,124 @@ def _group_by_host(ctx: Context, address: Address, request: CreateRequest, new_n
 
 
 def _create_on_host(
-    ctx: Context,
-    address: Address,
-    request: CreateRequest,
-    new_names: list[str],
-    first_plan: CreatePlan | None,
-    message_outcomes: list[Outcome],
-) -> dict[str, AgentView | Exception]:
-    """Create agents on one host, creating the host if necessary. Return a view or an error for each name."""
-    results: dict[str, AgentView | Exception] = {}
-    host, is_new = hosts.choose_or_create_host(ctx, address, request.build_args, request.network, new=request.new_host)
+    ctx: Context, address: Address, spec: AgentSpec, work: WorkPlan | None, new_names: list[str]
+) -> dict[str, CreatedAgent | Exception]:
+    """Create agents on one host, creating the host if necessary. Return a result or an error for each name."""
+    host, is_new = hosts.choose_or_create_host(ctx, address, spec.build_args, spec.network, new=spec.new_host)
+    created: list[CreatedAgent | Exception] = []
     try:
-        plan = make_plan(ctx, host, request, first_plan).replace(is_host_new=is_new)
+        plan = planning.make_plan(ctx, host, spec, work).replace(is_host_new=is_new)
         ctx.home.create()
-        plan = plan.replace(
-            source=source_cache.copy_source_to_host(ctx, plan.source, host, plan.transfer, plan.start.base)
-        )
+        source = source_cache.copy_source_to_host(ctx, plan.source, host, plan.transfer, plan.start.base)
+        plan = plan.replace(source=source)
         if len(new_names) > _MAX_PARALLEL_AGENTS:  # A message would make new agents wait until earlier ones are ready.
-            plan = plan.replace(request=plan.request.replace(message=None))
-        has_generated_name = address.name is None and request.count == 1
-        create_one = _create_with_free_name if has_generated_name else create_agent
-        created = map_parallel(
-            lambda name: create_one(ctx, plan, name, message_outcomes), new_names, at_once=_MAX_PARALLEL_AGENTS
-        )
-        results.update(zip(new_names, created, strict=True))
+            plan = plan.replace(spec=plan.spec.replace(message=None))
+        has_generated_name = address.name is None and spec.count == 1
+        create_one = _create_with_free_name if has_generated_name else _create_agent
+        created = map_parallel(lambda name: create_one(ctx, plan, name), new_names, at_once=_MAX_PARALLEL_AGENTS)
     finally:
-        views = [result for result in results.values() if not isinstance(result, Exception)]
-        if is_new and not views:
+        if is_new and not any(isinstance(result, CreatedAgent) for result in created):
             hosts.destroy_unused_host(ctx, host)
-    return results
+    return dict(zip(new_names, created, strict=True))
+
+
+def _send_first_messages(
+    ctx: Context, text: str, results: dict[str, CreatedAgent | Exception]
+) -> dict[str, CreatedAgent | Exception]:
+    """Send the message to every agent that did not get it together with its creation. Return all results."""
+    waiting = {
+        name: result for name, result in results.items() if isinstance(result, CreatedAgent) and result.message is None
+    }
+    if not waiting:
+        return results
+    from mngr.agents.interact.message import Message, send_message
+
+    agent_names = [result.agent.name for result in waiting.values()]
+    outcomes = send_message(ctx, agent_names, Message(text=text), timeout=_get_message_timeout(len(agent_names)))
+    messaged = {
+        name: result.replace(message=outcome) for (name, result), outcome in zip(waiting.items(), outcomes, strict=True)
+    }
+    return {**results, **messaged}
+
+
+def _get_message_timeout(count: int) -> float:
+    """Return the seconds in which a first message must arrive. Several programs that start together take longer."""
+    return 30.0 + 3.0 * (count - 1)
 
 
 def _list_existing_ids(ctx: Context, agent_names: list[str]) -> dict[str, str]:
     """Return the id of each name that an agent has. Release the name of an agent that is gone from a remote host."""
     ids: dict[str, str] = {}
     for name in agent_names:
-        agent_id = store.find_id(ctx.home, name)
-        host_key = store.find_host_of_name(ctx.home, name)
+        agent_id = record_store.find_id(ctx.home, name)
+        host_key = record_store.find_host_of_name(ctx.home, name)
         if agent_id is None:
             continue
         host = ctx.get_host(*host_key) if host_key else ctx.local_host
         if host.has_path(host.home.agent_dir(agent_id)):
             ids[name] = agent_id
         elif host_key:
-            store.release_name(ctx.home, name, agent_id)
+            record_store.release_name(ctx.home, name, agent_id)
     return ids
 
 
-def _start_existing(ctx: Context, agent_id: str) -> AgentView | Exception:
-    """Start the existing agent if necessary and return its view, or the error."""
+def _start_existing(ctx: Context, agent_id: str) -> CreatedAgent | Exception:
+    """Start the existing agent if necessary and return it, or the error."""
     outcome = start_targets(ctx, [agent_id])[0]
     if not outcome.ok:
         return MngrError(outcome.error or "it could not be started", outcome.hint)
-    return listing.make_view(find.observe_agent(ctx, agent_id))
+    return CreatedAgent(agent=listing.make_view(find.observe_agent(ctx, agent_id)))
 
 
-def _create_with_free_name(ctx: Context, plan: CreatePlan, name: str, message_outcomes: list[Outcome]) -> AgentView:
+def _create_with_free_name(ctx: Context, plan: CreatePlan, name: str) -> CreatedAgent:
     """Create one agent, with another generated name when the first one has been taken meanwhile."""
     for _ in range(100):
         try:
-            return create_agent(ctx, plan, name, message_outcomes)
-        except (store.NameTaken, transfer.BranchTaken) as error:
+            return _create_agent(ctx, plan, name)
+        except (record_store.NameTaken, transfer.BranchTaken) as error:
             branch_depends_on_name = "*" in (plan.start.branch or "")
             if isinstance(error, transfer.BranchTaken) and not branch_depends_on_name:
                 raise
             name = _generate_free_name(ctx)
-    return create_agent(ctx, plan, name, message_outcomes)
+    return _create_agent(ctx, plan, name)
 
 
-def create_agent(ctx: Context, plan: CreatePlan, name: str, message_outcomes: list[Outcome]) -> AgentView:
+def _create_agent(ctx: Context, plan: CreatePlan, name: str) -> CreatedAgent:
     """Run all steps for one agent. On a failure, remove everything that the steps created."""
-    host: Host = plan.host
     record = _make_record(ctx, plan, name)
     announce = ctx.hooks.make_step_announcer("create", record)
-    step_host = host
-    if isinstance(host, RemoteHost) and plan.source.host.is_local and not ctx.hooks.plugins:
-        step_host = BatchedHost(host)
+    # A plugin must see each step done, and a project on another host must not arrive too late.
+    can_batch = plan.source.host.is_local and not ctx.hooks.plugins
+    step_host = batch_commands(plan.host) if can_batch else plan.host
     try:
         for step, run_step in _STEPS:
             announce(step)
             record = run_step(ctx, step_host, plan, record) or record
-        if isinstance(step_host, BatchedHost) and plan.request.message is not None:
-            from mngr.agents.interact.message import queue_first_message
-
-            queue_first_message(
-                ctx, step_host, record, plan.request.message, plan.request.message_timeout, message_outcomes.append
-            )
-        observed = listing.observe_started(step_host, record).replace(host=host)
+        message = _queue_first_message(ctx, step_host, plan, record)
+        observed = listing.observe_started(step_host, record).replace(host=plan.host)
     except KeyboardInterrupt:
-        if _is_created(host, record):  # Only the message was not delivered yet.
-            listing.remember_agent(ctx, host, record)
+        if _is_created(plan.host, record):  # Only the message was not delivered yet.
+            listing.remember_agent(ctx, plan.host, record)
         else:
-            _undo_create(ctx, host, record)
+            _undo_create(ctx, plan.host, record)
         raise
     except BaseException as error:
         keeps_branch = isinstance(error, transfer.BranchTaken)
-        _undo_create(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
+        _undo_create(ctx, plan.host, record.replace(branch_is_new=False) if keeps_branch else record)
         raise
-    listing.remember_agent(ctx, host, record)
+    listing.remember_agent(ctx, plan.host, record)
     ctx.hooks.notify("mngr_created", agent=record)
-    return listing.make_view(observed)
+    return CreatedAgent(agent=listing.make_view(observed), message=message.outcome if message else None)
+
+
+def _queue_first_message(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> QueuedMessage | None:
+    """Queue the message for delivery with the next command, if the host collects commands."""
+    spec = plan.spec
+    if spec.message is None:
+        return None
+    from mngr.agents.interact.message import queue_message
+
+    return queue_message(ctx, host, record, spec.message, _get_message_timeout(spec.count))
 
 
 def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
@@ -231,42 +267,34 @@ def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
 def _is_created(host: Host, record: AgentRecord) -> bool:
     """True when the agent was completed before the interruption."""
     try:
-        return store.get_record(host, record.id).phase == "ready"
+        return record_store.get_record(host, record.id).phase == "ready"
     except MngrError:
         return False
 
 
 def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
-    """Return the record of a new agent in phase `creating`."""
-    host: Host = plan.host
-    agent_id = names.generate_id()
+    """Return the record of a new agent in phase `creating`. It has all fields of the spec that a record has."""
+    agent_id = names_and_addresses.generate_id()
     branch = plan.start.branch
     if branch is not None and plan.start.branch_is_new:
         branch = branch.replace("*", name)
+    fields = {field: value for field, value in plan.spec.to_dict().items() if field in AgentRecord._fields}
+    fields["source"] = plan.source.durable_path
+    fields["branch"] = branch
     return AgentRecord(
+        **fields,
         id=agent_id,
         name=name,
-        kind=plan.kind,
         phase="creating",
-        owner=store.describe_this_process(),
-        host=host.name,
-        provider=host.provider,
+        owner=record_store.describe_this_process(),
+        host=plan.host.name,
+        provider=plan.host.provider,
         project=plan.source.project,
-        source=plan.source.durable_path,
         work_dir=_choose_work_dir(ctx, plan, name, agent_id),
-        transfer=plan.transfer,
-        branch=branch,
         base=plan.start.base,
         branch_is_new=plan.start.branch_is_new,
-        created_at=clock.format_timestamp(),
-        labels=plan.request.labels,
-        command=plan.args,
+        created_at=time_format.format_timestamp(),
         options=plan.options,
-        windows=plan.request.windows,
-        idle_timeout=plan.request.idle_timeout,
-        activity=plan.request.activity,
-        sandbox=plan.request.sandbox,
-        network=plan.request.network or "on",
     )
 
 
@@ -290,7 +318,7 @@ def _reserve(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) ->
     branch = record.branch if record.branch_is_new and repo is not None else None
     if branch and repo and git.has_branch(source.host, repo.root, branch):
         raise transfer.make_branch_taken_error(branch)  # Fail before the record claims the branch as new.
-    store.reserve_agent(ctx.home, host, record)
+    record_store.reserve_agent(ctx.home, host, record)
 
 
 def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
@@ -306,7 +334,7 @@ def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentReco
 
 def _copy_dirty_files(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     """Copy uncommitted files when the user asked for them."""
-    if plan.start.dirty and plan.request.dirty == "include":
+    if plan.start.dirty and plan.spec.dirty == "include":
         transfer.copy_dirty_files(host, plan.source, record, plan.start.dirty)
 
 
@@ -319,13 +347,10 @@ def _prepare(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) ->
     )
     directory = host.home.agent_dir(record.id)
     install_on_host(ctx, host)
-    if isinstance(host, BatchedHost):
-        host.new_dir = directory
-    host.write(os.path.join(directory, "env"), text)
-    ctx.get_agent_kind(record).prepare(host, record)
-    write_command(ctx, host, record, resume=False)
-    if isinstance(host, BatchedHost):
-        host.new_dir = None
+    with FillNewDir(host, directory):
+        host.write(os.path.join(directory, "env"), text)
+        ctx.get_agent_kind(record).prepare(host, record)
+        write_command(ctx, host, record, resume=False)
 
 
 def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
@@ -334,19 +359,40 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         return
     source = plan.source
     source_dir = source.project_dir if source.is_bare else source.root_dir
-    if source_dir:
+    if plan.spec.settings_root is not None:
+        source_dir = plan.spec.settings_root
+        settings = ctx.load_project_settings(source_dir)
+    elif source_dir:
         settings = ctx.load_host_settings(source.host, source_dir)
         project_setup.copy_carried_files(
             source.host, source_dir, host, record, settings, git_command=source.git_command
         )
     else:
-        settings = ctx.load_host_settings(host, record.work_dir)
-    project_setup.run_or_reuse_setup(host, record, settings)
+        place = shell.redact_password(plan.spec.source or record.source or record.work_dir)
+        settings = ctx.load_foreign_settings(host, record.work_dir, place)
+    project_setup.run_or_reuse_setup(
+        host, record, settings, lambda: _find_untrusted_content(ctx, plan, record, source_dir)
+    )
+
+
+def _find_untrusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord, project_dir: str | None) -> str | None:
+    """Return None if the user's checkout contains the commit that the agent starts from, else a name of its content.
+
+    The name is empty if the agent also has files that are in no commit.
+    """
+    source = plan.source
+    is_agent_source = source.git_command is not git.GIT or ctx.is_agent_work_dir(source.path)
+    if project_dir is not None and record.base is not None and not is_agent_source:
+        host = ctx.local_host if plan.spec.settings_root is not None else source.host
+        if git.run(host, project_dir, "merge-base", "--is-ancestor", record.base, "HEAD").code == 0:
+            return None
+    has_other_files = bool(plan.start.dirty) and plan.spec.dirty == "include"
+    return "" if has_other_files else record.base or ""
 
 
 def _launch(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     """Start the agent's session and enforce its limits."""
-    store.add_event(
+    record_store.add_event(
         host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
     )
     start_session(ctx, host, record, lambda pid: None)
@@ -356,8 +402,8 @@ def _launch(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
 
 def _commit(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> AgentRecord:
     """Save the record as ready, which completes the creation."""
-    store.save_branch(ctx.home, record)
-    return store.save_record(host, record.replace(phase="ready", owner=None))
+    record_store.save_branch(ctx.home, record)
+    return record_store.save_record(host, record.replace(phase="ready", owner=None))
 
 
 _STEPS: tuple[tuple[str, Callable[[Context, Host, CreatePlan, AgentRecord], AgentRecord | None]], ...] = (
@@ -374,7 +420,7 @@ _STEPS: tuple[tuple[str, Callable[[Context, Host, CreatePlan, AgentRecord], Agen
 def _generate_free_name(ctx: Context) -> str:
     """Return a generated name that no agent of this home has."""
     for _ in range(100):
-        name = names.generate_name()
-        if store.find_id(ctx.home, name) is None:
+        name = names_and_addresses.generate_name()
+        if record_store.find_id(ctx.home, name) is None:
             return name
-    return names.generate_name() + "-" + os.urandom(2).hex()
+    return names_and_addresses.generate_name() + "-" + os.urandom(2).hex()

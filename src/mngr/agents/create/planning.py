@@ -5,28 +5,25 @@ from __future__ import annotations
 import os
 
 from mngr.agents.launch import environment
-from mngr.agents.lifecycle import hosts
-from mngr.agents.sandbox.bubblewrap import ISOLATION_FLAGS
 from mngr.agents.workdir import transfer
 from mngr.agents.workdir.source import ProjectSource, choose_transfer, get_source
-from mngr.base import names
-from mngr.base.errors import MngrError, Unreachable, UsageError
+from mngr.base import names_and_addresses
+from mngr.base.errors import MngrError, UsageError
 from mngr.base.model import Struct
-from mngr.host import git, registry
-from mngr.host.remote_host import RemoteHost
-from mngr.kinds.protocol import LoginKind, ModelKind
+from mngr.host import git, host_store
+from mngr.kinds.protocol import KindOptions, LoginKind, ModelKind
 from mngr.plugins.loader import CODING_KINDS, KIND_MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.agents.context import Context
-    from mngr.agents.create.request import CreateRequest
+    from mngr.agents.create.spec import AgentSpec
     from mngr.host.git import Repo
     from mngr.host.protocol import Host
 
 
+_DEFAULT_BRANCH = "mngr/*"  # the * stands for the agent's name
+_MAX_NAMED_PATHS = 3  # dirty files that an error names
 _LIST_INSTALLED = 'PATH=$1; shift; for name; do if command -v "$name" >/dev/null 2>&1; then echo "$name"; fi; done'
 
 
@@ -39,74 +36,98 @@ class StartingPoint(Struct):
     dirty: list[tuple[str, str]] = []  # (status, path)
 
 
-class CreatePlan(Struct):
-    """The decisions that are the same for all agents of one request."""
+class WorkPlan(Struct):
+    """The project that the agents work on, how they get it, and where they start."""
 
-    host: Host
-    kind: str
-    args: list[str]
     source: ProjectSource
     transfer: str
     start: StartingPoint
-    variables: dict[str, str]
-    options: dict[str, Any]  # the agent kind's own options
-    request: CreateRequest
-    is_host_new: bool = False  # True when this request created the host
 
 
-def make_plan(ctx: Context, host: Host, request: CreateRequest, first_plan: CreatePlan | None = None) -> CreatePlan:
-    """Check the request and return the plan, without changing anything.
+class CreatePlan(WorkPlan):
+    """The decisions that are the same for all agents on one host."""
 
-    `first_plan` is the plan that was made for the same request before its host existed.
+    spec: AgentSpec  # with its kind, transfer mode, network and variables decided
+    host: Host
+    variables: dict[str, str]  # the user's
+    options: dict[str, object]  # the agent kind's own options
+    is_host_new: bool = False  # True when this call created the host
+
+
+def decide_kind_and_variables(ctx: Context, spec: AgentSpec) -> AgentSpec:
+    """Return the spec with all its variables in `env`, and with its kind, unless that depends on the host."""
+    kind = _find_requested_kind(ctx, spec)
+    if kind is not None:
+        _check_kind(ctx, kind, spec)
+    variables = environment.collect_user_variables(spec.env_file, spec.pass_env, spec.env)
+    return spec.replace(kind=kind, env=variables, env_file=[], pass_env=[])
+
+
+def plan_work_on_new_host(ctx: Context, spec: AgentSpec, provider: str) -> WorkPlan:
+    """Return the plan for agents on a host that is yet to be created, so that errors show before."""
+    if spec.sandbox:
+        raise _make_provider_error(provider, "--sandbox")
+    return _plan_work(ctx, spec, None)
+
+
+def make_plan(ctx: Context, host: Host, spec: AgentSpec, work: WorkPlan | None) -> CreatePlan:
+    """Decide all that depends on the host, and return the plan. Change nothing.
+
+    `work` is the plan that was made before the host was created, if it was created for these agents.
     """
-    kind = _choose_kind(ctx, host, request)
-    options = _collect_kind_options(ctx, kind, request)
-    ctx.get_kind(kind, f"; a command goes after --: mngr create NAME -- {kind}").check_arguments(request.args, options)
-    _ask_to_share_login(ctx, kind)
-    request = resolve_network(ctx, host, kind, request)
-    if request.yolo:
-        _check_yolo_allowed(ctx, host, request)
-    source = first_plan.source if first_plan else get_source(ctx, host, request.source)
-    source = exclude_shared_transfers(source, request)
-    mode = choose_transfer(source, host, request.transfer)
-    if first_plan is not None and first_plan.transfer == mode:
-        start = first_plan.start
-    else:
-        start = _choose_start(ctx, source, mode, request)
-    variables = environment.get_inherited_variables(ctx.get_kind(kind))
-    variables.update(environment.collect_user_variables(request.env_file, request.pass_env, request.env))
+    kind = spec.kind
+    if kind is None:
+        kind = _get_installed_kind(ctx, host)
+        _check_kind(ctx, kind, spec)
+    spec = resolve_network(ctx, host, spec.replace(kind=kind))
+    if spec.yolo:
+        _check_yolo_allowed(ctx, host, spec)
+    if work is None:
+        work = _plan_work(ctx, spec, host)
     return CreatePlan(
-        host=host, kind=kind, args=request.args, source=source, transfer=mode, start=start,
-        variables=variables, options=options, request=request,
-    )  # fmt: skip
+        **work.to_dict(),
+        spec=spec.replace(transfer=work.transfer),
+        host=host,
+        variables={**environment.get_inherited_variables(ctx.get_kind(kind)), **spec.env},
+        options=_collect_kind_options(ctx, kind, spec),
+    )
 
 
-def _collect_kind_options(ctx: Context, kind: str, request: CreateRequest) -> dict[str, Any]:
+def _plan_work(ctx: Context, spec: AgentSpec, host: Host | None) -> WorkPlan:
+    """Return what the agents work on. `host` is None if mngr has yet to create the host."""
+    source = _exclude_shared_transfers(get_source(ctx, spec.source), spec)
+    mode = choose_transfer(source, host, spec.transfer)
+    return WorkPlan(source=source, transfer=mode, start=_choose_start(ctx, source, mode, spec))
+
+
+def _check_kind(ctx: Context, kind: str, spec: AgentSpec) -> None:
+    """Raise an error for a kind that does not exist or rejects its arguments. Ask whether it may use the login."""
+    hint = f"; a command goes after --: mngr create NAME -- {kind}"
+    options = KindOptions(yolo=bool(spec.yolo), resume=spec.resume or None)
+    ctx.get_kind(kind, hint).check_arguments(spec.command, options)
+    _ask_to_share_login(ctx, kind)
+
+
+def _collect_kind_options(ctx: Context, kind: str, spec: AgentSpec) -> dict[str, object]:
     """Return the options that the agent kind handles itself."""
-    options: dict[str, Any] = {}
-    if request.yolo:
-        options["yolo"] = request.yolo
-    if request.resume:
-        options["resume"] = request.resume
-    if kind not in KIND_MODULES:
-        parent = ctx.settings.get(f"agents.{kind}.parent")
-        if parent:
-            options["parent"] = parent
-    return options
+    is_built_in = kind in KIND_MODULES
+    parent = None if is_built_in else ctx.settings.get(f"agents.{kind}.parent")
+    options = {"yolo": spec.yolo, "resume": spec.resume, "parent": parent}
+    return {name: value for name, value in options.items() if value}
 
 
-def _choose_start(ctx: Context, source: ProjectSource, mode: str, request: CreateRequest) -> StartingPoint:
+def _choose_start(ctx: Context, source: ProjectSource, mode: str, spec: AgentSpec) -> StartingPoint:
     """Return where agents with this transfer mode start. Raise MngrError if the source does not allow it."""
     if mode in ("worktree", "mirror"):
-        return _choose_git_start(ctx, source, request)
-    if request.branch:
+        return _choose_git_start(ctx, source, spec)
+    if spec.branch:
         raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
     if mode == "none" and source.repo is not None:
         return StartingPoint(base=source.repo.head, branch=source.repo.branch)
     return StartingPoint()
 
 
-def _choose_git_start(ctx: Context, source: ProjectSource, request: CreateRequest) -> StartingPoint:
+def _choose_git_start(ctx: Context, source: ProjectSource, spec: AgentSpec) -> StartingPoint:
     """Return the commit, the branch and the uncommitted files for a worktree or a mirror."""
     if source.repo is None:
         raise MngrError(f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none")
@@ -115,61 +136,62 @@ def _choose_git_start(ctx: Context, source: ProjectSource, request: CreateReques
             f"the repository {source.root_dir} has no commits",
             "make the first one, or use --transfer copy or none",
         )
-    base, branch, is_new = _choose_branch(source.host, source.repo, request)
-    dirty_files = _list_dirty_files(ctx, source, request)
-    starts_elsewhere = base != source.repo.head
-    if dirty_files and request.dirty == "include" and starts_elsewhere:
+    start = _choose_branch(source.host, source.repo, spec)
+    dirty_files = _list_dirty_files(ctx, source, spec)
+    if dirty_files and start.base != source.repo.head:
         raise MngrError(
             "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
             "leave BASE out, or use --dirty ignore",
         )
-    return StartingPoint(base=base, branch=branch, branch_is_new=is_new, dirty=dirty_files)
+    return start.replace(dirty=dirty_files)
 
 
 def _ask_to_share_login(ctx: Context, name: str) -> None:
     """Ask the user once whether agents may use their login, and save the answer. Without a user to ask, do nothing."""
+    key = f"agents.{name}.login"
+    if ctx.ask is None or ctx.settings.get(key) is not None:
+        return
     kind = ctx.get_kind(name)
-    login_files = kind.list_login_files() if isinstance(kind, LoginKind) else {}
-    path = next((path for path in login_files if os.path.isfile(path)), None)
-    if ctx.ask is None or path is None or ctx.settings.get(f"agents.{name}.login") is not None:
+    if not isinstance(kind, LoginKind):
+        return
+    path = next(filter(os.path.isfile, kind.list_login_files()), None)
+    if path is None:
         return
     agreed = ctx.ask(f"You are logged in to {kind.summary} ({path}). May agents use that login?")
     from mngr.agents.settings_files import set_setting
 
-    set_setting(ctx, f"agents.{name}.login", "shared" if agreed else "none", "user")
+    set_setting(ctx, key, "shared" if agreed else "none", "user")
     ctx.reload_settings()
-    ctx.note(f"remembered; mngr config set agents.{name}.login shared|none changes it")
+    ctx.note(f"remembered; mngr config set {key} shared|none changes it")
 
 
-def _check_yolo_allowed(ctx: Context, host: Host, request: CreateRequest) -> None:
+def _check_yolo_allowed(ctx: Context, host: Host, spec: AgentSpec) -> None:
     """Raise MngrError for --yolo outside a sandbox and a disposable host, unless the user has allowed it."""
-    if request.sandbox or ctx.get_provider(host.provider).can_create_hosts:
+    if spec.sandbox or ctx.get_provider(host.provider).can_create_hosts:
         return
-    if request.yolo_confirmed or ctx.load_project_settings(None).get("yolo.anywhere") is True:
+    if spec.yolo_confirmed or ctx.load_project_settings(None).get("yolo.anywhere") is True:
         return
     raise MngrError(
         f"--yolo lets the agent do anything that you can do on {host.name} without asking",
-        "put it behind walls with --sandbox, or in a container: NAME@.docker; to allow it everywhere: mngr config set yolo.anywhere true",
+        "run it in a sandbox with --sandbox, or in a container: NAME@.docker; to allow it everywhere: mngr config set yolo.anywhere true",
     )
 
 
-def _choose_kind(ctx: Context, host: Host, request: CreateRequest) -> str:
-    """Return the agent kind: requested, implied by a command, set as default, or the first installed coding agent."""
-    if request.kind:
-        return request.kind
-    if request.args and not request.args[0].startswith("-"):
+def _find_requested_kind(ctx: Context, spec: AgentSpec) -> str | None:
+    """Return the kind that the spec names, that its command implies or that the settings name."""
+    if spec.kind:
+        return spec.kind
+    if spec.command and not spec.command[0].startswith("-"):
         return "command"
     default = ctx.settings.get("commands.create.kind")
-    if default:
-        return str(default)
+    return str(default) if default else None
+
+
+def _get_installed_kind(ctx: Context, host: Host) -> str:
+    """Return the first coding agent that is installed on the host. Raise MngrError when there is none."""
     path = environment.get_host_variables(ctx.home, host).get("PATH", os.defpath)
     programs = {name: ctx.get_kind(name).programs[0] for name in CODING_KINDS}
-    try:
-        installed = host.run(["sh", "-c", _LIST_INSTALLED, "installed", path, *programs.values()]).text.split("\n")
-    except Unreachable:
-        if not isinstance(host, RemoteHost) or not isinstance(host.transport, hosts.UnmadeHostTransport):
-            raise
-        return CODING_KINDS[0]  # The installed programs are unknown until the host exists.
+    installed = host.run(["sh", "-c", _LIST_INSTALLED, "installed", path, *programs.values()]).text.split("\n")
     for name, program in programs.items():
         if program in installed:
             return name
@@ -179,49 +201,67 @@ def _choose_kind(ctx: Context, host: Host, request: CreateRequest) -> str:
     )
 
 
-def _choose_branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, bool]:
-    """Parse `[BASE][:NEW]` and return (base commit, branch or pattern, whether the branch is new)."""
-    spec = request.branch or ":mngr/*"
-    base_name, colon, new_branch = spec.partition(":")
+def _choose_branch(host: Host, repo: Repo, spec: AgentSpec) -> StartingPoint:
+    """Return the commit and the branch that `[BASE][:NEW]` names."""
+    if not spec.branch:
+        return StartingPoint(base=repo.head, branch=_DEFAULT_BRANCH, branch_is_new=True)
+    base, colon, new_branch = spec.branch.partition(":")
     if not colon:
-        if not git.has_branch(host, repo.root, base_name):
-            raise MngrError(f"there is no branch {base_name!r}", f"make a new one with --branch :{base_name}")
-        if request.count > 1:
-            raise UsageError("--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*")
-        commit = git.find_commit(host, repo.root, f"refs/heads/{base_name}")
-        assert commit is not None
-        return commit, base_name, False
-    new_branch = new_branch or "mngr/*"
-    if request.count > 1 and "*" not in new_branch:
-        raise UsageError(f"--count {request.count} needs a branch each", f"write --branch {base_name}:{new_branch}-*")
-    commit = repo.head if not base_name else git.find_commit(host, repo.root, base_name)
+        return _use_existing_branch(host, repo, base, spec.count)
+    return _choose_new_branch(host, repo, base, new_branch or _DEFAULT_BRANCH, spec.count)
+
+
+def _use_existing_branch(host: Host, repo: Repo, branch: str, agent_count: int) -> StartingPoint:
+    """Return an existing branch as the branch of the one agent."""
+    if not git.has_branch(host, repo.root, branch):
+        raise MngrError(f"there is no branch {branch!r}", f"make a new one with --branch :{branch}")
+    if agent_count > 1:
+        raise UsageError("--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*")
+    return StartingPoint(base=git.find_commit(host, repo.root, f"refs/heads/{branch}"), branch=branch)
+
+
+def _choose_new_branch(host: Host, repo: Repo, base: str, branch: str, agent_count: int) -> StartingPoint:
+    """Return a new branch from a base, which is what is checked out if `base` is empty."""
+    if agent_count > 1 and "*" not in branch:
+        raise UsageError(f"--count {agent_count} needs a branch each", f"write --branch {base}:{branch}-*")
+    commit = git.find_commit(host, repo.root, base) if base else repo.head
     if commit is None:
-        raise MngrError(f"there is no commit {base_name!r}", "BASE is a branch, a tag or a commit")
-    if request.branch and host.run(["git", "check-ref-format", "--branch", new_branch.replace("*", "x")]).code:
-        raise UsageError(f"{new_branch!r} cannot be the name of a branch", "see: git help check-ref-format")
-    return commit, new_branch, True
+        raise MngrError(f"there is no commit {base!r}", "BASE is a branch, a tag or a commit")
+    example = branch.replace("*", "x")
+    if host.run(["git", "check-ref-format", "--branch", example]).code:
+        raise UsageError(f"{branch!r} cannot be the name of a branch", "see: git help check-ref-format")
+    return StartingPoint(base=commit, branch=branch, branch_is_new=True)
 
 
-def _list_dirty_files(ctx: Context, source: ProjectSource, request: CreateRequest) -> list[tuple[str, str]]:
-    """Return the (status, path) rows of uncommitted files. Raise MngrError when `--dirty` does not allow them."""
-    if source.is_bare or (request.dirty == "ignore" and not request.notes_ignored):
+def _list_dirty_files(ctx: Context, source: ProjectSource, spec: AgentSpec) -> list[tuple[str, str]]:
+    """Return the (status, path) rows of the uncommitted files to take along.
+
+    Raise MngrError when `--dirty` does not allow them.
+    """
+    is_silent = spec.dirty == "ignore" and not spec.notes_ignored
+    if source.is_bare or is_silent:
         return []
     rows = git.list_dirty_files(source.host, source.root_dir, source.git_command)
-    if rows and request.dirty == "ignore":
+    if not rows:
+        return []
+    if spec.dirty == "ignore":
         summary = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
         ctx.note(f"{summary} here; to take it along: --dirty include")
         return []
-    if request.dirty == "include":
-        _check_no_changed_submodule(source, rows)
-    if rows and request.dirty == "fail":
-        shown_paths = ", ".join(path for _, path in rows[:3])
-        if len(rows) > 3:
-            shown_paths += f" and {len(rows) - 3} more"
+    if spec.dirty == "fail":
         raise MngrError(
-            f"{source.root_dir} has uncommitted changes: {shown_paths}",
+            f"{source.root_dir} has uncommitted changes: {_name_paths(rows)}",
             "commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)",
         )
+    _check_no_changed_submodule(source, rows)
     return rows
+
+
+def _name_paths(rows: list[tuple[str, str]]) -> str:
+    """Return the first paths of dirty files, and the number of the others."""
+    paths = ", ".join(path for _, path in rows[:_MAX_NAMED_PATHS])
+    surplus = len(rows) - _MAX_NAMED_PATHS
+    return f"{paths} and {surplus} more" if surplus > 0 else paths
 
 
 def _check_no_changed_submodule(source: ProjectSource, rows: list[tuple[str, str]]) -> None:
@@ -234,81 +274,91 @@ def _check_no_changed_submodule(source: ProjectSource, rows: list[tuple[str, str
             )
 
 
-def resolve_network(ctx: Context, host: Host, kind: str, request: CreateRequest) -> CreateRequest:
-    """Return the request with its network mode decided. Raise an error when this host cannot provide the mode."""
-    network = request.network
+def resolve_network(ctx: Context, host: Host, spec: AgentSpec) -> AgentSpec:
+    """Return the spec with its network mode decided. Raise an error when this host cannot provide the mode."""
     host_network = _find_host_network(ctx, host)
-    if host_network is not None and not request.sandbox:  # All agents of the host share its network.
-        if network not in (None, host_network):
-            hint = f"make a host of its own: NAME@.{host.provider} --network {network}"
+    if host_network is not None and not spec.sandbox:  # All agents of the host share its network.
+        if spec.network not in (None, host_network):
+            hint = f"make a host of its own: NAME@.{host.provider} --network {spec.network}"
             raise MngrError(f"{host.name} was made with --network {host_network}", hint)
-        return request.replace(network=host_network)
-    if network is None:
-        network = _choose_default_network(ctx, kind, request)
-    mode, _ = names.parse_network(network)
-    if request.sandbox and request.transfer in ("worktree", "none"):
+        return spec.replace(network=host_network)
+    network = _choose_default_network(ctx, spec) if spec.network is None else spec.network
+    mode, _ = names_and_addresses.parse_network(network)
+    if spec.sandbox:
+        _check_sandbox_transfer(spec.transfer)
+        _check_sandbox_works(host, "--sandbox")
+    elif mode != "on":
+        _check_network_transfer(spec.transfer, mode)
+        _check_sandbox_works(host, "--network")
+    return spec.replace(network=network)
+
+
+def _check_sandbox_transfer(transfer_mode: str | None) -> None:
+    """Raise UsageError for a transfer mode that shares files with the user."""
+    if transfer_mode in ("worktree", "none"):
         raise UsageError(
-            f"--sandbox cannot go with --transfer {request.transfer}, which shares files with you",
+            f"--sandbox cannot go with --transfer {transfer_mode}, which shares files with you",
             "leave it out: a sandboxed agent gets a mirror; or use copy",
         )
-    if mode != "on" and request.transfer == "worktree":
+
+
+def _check_network_transfer(transfer_mode: str | None, network_mode: str) -> None:
+    """Raise UsageError for a worktree, which would give the agent the user's .git."""
+    if transfer_mode == "worktree":
         raise UsageError(
-            f"--network {mode} cannot go with --transfer worktree, whose .git is yours",
-            "leave it out: an agent behind walls gets a mirror; or use copy",
+            f"--network {network_mode} cannot go with --transfer worktree, whose .git is yours",
+            "leave it out: an agent with a limited network gets a mirror; or use copy",
         )
-    if request.sandbox or mode != "on":
-        _check_sandbox_works(host, "--sandbox" if request.sandbox else "--network")
-    return request.replace(network=network)
 
 
 def _find_host_network(ctx: Context, host: Host) -> str | None:
     """Return the network mode that the host was created with, or None if it has no mode."""
     if host.is_local:
         return None
-    facts = registry.find_facts(ctx.home, host.provider, host.name) or {}
-    return facts.get("network")
+    facts = host_store.find_facts(ctx.home, host.provider, host.name)
+    return facts.network if facts is not None else None
 
 
-def _choose_default_network(ctx: Context, kind: str, request: CreateRequest) -> str:
+def _choose_default_network(ctx: Context, spec: AgentSpec) -> str:
     """Return the network mode without `--network`: in a sandbox only the model's addresses, otherwise all."""
-    addresses = _list_model_addresses(ctx, kind, request)
-    if not request.sandbox:
+    if not spec.sandbox:
         return "on"
+    addresses = _list_model_addresses(ctx, spec)
     return "allow=" + ",".join(addresses) if addresses else "off"
 
 
-def _list_model_addresses(ctx: Context, kind: str, request: CreateRequest) -> tuple[str, ...]:
+def _list_model_addresses(ctx: Context, spec: AgentSpec) -> tuple[str, ...]:
     """Return the addresses of the agent kind's model, the only ones that its sandbox allows."""
-    agent_kind = ctx.get_kind(kind)
+    assert spec.kind is not None
+    agent_kind = ctx.get_kind(spec.kind)
     if not isinstance(agent_kind, ModelKind):
         return ()
-    variables = environment.get_inherited_variables(agent_kind)
-    variables.update(environment.collect_user_variables(request.env_file, request.pass_env, request.env))
-    return agent_kind.list_model_addresses(variables)
+    return agent_kind.list_model_addresses({**environment.get_inherited_variables(agent_kind), **spec.env})
 
 
 def _check_sandbox_works(host: Host, flag: str) -> None:
     """Raise MngrError when bubblewrap does not work on this host."""
     if host.provider != "local":
-        raise MngrError(f"{flag} is not for {host.provider} hosts", "leave it out, or make the agent here")
-    from mngr.agents.sandbox import seccomp
+        raise _make_provider_error(host.provider, flag)
+    from mngr.agents.sandbox.isolation import SandboxUnavailable, check_isolation
 
-    argv = ["bwrap", *ISOLATION_FLAGS, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", "0", "--"]
-    result = host.run([*argv, "/usr/bin/env", "--default-signal", "true"], stdin=seccomp.build_filter())
-    if result.code == 0:
-        return
-    hint = "it needs user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0) and env of GNU coreutils"
-    if "unknown option" in result.error_line.lower():
-        hint = "install bubblewrap 0.8 or newer"
-    raise MngrError(f"{flag}: bubblewrap does not work here: {result.error_line}", hint)
+    isolation = check_isolation(host)
+    if isolation.problem:
+        hint = f"{isolation.hint}; to run the agent without isolation, leave out {flag}"
+        raise SandboxUnavailable(f"{flag}: {isolation.problem}", hint)
 
 
-def exclude_shared_transfers(source: ProjectSource, request: CreateRequest) -> ProjectSource:
+def _make_provider_error(provider: str, flag: str) -> MngrError:
+    """Return the error for a host on which mngr has no sandbox."""
+    return MngrError(f"{flag} is not for {provider} hosts", "leave it out, or make the agent here")
+
+
+def _exclude_shared_transfers(source: ProjectSource, spec: AgentSpec) -> ProjectSource:
     """Return the source without the transfer modes that share files with it.
 
     Only an agent with `--network` but without `--sandbox` may still use `none`.
     """
-    if not request.sandbox and request.network in (None, "on"):
+    if not spec.sandbox and spec.network in (None, "on"):
         return source
-    modes = ("mirror", "copy") if request.sandbox else ("mirror", "copy", "none")
+    modes = ("mirror", "copy") if spec.sandbox else ("mirror", "copy", "none")
     return source.replace(transfers=tuple(mode for mode in modes if mode in source.transfers))

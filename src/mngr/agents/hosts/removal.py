@@ -7,7 +7,7 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.base.fanout import map_parallel
-from mngr.host import registry, store
+from mngr.host import host_store, record_store
 from mngr.host.protocol import Host, LeftoverProvider
 
 _MAX_PARALLEL_HOSTS = 8
@@ -21,7 +21,8 @@ def list_agents_to_destroy(ctx: Context, provider_name: str, host_name: str) -> 
             f"{provider_name} hosts are not ours to destroy", "name its agents: mngr list --host " + host_name
         )
     host = ctx.get_host(provider_name, host_name)
-    if (registry.find_facts(ctx.home, provider_name, host_name) or {}).get("guest"):
+    facts = host_store.find_facts(ctx.home, provider_name, host_name)
+    if facts is not None and facts.guest:
         return []  # Its agents belong to the home that created it.
     try:
         return listing.observe_host(ctx, host)
@@ -40,9 +41,9 @@ def list_agents_to_destroy(ctx: Context, provider_name: str, host_name: str) -> 
 def destroy_host(ctx: Context, provider_name: str, host_name: str) -> None:
     """Destroy a host and release the names of its agents in this home."""
     ctx.get_provider(provider_name).destroy(host_name)
-    for agent_name in store.list_names(ctx.home):
-        if store.find_host_of_name(ctx.home, agent_name) == (provider_name, host_name):
-            store.release_name(ctx.home, agent_name, store.find_id(ctx.home, agent_name) or "")
+    for agent_name in record_store.list_names(ctx.home):
+        if record_store.find_host_of_name(ctx.home, agent_name) == (provider_name, host_name):
+            record_store.release_name(ctx.home, agent_name, record_store.find_id(ctx.home, agent_name) or "")
 
 
 def remove_incomplete_hosts(ctx: Context, provider_name: str) -> list[str]:
@@ -66,8 +67,8 @@ def destroy_empty_hosts(ctx: Context, hosts: list[Host]) -> None:
     """Destroy those of the hosts that were created for agents and now have none."""
 
     def destroy_if_empty(host: Host) -> None:
-        facts = registry.find_facts(ctx.home, host.provider, host.name) if not host.is_local else None
-        if facts is not None and facts.get("auto") and not listing.observe_host(ctx, host):
+        facts = host_store.find_facts(ctx.home, host.provider, host.name) if not host.is_local else None
+        if facts is not None and facts.auto and not listing.observe_host(ctx, host):
             destroy_host(ctx, host.provider, host.name)
 
     unique_hosts = list({id(host): host for host in hosts}.values())

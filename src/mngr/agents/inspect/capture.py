@@ -6,10 +6,10 @@ import os
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import Struct
-from mngr.host import tmux
+from mngr.host import tmux_server
 
 
 class ScreenCapture(Struct):
@@ -17,7 +17,7 @@ class ScreenCapture(Struct):
 
     id: str
     name: str
-    live: bool  # False for the screen that was saved when the agent was stopped
+    is_live: bool  # False for the screen that was saved when the agent was stopped
     text: str
 
 
@@ -35,12 +35,13 @@ def capture_screen(ctx: Context, name: str, history: int | None = 0) -> ScreenCa
             raise MngrError(
                 f"{record.name} has no screen: it is {observed.state.state}", f"mngr start {record.name}"
             ) from None
-        return ScreenCapture(id=record.id, name=record.name, live=False, text=_trim_empty_lines(saved))
+        return ScreenCapture(id=record.id, name=record.name, is_live=False, text=_trim_empty_lines(saved))
     # One call reads both, because the program may end in between. tmux before 3.3 then adds the line "Pane is dead".
     start = "-" if history is None else f"-{history + 1}"
     size_query = ("display-message", "-p", "-t", pane["pane"], "#{history_size}", ";")
     result = host.run(
-        tmux.build_argv(host, *size_query, "capture-pane", "-p", "-e", "-S", start, "-t", pane["pane"]), timeout=30.0
+        tmux_server.build_argv(host, *size_query, "capture-pane", "-p", "-e", "-S", start, "-t", pane["pane"]),
+        timeout=30.0,
     )
     if result.code:
         raise MngrError(f"the screen of {record.name} could not be read: {result.error_line}", "see: mngr list")
@@ -50,7 +51,7 @@ def capture_screen(ctx: Context, name: str, history: int | None = 0) -> ScreenCa
         screen = screen_before_last
     elif history is not None and int(history_size or 0) > history:
         screen = screen.partition(b"\n")[2]
-    return ScreenCapture(id=record.id, name=record.name, live=True, text=_trim_empty_lines(screen))
+    return ScreenCapture(id=record.id, name=record.name, is_live=True, text=_trim_empty_lines(screen))
 
 
 def _trim_empty_lines(data: bytes) -> str:

@@ -6,22 +6,34 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
+from mngr.agents.inspect.for_each_agent import resolve_unique
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.inspect.run_on_agents import resolve_unique
 from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
-from mngr.base import clock
-from mngr.base import names as naming
+from mngr.base import names_and_addresses as naming
+from mngr.base import time_format
 from mngr.base.errors import Unreachable, UsageError
+from mngr.base.json_values import as_object, find_text, get_object
 from mngr.base.model import Struct
-from mngr.host import registry
+from mngr.host import host_store
 from mngr.host.protocol import Host
 
 SETTLE_SECONDS = 0.2  # After this time without a new line, all past events have been read.
 _ZERO_TIMESTAMP = "0000-00-00T00:00:00.000Z"
+
+
+class AgentEvent(Struct):
+    """Something that happened to an agent."""
+
+    v: int = 1
+    at: str
+    agent: str  # its id
+    name: str
+    type: str
+    source: str
+    data: dict[str, object]
 
 
 class EventFilter(Struct):
@@ -31,9 +43,9 @@ class EventFilter(Struct):
     types: tuple[str, ...] = ()
 
 
-def read_events(ctx: Context, names: list[str], event_filter: EventFilter) -> list[dict[str, Any]]:
+def read_events(ctx: Context, names: list[str], event_filter: EventFilter) -> list[AgentEvent]:
     """Return the events of the named agents, or of all agents, in the order in which they happened."""
-    rows: list[dict[str, Any]] = []
+    events: list[AgentEvent] = []
     for host, agents in _group_agents_by_host(ctx, names):
         agent_names = {agent.id: _get_agent_name(agent) for agent in agents}
         paths = [os.path.join(agent_id, "events.jsonl") for agent_id in agent_names]
@@ -42,13 +54,13 @@ def read_events(ctx: Context, names: list[str], event_filter: EventFilter) -> li
         for line in result.out.split(b"\n"):
             path, _, text = line.partition(b":")
             agent_id = path.partition(b"/")[0].decode("ascii", "replace")
-            row = _parse_row(text, event_filter, agent_names, agent_id)
-            if row:
-                rows.append(row)
-    return _sort_rows(rows)
+            event = _parse_event(text, event_filter, agent_names, agent_id)
+            if event:
+                events.append(event)
+    return _sort_events(events)
 
 
-def follow_events(ctx: Context, names: list[str], event_filter: EventFilter) -> Iterator[dict[str, Any]]:
+def follow_events(ctx: Context, names: list[str], event_filter: EventFilter) -> Iterator[AgentEvent]:
     """Yield past events and then new ones as they happen. Without names, also follow agents that are created later."""
     tails = TailGroup()
     agent_names: dict[str, str] = {}
@@ -60,9 +72,9 @@ def follow_events(ctx: Context, names: list[str], event_filter: EventFilter) -> 
         started_at = time.monotonic()
         while time.monotonic() < started_at + 1.0 and (lines := tails.wait(SETTLE_SECONDS)):
             past_lines.extend(lines)
-        yield from _sort_rows([row for line in past_lines if (row := _parse_row(line, event_filter, agent_names))])
+        yield from _sort_events(_parse_events(past_lines, event_filter, agent_names))
         for lines in iter_lines(tails):
-            yield from (row for line in lines if (row := _parse_row(line, event_filter, agent_names)))
+            yield from _parse_events(lines, event_filter, agent_names)
             if lines:
                 continue
             for host, _ in groups:
@@ -76,14 +88,14 @@ def follow_events(ctx: Context, names: list[str], event_filter: EventFilter) -> 
         tails.close()
 
 
-def _sort_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows by time, keeping each agent's rows in file order. Some writers know only whole seconds."""
-    latest_times: dict[object, str] = {}
+def _sort_events(events: list[AgentEvent]) -> list[AgentEvent]:
+    """Return the events by time, keeping each agent's events in file order. Some writers know only whole seconds."""
+    latest_times: dict[str, str] = {}
     sort_keys: list[tuple[str, int]] = []
-    for number, row in enumerate(rows):
-        latest_times[row["agent"]] = max(latest_times.get(row["agent"], ""), str(row["at"]))
-        sort_keys.append((latest_times[row["agent"]], number))
-    return [rows[number] for _, number in sorted(sort_keys)]
+    for number, event in enumerate(events):
+        latest_times[event.agent] = max(latest_times.get(event.agent, ""), event.at)
+        sort_keys.append((latest_times[event.agent], number))
+    return [events[number] for _, number in sorted(sort_keys)]
 
 
 def _list_agent_ids(ctx: Context, host: Host) -> set[str]:
@@ -91,7 +103,7 @@ def _list_agent_ids(ctx: Context, host: Host) -> set[str]:
     try:
         return set(host.run(["ls", host.home.agents], timeout=listing.LIST_TIMEOUT).text.split())
     except Unreachable:
-        if not registry.is_removed(ctx.home, host.provider, host.name):
+        if not host_store.is_removed(ctx.home, host.provider, host.name):
             raise
         return set()
 
@@ -99,16 +111,14 @@ def _list_agent_ids(ctx: Context, host: Host) -> set[str]:
 def parse_since(text: str) -> str:
     """Return the timestamp for `2026-11-15`, `2026-11-15T21:30`, or a duration before now such as `10m`."""
     if "-" not in text:
-        return clock.format_timestamp(time.time() - clock.parse_duration(text))
+        return time_format.format_timestamp(time.time() - time_format.parse_duration(text))
     stripped = text.strip().replace(" ", "T").removesuffix("Z")
     timestamp = stripped + _ZERO_TIMESTAMP[len(stripped) :]
     try:
-        exists = (
-            clock.format_timestamp(clock.parse_timestamp(timestamp))[:19] == timestamp[:19]
-        )  # A 30th of February is formatted as another day.
+        formatted = time_format.format_timestamp(time_format.parse_timestamp(timestamp))
     except (ValueError, OverflowError):
-        exists = False
-    if not exists:
+        formatted = ""
+    if formatted[:19] != timestamp[:19]:  # A 30th of February is formatted as another day.
         raise UsageError(
             f"{text!r} is not a time",
             "write it in UTC as 2026-11-15 or 2026-11-15T21:30, or how long ago: 10m",
@@ -141,26 +151,32 @@ def _get_agent_name(observed: ObservedAgent) -> str:
     return observed.record.name if observed.record else observed.id
 
 
-def _parse_row(
-    line: bytes, event_filter: EventFilter, agent_names: dict[str, str], agent: str | None = None
-) -> dict[str, Any] | None:
+def _parse_events(lines: list[bytes], event_filter: EventFilter, agent_names: dict[str, str]) -> list[AgentEvent]:
+    """Return the events in the lines that the filter selects."""
+    parsed = [_parse_event(line, event_filter, agent_names) for line in lines]
+    return [event for event in parsed if event is not None]
+
+
+def _parse_event(
+    line: bytes, event_filter: EventFilter, agent_names: dict[str, str], agent_id: str | None = None
+) -> AgentEvent | None:
     """Return the event in a line if the filter selects it. Skip other lines, since agents can write anything there."""
     try:
-        row = json.loads(line)
+        row = as_object(json.loads(line))
     except ValueError:
         return None
-    if not isinstance(row, dict) or not isinstance(row.get("at"), str) or not isinstance(row.get("type"), str):
+    at, event_type = find_text(row, "at"), find_text(row, "type")
+    if at is None or event_type is None:
         return None
-    if row["at"] < event_filter.since or (event_filter.types and row["type"] not in event_filter.types):
+    is_type_selected = not event_filter.types or event_type in event_filter.types
+    if at < event_filter.since or not is_type_selected:
         return None
-    agent = agent or str(row.get("agent"))
-    data = row.get("data")
-    return {
-        "v": 1,
-        "at": row["at"],
-        "agent": agent,
-        "name": agent_names.get(agent, agent),
-        "type": row["type"],
-        "source": str(row.get("source")),
-        "data": data if isinstance(data, dict) else {},
-    }
+    agent_id = agent_id or str(row.get("agent"))
+    return AgentEvent(
+        at=at,
+        agent=agent_id,
+        name=agent_names.get(agent_id, agent_id),
+        type=event_type,
+        source=str(row.get("source")),
+        data=get_object(row, "data"),
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, AgentState, Evidence, Struct
-from mngr.kinds import agent_state as witnesses
+from mngr.kinds import agent_state
 from mngr.kinds.coding_agent import CodingAgentKind
 from mngr.kinds.protocol import AgentKind
 
@@ -16,11 +16,11 @@ from mngr.kinds.protocol import AgentKind
 class EvidenceRow(Struct):
     """One piece of evidence: its source, what it says, and whether it decided the state."""
 
-    witness: str
-    said: str
+    source: str
+    text: str
     at: str | None = None
     age: float | None = None  # seconds
-    decided: bool = False
+    is_decisive: bool = False
 
 
 class Explanation(Struct):
@@ -35,7 +35,7 @@ class Explanation(Struct):
     state_since: str | None
     age: float | None  # seconds since the state began
     evidence: list[EvidenceRow]
-    change: str
+    next_step: str
 
 
 def explain(ctx: Context, name: str) -> Explanation:
@@ -53,7 +53,7 @@ def explain(ctx: Context, name: str) -> Explanation:
         state_since=state.since,
         age=_compute_age(state.since, observed.evidence.now),
         evidence=_list_evidence(ctx, observed),
-        change=_suggest_next_step(ctx, observed, agent_name),
+        next_step=_suggest_next_step(ctx, observed, agent_name),
     )
 
 
@@ -61,32 +61,32 @@ def _list_evidence(ctx: Context, observed: ObservedAgent) -> list[EvidenceRow]:
     """Return all evidence in order. The first rule that yields the state decided it."""
     record, evidence = observed.record, observed.evidence
     if record is None:
-        return [EvidenceRow(witness="record", said=f"damaged: {observed.damage}", decided=True)]
+        return [EvidenceRow(source="record", text=f"damaged: {observed.damage}", is_decisive=True)]
     try:
         kind = ctx.get_agent_kind(record)
     except MngrError as error:
-        return [EvidenceRow(witness="record", said=error.message, decided=True)]
+        return [EvidenceRow(source="record", text=error.message, is_decisive=True)]
     rows: list[EvidenceRow] = []
-    for witness, apply_rule in witnesses.EVIDENCE_RULES:
-        description, timestamp = _DESCRIBERS[witness](record, evidence)
-        decided = apply_rule(record, evidence) == observed.state and not any(row.decided for row in rows)
+    for rule_name, apply_rule in agent_state.EVIDENCE_RULES:
+        description, timestamp = _DESCRIBERS[rule_name](record, evidence)
+        is_decisive = apply_rule(record, evidence) == observed.state and not any(row.is_decisive for row in rows)
         rows.append(
             EvidenceRow(
-                witness=witness,
-                said=description,
+                source=rule_name,
+                text=description,
                 at=timestamp,
                 age=_compute_age(timestamp, evidence.now),
-                decided=decided,
+                is_decisive=is_decisive,
             )
         )
     rows += _list_program_evidence(observed, kind)
-    if not any(row.decided for row in rows):
+    if not any(row.is_decisive for row in rows):
         rows.append(
             EvidenceRow(
-                witness=f"kind {record.kind}",
-                said=_format_state(observed.state),
+                source=f"kind {record.kind}",
+                text=_format_state(observed.state),
                 at=observed.state.since,
-                decided=True,
+                is_decisive=True,
             )
         )
     return rows
@@ -99,25 +99,25 @@ def _list_program_evidence(observed: ObservedAgent, kind: AgentKind) -> list[Evi
     own_status = kind.read_own_status(evidence) if isinstance(kind, CodingAgentKind) else None
     if own_status is not None:
         description, timestamp = own_status
-        decided = source in ("program", "transcript")
+        is_decisive = source in ("program", "transcript")
         rows.append(
             EvidenceRow(
-                witness="program",
-                said=description,
+                source="program",
+                text=description,
                 at=timestamp,
                 age=_compute_age(timestamp, evidence.now),
-                decided=decided,
+                is_decisive=is_decisive,
             )
         )
     if evidence.screen is None and source == "screen":
         title = (evidence.pane or {}).get("title", "")
-        rows.append(EvidenceRow(witness="title", said=f"of its terminal: {title}", decided=True))
+        rows.append(EvidenceRow(source="title", text=f"of its terminal: {title}", is_decisive=True))
     if evidence.screen is not None:
         lines = [line.strip() for line in evidence.screen.splitlines() if line.strip()]
         description = (
             f"shows {observed.state.reason}" if source == "screen" else f"{len(lines)} lines, of which none tells more"
         )
-        rows.append(EvidenceRow(witness="screen", said=description, decided=source == "screen"))
+        rows.append(EvidenceRow(source="screen", text=description, is_decisive=source == "screen"))
     return rows
 
 
@@ -135,13 +135,13 @@ def _describe_stop(record: AgentRecord, evidence: Evidence) -> tuple[str, str | 
     if evidence.stopped is None:
         return "none", None
     reason = evidence.stopped.get("reason")
-    return f"stopped by {f'a limit: {reason}' if reason else 'the user'}", witnesses.parse_row_time(evidence.stopped)
+    return f"stopped by {f'a limit: {reason}' if reason else 'the user'}", agent_state.parse_row_time(evidence.stopped)
 
 
 def _describe_exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.exit is None:
         return "none: the program has not ended, or its end was not written down", None
-    return f"the program ended with exit code {evidence.exit.get('code')}", witnesses.parse_row_time(evidence.exit)
+    return f"the program ended with exit code {evidence.exit.get('code')}", agent_state.parse_row_time(evidence.exit)
 
 
 def _describe_status(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
@@ -150,7 +150,7 @@ def _describe_status(record: AgentRecord, evidence: Evidence) -> tuple[str, str 
     description = f"the program last said {evidence.hook_status.get('state')}"
     reason = evidence.hook_status.get("reason")
     description += f" ({reason})" if reason else ""
-    return description + ("" if witnesses.is_running(evidence) else ", but it is gone"), witnesses.parse_row_time(
+    return description + ("" if agent_state.is_running(evidence) else ", but it is gone"), agent_state.parse_row_time(
         evidence.hook_status
     )
 
@@ -161,8 +161,8 @@ def _describe_process(record: AgentRecord, evidence: Evidence) -> tuple[str, str
         return "tmux does not answer", None
     if pane is None:
         return "none: it has no terminal in our tmux server", None
-    last_output = clock.format_timestamp(float(pane["activity"]))
-    if not witnesses.is_running(evidence):
+    last_output = time_format.format_timestamp(float(pane["activity"]))
+    if not agent_state.is_running(evidence):
         return f"ended, with its last screen in pane {pane['pane']}", last_output
     return f"process {evidence.pid} runs in pane {pane['pane']}, last output", last_output
 
@@ -211,7 +211,7 @@ def _format_state(state: AgentState) -> str:
 def _compute_age(timestamp: str | None, now: float) -> float | None:
     """Return the seconds since a timestamp, or None when there is no valid timestamp."""
     try:
-        return round(now - clock.parse_timestamp(timestamp), 3) if timestamp else None
+        return round(now - time_format.parse_timestamp(timestamp), 3) if timestamp else None
     except ValueError:
         return None
 

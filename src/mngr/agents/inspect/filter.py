@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mngr.base.errors import UsageError, suggest_closest
+from mngr.base.json_values import as_object
 
-Predicate = Callable[[dict[str, Any]], bool]
+Predicate = Callable[[Mapping[str, object]], bool]
 
 
 MAX_CONDITIONS = 200
@@ -121,7 +122,7 @@ def _make_comparison(text: str, path: str, op: str, value: str) -> Predicate:
             raise _make_usage_error(text, f"{value!r} is not a pattern: {error}") from None
         return lambda item: pattern.search(_format_value(_find_field(item, path))) is not None
 
-    def test(item: dict[str, Any]) -> bool:
+    def test(item: Mapping[str, object]) -> bool:
         left: Any = _find_field(item, path)
         right: Any = value
         if op in ("==", "!="):
@@ -137,14 +138,14 @@ def _make_comparison(text: str, path: str, op: str, value: str) -> Predicate:
     return test
 
 
-def _find_field(item: dict[str, Any], path: str) -> Any:
+def _find_field(item: Mapping[str, object], path: str) -> Any:
     """Return the value at FIELD or FIELD.KEY, or None."""
     field, _, key = path.partition(".")
     value = item.get(field)
-    return value.get(key) if key and isinstance(value, dict) else (None if key else value)
+    return as_object(value).get(key) if key else value
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

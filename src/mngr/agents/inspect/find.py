@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from mngr.base import names
+from mngr.base import names_and_addresses
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable, UsageError, suggest_closest
-from mngr.host import store
+from mngr.host import record_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.agents.inspect.list import ObservedAgent
     from mngr.base.model import AgentRecord
-    from mngr.base.names import Address
+    from mngr.base.names_and_addresses import Address
     from mngr.host.protocol import Host
 
 
 def parse_address(ctx: Context, text: str) -> Address:
     """Parse an address, knowing all available providers."""
     provider_names = ctx.list_provider_names() if "@" in text else []
-    return names.parse_address(
-        text, (*names.PROVIDER_NAMES, *(name for name in provider_names if name not in names.PROVIDER_NAMES))
+    return names_and_addresses.parse_address(
+        text,
+        (
+            *names_and_addresses.PROVIDER_NAMES,
+            *(name for name in provider_names if name not in names_and_addresses.PROVIDER_NAMES),
+        ),
     )
 
 
@@ -40,8 +44,8 @@ def get_agent_location(ctx: Context, text: str) -> tuple[Host, str]:
 
     For a name that belongs to a remote host, do not check whether the agent still exists there.
     """
-    if names.is_agent_name(text) and ctx.home.exists():
-        host_key, agent_id = store.find_host_of_name(ctx.home, text), store.find_id(ctx.home, text)
+    if names_and_addresses.is_agent_name(text) and ctx.home.exists():
+        host_key, agent_id = record_store.find_host_of_name(ctx.home, text), record_store.find_id(ctx.home, text)
         if host_key is not None and agent_id is not None:
             return ctx.get_host(*host_key), agent_id
     observed = observe_agent(ctx, text)
@@ -66,8 +70,8 @@ def observe_agent(ctx: Context, text: str) -> ObservedAgent:
         raise UsageError(f"{text!r} names a file, not an agent", f"leave out :{address.path}")
     if not ctx.home.exists():
         raise NotFound(f"there is no agent {address.name!r}", "make one: mngr create NAME -- COMMAND")
-    agent_id = store.find_id(ctx.home, address.name)
-    if agent_id is None and names.is_agent_id(address.name):
+    agent_id = record_store.find_id(ctx.home, address.name)
+    if agent_id is None and names_and_addresses.is_agent_id(address.name):
         agent_id = address.name
     host_key = _find_first_host(ctx, address)
     if agent_id is not None and host_key is not None:
@@ -82,7 +86,7 @@ def _find_first_host(ctx: Context, address: Address) -> tuple[str, str] | None:
     if address.host is not None:
         return (address.provider, address.host) if address.provider else ctx.get_host_key(address.host)
     assert address.name is not None
-    remote_key = store.find_host_of_name(ctx.home, address.name)
+    remote_key = record_store.find_host_of_name(ctx.home, address.name)
     if remote_key is None:
         return ("local", "local") if address.provider in (None, "local") else None
     return remote_key if address.provider in (None, remote_key[0]) else None

@@ -6,11 +6,12 @@ import json
 import os
 import time
 
-from mngr.base import clock, names
+from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import HostGone, HostStopped, MngrError
 from mngr.base.fanout import map_parallel
+from mngr.base.json_values import find_text, get_object
 from mngr.base.model import AgentRecord, AgentState, AgentView, Evidence, Struct
-from mngr.host import registry, scripts, store, tmux
+from mngr.host import host_store, record_store, scripts, tmux_server
 from mngr.kinds.protocol import ScreenKind
 
 TYPE_CHECKING = False
@@ -32,6 +33,17 @@ class ObservedAgent(Struct):
     damage: str | None = None
     evidence: Evidence
     state: AgentState
+
+
+class HostView(Struct):
+    """A host as `mngr list --hosts` shows it."""
+
+    host: str
+    provider: str
+    state: str = "RUNNING"
+    agents: int | None = None  # None when the host does not answer
+    ends_at: str | None = None  # when the engine will end the host by itself
+    error: str | None = None
 
 
 class Listing(Struct):
@@ -182,14 +194,16 @@ def _observe_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Obser
     asked_at = time.time()
     result = host.run(argv, timeout=LIST_TIMEOUT)
     if not host.is_local and ids is None:
-        registry.save_last_listing(ctx.home, host.provider, host.name, result.out, asked_at)
+        host_store.save_last_listing(ctx.home, host.provider, host.name, result.out, asked_at)
     return _parse_answer(ctx, host, result.out, ids, time.time())
 
 
 def list_last_observed(ctx: Context, error: HostStopped | HostGone) -> list[ObservedAgent]:
     """Return the last known agents of a stopped or gone host. Agents that had ended keep their state."""
     agents, observed_at = _load_remembered(ctx, error.provider, error.host)
-    state = AgentState(state="FAILED", reason="host gone", source="cache", since=clock.format_timestamp(observed_at))
+    state = AgentState(
+        state="FAILED", reason="host gone", source="cache", since=time_format.format_timestamp(observed_at)
+    )
     if isinstance(error, HostStopped):
         reason = "host stopped" + (f": {error.why}" if error.why else "")
         state = state.replace(state="STOPPED", reason=reason)
@@ -203,14 +217,14 @@ def list_last_observed(ctx: Context, error: HostStopped | HostGone) -> list[Obse
 def _list_unknown(ctx: Context, provider: str, name: str) -> list[ObservedAgent]:
     """Return the last known agents of a host that does not answer, with state UNKNOWN."""
     agents, observed_at = _load_remembered(ctx, provider, name)
-    reason = f"its host does not answer; last seen {clock.format_age(time.time() - observed_at)} ago"
-    state = AgentState(state="UNKNOWN", reason=reason, source="cache", since=clock.format_timestamp(observed_at))
+    reason = f"its host does not answer; last seen {time_format.format_age(time.time() - observed_at)} ago"
+    state = AgentState(state="UNKNOWN", reason=reason, source="cache", since=time_format.format_timestamp(observed_at))
     return [agent.replace(state=state) for agent in agents]
 
 
 def _load_remembered(ctx: Context, provider: str, name: str) -> tuple[list[ObservedAgent], float]:
     """Return the agents of a host from its last answer, and the time of that answer."""
-    out, observed_at = registry.find_last_listing(ctx.home, provider, name) or (b"", 0.0)
+    out, observed_at = host_store.find_last_listing(ctx.home, provider, name) or (b"", 0.0)
     agents = [
         agent for agent in _parse_answer(ctx, _RememberedHost(name, provider), out, None, observed_at) if agent.record
     ]
@@ -220,8 +234,8 @@ def _load_remembered(ctx: Context, provider: str, name: str) -> tuple[list[Obser
 def remember_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Add a new agent to the saved answer of its host, in case the host stops before mngr asks it again."""
     if not host.is_local:
-        row = f"dir {record.id}\n{record.id}/agent.json:".encode() + store.encode_record(record)
-        registry.append_last_listing(ctx.home, host.provider, host.name, row)
+        row = f"dir {record.id}\n{record.id}/agent.json:".encode() + record_store.encode_record(record)
+        host_store.append_last_listing(ctx.home, host.provider, host.name, row)
 
 
 class _RememberedHost:
@@ -252,7 +266,7 @@ def _parse_answer(ctx: Context, host: Any, out: bytes, ids: list[str] | None, no
             fields = rest.split(" ", 9)
             if len(fields) != 10 or not _is_valid_pane(*fields[3:9]):
                 continue
-            if fields[2] == tmux.WATCHER_SESSION:
+            if fields[2] == tmux_server.WATCHER_SESSION:
                 has_watcher = fields[5] == "0"
             elif fields[1] == "agent" and fields[0]:
                 keys = ("session", "pane", "pid", "dead", "activity", "attached", "created", "title")
@@ -265,7 +279,7 @@ def _parse_answer(ctx: Context, host: Any, out: bytes, ids: list[str] | None, no
     return [
         _observe_from_files(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), shared_evidence)
         for agent_id in agent_ids
-        if names.is_agent_id(agent_id) and (ids is None or agent_id in files)
+        if names_and_addresses.is_agent_id(agent_id) and (ids is None or agent_id in files)
     ]
 
 
@@ -285,19 +299,21 @@ def _observe_from_files(
         stopped=_parse_row(files.get("stopped")),
         hook_status=_parse_row(files.get("status")),
         program_status=_find_program_status(files),
-        pid=int(pid_text) if names.is_number(pid_text) else None,
+        pid=int(pid_text) if names_and_addresses.is_number(pid_text) else None,
     )
     try:
         if "agent.json" not in files:
             raise ValueError("it is missing or empty")
-        record = store.decode_record("\n".join(files["agent.json"]))
+        record = record_store.decode_record("\n".join(files["agent.json"]))
         if record.id != agent_id:
             raise ValueError(f"it is of another agent, {record.id}")
     except ValueError as error:
         state = AgentState(state="UNKNOWN", reason=f"damaged record: {error}", source="record")
         return ObservedAgent(host=host, id=agent_id, record=None, damage=str(error), evidence=evidence, state=state)
     if record.phase != "ready":
-        evidence = evidence.replace(is_owner_alive=store.is_owner_alive(record.owner, record.provider != "local"))
+        evidence = evidence.replace(
+            is_owner_alive=record_store.is_owner_alive(record.owner, record.provider != "local")
+        )
     try:
         state = ctx.get_agent_kind(record).state(record, evidence)
     except MngrError as error:
@@ -307,20 +323,24 @@ def _observe_from_files(
 
 def _is_valid_pane(pane: str, *numbers: str) -> bool:
     """True when tmux can have printed these fields. Agents can change the tmux server, so mngr checks them."""
-    return pane.startswith("%") and all(map(names.is_number, (pane[1:], *numbers)))
+    return pane.startswith("%") and all(map(names_and_addresses.is_number, (pane[1:], *numbers)))
 
 
 def _parse_seconds(text: str) -> float | None:
     """Return the seconds printed by `date +%s.%N`, or None. Some systems print only whole seconds."""
     whole, _, fraction_text = text.partition(".")
     fraction = fraction_text.strip("N%") or "0"
-    return float(f"{whole}.{fraction}") if names.is_number(whole) and names.is_number(fraction) else None
+    return (
+        float(f"{whole}.{fraction}")
+        if names_and_addresses.is_number(whole) and names_and_addresses.is_number(fraction)
+        else None
+    )
 
 
-def _find_program_status(files: dict[str, list[str]]) -> dict[str, Any] | None:
+def _find_program_status(files: dict[str, list[str]]) -> dict[str, object] | None:
     """Return the newest status that the agent's program wrote to its own file, or None."""
-    rows = [row for name in files if name.startswith("witness/") and (row := _parse_row(files[name]))]
-    return max(rows, key=lambda row: str(row.get("updatedAt", "")), default=None)
+    rows = [_parse_row(lines) for name, lines in files.items() if name.startswith("witness/")]
+    return max(filter(None, rows), key=lambda row: str(row.get("updatedAt", "")), default=None)
 
 
 def make_view(observed: ObservedAgent, host_state: str = "RUNNING") -> AgentView:
@@ -332,6 +352,7 @@ def make_view(observed: ObservedAgent, host_state: str = "RUNNING") -> AgentView
             state_source=state.source, host=observed.host.name, provider=observed.host.provider, host_state=host_state,
             project="?", work_dir="?",
         )  # fmt: skip
+    exit_code = (evidence.exit or {}).get("code") if state.state in ("DONE", "FAILED") else None
     return AgentView(
         id=record.id,
         name=record.name,
@@ -353,7 +374,7 @@ def make_view(observed: ObservedAgent, host_state: str = "RUNNING") -> AgentView
         activity_at=_compute_activity_at(record, evidence, state),
         labels=record.labels,
         pid=evidence.pid if state.state in ("STARTING", "RUNNING", "WAITING", "PARKED") else None,
-        exit_code=(evidence.exit or {}).get("code") if state.state in ("DONE", "FAILED") else None,
+        exit_code=exit_code if isinstance(exit_code, int) else None,
     )
 
 
@@ -364,47 +385,40 @@ def observe_started(host: Host, record: AgentRecord) -> ObservedAgent:
     return ObservedAgent(host=host, id=record.id, record=record, evidence=Evidence(now=0.0, pid=pid), state=state)
 
 
-def list_hosts(ctx: Context) -> list[dict[str, Any]]:
-    """Return a row for every host: its state, its number of agents, and its error."""
-    rows: list[dict[str, Any]] = []
+def list_hosts(ctx: Context) -> list[HostView]:
+    """Return every host with its state, its number of agents, and its error."""
+    views: list[HostView] = []
     for provider, host, answer in observe_all_hosts(ctx):
-        row: dict[str, Any] = {
-            "host": host,
-            "provider": provider,
-            "state": "RUNNING",
-            "agents": None,
-            "ends_at": _find_end_time(ctx, provider, host),
-            "error": None,
-        }
+        view = HostView(host=host, provider=provider, ends_at=_find_end_time(ctx, provider, host))
         try:
-            row.update(_get_host_state(ctx, answer))
+            view = _add_host_state(ctx, view, answer)
         except Exception as error:
-            row.update(state="UNKNOWN", error=_make_bug_error(error).message)
-        rows.append(row)
-    return rows
+            view = view.replace(state="UNKNOWN", error=_make_bug_error(error).message)
+        views.append(view)
+    return views
 
 
-def _get_host_state(ctx: Context, answer: list[ObservedAgent] | MngrError) -> dict[str, Any]:
-    """Return the fields of a host's row that follow from its answer or its error."""
+def _add_host_state(ctx: Context, view: HostView, answer: list[ObservedAgent] | MngrError) -> HostView:
+    """Return the view of a host with what follows from the host's answer or its error."""
     if isinstance(answer, HostStopped):
-        return {"state": "STOPPED", "agents": len(list_last_observed(ctx, answer)), "error": answer.why}
+        return view.replace(state="STOPPED", agents=len(list_last_observed(ctx, answer)), error=answer.why)
     if isinstance(answer, HostGone):
-        return {"state": "GONE", "agents": len(list_last_observed(ctx, answer)), "error": answer.message}
+        return view.replace(state="GONE", agents=len(list_last_observed(ctx, answer)), error=answer.message)
     if isinstance(answer, MngrError):
-        return {"state": "UNKNOWN", "error": answer.message}
-    return {"agents": len(answer)}
+        return view.replace(state="UNKNOWN", error=answer.message)
+    return view.replace(agents=len(answer))
 
 
 def _find_end_time(ctx: Context, provider: str, host: str) -> str | None:
     """Return when the engine will end the host by itself, or None when it will not."""
-    engine_facts = (registry.find_facts(ctx.home, provider, host) or {}).get("engine")
-    return engine_facts.get("ends_at") if isinstance(engine_facts, dict) else None
+    facts = host_store.find_facts(ctx.home, provider, host)
+    return find_text(get_object(facts.own, "engine"), "ends_at") if facts is not None else None
 
 
 def _compute_activity_at(record: AgentRecord, evidence: Evidence, state: AgentState) -> str | None:
     """Return the time of the agent's last activity."""
     if evidence.pane is not None:
-        last_output = clock.format_timestamp(float(evidence.pane["activity"]))
+        last_output = time_format.format_timestamp(float(evidence.pane["activity"]))
         return max(last_output, state.since or "", record.created_at)  # tmux knows only whole seconds.
     return state.since or record.created_at
 
@@ -420,7 +434,7 @@ def _is_watcher_missing(observed: ObservedAgent) -> bool:
     )
 
 
-def _parse_row(lines: list[str] | None) -> dict[str, Any] | None:
+def _parse_row(lines: list[str] | None) -> dict[str, object] | None:
     """Return the JSON object in the first line, or None."""
     if not lines:
         return None

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
 from mngr.agents.inspect.trash import TrashedAgent, list_trash
+from mngr.agents.sandbox import bubblewrap
 from mngr.base.errors import MngrError, NotFound, Unreachable
 from mngr.base.model import AgentRecord, Struct
-from mngr.host import registry
+from mngr.host import host_store
 from mngr.host.protocol import Host
+from mngr.kinds.transcript_entry import TranscriptEntry
 
-ROLES = ("user", "assistant", "tool")
-FIELDS = ("at", "role", "text", "tool", "input", "output", "model", "usage")
-# Only plain files are read, because an agent can put links and devices there.
-_LIST_FILES = """
+# Only plain files are read, because an agent can put links and devices there, also in place of a directory.
+_IS_PLAIN = """
+is_plain() {
+    [ -f "$1" ] || return 1
+    while ! [ -L "$1" ]; do
+        case $1 in */*) set -- "${1%/*}" ;; *) return 0 ;; esac
+    done
+    return 1
+}
+"""
+_LIST_FILES = f"""{_IS_PLAIN}
 cd "$1" || exit 0
 shift
 set -- $*
 for name; do
-    if [ -f "$name" ] && ! [ -L "$name" ]; then printf '%s\\n' "$name"; fi
+    if is_plain "$name"; then printf '%s\\n' "$name"; fi
 done
 """
-_READ_FILES = """
+_READ_FILES = f"""{_IS_PLAIN}
 cd "$1" || exit 0
 shift
 ls -tr -d $* 2>/dev/null | while IFS= read -r name; do
-    if [ -f "$name" ] && ! [ -L "$name" ]; then cat "$name" && echo; fi
+    if is_plain "$name"; then cat "$name" && echo; fi
 done
 """
 
@@ -44,9 +52,9 @@ class TranscriptLocation(Struct):
     is_destroyed: bool = False
 
 
-def read_transcript(ctx: Context, name: str) -> list[dict[str, Any]]:
-    """Return all rows so far, also of a destroyed agent. Raise MngrError when the kind keeps no transcript."""
-    return read_rows(ctx, get_transcript_location(ctx, name))
+def read_transcript(ctx: Context, name: str) -> list[TranscriptEntry]:
+    """Return all entries so far, also of a destroyed agent. Raise MngrError when the kind keeps no transcript."""
+    return read_entries(ctx, get_transcript_location(ctx, name))
 
 
 def get_transcript_location(ctx: Context, name: str) -> TranscriptLocation:
@@ -63,33 +71,34 @@ def get_transcript_location(ctx: Context, name: str) -> TranscriptLocation:
 
 def locate_trashed_transcript(ctx: Context, trashed: TrashedAgent) -> TranscriptLocation:
     """Return the location of a destroyed agent's conversation."""
-    record = AgentRecord(**trashed.meta["record"])
+    record = trashed.saved.record
+    assert record is not None, "only an agent with a problem has no record"
     return TranscriptLocation(
         host=ctx.local_host, record=record, directory=os.path.join(trashed.place, "agent"), is_destroyed=True
     )
 
 
-def read_rows(ctx: Context, location: TranscriptLocation) -> list[dict[str, Any]]:
-    """Return all rows of a conversation so far. Raise MngrError when the kind keeps no transcript."""
+def read_entries(ctx: Context, location: TranscriptLocation) -> list[TranscriptEntry]:
+    """Return all entries of a conversation so far. Raise MngrError when the kind keeps no transcript."""
     patterns = _get_file_patterns(ctx, location.record)
-    out = location.host.run(["sh", "-c", _READ_FILES, "read", location.directory, *patterns]).out
-    parsed_rows = ctx.get_agent_kind(location.record).parse_transcript(out.split(b"\n"))
-    return [row for parsed_row in parsed_rows if (row := _normalize_row(parsed_row))]
+    host = location.host
+    if not location.is_destroyed:
+        host = bubblewrap.open_sandboxed_host(host, location.record)
+    out = host.run(["sh", "-c", _READ_FILES, "read", location.directory, *patterns]).out
+    return list(ctx.get_agent_kind(location.record).parse_transcript(out.split(b"\n")))
 
 
-def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
-    """Yield all rows so far and then new ones, until the agent is destroyed."""
+def follow_transcript(ctx: Context, name: str) -> Iterator[TranscriptEntry]:
+    """Yield all entries so far and then new ones, until the agent is destroyed."""
     location = get_transcript_location(ctx, name)
     if location.is_destroyed:
-        yield from read_rows(ctx, location)
+        yield from read_entries(ctx, location)
         return
-    host, record = location.host, location.record
+    record = location.record
+    host = bubblewrap.open_sandboxed_host(location.host, record)
     tails = TailGroup()
     try:
-        for row in ctx.get_agent_kind(record).parse_transcript(_follow_lines(ctx, host, record, tails)):
-            normalized = _normalize_row(row)
-            if normalized:
-                yield normalized
+        yield from ctx.get_agent_kind(record).parse_transcript(_follow_lines(ctx, host, record, tails))
     finally:
         tails.close()
 
@@ -99,7 +108,7 @@ def _is_agent_present(ctx: Context, host: Host, record: AgentRecord) -> bool:
     try:
         return host.has_path(host.home.agent_dir(record.id))
     except Unreachable:
-        if not registry.is_removed(ctx.home, host.provider, host.name):
+        if not host_store.is_removed(ctx.home, host.provider, host.name):
             raise
         return False
 
@@ -137,10 +146,3 @@ def _get_file_patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
             f"see its screen: mngr capture {record.name}",
         )
     return patterns
-
-
-def _normalize_row(row: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the row with the fields of the schema, or None when it is not a valid row."""
-    if row.get("role") not in ROLES or not isinstance(row.get("text"), str):
-        return None
-    return {"v": 1, **{field: row.get(field) for field in FIELDS}}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from mngr.agents import saved_directory
 from mngr.agents.context import Context
-from mngr.base import clock, names
+from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError, NotFound, suggest_closest
 from mngr.base.model import Struct
 
@@ -17,69 +16,78 @@ class TrashedAgent(Struct):
 
     id: str
     name: str
-    kind: str | None
-    host: str | None
-    provider: str | None
-    project: str | None
-    branch: str | None
+    kind: str | None = None
+    host: str | None = None
+    provider: str | None = None
+    project: str | None = None
+    branch: str | None = None
     destroyed_at: str
     expires_at: str
     dirty: bool
     unpulled: int
     place: str
     problem: str | None = None  # why it cannot be restored
-    meta: dict[str, Any] = {}
+    saved: saved_directory.SavedState
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields that the JSON output shows."""
-        return {name: getattr(self, name) for name in self._fields if name != "meta"}
+        return {name: getattr(self, name) for name in self._fields if name != "saved"}
 
 
 def list_trash(ctx: Context) -> list[TrashedAgent]:
     """Return the destroyed agents in the trash, the latest last."""
     if not ctx.home.exists() or not os.path.isdir(ctx.home.trash):
         return []
-    trashed = [_load_trashed_agent(ctx, name) for name in os.listdir(ctx.home.trash) if names.is_agent_id(name)]
+    trashed = [
+        _load_trashed_agent(ctx, name) for name in os.listdir(ctx.home.trash) if names_and_addresses.is_agent_id(name)
+    ]
     return sorted(trashed, key=lambda agent: (agent.destroyed_at, agent.id))
 
 
 def _load_trashed_agent(ctx: Context, agent_id: str) -> TrashedAgent:
     """Return one agent of the trash. `problem` says why it cannot be restored."""
     directory = os.path.join(ctx.home.trash, agent_id)
-    problem = None
     try:
-        meta = saved_directory.load_meta(directory)
-        if meta.get("record") is None:
-            problem = "its record was damaged when it was destroyed"
-        elif meta.get("lost"):
-            problem = str(meta["lost"])
-        elif not os.path.isdir(os.path.join(directory, saved_directory.AGENT_DIR)):
-            problem = "it is not destroyed yet: finish that with mngr destroy or mngr gc"
+        saved = saved_directory.load_saved_state(directory)
+        problem = _find_problem(directory, saved)
     except ValueError as error:
-        meta, problem = {"at": clock.format_timestamp(os.stat(directory).st_mtime)}, str(error)
-    record = meta.get("record") or {}
-    destroyed_at = str(meta["at"])
-    return TrashedAgent(
+        changed_at = time_format.format_timestamp(os.stat(directory).st_mtime)
+        saved = saved_directory.SavedState(id=agent_id, name=agent_id, at=changed_at, why="")
+        problem = str(error)
+    expires_at = time_format.parse_timestamp(saved.at) + get_keep_seconds(ctx)
+    trashed = TrashedAgent(
         id=agent_id,
-        name=str(meta.get("name") or agent_id),
-        kind=record.get("kind"),
-        host=record.get("host"),
-        provider=record.get("provider"),
-        project=record.get("project"),
-        branch=record.get("branch"),
-        destroyed_at=destroyed_at,
-        expires_at=clock.format_timestamp(clock.parse_timestamp(destroyed_at) + get_keep_seconds(ctx)),
-        dirty=bool(meta.get("dirty")),
-        unpulled=int(meta.get("unpulled") or 0),
+        name=saved.name or agent_id,
+        destroyed_at=saved.at,
+        expires_at=time_format.format_timestamp(expires_at),
+        dirty=saved.dirty,
+        unpulled=saved.unpulled,
         place=directory,
         problem=problem,
-        meta=meta,
+        saved=saved,
     )
+    record = saved.record
+    if record is None:
+        return trashed
+    return trashed.replace(
+        kind=record.kind, host=record.host, provider=record.provider, project=record.project, branch=record.branch
+    )
+
+
+def _find_problem(directory: str, saved: saved_directory.SavedState) -> str | None:
+    """Return why an agent cannot be restored from its saved directory, or None when it can."""
+    if saved.record is None:
+        return "its record was damaged when it was destroyed"
+    if saved.lost:
+        return saved.lost
+    if not os.path.isdir(os.path.join(directory, saved_directory.AGENT_DIR)):
+        return "it is not destroyed yet: finish that with mngr destroy or mngr gc"
+    return None
 
 
 def get_keep_seconds(ctx: Context) -> float:
     """Return how many seconds the trash keeps an agent."""
-    return clock.parse_duration(str(ctx.settings.get("graveyard.keep")))
+    return time_format.parse_duration(str(ctx.settings.get("graveyard.keep")))
 
 
 def get_trashed_agent(trashed_agents: list[TrashedAgent], text: str) -> TrashedAgent:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from mngr import kinds
 from mngr.agents.context import Context
@@ -13,12 +12,13 @@ from mngr.agents.inspect.transcript import (
     TranscriptLocation,
     get_transcript_location,
     locate_trashed_transcript,
-    read_rows,
+    read_entries,
 )
 from mngr.agents.inspect.trash import list_trash
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentView, Struct
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry
 
 TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _PRICE_FIELDS = {"input_tokens": "input", "output_tokens": "output", "cache_read_tokens": "cache_read", "cache_write_tokens": "cache_write"}  # fmt: skip
@@ -36,6 +36,13 @@ class UsageRow(Struct):
     cost_usd: float | None = None
 
 
+class EntryUsage(Struct):
+    """Tokens by name, and cost, of one entry of a conversation. The cost is None when it is unknown."""
+
+    tokens: dict[str, int]
+    cost_usd: float | None
+
+
 def compute_usage(ctx: Context, names: list[str], by: str = "agent", *, destroyed: bool = False) -> list[UsageRow]:
     """Return the usage of the named agents, or of all, grouped by one of GROUPINGS or by label.KEY."""
     if by not in GROUPINGS and not (by.startswith("label.") and by[6:]):
@@ -44,21 +51,20 @@ def compute_usage(ctx: Context, names: list[str], by: str = "agent", *, destroye
     if destroyed:
         locations += [locate_trashed_transcript(ctx, trashed) for trashed in list_trash(ctx) if trashed.problem is None]
     prices = load_prices(ctx)
-    groups: dict[str, list[tuple[dict[str, int], float | None]]] = {}
-    for location, rows in zip(
-        locations, map_parallel(lambda item: read_rows(ctx, item), locations, at_once=8), strict=True
-    ):
-        if isinstance(rows, MngrError) and not names:
+    groups: dict[str, list[EntryUsage]] = {}
+    transcripts = map_parallel(lambda item: read_entries(ctx, item), locations, at_once=8)
+    for location, entries in zip(locations, transcripts, strict=True):
+        if isinstance(entries, MngrError) and not names:
             continue  # This kind keeps no conversation.
-        if isinstance(rows, Exception):
-            raise rows
+        if isinstance(entries, Exception):
+            raise entries
         if by == "agent":
             groups.setdefault(location.record.name, [])
-        for row in rows:
-            row_usage = count_row_usage(row, prices)
-            if row_usage is not None and _is_from_agent(location, row):
-                groups.setdefault(_get_group(location, row, by), []).append(row_usage)
-    return [_sum_usage(group, counts) for group, counts in sorted(groups.items())]
+        for entry in _select_own_entries(location, entries):
+            entry_usage = count_entry_usage(entry, prices)
+            if entry_usage is not None:
+                groups.setdefault(_get_group(location, entry, by), []).append(entry_usage)
+    return [_sum_usage(group, usages) for group, usages in sorted(groups.items())]
 
 
 def add_usage(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
@@ -68,17 +74,12 @@ def add_usage(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
     def add_to_agent(agent: AgentView) -> AgentView:
         try:
             location = get_transcript_location(ctx, agent.id)
-            rows = read_rows(ctx, location)
+            entries = read_entries(ctx, location)
         except MngrError:
             return agent
-        total = _sum_usage(
-            "",
-            [
-                row_usage
-                for row in rows
-                if _is_from_agent(location, row) and (row_usage := count_row_usage(row, prices))
-            ],
-        )
+        own_entries = _select_own_entries(location, entries)
+        usages = [count_entry_usage(entry, prices) for entry in own_entries]
+        total = _sum_usage("", [entry_usage for entry_usage in usages if entry_usage is not None])
         usage = {name: getattr(total, name) for name in ("input_tokens", "output_tokens", "cost_usd")}
         return agent.replace(usage=usage)
 
@@ -108,29 +109,28 @@ def load_prices(ctx: Context) -> dict[str, dict[str, float]]:
     return prices
 
 
-def count_row_usage(
-    row: dict[str, Any], prices: dict[str, dict[str, float]]
-) -> tuple[dict[str, int], float | None] | None:
-    """Return (tokens, cost or None) of one row, or None when the row used nothing."""
-    usage = row.get("usage")
-    if not isinstance(usage, dict):
+def count_entry_usage(entry: TranscriptEntry, prices: dict[str, dict[str, float]]) -> EntryUsage | None:
+    """Return the usage of one entry, or None when the entry used nothing."""
+    usage = entry.usage
+    if usage is None:
         return None
-    counts = {name: _parse_count(usage.get(name)) for name in TOKEN_FIELDS}
-    cost = usage.get("cost_usd")
-    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9:
-        return counts, float(cost)
-    price = find_price(prices, str(row.get("model")))
-    return counts, None if price is None or usage.get("other_price") else _compute_cost(usage, counts, price)
+    tokens = {name: _check_count(getattr(usage, name)) for name in TOKEN_FIELDS}
+    if usage.cost_usd is not None and 0 <= usage.cost_usd < 1e9:
+        return EntryUsage(tokens=tokens, cost_usd=float(usage.cost_usd))
+    price = find_price(prices, str(entry.model))
+    if price is None or usage.other_price:
+        return EntryUsage(tokens=tokens, cost_usd=None)
+    return EntryUsage(tokens=tokens, cost_usd=_compute_cost(usage, tokens, price))
 
 
-def _compute_cost(usage: dict[str, Any], counts: dict[str, int], price: dict[str, float]) -> float | None:
+def _compute_cost(usage: TokenUsage, counts: dict[str, int], price: dict[str, float]) -> float | None:
     """Return the cost of one call, or None when the prices do not cover all of it."""
-    hour_tokens = min(_parse_count(usage.get("cache_write_1h_tokens")), counts["cache_write_tokens"])
+    hour_tokens = min(_check_count(usage.cache_write_1h_tokens), counts["cache_write_tokens"])
     amounts = {_PRICE_FIELDS[name]: count for name, count in counts.items()} | {"cache_write_1h": hour_tokens}
     amounts["cache_write"] -= hour_tokens
     input_tokens = sum(count for name, count in counts.items() if name != "output_tokens")
     tier = "long_" if input_tokens > price.get("long", input_tokens) else ""
-    if tier and _parse_count(usage.get("calls")) > 1:
+    if tier and _check_count(usage.calls) > 1:
         return None  # The calls are long together, but each one may have been short.
     if any(amount and tier + name not in price for name, amount in amounts.items()):
         return None
@@ -153,32 +153,34 @@ def _list_all_transcripts(ctx: Context) -> list[TranscriptLocation]:
     return locations
 
 
-def _is_from_agent(location: TranscriptLocation, row: dict[str, Any]) -> bool:
-    """False for a row that is older than the agent: from the original of a clone, or from a resumed conversation."""
-    return str(row.get("at") or "~")[:19] >= location.record.created_at[:19]
+def _select_own_entries(location: TranscriptLocation, entries: list[TranscriptEntry]) -> list[TranscriptEntry]:
+    """Return the entries that are not older than the agent.
+
+    Older entries come from the original of a clone, or from a resumed conversation.
+    """
+    created_at = location.record.created_at[:19]
+    return [entry for entry in entries if (entry.at or "~")[:19] >= created_at]
 
 
-def _get_group(location: TranscriptLocation, row: dict[str, Any], by: str) -> str:
-    """Return the name of the group that a row belongs to."""
+def _get_group(location: TranscriptLocation, entry: TranscriptEntry, by: str) -> str:
+    """Return the name of the group that an entry belongs to."""
     if by == "day":
-        return str(row.get("at") or "")[:10] or "unknown"
+        return (entry.at or "")[:10] or "unknown"
     if by == "model":
-        return str(row.get("model") or "unknown")
+        return entry.model or "unknown"
     if by.startswith("label."):
         return location.record.labels.get(by[6:], "-")
     return str({"agent": location.record.name, "kind": location.record.kind, "project": location.record.project}[by])
 
 
-def _sum_usage(group: str, counts: list[tuple[dict[str, int], float | None]]) -> UsageRow:
+def _sum_usage(group: str, usages: list[EntryUsage]) -> UsageRow:
     """Return the row of a group. Its cost is None when one of the costs is unknown."""
-    total = {name: sum(tokens[name] for tokens, _ in counts) for name in TOKEN_FIELDS}
-    costs = [cost for _, cost in counts]
-    known_costs = [cost for cost in costs if cost is not None]
-    return UsageRow(
-        group=group, **total, cost_usd=round(sum(known_costs), 6) if len(known_costs) == len(costs) else None
-    )
+    total = {name: sum(usage.tokens[name] for usage in usages) for name in TOKEN_FIELDS}
+    known_costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    is_cost_known = len(known_costs) == len(usages)
+    return UsageRow(group=group, **total, cost_usd=round(sum(known_costs), 6) if is_cost_known else None)
 
 
-def _parse_count(value: object) -> int:
-    """Return a plausible number of tokens, or 0, because an agent can write anything there."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else 0
+def _check_count(count: int | None) -> int:
+    """Return a plausible number of tokens, or 0, because an agent can write any number there."""
+    return count if count is not None and 0 <= count < 1 << 53 else 0

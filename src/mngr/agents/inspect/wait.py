@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mngr.agents.inspect.run_on_agents import get_record, make_failed_outcome, resolve_unique
+from mngr.agents.inspect.for_each_agent import get_record, make_failed_outcome, resolve_unique
 from mngr.agents.inspect.watch import AgentWatcher
 from mngr.base.errors import MngrError, TimedOut, UsageError, suggest_closest
 from mngr.base.model import STATES, AgentState, Outcome, Struct

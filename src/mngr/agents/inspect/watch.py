@@ -13,7 +13,7 @@ from mngr.agents.inspect.tail import Tail
 from mngr.base import file_descriptors
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
-from mngr.host import store
+from mngr.host import record_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class AgentWatcher:
     def add_by_name(self, name: str, agent_id: str) -> None:
         """Follow the agent on the host that its name belongs to, and query it soon. Raise MngrError."""
         if agent_id not in self._hosts:
-            host_key = store.find_host_of_name(self._ctx.home, name) or ("local", "local")
+            host_key = record_store.find_host_of_name(self._ctx.home, name) or ("local", "local")
             self.add(self._ctx.get_host(*host_key), agent_id)
         self.request_update(agent_id)
 

@@ -7,10 +7,10 @@ import os
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import AgentView
-from mngr.host import store, tmux
+from mngr.host import record_store, tmux_server
 
 
 def build_attach_argv(ctx: Context, name: str) -> list[str]:
@@ -31,11 +31,11 @@ def build_attach_argv(ctx: Context, name: str) -> list[str]:
             f"this terminal is in a window of {record.name}, which cannot show itself",
             "choose a window with the keys of tmux: Ctrl-b w",
         )
-    store.add_event(observed.host, record.id, "connected")
+    record_store.add_event(observed.host, record.id, "connected")
     is_inside = observed.host.is_local and os.environ.get("TMUX", "").split(",")[0] == observed.host.tmux_socket
     verb = "switch-client" if is_inside else "attach-session"
     return observed.host.build_attach_argv(
-        tmux.build_argv(observed.host, verb, "-t", f"={observed.evidence.pane['session']}")
+        tmux_server.build_argv(observed.host, verb, "-t", f"={observed.evidence.pane['session']}")
     )
 
 

@@ -32,14 +32,19 @@ def exec_attached(ctx: Context, name: str, argv: list[str]) -> int:
     """Run the command on one agent with this process's own streams, and return its exit code."""
     host, agent_id = find.get_agent_location(ctx, name)
     enter_argv, error_file = _build_enter_argv(host, agent_id, argv)
-    code = host.run_attached(enter_argv)
+    if host.is_local and os.path.lexists(os.path.join(host.home.agent_dir(agent_id), "sandbox")):
+        from mngr.base.stream_relay import run_relayed
+
+        code = run_relayed(enter_argv)
+    else:
+        code = host.run_attached(enter_argv)
     _raise_if_not_started(ctx, host, name, code, error_file)
     return code
 
 
 def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | None = None) -> list[Outcome]:
     """Run the command on every agent and return the outcomes with its output."""
-    from mngr.agents.inspect.run_on_agents import run_on_targets
+    from mngr.agents.inspect.for_each_agent import run_on_targets
 
     def exec_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
         enter_argv, error_file = _build_enter_argv(observed.host, record.id, argv)

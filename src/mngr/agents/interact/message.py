@@ -6,23 +6,20 @@ import math
 import time
 
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, make_failed_outcome, run_on_targets
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, run_on_targets
 from mngr.agents.lifecycle.hosts import resolve_and_start_hosts
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Outcome, Struct
-from mngr.host import scripts, store
+from mngr.host import record_store, scripts
 from mngr.kinds.coding_agent import CodingAgentKind
 from mngr.kinds.delivery_plan import check_text, reject_slash_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mngr.agents.context import Context
     from mngr.agents.inspect.list import ObservedAgent
     from mngr.base.model import AgentRecord
     from mngr.base.shell import ProcessResult
-    from mngr.host.batched_host import BatchedHost
     from mngr.host.protocol import Host
     from mngr.kinds.delivery_plan import Delivery
 
@@ -143,32 +140,45 @@ def _start_agent(ctx: Context, record: AgentRecord) -> None:
         raise MngrError(outcome.error or "it could not be started", outcome.hint)
 
 
-def queue_first_message(
-    ctx: Context,
-    host: BatchedHost,
-    record: AgentRecord,
-    text: str,
-    timeout: float,
-    on_done: Callable[[Outcome], None],
-) -> None:
-    """Queue the first message to an agent that is being started. `done` receives the outcome."""
+class QueuedMessage:
+    """A message that goes to the host together with the next command. It has an outcome after that command."""
+
+    def __init__(self, record: AgentRecord) -> None:
+        self._record = record
+        self.outcome: Outcome | None = None
+
+    def set_delivered(self, proof: str) -> None:
+        extra = {"delivered": True, "proof": proof}
+        self.outcome = Outcome(id=self._record.id, name=self._record.name, extra=extra)
+
+    def set_failed(self, error: MngrError) -> None:
+        self.outcome = make_failed_outcome(self._record.name, error, self._record.id)
+
+
+def queue_message(ctx: Context, host: Host, record: AgentRecord, text: str, timeout: float) -> QueuedMessage | None:
+    """Queue a message to an agent that is being started. Return None if the host does not collect commands."""
+    from mngr.host.batched_host import BatchedHost
+
+    if not isinstance(host, BatchedHost):
+        return None
+    message = QueuedMessage(record)
     try:
         delivery = ctx.get_agent_kind(record).delivery(record, text)
         reject_slash_command(delivery)
     except MngrError as error:
-        on_done(make_failed_outcome(record.name, error, record.id))
-        return
+        message.set_failed(error)
+        return message
 
     def report_result(result: ProcessResult) -> None:
         try:
             _check_proof(host.inner, record, delivery, timeout, result)
         except MngrError as error:
-            on_done(make_failed_outcome(record.name, error, record.id))
+            message.set_failed(error)
         else:
-            extra = {"delivered": True, "proof": delivery.proof}
-            on_done(Outcome(id=record.id, name=record.name, extra=extra))
+            message.set_delivered(delivery.proof)
 
     host.run_later(_build_send_argv(host, record, delivery, timeout), report_result, stdin=delivery.text.encode())
+    return message
 
 
 def _deliver(host: Host, record: AgentRecord, delivery: Delivery, timeout: float) -> None:
@@ -209,7 +219,7 @@ def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, timeout: f
     capture_hint = f"look at its screen: mngr capture {name}"
     if word == "sent":
         kind = "answer" if delivery.is_key else "message"
-        store.add_event(host, record.id, kind, proof="sent", characters=len(delivery.text))
+        record_store.add_event(host, record.id, kind, proof="sent", characters=len(delivery.text))
     elif word == "unproven":
         raise TimedOut(f"{name} did not show within {timeout:g}s that the message arrived; it may still", capture_hint)
     elif word == "not-ready":

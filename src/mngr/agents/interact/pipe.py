@@ -12,7 +12,7 @@ from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.paths import Home
-from mngr.host import registry, scripts
+from mngr.host import host_store, scripts
 from mngr.host.protocol import Host
 from mngr.providers.shared import host_probe
 
@@ -57,7 +57,7 @@ def serve_ssh(ctx: Context, address: str) -> int:
     words = [word for option in options for word in ("-o", option)]
     code = host.run_attached([*_build_pipe_argv(host), "serve", client, key, *words])
     if code == 9:
-        os.unlink(registry.known_hosts_path(ctx.home, host.provider, host.name))
+        os.unlink(host_store.known_hosts_path(ctx.home, host.provider, host.name))
     _raise_for_exit_code(host, code, "")
     return code
 
@@ -126,7 +126,7 @@ def _build_session_command(host: Host, agent_id: str) -> str:
 
 def _save_host_key(ctx: Context, host: Host) -> None:
     """Save the host's key once. mngr's connection is trusted already, and from then on ssh requires this key."""
-    path = registry.known_hosts_path(ctx.home, host.provider, host.name)
+    path = host_store.known_hosts_path(ctx.home, host.provider, host.name)
     if os.path.exists(path):
         return
     result = host.run([*_build_pipe_argv(host), "key"], timeout=60.0)

@@ -13,7 +13,7 @@ from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.base.paths import Home
-from mngr.host import registry, store
+from mngr.host import host_store, record_store
 
 HEADER = "# Made by `mngr ssh-config --write`, and again whenever an agent comes or goes; changes here are lost.\n"
 _MAX_SOCKET_PATH_BYTES = 86  # ssh temporarily adds 17 bytes to the path of a socket.
@@ -44,7 +44,7 @@ class SshEntry(Struct):
     host: str
     provider: str
     user: str | None = None
-    control: str | None = None  # the socket through which several commands share a connection
+    control_socket: str | None = None  # the socket through which several commands share a connection
 
 
 def list_entries(ctx: Context) -> list[SshEntry]:
@@ -53,12 +53,16 @@ def list_entries(ctx: Context) -> list[SshEntry]:
     if not home.exists():
         return []
     agents = []
-    for name in store.list_names(home):
-        host_key = store.find_host_of_name(home, name) or ("local", "local")
-        control = _find_control_socket(home, host_key, store.find_id(home, name) or "")
-        agents.append(_make_agent_entry(home, name, host_key).replace(address=name, agent=name, control=control))
+    for name in record_store.list_names(home):
+        host_key = record_store.find_host_of_name(home, name) or ("local", "local")
+        control_socket = _find_control_socket(home, host_key, record_store.find_id(home, name) or "")
+        agents.append(
+            _make_agent_entry(home, name, host_key).replace(address=name, agent=name, control_socket=control_socket)
+        )
     host_keys = [
-        (provider, host) for provider in registry.list_providers(home) for host in registry.list_hosts(home, provider)
+        (provider, host)
+        for provider in host_store.list_providers(home)
+        for host in host_store.list_hosts(home, provider)
     ]
     return agents + [_make_agent_entry(home, f"{host}.{provider}", (provider, host)) for provider, host in host_keys]
 
@@ -95,12 +99,14 @@ def refresh_config(ctx: Context) -> None:
 def _make_agent_entry(home: Home, name: str, host_key: tuple[str, str]) -> SshEntry:
     """Return the entry of a host, which is also the template for an agent's entry."""
     provider, host = host_key
-    user, control = _find_user(home, provider, host), _find_control_socket(home, host_key)
-    return SshEntry(alias=f"{name}.mngr", address=f"@{name}", host=host, provider=provider, user=user, control=control)
+    user, control_socket = _find_user(home, provider, host), _find_control_socket(home, host_key)
+    return SshEntry(
+        alias=f"{name}.mngr", address=f"@{name}", host=host, provider=provider, user=user, control_socket=control_socket
+    )
 
 
 def _format_entry(home: Home, entry: SshEntry) -> str:
-    known_hosts = registry.known_hosts_path(home, entry.provider, entry.host)
+    known_hosts = host_store.known_hosts_path(home, entry.provider, entry.host)
     lines = [
         f"Host {entry.alias}",
         f"ProxyCommand {_build_proxy_command(home, entry.address)}",
@@ -109,8 +115,8 @@ def _format_entry(home: Home, entry: SshEntry) -> str:
     ]
     if entry.user:
         lines.append(f"User {entry.user}")
-    if entry.control:
-        lines.append(f"ControlPath {quote_path(entry.control)}")
+    if entry.control_socket:
+        lines.append(f"ControlPath {quote_path(entry.control_socket)}")
     return "\n    ".join(lines) + "\n"
 
 
@@ -132,7 +138,8 @@ def _find_user(home: Home, provider: str, host: str) -> str | None:
             return pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
             return None
-    login = str((registry.find_facts(home, provider, host) or {}).get("login") or "")
+    facts = host_store.find_facts(home, provider, host)
+    login = facts.login if facts is not None else ""
     return login if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", login) else None
 
 

@@ -8,7 +8,7 @@ import re
 from mngr.agents.sandbox import bubblewrap
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.shell import quote
-from mngr.host import registry
+from mngr.host import host_store
 from mngr.kinds.coding_agent import CodingAgentKind
 
 TYPE_CHECKING = False
@@ -24,8 +24,8 @@ _AGENT_PART_START = b"\nexport MNGR_AGENT_ID="  # starts the part about the agen
 _INHERITED_NAMES = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
 
-def collect_user_variables(files: list[str], passed_names: list[str], assignments: list[str]) -> dict[str, str]:
-    """Return the user's variables: from env files, then passed on from this environment, then given as K=V."""
+def collect_user_variables(files: list[str], passed_names: list[str], given: dict[str, str]) -> dict[str, str]:
+    """Return the user's variables: from env files, then passed on from this environment, then those given."""
     variables: dict[str, str] = {}
     for path in files:
         variables.update(_read_env_file(path))
@@ -34,10 +34,7 @@ def collect_user_variables(files: list[str], passed_names: list[str], assignment
         if name not in os.environ:
             raise MngrError(f"--pass-env: {name} is not set here", f"set it first, or give it with --env {name}=…")
         variables[name] = os.environ[name]
-    for text in assignments:
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise UsageError(f"--env: {text!r} is not K=V", "to pass a variable of yours on: --pass-env K")
+    for name, value in given.items():
         variables[_check_variable_name(name)] = value
     return variables
 
@@ -45,8 +42,8 @@ def collect_user_variables(files: list[str], passed_names: list[str], assignment
 def get_host_variables(home: Home, host: Host) -> dict[str, str]:
     """Return the host's variables that every agent needs, such as PATH, HOME and the language."""
     if not host.is_local:
-        facts = registry.find_facts(home, host.provider, host.name) or {}
-        variables = {str(name): str(value) for name, value in (facts.get("env") or {}).items()}
+        facts = host_store.find_facts(home, host.provider, host.name)
+        variables = facts.env if facts is not None else {}
         return {
             name: value for name, value in variables.items() if _VARIABLE_NAME.fullmatch(name) and name[:5] != "MNGR_"
         }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from mngr.agents.sandbox import bubblewrap
-from mngr.base import names
+from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError
 from mngr.base.shell import ProgramMissing, quote
-from mngr.host import scripts, tmux
+from mngr.host import scripts, tmux_server
 from mngr.host.batched_host import run_deferred, unwrap_host
 from mngr.kinds.protocol import InstallableKind
 
@@ -29,7 +29,7 @@ def install_on_host(ctx: Context, host: Host) -> str:
     """Install mngr's programs and its tmux configuration on the host. Return the programs' directory."""
     source = ctx.settings.get("tmux.source")
     if host.is_local:
-        tmux.prepare_server_files(host.home, source)
+        tmux_server.prepare_server_files(host.home, source)
         return install_local_programs(host)
     if unwrap_host(host) in ctx.installed_libs:
         return ctx.installed_libs[unwrap_host(host)]
@@ -37,7 +37,7 @@ def install_on_host(ctx: Context, host: Host) -> str:
     name_and_text_pairs = [
         word for name in scripts.INSTALLED_PROGRAMS for word in (name, scripts.read_program(name).rstrip("\n"))
     ]
-    home, tmux_conf = host.home, tmux.build_configuration(source).rstrip("\n")
+    home, tmux_conf = host.home, tmux_server.build_configuration(source).rstrip("\n")
     argv = [
         "sh",
         "-c",
@@ -79,10 +79,12 @@ def install_local_programs(host: Host) -> str:
 
 def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool) -> None:
     """Write the quoted command that the launch wrapper will run, and the sandbox around it."""
-    argv = ctx.get_agent_kind(record).command(host, record, resume=resume)
+    bubblewrap.write_sandbox(ctx, host, record)
+    # An agent that has run may have put links where the kind looks for its files.
+    kind_host = bubblewrap.open_kind_host(ctx, host, record) if resume else host
+    argv = ctx.get_agent_kind(record).command(kind_host, record, resume=resume)
     text = "set -- " + " ".join(quote(word) for word in argv) + "\n"
     host.write(os.path.join(host.home.agent_dir(record.id), "command"), text.encode("utf-8", "surrogateescape"))
-    bubblewrap.write_sandbox(ctx, host, record)
 
 
 def refresh_login(ctx: Context, host: Host, record: AgentRecord) -> None:
@@ -108,7 +110,7 @@ def start_session(ctx: Context, host: Host, record: AgentRecord, on_started: Cal
     windows = [
         word
         for name, line in record.windows.items()
-        for word in (tmux.quote_word(name, is_format=True), tmux.quote_word(line))
+        for word in (tmux_server.quote_word(name, is_format=True), tmux_server.quote_word(line))
     ]
     directory = host.home.agent_dir(record.id)
     argv = [
@@ -121,7 +123,7 @@ def start_session(ctx: Context, host: Host, record: AgentRecord, on_started: Cal
         lib_dir,
         directory,
     ]
-    argv += [record.name, tmux.quote_word(record.work_dir, is_format=True), *windows]
+    argv += [record.name, tmux_server.quote_word(record.work_dir, is_format=True), *windows]
     run_deferred(host, argv, lambda result: on_started(_get_started_pid(ctx, host, record, result)), timeout=60.0)
 
 
@@ -136,7 +138,7 @@ def _get_started_pid(ctx: Context, host: Host, record: AgentRecord, result: Proc
             raise MngrError(f"a stray session called {record.name!r} is in the way", "mngr gc removes it")
         raise MngrError(f"the agent could not be started: {result.error_line}", "see: mngr doctor")
     words = result.text.split()
-    if words[:1] == ["running"] and len(words) == 2 and names.is_number(words[1]):
+    if words[:1] == ["running"] and len(words) == 2 and names_and_addresses.is_number(words[1]):
         return int(words[1])
     screen = [line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")]
     last_lines = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"

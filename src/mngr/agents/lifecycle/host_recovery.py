@@ -19,14 +19,16 @@ from mngr.agents.launch import environment
 from mngr.agents.saved import save as saving
 from mngr.agents.saved import tar
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
+from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard import finish_restore
 from mngr.agents.workdir.source import find_source_repo
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import HostGone, MngrError, Unreachable
 from mngr.base.fanout import map_parallel
+from mngr.base.json_values import find_number, find_text
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
-from mngr.host import git, store
+from mngr.host import git, record_store
 from mngr.host.protocol import BackupProvider, Host
 from mngr.host.remote_host import RemoteHost
 
@@ -38,11 +40,20 @@ LOCK_FILE_COUNT = 64  # All hosts share this many lock files.
 _MAX_PARALLEL_AGENTS = 4
 
 
+class AgentBackup(Struct):
+    """A backup of an agent that a provider keeps outside the agent's host."""
+
+    record: AgentRecord | None  # None when it is invalid
+    at: float  # seconds since the epoch
+    head: str | None = None  # the last commit in the backup
+    form: str | None = None  # git's object format
+
+
 class RecoveredAgent(Struct):
     """An agent of a host that is gone, as far as mngr can restore it."""
 
     path: str  # a saved directory in the trash
-    meta: dict[str, Any]
+    saved: SavedState
     note: str  # says what is lost
 
 
@@ -61,7 +72,7 @@ def recover_host(ctx: Context, error: HostGone) -> list[str]:
         try:
             new_host = provider.create(error.host, {})
         except MngrError as problem:
-            names = " ".join(agent.meta["name"] for agent in recovered)
+            names = " ".join(agent.saved.name for agent in recovered)
             raise type(problem)(problem.message, f"{problem.hint}; then: mngr undestroy {names}") from None
         host = ctx.get_host(error.provider, error.host)
         if isinstance(host, RemoteHost) and isinstance(new_host, RemoteHost):
@@ -95,7 +106,7 @@ def _raise_first_error(answers: list[T | Exception]) -> list[T]:
     return results
 
 
-def list_lost_agents(ctx: Context, error: HostGone, backups: dict[str, dict[str, Any]]) -> list[AgentRecord]:
+def list_lost_agents(ctx: Context, error: HostGone, backups: dict[str, AgentBackup]) -> list[AgentRecord]:
     """Return the records of the agents that a host had: from its last answer and from later backups."""
     records = {
         agent.id: agent.record
@@ -103,29 +114,39 @@ def list_lost_agents(ctx: Context, error: HostGone, backups: dict[str, dict[str,
         if agent.record and agent.record.phase == "ready"
     }
     for agent_id in backups.keys() - records.keys():
-        try:
-            record = store.decode_record(json.dumps(backups[agent_id].get("record")))
-        except ValueError:
-            continue  # The host wrote the backup, so it may be invalid.
-        is_name_on_host = store.find_host_of_name(ctx.home, record.name) == (error.provider, error.host)
-        if record.id == agent_id == store.find_id(ctx.home, record.name) and is_name_on_host:
+        record = backups[agent_id].record
+        if record is None:
+            continue
+        is_name_on_host = record_store.find_host_of_name(ctx.home, record.name) == (error.provider, error.host)
+        if record.id == agent_id == record_store.find_id(ctx.home, record.name) and is_name_on_host:
             records[agent_id] = record
     return [records[agent_id] for agent_id in sorted(records)]
 
 
-def list_backups(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
+def list_backups(ctx: Context, error: HostGone) -> dict[str, AgentBackup]:
     """Return the provider's backup of each agent by id, if it keeps any. Raise Unreachable when it does not answer."""
     provider = ctx.get_provider(error.provider)
+    if not isinstance(provider, BackupProvider):
+        return {}
     try:
-        return provider.list_backups(error.host) if isinstance(provider, BackupProvider) else {}
+        rows = provider.list_backups(error.host)
     except Unreachable as problem:
         why = f"what {error.provider} kept of {error.host} cannot be had now: {problem.message}"
         raise Unreachable(why, "try again") from None
+    return {agent_id: _parse_backup(row) for agent_id, row in rows.items()}
 
 
-def trash_lost_agent(
-    ctx: Context, record: AgentRecord, error: HostGone, backup: dict[str, Any] | None
-) -> RecoveredAgent:
+def _parse_backup(row: dict[str, object]) -> AgentBackup:
+    """Return a backup from the provider's row. The host wrote the record, so it may be invalid."""
+    try:
+        record = record_store.decode_record(json.dumps(row.get("record")))
+    except ValueError:
+        record = None
+    at = find_number(row, "at") or 0.0
+    return AgentBackup(record=record, at=at, head=find_text(row, "head"), form=find_text(row, "form"))
+
+
+def trash_lost_agent(ctx: Context, record: AgentRecord, error: HostGone, backup: AgentBackup | None) -> RecoveredAgent:
     """Create a saved directory in the trash from what is known of an agent."""
     target = os.path.join(ctx.home.trash, record.id)
     partial_dir = target + saved_directory.PARTIAL_SUFFIX
@@ -134,24 +155,43 @@ def trash_lost_agent(
     if backup is not None:
         provider: Any = ctx.get_provider(error.provider)
         provider.fetch_backup(error.host, record.id, partial_dir)
-    head = str((backup or {}).get("head") or record.base)
     has_commits = _get_file_size(os.path.join(partial_dir, COMMITS_BUNDLE)) > 0
     if not has_commits:
         ctx.local_host.run(["rm", "-f", "--", os.path.join(partial_dir, COMMITS_BUNDLE)])
-        head = str(record.base)
-    meta = {
-        "v": 1, "id": record.id, "name": record.name, "at": clock.format_timestamp(), "why": "host gone", "record": _adapt_record(ctx, record).to_dict(),
-        "base": record.base, "saved": "git" if record.base else "none", "head": head, "branch": record.branch,
-        "refs": {"HEAD": head, f"refs/heads/{record.branch}": head} if record.branch else {"HEAD": head},
-        "form": (backup or {}).get("form") or _get_object_format(ctx, record), "missing": [], "dirty": False, "unpulled": 0,
-        "ignored_bytes": 0, "prerequisites": [record.base], "new_objects": int(has_commits),
-    }  # fmt: skip
+    backup_head = backup.head if backup is not None and has_commits else None
+    saved = _describe_saved(ctx, record, backup, backup_head)
     has_files = _unpack_agent_files(ctx, record, partial_dir)
-    saved_directory.write_meta(ctx.local_host, partial_dir, meta)
+    saved_directory.write_saved_state(ctx.local_host, partial_dir, saved)
     saving.rename_to_final(ctx.local_host, partial_dir, target)
-    store.release_name(ctx.home, record.name, record.id)
-    note = _describe_recovered(record, error, backup, head if has_commits else None, has_files)
-    return RecoveredAgent(path=target, meta=meta, note=note)
+    record_store.release_name(ctx.home, record.name, record.id)
+    note = _describe_recovered(record, error, backup, saved.head if has_commits else None, has_files)
+    return RecoveredAgent(path=target, saved=saved, note=note)
+
+
+def _describe_saved(
+    ctx: Context, record: AgentRecord, backup: AgentBackup | None, backup_head: str | None
+) -> SavedState:
+    """Return the description of the saved directory. `backup_head` is the last commit in it, if it has commits."""
+    head = str(backup_head or record.base)
+    object_format = backup.form if backup is not None else None
+    refs = {"HEAD": head}
+    if record.branch:
+        refs[f"refs/heads/{record.branch}"] = head
+    return SavedState(
+        id=record.id,
+        name=record.name,
+        at=time_format.format_timestamp(),
+        why="host gone",
+        record=_adapt_record(ctx, record),
+        base=record.base,
+        saved="git" if record.base else "none",
+        head=head,
+        branch=record.branch,
+        refs=refs,
+        form=object_format or _get_object_format(ctx, record),
+        prerequisites=[record.base] if record.base else [],
+        new_objects=int(backup_head is not None),
+    )
 
 
 def _adapt_record(ctx: Context, record: AgentRecord) -> AgentRecord:
@@ -160,7 +200,7 @@ def _adapt_record(ctx: Context, record: AgentRecord) -> AgentRecord:
     A mirror becomes a worktree when its source repository is here, which is certain when that has the base commit.
     """
     repo = find_source_repo(ctx.local_host, record.source) if record.transfer == "mirror" and record.source else None
-    if repo is None or not record.base or git.find_commit(ctx.local_host, repo.root, record.base) is None:
+    if repo is None or not record.base or git.find_commit(ctx.local_host, repo.root, record.base, git.SAFE_GIT) is None:
         return record if record.transfer != "worktree" else record.replace(transfer="mirror", source=None)
     return record.replace(transfer="worktree")  # The saved refs are like those of a worktree.
 
@@ -186,11 +226,11 @@ def _unpack_agent_files(ctx: Context, record: AgentRecord, partial_dir: str) -> 
 
 
 def _describe_recovered(
-    record: AgentRecord, error: HostGone, backup: dict[str, Any] | None, head: str | None, has_files: bool
+    record: AgentRecord, error: HostGone, backup: AgentBackup | None, head: str | None, has_files: bool
 ) -> str:
     """Return a sentence that says what of an agent is restored and what is lost."""
     if head is not None and backup is not None:
-        age = clock.format_age(max(0.0, time.time() - float(backup["at"])))
+        age = time_format.format_age(max(0.0, time.time() - backup.at))
         restored = f"{record.name} is at {head[:10]}, as it was kept {age} ago"
     else:
         restored = f"{record.name} is at its base, for no commit of it was kept"
@@ -200,13 +240,13 @@ def _describe_recovered(
 
 def _restore_agent(ctx: Context, recovered: RecoveredAgent, host: Host) -> str:
     """Restore an agent with its id and name, and return a note about it."""
-    name = str(recovered.meta["name"])
+    name = recovered.saved.name
     try:
         restored = restore_agent(
             ctx,
             recovered.path,
-            recovered.meta,
-            RestoreRequest(operation="rescue", name=name, host=host, agent_id=recovered.meta["id"], set_up=True),
+            recovered.saved,
+            RestoreRequest(operation="rescue", name=name, host=host, agent_id=recovered.saved.id, set_up=True),
         )
     except MngrError as error:
         return f"{name} could not be made again: {error.message}; it is in the graveyard: mngr undestroy {name}"
@@ -219,7 +259,7 @@ def _get_object_format(ctx: Context, record: AgentRecord) -> str:
     """Return the object format of the agent's source repository, such as sha1."""
     if record.source is None or not os.path.isdir(record.source):
         return "sha1"
-    result = git.run(ctx.local_host, record.source, "rev-parse", "--show-object-format")
+    result = git.run(ctx.local_host, record.source, "rev-parse", "--show-object-format", git_command=git.SAFE_GIT)
     return result.text if result.code == 0 else "sha1"
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.run_on_agents import make_failed_outcome, resolve_names
+from mngr.agents.inspect.for_each_agent import make_failed_outcome, resolve_names
 from mngr.base.config import as_list
-from mngr.base.errors import HostGone, HostStopped, MngrError, Unreachable, UsageError
+from mngr.base.errors import HostGone, HostStopped, MngrError, UsageError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import Outcome
-from mngr.host import registry
+from mngr.host import host_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from mngr.agents.context import Context
     from mngr.agents.inspect.list import ObservedAgent
-    from mngr.base.names import Address
+    from mngr.base.names_and_addresses import Address
     from mngr.host.protocol import Host
 
 _MAX_PARALLEL_HOSTS = 8
@@ -68,39 +68,25 @@ def choose_or_create_host(
     if network is not None and not is_known:  # The first agent decides the network of a host.
         options["network"] = network
     if address.host is not None and not is_known and not like_before:
-        registry.delete_phases(ctx.home, provider_name, address.host, "gone")
+        host_store.delete_phases(ctx.home, provider_name, address.host, "gone")
     try:
         created = provider.create(address.host, options)
     except HostGone as error:
         _recover_host(ctx, error)
         created = provider.create(address.host, options)
-    is_joined = "guest" in (registry.find_facts(ctx.home, provider_name, created.name) or {})
+    facts = host_store.find_facts(ctx.home, provider_name, created.name)
+    is_joined = facts is not None and facts.guest is not None
     return ctx.get_host(provider_name, created.name), not is_known and not is_joined
 
 
-def find_placeholder_host(ctx: Context, address: Address) -> Host | None:
-    """Return a stand-in for a host that is yet to be created, to check a plan with. None when the host exists."""
+def find_creating_provider(ctx: Context, address: Address) -> str | None:
+    """Return the provider that must create the host of the address, or None when the host exists."""
     if address.provider in (None, "local"):
         return None
     provider = ctx.get_provider(address.provider)
     if not provider.can_create_hosts or (address.host is not None and address.host in provider.list()):
         return None
-    from mngr.host.remote_host import RemoteHost
-
-    return RemoteHost("new", provider.name, UnmadeHostTransport(), "/", 0)
-
-
-class UnmadeHostTransport:
-    """The transport of a host that does not exist yet. Every use raises Unreachable."""
-
-    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        raise self.make_lost_error("")
-
-    def make_lost_error(self, stderr: str) -> Unreachable:
-        return Unreachable("the host is not made yet")
-
-    def close(self) -> None:
-        pass
+    return provider.name
 
 
 def destroy_unused_host(ctx: Context, host: Host) -> None:
@@ -112,10 +98,10 @@ def destroy_unused_host(ctx: Context, host: Host) -> None:
         ctx.note(f"{host.name} was made and is left: {error.message}")
 
 
-def _parse_build_args(ctx: Context, provider: str, build_args: list[str]) -> dict[str, Any]:
+def _parse_build_args(ctx: Context, provider: str, build_args: list[str]) -> dict[str, object]:
     """Return the options of a new host from `-b KEY=VALUE`. `+=` extends a list of the provider's settings."""
     settings = ctx.settings.get_table(f"providers.{provider}")
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     for text in build_args:
         key, separator, value = text.partition("=")
         option = key.removesuffix("+")
@@ -205,7 +191,8 @@ def stop_hosts(
 def _get_stoppable_provider(ctx: Context, host_key: tuple[str, str], verb: str) -> Any:
     """Return the host's provider. Raise MngrError when mngr cannot start or stop this host."""
     provider = ctx.get_provider(host_key[0])
-    if verb == "stop" and (registry.find_facts(ctx.home, *host_key) or {}).get("guest"):
+    facts = host_store.find_facts(ctx.home, *host_key)
+    if verb == "stop" and facts is not None and facts.guest:
         raise MngrError(f"{host_key[1]} was made from another home, and is not ours to stop", "stop it there")
     if not provider.can_stop_hosts:
         raise MngrError(

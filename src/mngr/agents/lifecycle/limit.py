@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.inspect.run_on_agents import run_on_targets
+from mngr.agents.inspect.for_each_agent import run_on_targets
 from mngr.agents.launch.launch import install_on_host
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError, UsageError
-from mngr.base.model import Outcome
-from mngr.host import store, tmux
+from mngr.base.model import Outcome, Struct
+from mngr.host import record_store, tmux_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.agents.context import Context
     from mngr.agents.inspect.list import ObservedAgent
     from mngr.base.model import AgentRecord
@@ -22,24 +20,34 @@ if TYPE_CHECKING:
 
 
 ACTIVITY_KINDS = ("output", "input", "process")
+NO_LIMIT = float("inf")
 
 
-def set_limits(ctx: Context, target_names: list[str], changes: dict[str, Any]) -> list[Outcome]:
-    """Change `idle_timeout`, `lifetime` and `activity` of agents. None removes a limit.
+class LimitChanges(Struct):
+    """New limits of agents. None leaves a limit as it is, and NO_LIMIT removes it."""
 
-    Each outcome has the limits in effect, also without changes.
-    """
-    for key, value in changes.items():
-        if key == "activity":
-            check_activity(value)
-        else:
-            check_duration(value)
+    idle_timeout: float | None = None  # seconds
+    lifetime: float | None = None  # seconds
+    activity: str | None = None  # output, input, process, or several with commas
+
+
+def set_limits(ctx: Context, target_names: list[str], changes: LimitChanges) -> list[Outcome]:
+    """Change the limits of agents. Each outcome has the limits in effect, also without changes."""
+    check_duration(changes.idle_timeout)
+    check_duration(changes.lifetime)
+    if changes.activity is not None:
+        check_activity(changes.activity)
+    new_values = {
+        key: None if value == NO_LIMIT else value for key, value in changes.to_dict().items() if value is not None
+    }
 
     def set_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
-        if changes:
-            tmux.get_safe_socket(observed.host)
+        if new_values:
+            tmux_server.get_safe_socket(observed.host)
             with observed.host.lock(os.path.join(observed.host.home.agent_dir(record.id), "lock")):
-                record = store.save_record(observed.host, store.get_record(observed.host, record.id).replace(**changes))
+                record = record_store.save_record(
+                    observed.host, record_store.get_record(observed.host, record.id).replace(**new_values)
+                )
             enforce_limits(ctx, observed.host, record)
         extra = {key: getattr(record, key) for key in ("idle_timeout", "lifetime", "activity")}
         return Outcome(id=record.id, name=record.name, extra=extra)
@@ -76,7 +84,7 @@ def enforce_limits(ctx: Context, host: Host, record: AgentRecord) -> None:
         host.run(["rm", "-f", path])
         return
     words = ["-" if value is None else str(max(1, int(value))) for value in (record.idle_timeout, record.lifetime)]
-    words.append(str(int(clock.parse_timestamp(record.created_at))))
+    words.append(str(int(time_format.parse_timestamp(record.created_at))))
     if record.activity != "output":
         words.append(record.activity)
     host.write(path, (" ".join(words) + "\n").encode())
@@ -85,20 +93,20 @@ def enforce_limits(ctx: Context, host: Host, record: AgentRecord) -> None:
 
 def ensure_watcher(ctx: Context, host: Host) -> None:
     """Start the watcher of this host unless it runs."""
-    if host.run(tmux.build_argv(host, "has-session", "-t", f"={tmux.WATCHER_SESSION}")).code == 0:
+    if host.run(tmux_server.build_argv(host, "has-session", "-t", f"={tmux_server.WATCHER_SESSION}")).code == 0:
         return
     lib_dir = install_on_host(ctx, host)
-    grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
+    grace = time_format.parse_duration(str(ctx.settings.get("stop.grace")))
     watcher_argv = ["sh", os.path.join(lib_dir, "watch.sh"), host.tmux_socket, host.home.root, lib_dir, f"{grace:g}"]
-    close_pane_on_exit = ["set-option", "-w", "-t", f"={tmux.WATCHER_SESSION}:", "remain-on-exit", "off"]
-    argv = tmux.build_argv(
+    close_pane_on_exit = ["set-option", "-w", "-t", f"={tmux_server.WATCHER_SESSION}:", "remain-on-exit", "off"]
+    argv = tmux_server.build_argv(
         host,
         "-f",
         host.home.tmux_conf,
         "new-session",
         "-d",
         "-s",
-        tmux.WATCHER_SESSION,
+        tmux_server.WATCHER_SESSION,
         *watcher_argv,
         ";",
         *close_pane_on_exit,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from mngr.agents import saved_directory
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import list as listing
 from mngr.agents.lifecycle import host_recovery
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import HostGone, MngrError
 from mngr.base.model import AgentRecord, Outcome
-from mngr.host import registry, store
+from mngr.host import host_store, record_store
 
 
 def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
@@ -36,13 +35,13 @@ def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
 
     The last agent of a host that was created for agents takes the host with it. Raise Unreachable as forget_host does.
     """
-    name_and_id = (name, store.find_id(ctx.home, name))
+    name_and_id = (name, record_store.find_id(ctx.home, name))
     record = next((agent.record for agent in listing.list_last_observed(ctx, error) if agent.id in name_and_id), None)
     if record is None:
         return None
     outcome = _trash_lost_agent(ctx, record, error, host_recovery.list_backups(ctx, error))
-    facts = registry.find_facts(ctx.home, error.provider, error.host) or {}
-    if facts.get("auto") and not listing.list_last_observed(ctx, error):
+    facts = host_store.find_facts(ctx.home, error.provider, error.host)
+    if facts is not None and facts.auto and not listing.list_last_observed(ctx, error):
         try:
             removal.destroy_host(ctx, error.provider, error.host)
         except MngrError as problem:
@@ -51,10 +50,10 @@ def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
 
 
 def _trash_lost_agent(
-    ctx: Context, record: AgentRecord, error: HostGone, backups: dict[str, dict[str, Any]]
+    ctx: Context, record: AgentRecord, error: HostGone, backups: dict[str, host_recovery.AgentBackup]
 ) -> Outcome:
     """Put an agent into the trash with its backup, or without files but with the reason for the loss."""
-    extra: dict[str, Any] = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None}
+    extra: dict[str, object] = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None}
     if record.id in backups:
         recovered = host_recovery.trash_lost_agent(ctx, record, error, backups[record.id])
         return Outcome(
@@ -62,17 +61,16 @@ def _trash_lost_agent(
         )
     trash_dir = os.path.join(ctx.home.trash, record.id)
     os.makedirs(trash_dir, mode=0o700, exist_ok=True)
-    meta = {
-        "v": 1,
-        "id": record.id,
-        "name": record.name,
-        "at": clock.format_timestamp(),
-        "why": "destroy",
-        "saved": "none",
-    }
-    loss = {"dirty": False, "unpulled": 0, "ignored_bytes": 0, "lost": error.message}
-    saved_directory.write_meta(ctx.local_host, trash_dir, {**meta, **loss, "record": record.to_dict()})
-    store.release_name(ctx.home, record.name, record.id)
-    store.forget_branch(ctx.home, record)
+    saved = saved_directory.SavedState(
+        id=record.id,
+        name=record.name,
+        at=time_format.format_timestamp(),
+        why="destroy",
+        record=record,
+        lost=error.message,
+    )
+    saved_directory.write_saved_state(ctx.local_host, trash_dir, saved)
+    record_store.release_name(ctx.home, record.name, record.id)
+    record_store.forget_branch(ctx.home, record)
     note = f"{error.message}; of {record.name} only what was pulled is left"
     return Outcome(id=record.id, name=record.name, extra={**extra, "grave": trash_dir}, notes=(note,))

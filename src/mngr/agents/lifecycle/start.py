@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, drop_repeated_targets, run_on_targets
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, drop_repeated_targets, run_on_targets
 from mngr.agents.launch.launch import launch_agent, refresh_login, write_command
 from mngr.agents.lifecycle import hosts, limit
 from mngr.agents.workdir.discard import end_processes
 from mngr.base.errors import MngrError
 from mngr.base.model import Outcome
-from mngr.host import store
+from mngr.host import record_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ def start_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
     with host.lock(os.path.join(host.home.agent_dir(record.id), "lock")):
         if listing.observe_host(ctx, host, [record.id])[0].state.state in LIVE_STATES:
             return  # Another command has started it meanwhile.
-        record = store.get_record(host, record.id)
+        record = record_store.get_record(host, record.id)
         if record.phase != "ready":
             raise MngrError(f"{record.name} is just being destroyed", "see: mngr list")
         end_processes(host, [record.id], grace=0.5, reason="restart")  # A dead pane still occupies the session's name.
-        refresh_login(ctx, host, record)
         write_command(ctx, host, record, resume=True)
+        refresh_login(ctx, host, record)
         pid = launch_agent(ctx, host, record)
-    store.add_event(host, record.id, "started", pid=pid)
+    record_store.add_event(host, record.id, "started", pid=pid)
     if limit.has_limit(record):
         limit.enforce_limits(ctx, host, record)
     ctx.hooks.notify("mngr_started", agent=record)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record, make_failed_outcome, resolve_unique
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record, make_failed_outcome, resolve_unique
 from mngr.agents.lifecycle import hosts
 from mngr.agents.workdir.discard import end_processes
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import HostStopped, MngrError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import Outcome
-from mngr.host import store
+from mngr.host import record_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def stop_targets(ctx: Context, targets: list[str], grace: float | None = None) -> list[Outcome]:
     """Stop agents, and hosts (`@HOST`) with all agents on them. Leave ended ones as they are."""
     if grace is None:
-        grace = clock.parse_duration(str(ctx.settings.get("stop.grace")))
+        grace = time_format.parse_duration(str(ctx.settings.get("stop.grace")))
     agent_names, host_keys = hosts.split_agents_and_hosts(ctx, targets)
     outcomes = _stop_agents(ctx, agent_names, grace)
     outcomes.update(hosts.stop_hosts(ctx, host_keys, lambda host, agents: _end_processes(ctx, host, agents, grace)))
@@ -34,7 +34,7 @@ def _stop_agents(ctx: Context, target_names: list[str], grace: float) -> dict[st
     live: dict[int, tuple[Host, list[ObservedAgent]]] = {}
     for name, observed in resolve_unique(ctx, target_names):
         if isinstance(observed, HostStopped):
-            outcomes[name] = Outcome(id=store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"})
+            outcomes[name] = Outcome(id=record_store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"})
             continue
         if isinstance(observed, MngrError):
             outcomes[name] = make_failed_outcome(name, observed)
@@ -63,5 +63,5 @@ def _end_processes(ctx: Context, host: Host, agents: list[ObservedAgent], grace:
     if live:
         end_processes(host, [agent.id for agent in live], grace=grace, reason="")
     for agent in live:
-        store.add_event(host, agent.id, "stopped", reason="user")
+        record_store.add_event(host, agent.id, "stopped", reason="user")
         ctx.hooks.notify("mngr_stopped", agent=agent.record)

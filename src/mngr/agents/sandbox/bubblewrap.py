@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 
-from mngr.base import names
+from mngr.base import names_and_addresses
 from mngr.base.errors import Unreachable
 from mngr.base.shell import ProgramMissing, get_absolute_search_path, join, quote
 from mngr.host import git, scripts
+from mngr.host.remote_host import RemoteHost
 from mngr.kinds.protocol import FileWritingKind
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
+    from mngr.kinds.protocol import AgentKind
 
 # For root, these flags protect only together, because any remaining capability can undo the others.
 ISOLATION_FLAGS = (
@@ -39,18 +41,19 @@ _WRITABLE_FILES = ("status", "events.jsonl", "transcript.jsonl")
 # `env` restores the signals that the part outside ignores. They end the program inside, and its end ends the rest.
 # The agent could reopen a file on standard input for writing, so its contents come through a pipe.
 _ENTER_FUNCTION = """\
-# Made by mngr for every start. What enters here: enter.sh; and, alone and perhaps with a directory of ours to write to,
-# mngr's own programs that look at the work dir.
+# Made by mngr for every start. What enters here: enter.sh; and, alone, mngr's own programs that look at the work dir.
 _mngr_walls() {{
     for _mngr_file in {shared}; do
-        [ -e "$_mngr_file" ] || (umask 077 && : >"$_mngr_file")
+        [ -e "$_mngr_file" ] || case $_mngr_file in
+        */) mkdir -m 700 "$_mngr_file" ;;
+        *) (umask 077 && : >"$_mngr_file") ;;
+        esac
     done
     _mngr_how=--new-session
     if [ -t 0 ] && [ -z "${{_mngr_alone:-}}" ]; then _mngr_how=; fi
     set -- /usr/bin/env --default-signal "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {within}"$@"
     set -- {closed}--seccomp 9 $_mngr_how -- "$@"
-    [ -z "${{_mngr_also:-}}" ] || set -- --bind "$_mngr_also" "$_mngr_also" "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {network}"$@"
     set -- {bwrap} {words} "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {around}"$@"
@@ -80,11 +83,10 @@ def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
     directory = host.home.agent_dir(record.id)
     _make_private_home(host, directory)
     kind = ctx.get_agent_kind(record)
-    written_names = kind.written_names if isinstance(kind, FileWritingKind) else ()
-    writable_files = [os.path.join(directory, name) for name in (*_WRITABLE_FILES, *written_names)]
+    writable_files = [os.path.join(directory, name) for name in _list_writable_names(kind)]
     if record.sandbox:
         path = host.run(["sh", "-c", '. "$1"; printf %s "$PATH"', "path", os.path.join(directory, "env")]).text
-        program = (*kind.programs, *kind.command(host, record, resume=False))[0]
+        program = kind.programs[0] if kind.programs else kind.command(host, record, resume=False)[0]
         shown_paths = [os.path.expanduser(p) for p in ctx.load_project_settings(None).get("sandbox.show") or []]
         bwrap_args = visible_files.build_sandbox_args(
             host.home, record, writable_files, visible_files.list_program_paths(host.home, path, program), shown_paths
@@ -98,6 +100,11 @@ def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
     host.write(os.path.join(directory, "seccomp"), seccomp.build_filter())
     host.write(os.path.join(directory, "sandbox"), text.encode("utf-8", "surrogateescape"))
     disable_fd_inheritance()
+
+
+def _list_writable_names(kind: AgentKind) -> tuple[str, ...]:
+    """Return the names in the agent's directory that its program may write. A directory ends with a slash."""
+    return (*_WRITABLE_FILES, *(kind.written_names if isinstance(kind, FileWritingKind) else ()))
 
 
 def _find_bwrap() -> str:
@@ -126,7 +133,7 @@ def _make_private_home(host: Host, directory: str) -> None:
 
 def _build_network_parts(host: Host, record: AgentRecord, directory: str) -> dict[str, str]:
     """Return the words for the requested network: around bwrap, among its options, and before the program inside."""
-    mode, allowed_addresses = names.parse_network(record.network)
+    mode, allowed_addresses = names_and_addresses.parse_network(record.network)
     if mode != "allow":
         return {"around": "", "network": "--share-net " if mode == "on" else "", "within": ""}
     import sys
@@ -152,32 +159,58 @@ def _build_network_parts(host: Host, record: AgentRecord, directory: str) -> dic
     }
 
 
-def open_sandboxed_host(host: Host, record: AgentRecord, writable_dir: str = "") -> Host:
+def open_sandboxed_host(host: Host, record: AgentRecord) -> Host:
     """Return the host as the agent sees it, without a network. mngr's programs there can safely read the agent's files.
 
-    `writable_dir` is a directory of mngr that they may write to.
+    They can write nothing that the agent cannot write: their results come back through a pipe.
     """
     directory = host.home.agent_dir(record.id)
     if not is_sandboxed(record) or not record.sandbox or not host.has_path(os.path.join(directory, "env")):
         return host  # Without its env file, the agent has never run.
-    from mngr.host.remote_host import RemoteHost
-
     disable_fd_inheritance()
-    return RemoteHost(host.name, host.provider, _SandboxTransport(directory, writable_dir), host.home.root, os.getuid())
+    return RemoteHost(host.name, host.provider, _SandboxTransport(directory), host.home.root, os.getuid())
+
+
+def open_kind_host(ctx: Context, host: Host, record: AgentRecord) -> Host:
+    """Return the host on which the kind may touch the files of an agent that has run before.
+
+    The agent can put links everywhere in its own directories, so the kind's commands run in the sandbox.
+    """
+    if not is_sandboxed(record) or not record.sandbox:
+        return host
+    disable_fd_inheritance()
+    return _KindHost(host, host.home.agent_dir(record.id), _list_writable_names(ctx.get_agent_kind(record)))
+
+
+class _KindHost(RemoteHost):
+    """The inside of a sandbox. Only files beside the agent's own are written from outside: the agent cannot write them."""
+
+    def __init__(self, host: Host, directory: str, writable_names: tuple[str, ...]) -> None:
+        super().__init__(host.name, host.provider, _SandboxTransport(directory), host.home.root, os.getuid())
+        self._outer = host
+        self._directory = directory
+        self._writable_names = frozenset(name.rstrip("/") for name in writable_names)
+
+    def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
+        parent, name = os.path.split(path)
+        if parent == self._directory and name not in self._writable_names:
+            self._outer.write(path, data, mode)
+        else:
+            super().write(path, data, mode)
 
 
 class _SandboxTransport:
     """Starts commands inside an agent's sandbox, without this process's environment."""
 
-    def __init__(self, directory: str, writable_dir: str) -> None:
+    def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._also = writable_dir
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        line = '_mngr_alone=1 _mngr_also=$2; . "$1/sandbox" && shift 2 && _mngr_walls "$@"'
+        # `_mngr_also` gave a directory to the programs inside; sandboxes that an older mngr made still know it.
+        line = '_mngr_alone=1 _mngr_also=; . "$1/sandbox" && shift && _mngr_walls "$@"'
         words = ["env", "-i", f"PATH={get_absolute_search_path()}", "TERM=dumb", "sh", "-c", line, "inside"]
         clean = [] if only is None else ["env", "-i", *only]
-        return [*words, self._directory, self._also, *clean, "sh", "-c", program]
+        return [*words, self._directory, *clean, "sh", "-c", program]
 
     def make_lost_error(self, stderr: str) -> Unreachable:
         reason = stderr.splitlines()[-1] if stderr else "it ended"

@@ -63,7 +63,7 @@ def build_sandbox_args(
     for path in (*program_paths, *shown_paths, home.lib, directory):
         args += ["--ro-bind-try", path, path]
     own_dirs = [os.path.join(directory, name) for name in ("home", "outputs")]
-    for path in (*writable_files, *own_dirs, record.work_dir):
+    for path in (*(path.rstrip("/") for path in writable_files), *own_dirs, record.work_dir):
         args += ["--bind", path, path]
     return [*args, "--setenv", "HOME", own_dirs[0], "--chdir", record.work_dir]
 

@@ -17,7 +17,7 @@ _PACK_NAME = re.compile(r"pack-[0-9a-f]{40,64}")
 # Exits with 0 when an object in the pack's index is missing in the local repository.
 _FIND_MISSING_OBJECT = """
 git show-index --object-format="$1" <"$3" | cut -d' ' -f2 |
-    git -C "$2" --no-replace-objects cat-file --batch-check='%(objectname)' --buffer | grep -q ' missing$'
+    GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL=none git -C "$2" --no-replace-objects cat-file --batch-check='%(objectname)' --buffer | grep -q ' missing$'
 """
 
 
@@ -41,12 +41,12 @@ def list_local_packs(
     folder = os.path.join(work_dir, ".git", "objects", "pack")
     path = os.path.join(scratch_dir, "indexes.tar")
     argv = ["tar", "-C", folder, "-cf", "-", *(f"{name}.idx" for name in names)]
-    if host_stream.receive_to_file(host, argv, path).code:
+    if host_stream.receive_to_file(host, argv, path, max_bytes=tar.MAX_ARCHIVE_BYTES).code:
         return []
     tar.check_archive(path, only=tuple(f"{name}.idx" for name in names))
     tar.unpack(local, path, scratch_dir, "--no-same-owner")
     os.unlink(path)
-    object_format = git.run_checked(local, repo.root, "rev-parse", "--show-object-format")
+    object_format = git.get_object_format(local, repo)
     shared = []
     for name in names:
         index = os.path.join(scratch_dir, f"{name}.idx")
@@ -75,5 +75,5 @@ def add_alternate(local: Host, repo: Repo, git_dir: str) -> None:
 
 def has_large_packs(local: Host, repo: Repo) -> bool:
     """True when the repository is large enough to make sharing its packs worthwhile."""
-    rows = git.run(local, repo.root, "count-objects", "-v").text.split("\n")
+    rows = git.run(local, repo.root, "count-objects", "-v", git_command=git.SAFE_GIT).text.split("\n")
     return any(row.startswith("size-pack: ") and int(row[11:]) * 1024 >= LARGE_PACK_BYTES for row in rows)

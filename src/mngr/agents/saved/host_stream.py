@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from mngr.agents.saved import tar
 from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.host.protocol import Host
@@ -16,18 +15,33 @@ if TYPE_CHECKING:
     from mngr.base.shell import Process
 
 
-def receive_to_file(host: Host, argv: list[str], path: str) -> shell.ProcessResult:
-    """Run a command on the host and write its output to a file. Raise Unreachable if the connection is lost."""
+def receive_to_file(
+    host: Host, argv: list[str], path: str, *, stdin: bytes = b"", header: bytes = b"", max_bytes: int | None = None
+) -> shell.ProcessResult:
+    """Run a command on the host and write its output, after `header`, to a new file.
+
+    A program in a sandbox or on a remote host writes to a pipe and never gets the file itself. Raise Unreachable if the
+    connection is lost, and MngrError if the file exists or more than `max_bytes` come.
+    """
     size = 0
-    with tempfile.TemporaryFile() as stderr, open(path, "wb") as file:
-        process, end_mark = _start_marked(host, argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=stderr)
+    with tempfile.TemporaryFile() as stderr, tempfile.TemporaryFile() as names, _create_file(path) as file:
+        file.write(header)
+        file.flush()
+        names.write(stdin)
+        names.seek(0)
+        if host.is_local:
+            local_process = host.stream(argv, stdin=names, stdout=file, stderr=stderr)
+            code = shell.wait_process(local_process)
+            stderr.seek(0)
+            return shell.ProcessResult(code=code, out=b"", err=stderr.read())
+        process, end_mark = _start_marked(host, argv, stdin=names, stdout=shell.PIPE, stderr=stderr)
         assert process.stdout is not None
         try:
             with process.stdout:
                 while data := process.stdout.read(1 << 18):
                     size += len(data)
-                    if size > tar.MAX_ARCHIVE_BYTES:
-                        limit = f"{tar.MAX_ARCHIVE_BYTES >> 30} GiB"
+                    if max_bytes is not None and size > max_bytes:
+                        limit = f"{max_bytes >> 30} GiB"
                         raise MngrError(
                             f"more than {limit} come from {host.name}", "take away there what is not needed"
                         )
@@ -38,6 +52,15 @@ def receive_to_file(host: Host, argv: list[str], path: str) -> shell.ProcessResu
             raise
         shell.wait_process(process)
         return _parse_result(host, stderr, end_mark)
+
+
+def _create_file(path: str) -> IO[bytes]:
+    """Open a new file for writing. Raise MngrError if there is anything at the path, even a link."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise MngrError(f"cannot write {path}: {error.strerror}", "check space and permissions") from None
+    return open(fd, "wb")
 
 
 def send_from_process(host: Host, argv: list[str], sender: Process[bytes]) -> shell.ProcessResult:

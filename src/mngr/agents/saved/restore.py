@@ -5,27 +5,25 @@ For a remote host, mngr first builds the agent in a local staging home and then 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
-from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.launch import environment, launch
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.saved import existing_packs, upload
+from mngr.agents.saved.fetch_to_staging import StagingHome
 from mngr.agents.saved.restore_work_dir import WorkDirRestore, copy_shared_objects, restore_work_dir
-from mngr.agents.saved.staging import StagingHome
-from mngr.agents.saved_directory import AGENT_DIR
+from mngr.agents.saved_directory import AGENT_DIR, SavedState
 from mngr.agents.sync import source_cache
 from mngr.agents.workdir import project_setup
 from mngr.agents.workdir.discard import RESTORING_FILE, discard_agent
 from mngr.agents.workdir.source import ProjectSource, find_source_repo, get_project_dir
-from mngr.base import clock, config, names
+from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.model import AgentRecord, Struct
-from mngr.host import store
+from mngr.host import git, record_store
 from mngr.host.protocol import Host
 
 # These files describe the saved agent's processes and are not valid for the restored agent.
@@ -75,21 +73,21 @@ class _RestoreJob(Struct):
     host: Host
     build_host: Host  # where mngr builds the agent: the host itself, or a local staging home
     saved_dir: str
-    meta: dict[str, Any]
+    saved: SavedState
     request: RestoreRequest
     has_moved: bool
     notes: list[str]
 
 
-def restore_agent(ctx: Context, saved_dir: str, meta: dict[str, Any], request: RestoreRequest) -> RestoredAgent:
+def restore_agent(ctx: Context, saved_dir: str, saved: SavedState, request: RestoreRequest) -> RestoredAgent:
     """Restore an agent from a saved directory. On failure nothing is left but the saved directory.
 
     The caller must call `finish_restore` when it keeps the agent.
     """
-    saved_record = get_saved_record(saved_dir, meta)
+    saved_record = get_saved_record(saved_dir, saved)
     host = request.host
     try:
-        record = _make_record(host, saved_record, meta, request)
+        record = _make_record(host, saved, saved_record, request)
     except Unreachable as error:
         if not request.is_former_host:
             raise
@@ -101,7 +99,7 @@ def restore_agent(ctx: Context, saved_dir: str, meta: dict[str, Any], request: R
         host=host,
         build_host=host,
         saved_dir=saved_dir,
-        meta=meta,
+        saved=saved,
         request=request,
         has_moved=has_moved,
         notes=[],
@@ -112,18 +110,13 @@ def restore_agent(ctx: Context, saved_dir: str, meta: dict[str, Any], request: R
         return _run_steps(job.replace(build_host=staging_home.host), record)
 
 
-def get_saved_record(saved_dir: str, meta: dict[str, Any]) -> AgentRecord:
+def get_saved_record(saved_dir: str, saved: SavedState) -> AgentRecord:
     """Return the record in a saved directory. Raise MngrError when it is damaged."""
-    if not isinstance(meta.get("record"), dict):
+    if saved.record is None:
         raise MngrError(
-            f"the record of {meta.get('name')} was damaged when it was saved", f"its files are in {saved_dir}"
+            f"the record of {saved.name} is damaged: {saved.damage or 'it is missing'}", f"its files are in {saved_dir}"
         )
-    try:
-        return store.decode_record(json.dumps(meta["record"]))
-    except ValueError as error:
-        raise MngrError(
-            f"the record of {meta.get('name')} is damaged: {error}", f"its files are in {saved_dir}"
-        ) from None
+    return saved.record
 
 
 def suggest_other_host(saved_record: AgentRecord, operation: str, error: Unreachable) -> Unreachable:
@@ -141,7 +134,7 @@ def _run_steps(job: _RestoreJob, record: AgentRecord) -> RestoredAgent:
         for step, act in _STEPS:
             announce(step)
             record = act(job, record) or record
-    except store.AgentExists:
+    except record_store.AgentExists:
         raise  # Another command creates the same agent, so nothing there belongs to this restore.
     except BaseException as error:
         if not _is_nothing_created(job.host, step, error):
@@ -158,8 +151,8 @@ def _is_nothing_created(host: Host, step: str, error: BaseException) -> bool:
     On this machine mngr reserves the directory before the name, on a remote host the name before the directory.
     """
     if host.is_local:
-        return step == "reserve" and not isinstance(error, store.NameTaken)
-    return isinstance(error, store.NameTaken)
+        return step == "reserve" and not isinstance(error, record_store.NameTaken)
+    return isinstance(error, record_store.NameTaken)
 
 
 def _undo_restore(job: _RestoreJob, record: AgentRecord) -> None:
@@ -172,23 +165,25 @@ def _undo_restore(job: _RestoreJob, record: AgentRecord) -> None:
         job.ctx.note(f"{record.name} may be left half made on {host_name}; when that answers again: mngr gc")
 
 
-def _make_record(host: Host, saved_record: AgentRecord, meta: dict[str, Any], request: RestoreRequest) -> AgentRecord:
+def _make_record(host: Host, saved: SavedState, saved_record: AgentRecord, request: RestoreRequest) -> AgentRecord:
     """Return the record of the agent to restore. Raise MngrError when the host cannot have this agent."""
-    agent_id = request.agent_id or names.generate_id()
+    agent_id = request.agent_id or names_and_addresses.generate_id()
     work_dir = _choose_work_dir(host, saved_record, request, agent_id)
     is_isolated = saved_record.sandbox or saved_record.network != "on"
     if is_isolated and host.provider != saved_record.provider:
         raise MngrError(
-            f"{saved_record.name} is behind walls that {host.provider} hosts do not have",
-            f"bring it back on {saved_record.provider}",
+            f"{saved_record.name} runs in a sandbox, which {host.provider} hosts do not have",
+            f"restore it on a {saved_record.provider} host",
         )
-    changes: dict[str, Any] = {} if request.agent_id is not None else {"created_at": clock.format_timestamp()}
-    if meta.get("staged") and saved_record.transfer == "worktree":  # The source repository is on the former host.
-        changes.update(transfer="mirror", source=None)
-    return saved_record.replace(
-        id=agent_id, name=request.name, phase="creating", owner=store.describe_this_process(), work_dir=work_dir,
-        host=host.name, provider=host.provider, **changes,
+    record = saved_record.replace(
+        id=agent_id, name=request.name, phase="creating", owner=record_store.describe_this_process(), work_dir=work_dir,
+        host=host.name, provider=host.provider,
     )  # fmt: skip
+    if request.agent_id is None:
+        record = record.replace(created_at=time_format.format_timestamp())
+    if saved.staged and saved_record.transfer == "worktree":  # The source repository is on the former host.
+        record = record.replace(transfer="mirror", source=None)
+    return record
 
 
 def _choose_work_dir(host: Host, saved_record: AgentRecord, request: RestoreRequest, agent_id: str) -> str:
@@ -210,7 +205,7 @@ def _choose_work_dir(host: Host, saved_record: AgentRecord, request: RestoreRequ
 
 def _reserve(job: _RestoreJob, record: AgentRecord) -> None:
     """Reserve the agent's directory and name."""
-    store.reserve_agent(job.ctx.home, job.host, record, mark=RESTORING_FILE, named=not job.request.has_name)
+    record_store.reserve_agent(job.ctx.home, job.host, record, mark=RESTORING_FILE, named=not job.request.has_name)
 
 
 def _restore_agent_files(job: _RestoreJob, record: AgentRecord) -> None:
@@ -240,7 +235,7 @@ def _restore_work_dir(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
         restore = WorkDirRestore(
             host=build_host,
             saved_dir=job.saved_dir,
-            meta=job.meta,
+            saved=job.saved,
             record=build_record,
             branch=branch,
             fallback_branch=job.request.fallback_branch,
@@ -256,7 +251,7 @@ def _restore_work_dir(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
         except upload.SourceObjectsMissing:
             copy_shared_objects(build_host, upload.get_upload_work_dir(build_host, restored))
             upload.upload_agent(build_host, host, restored)
-    return store.save_record(host, restored) if restored != record else restored
+    return record_store.save_record(host, restored) if restored != record else restored
 
 
 def _copy_source_to_host(job: _RestoreJob, record: AgentRecord) -> str:
@@ -268,10 +263,15 @@ def _copy_source_to_host(job: _RestoreJob, record: AgentRecord) -> str:
         return ""
     local = job.ctx.local_host
     repo = find_source_repo(local, record.source)
-    if repo is None or job.meta.get("saved") != "git" or not existing_packs.has_large_packs(local, repo):
+    if repo is None or job.saved.saved != "git" or not existing_packs.has_large_packs(local, repo):
         return ""
     source = ProjectSource(
-        host=local, path=record.source, repo=repo, durable_path=record.source, project=record.project
+        host=local,
+        path=record.source,
+        repo=repo,
+        durable_path=record.source,
+        project=record.project,
+        git_command=git.SAFE_GIT,  # A remote host may have named any directory here as the source.
     )
     try:
         host_copy = source_cache.copy_source_to_host(job.ctx, source, job.host, "mirror", None).host_copy
@@ -291,15 +291,16 @@ def _update_agent_files(job: _RestoreJob, record: AgentRecord) -> None:
         job.build_host.read(path), environment.build_agent_variables(job.ctx, job.host, record), base
     )
     job.build_host.write(path, text)
-    stopped = f'{{"at":{int(clock.parse_timestamp(clock.format_timestamp()))},"reason":"{job.request.operation}"}}\n'
+    stopped = f'{{"at":{int(time_format.parse_timestamp(time_format.format_timestamp()))},"reason":"{job.request.operation}"}}\n'
     job.build_host.write(os.path.join(directory, "stopped"), stopped.encode())
 
 
 def _prepare(job: _RestoreJob, record: AgentRecord) -> None:
     """Install mngr's programs on the host, prepare the agent kind and write the sandbox."""
     launch.install_on_host(job.ctx, job.host)
-    job.ctx.get_agent_kind(record).prepare(job.host, record)
     bubblewrap.write_sandbox(job.ctx, job.host, record)
+    # The files come from an agent that has run, so they may contain links.
+    job.ctx.get_agent_kind(record).prepare(bubblewrap.open_kind_host(job.ctx, job.host, record), record)
 
 
 def _set_up(job: _RestoreJob, record: AgentRecord) -> None:
@@ -309,20 +310,21 @@ def _set_up(job: _RestoreJob, record: AgentRecord) -> None:
     host = job.host
     root = None if record.source is None else get_project_dir(record.source)
     if root is not None and os.path.isdir(root):
-        settings = config.load_settings(job.ctx.home.settings, root, [], dict(os.environ))
+        settings = job.ctx.load_project_settings(root)
         project_setup.copy_carried_files(job.ctx.local_host, root, host, record, settings, replace=False)
-        project_setup.run_or_reuse_setup(host, record, settings)
+        project_setup.run_or_reuse_setup(host, record, settings, lambda: "")
     # The settings in the work dir come from the agent, so mngr does not run their set-up on this machine.
     elif not host.is_local:
-        project_setup.run_or_reuse_setup(host, record, job.ctx.load_host_settings(host, record.work_dir))
+        settings = job.ctx.load_host_settings(host, record.work_dir)
+        project_setup.run_or_reuse_setup(host, record, settings, lambda: "")
 
 
 def _commit(job: _RestoreJob, record: AgentRecord) -> AgentRecord:
     """Mark the agent as ready and record the event."""
-    store.save_branch(job.ctx.home, record)
-    record = store.save_record(job.host, record.replace(phase="ready", owner=None))
-    data = {"from": job.meta["id"], "name": record.name, "branch": record.branch}
-    store.add_event(job.host, record.id, job.request.operation.replace(" ", "_"), **data)
+    record_store.save_branch(job.ctx.home, record)
+    record = record_store.save_record(job.host, record.replace(phase="ready", owner=None))
+    data = {"from": job.saved.id, "name": record.name, "branch": record.branch}
+    record_store.add_event(job.host, record.id, job.request.operation.replace(" ", "_"), **data)
     return record
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+import stat
 
-from mngr.agents.saved import existing_packs, raw_git, tar
+from mngr.agents.saved import existing_packs, tar, unfiltered_git
 from mngr.agents.saved.save import BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE
+from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard import RESTORING_FILE
 from mngr.agents.workdir.source import find_source_repo
 from mngr.agents.workdir.transfer import make_branch_taken_error
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
-from mngr.host import git, store
+from mngr.host import git, record_store
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
 
@@ -27,7 +28,6 @@ _OPERATION_FILES = (
     "BISECT_START",
     "BISECT_NAMES",
 )
-_NO_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 # Files in a mirror's git dir that the agent may have changed. They are restored last, so that they do not affect mngr's
 # own git commands.
 _AGENT_GIT_FILES = (
@@ -41,7 +41,7 @@ class WorkDirRestore(Struct):
 
     host: Host
     saved_dir: str
-    meta: dict[str, Any]
+    saved: SavedState
     record: AgentRecord
     branch: str | None
     fallback_branch: str | None  # used if the agent's branch is checked out elsewhere
@@ -54,23 +54,19 @@ def restore_work_dir(restore: WorkDirRestore) -> AgentRecord:
     """Restore the work dir and return the record with its branch and transfer mode."""
     record = restore.record
     repo = find_source_repo(restore.host, record.source)
-    if restore.meta["saved"] == "files":
+    if restore.saved.saved == "files":
         return _restore_files(restore, repo)
-    if restore.meta["saved"] == "none":
+    if restore.saved.saved == "none":
         if record.transfer != "worktree" or repo is None:
             raise MngrError(
                 "its work dir was gone when it was destroyed: there is nothing to restore",
                 f"see {restore.saved_dir}",
             )
-        object_format = git.run_checked(restore.host, repo.root, "rev-parse", "--show-object-format")
-        unchanged: dict[str, Any] = {
-            "head": record.base,
-            "branch": record.branch,
-            "refs": {},
-            "missing": [],
-            "form": object_format,
-        }
-        restore = restore.replace(meta={**restore.meta, **unchanged})
+        object_format = git.get_object_format(restore.host, repo)
+        unchanged = restore.saved.replace(
+            head=record.base, branch=record.branch, refs={}, missing=[], form=object_format
+        )
+        restore = restore.replace(saved=unchanged)
     if record.transfer == "mirror" or repo is None or restore.needs_own_repo:
         return _restore_mirror(restore, repo)
     return _restore_worktree(restore, repo)
@@ -78,47 +74,48 @@ def restore_work_dir(restore: WorkDirRestore) -> AgentRecord:
 
 def _restore_worktree(restore: WorkDirRestore, repo: Repo) -> AgentRecord:
     """Restore the work dir as a worktree of its source repository."""
-    host, meta = restore.host, restore.meta
+    host = restore.host
     _fetch_bundle(restore, repo.root)
     record, branch, new_branches = _choose_branch(restore, repo)
-    store.save_record(host, record)
+    record_store.save_record(host, record)
     host.write(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE), json.dumps(new_branches).encode())
     for name, oid in new_branches:
-        git.run_checked(host, repo.root, "update-ref", f"refs/heads/{name}", oid, "0" * len(oid))
-    start = str(meta["head"] or record.base)
+        _run_git(host, repo.root, "update-ref", f"refs/heads/{name}", oid, "0" * len(oid))
+    start = str(restore.saved.head or record.base)
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
-        git.run_checked(
-            host, repo.root, "worktree", "add", "--quiet", "--no-checkout", "--detach", record.work_dir, start
-        )
+        _run_git(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", "--detach", record.work_dir, start)
     if branch is not None:
-        git.run_checked(host, record.work_dir, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
-    _unpack_git_dir(restore, record, skip=_OPERATION_FILES if restore.branch else ())
+        _run_git(host, record.work_dir, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
+    unpacked = _unpack_git_dir(restore, record, skip=_OPERATION_FILES if restore.branch else ())
     _write_files(restore, record)
     _relink_submodules(restore, record)
+    _restore_links(unpacked.links)
     return record
 
 
 def _choose_branch(restore: WorkDirRestore, repo: Repo) -> tuple[AgentRecord, str | None, list[tuple[str, str]]]:
     """Return the record, the branch to check out, and the branches to create with their commits."""
-    record, meta = restore.record, restore.meta
-    head, branch, own_branch = meta["head"], meta["branch"], record.branch
+    record, saved = restore.record, restore.saved
+    head, branch, own_branch = saved.head, saved.branch, record.branch
     new_branches: list[tuple[str, str]] = []
     if restore.branch is not None:
-        if git.has_branch(restore.host, repo.root, restore.branch):
+        if git.has_branch(restore.host, repo.root, restore.branch, git.SAFE_GIT):
             raise make_branch_taken_error(restore.branch)
         if head:
             new_branches.append((restore.branch, head))
         return record.replace(branch=restore.branch, branch_is_new=True), restore.branch, new_branches
     if own_branch and own_branch != branch:
-        own_tip = meta["refs"].get(f"refs/heads/{own_branch}")
-        if own_tip and not git.has_branch(restore.host, repo.root, own_branch):
+        own_tip = saved.refs.get(f"refs/heads/{own_branch}")
+        if own_tip and not git.has_branch(restore.host, repo.root, own_branch, git.SAFE_GIT):
             new_branches.append((own_branch, own_tip))
     if branch is None or head is None:
         return record, branch, new_branches
     oid, checked_out_at = _get_branch_position(restore.host, repo, branch)
     old_branch, reason = branch, ""
     if checked_out_at:
-        if restore.fallback_branch is None or git.has_branch(restore.host, repo.root, restore.fallback_branch):
+        if restore.fallback_branch is None or git.has_branch(
+            restore.host, repo.root, restore.fallback_branch, git.SAFE_GIT
+        ):
             hint = "switch to another branch there, or bring it back as another: mngr undestroy NAME --as OTHER"
             raise MngrError(f"the branch {branch!r} is checked out at {checked_out_at}", hint)
         branch, oid, reason = restore.fallback_branch, None, f"is checked out at {checked_out_at}"
@@ -135,7 +132,7 @@ def _choose_branch(restore: WorkDirRestore, repo: Repo) -> tuple[AgentRecord, st
 def _get_branch_position(host: Host, repo: Repo, branch: str) -> tuple[str | None, str]:
     """Return the commit of a branch, or None, and the path of the worktree that has it checked out."""
     ref = f"refs/heads/{branch}"
-    listed = git.run_checked(host, repo.root, "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", ref)
+    listed = _run_git(host, repo.root, "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", ref)
     for row in listed.split("\n"):
         name, _, rest = row.partition(" ")
         if name == ref:
@@ -147,21 +144,22 @@ def _get_branch_position(host: Host, repo: Repo, branch: str) -> tuple[str | Non
 def _restore_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
     """Restore the work dir as an independent repository. This includes a worktree whose source is gone."""
     host, record = restore.host, restore.record
-    work_dir, head = record.work_dir, restore.meta["head"]
+    work_dir, head = record.work_dir, restore.saved.head
     _init_mirror(restore, repo)
     if record.transfer == "worktree":
         record = _convert_to_mirror(restore, repo)
     if head:
-        git.run_checked(host, work_dir, "update-ref", "--no-deref", "HEAD", head)
+        _run_git(host, work_dir, "update-ref", "--no-deref", "HEAD", head)
     skipped_operations = _OPERATION_FILES if restore.branch else ()
-    saved_names = _unpack_git_dir(restore, record, skip=(*_AGENT_GIT_FILES, *skipped_operations))
+    unpacked = _unpack_git_dir(restore, record, skip=(*_AGENT_GIT_FILES, *skipped_operations))
     record = _set_mirror_branch(restore, record)
     _delete_dangling_refs(restore, work_dir)
     if repo is not None and not restore.can_share_objects:
         copy_shared_objects(host, work_dir)
     _write_files(restore, record)
     _relink_submodules(restore, record)
-    agent_files = [f"./{name}" for name in _AGENT_GIT_FILES if name in saved_names]
+    _restore_links(unpacked.links)
+    agent_files = [f"./{name}" for name in _AGENT_GIT_FILES if name in unpacked.names]
     if agent_files and restore.record.transfer == "mirror":
         tar.unpack(host, os.path.join(restore.saved_dir, GIT_ARCHIVE), os.path.join(work_dir, ".git"), *agent_files)
     return record
@@ -171,13 +169,14 @@ def _init_mirror(restore: WorkDirRestore, repo: Repo | None) -> None:
     """Create the repository with the saved commits. It borrows the objects of its source."""
     host, work_dir = restore.host, restore.record.work_dir
     has_bundle = os.path.exists(os.path.join(restore.saved_dir, BUNDLE_FILE))
-    needs_source = not has_bundle or bool(restore.meta.get("prerequisites"))
+    needs_source = not has_bundle or bool(restore.saved.prerequisites)
     if repo is None and needs_source:
         raise MngrError(
             f"the repository it was made from is gone: {restore.record.source}",
             f"put it back; the saved files are in {restore.saved_dir}",
         )
-    result = host.run(["git", "init", "--quiet", "--template=", f"--object-format={restore.meta['form']}", work_dir])
+    init = ("init", "--quiet", "--template=", f"--object-format={restore.saved.form}", work_dir)
+    result = host.run([*git.SAFE_GIT, *init])
     if result.code:
         raise MngrError(f"git init failed: {result.error_line}", "see: mngr doctor")
     if repo is not None:
@@ -190,9 +189,9 @@ def _convert_to_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecor
     work_dir = restore.record.work_dir
     if repo is not None:
         _copy_source_refs(restore, repo, work_dir)
-    for ref, oid in restore.meta["refs"].items():
+    for ref, oid in restore.saved.refs.items():
         if ref != "HEAD":
-            git.run_checked(restore.host, work_dir, "update-ref", ref, oid)
+            _run_git(restore.host, work_dir, "update-ref", ref, oid)
     if repo is None:
         restore.notes.append("its source is gone: it has a repository of its own now")
         return restore.record.replace(transfer="mirror", source=None)
@@ -201,7 +200,7 @@ def _convert_to_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecor
 
 def copy_shared_objects(host: Host, work_dir: str) -> None:
     """Copy all borrowed objects into the repository, so that it no longer needs the other one."""
-    git.run_checked(host, work_dir, *_NO_HOOKS, "repack", "-a", "-d", "-k", "-q")
+    _run_git(host, work_dir, "repack", "-a", "-d", "-k", "-q")
     host.run(["rm", "-f", "--", os.path.join(work_dir, ".git", existing_packs.ALTERNATES_FILE)])
 
 
@@ -209,13 +208,13 @@ def _copy_source_refs(restore: WorkDirRestore, repo: Repo, work_dir: str) -> Non
     """Copy the source's branches, tags, committer settings and shallow boundary, as in any mirror."""
     host = restore.host
     row_format = "--format=create %(refname) %(objectname)"
-    refs = git.run_checked(host, repo.root, "for-each-ref", row_format, "refs/heads", "refs/tags")
+    refs = _run_git(host, repo.root, "for-each-ref", row_format, "refs/heads", "refs/tags")
     if refs:
-        git.run_checked(host, work_dir, "update-ref", "--stdin", stdin=f"{refs}\n".encode("utf-8", "surrogateescape"))
+        _run_git(host, work_dir, "update-ref", "--stdin", stdin=f"{refs}\n".encode("utf-8", "surrogateescape"))
     for key in ("user.name", "user.email"):
-        value = git.run(host, repo.root, "config", "--local", key)
+        value = git.run(host, repo.root, "config", "--local", key, git_command=git.SAFE_GIT)
         if value.code == 0:
-            git.run_checked(host, work_dir, "config", key, value.text)
+            _run_git(host, work_dir, "config", key, value.text)
     shallow = os.path.join(repo.common_dir, "shallow")
     if os.path.exists(shallow):
         host.write(os.path.join(work_dir, ".git", "shallow"), host.read(shallow))
@@ -223,33 +222,28 @@ def _copy_source_refs(restore: WorkDirRestore, repo: Repo, work_dir: str) -> Non
 
 def _set_mirror_branch(restore: WorkDirRestore, record: AgentRecord) -> AgentRecord:
     """Set HEAD to the branch it was on, or to the new branch, and return the record."""
-    host, work_dir, branch = restore.host, record.work_dir, restore.meta["branch"]
+    host, work_dir, branch = restore.host, record.work_dir, restore.saved.branch
     if restore.branch not in (None, record.branch):
         assert restore.branch is not None
-        if git.has_branch(host, work_dir, restore.branch):
+        if git.has_branch(host, work_dir, restore.branch, git.SAFE_GIT):
             raise make_branch_taken_error(restore.branch)
-        if restore.meta["head"]:
-            git.run_checked(host, work_dir, "update-ref", f"refs/heads/{restore.branch}", restore.meta["head"])
+        if restore.saved.head:
+            _run_git(host, work_dir, "update-ref", f"refs/heads/{restore.branch}", restore.saved.head)
         record, branch = record.replace(branch=restore.branch, branch_is_new=True), restore.branch
     if branch is not None:
-        git.run_checked(host, work_dir, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        _run_git(host, work_dir, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
     return record
 
 
 def _delete_dangling_refs(restore: WorkDirRestore, work_dir: str) -> None:
     """Delete refs to commits of the source that the source no longer has."""
-    listed = git.run_checked(restore.host, work_dir, "for-each-ref", "--format=%(objectname) %(refname)").split("\n")
+    listed = _run_git(restore.host, work_dir, "for-each-ref", "--format=%(objectname) %(refname)").split("\n")
     rows = [row.partition(" ") for row in listed if row]
-    types = git.run_checked(
-        restore.host,
-        work_dir,
-        "cat-file",
-        "--batch-check=%(objecttype)",
-        stdin="".join(f"{row[0]}\n" for row in rows).encode(),
-    )
+    object_ids = "".join(f"{row[0]}\n" for row in rows).encode()
+    types = _run_git(restore.host, work_dir, "cat-file", "--batch-check=%(objecttype)", stdin=object_ids)
     for (_, _, ref), object_type in zip(rows, types.split("\n"), strict=False):
         if object_type.endswith(" missing"):
-            git.run(restore.host, work_dir, "update-ref", "-d", ref)
+            git.run(restore.host, work_dir, "update-ref", "-d", ref, git_command=git.SAFE_GIT)
             restore.notes.append(f"{ref} is left out: the source no longer has its commit")
 
 
@@ -258,9 +252,9 @@ def _fetch_bundle(restore: WorkDirRestore, repository: str) -> None:
     path = os.path.join(restore.saved_dir, BUNDLE_FILE)
     if not os.path.exists(path):
         return
-    result = git.run(restore.host, repository, "bundle", "unbundle", path)
+    result = git.run(restore.host, repository, "bundle", "unbundle", path, git_command=git.SAFE_GIT)
     if result.code and b"prerequisite" in result.err:
-        missing = ", ".join(oid[:12] for oid in restore.meta["prerequisites"])
+        missing = ", ".join(oid[:12] for oid in restore.saved.prerequisites)
         raise MngrError(
             f"{repository} no longer has what the saved work builds on: {missing}",
             f"bring that commit back (git fetch), and try again; the saved files are in {restore.saved_dir}",
@@ -269,23 +263,61 @@ def _fetch_bundle(restore: WorkDirRestore, repository: str) -> None:
         raise MngrError(f"{path} cannot be read: {result.error_line}", f"look at it with: git bundle verify {path}")
 
 
-def _unpack_git_dir(restore: WorkDirRestore, record: AgentRecord, skip: tuple[str, ...]) -> set[str]:
-    """Unpack the saved index, reflogs and so on, and return the top-level names in the archive."""
+class _UnpackedGitDir(Struct):
+    """The top-level names in the archive of a git dir, and the links that are not in place yet."""
+
+    names: set[str] = set()
+    links: list[tuple[str, str]] = []  # path and target
+
+
+def _unpack_git_dir(restore: WorkDirRestore, record: AgentRecord, skip: tuple[str, ...]) -> _UnpackedGitDir:
+    """Unpack the saved index, reflogs and so on, without their links.
+
+    git would write through a link, for example one in place of the index, to any file of the user.
+    """
     path = os.path.join(restore.saved_dir, GIT_ARCHIVE)
     if not os.path.exists(path):
-        return set()
+        return _UnpackedGitDir()
     saved_names = {
         name.split("/")[0] for name in tar.check_archive(path, refuse=("HEAD", "objects", "commondir", "gitdir"))
     }
-    target = git.run_checked(restore.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
+    target = _run_git(restore.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
     tar.unpack(restore.host, path, target, *(f"--exclude=./{name}" for name in skip))
-    return saved_names
+    return _UnpackedGitDir(names=saved_names, links=_remove_links(target))
+
+
+def _remove_links(git_dir: str) -> list[tuple[str, str]]:
+    """Delete everything in a git dir that is neither a file nor a directory, and return the links with their targets."""
+    links: list[tuple[str, str]] = []
+    for top, folders, files in os.walk(git_dir):
+        if top == git_dir and "objects" in folders:
+            folders.remove("objects")  # The archive holds none.
+        for name in (*folders, *files):
+            path = os.path.join(top, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                links.append((path, os.readlink(path)))
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                os.unlink(path)
+    return links
+
+
+def _restore_links(links: list[tuple[str, str]]) -> None:
+    """Create the saved links of a git dir after mngr's last git command there, unless git made a file in their place."""
+    for path, target in links:
+        if not os.path.lexists(path):
+            os.symlink(target, path)
+
+
+def _run_git(host: Host, work_dir: str, *words: str, stdin: bytes = b"") -> str:
+    """Run git on the restored repository and return its output. Raise MngrError if it fails."""
+    return git.run_checked(host, work_dir, *words, stdin=stdin, git_command=git.SAFE_GIT)
 
 
 def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
     """Check out the files that git holds, then unpack the archive with all others."""
-    host, meta, work_dir = restore.host, restore.meta, record.work_dir
-    tree_repo = raw_git.find_work_tree_repo(host, work_dir)
+    host, saved, work_dir = restore.host, restore.saved, record.work_dir
+    tree_repo = unfiltered_git.find_work_tree_repo(host, work_dir)
     if tree_repo is None or tree_repo.git_dir is None:
         raise MngrError(f"{work_dir} did not become a repository", "see: mngr doctor")
     path = os.path.join(restore.saved_dir, FILES_ARCHIVE)
@@ -294,17 +326,19 @@ def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
     for name in members:
         while (name := os.path.dirname(name)) and name not in parents:
             parents.add(name)
-    raw_git_dir = raw_git.make_raw_git_dir(os.path.join(host.home.agent_dir(record.id), "raw"), tree_repo)
-    if meta["head"] and not os.path.exists(os.path.join(tree_repo.git_dir, "index")):
-        raw_git.run_checked(host, raw_git_dir, work_dir, "read-tree", meta["head"])
-    not_from_git = {*members, *parents, *meta.get("missing", ())}
-    index = raw_git.parse_index_rows(raw_git.list_index_rows(host, raw_git_dir, work_dir))
+    raw_git_dir = os.path.join(host.home.agent_dir(record.id), "raw")
+    raw_git = unfiltered_git.open_raw_git(host, work_dir, tree_repo, raw_git_dir)
+    if saved.head and not os.path.exists(os.path.join(tree_repo.git_dir, "index")):
+        raw_git.run_checked("read-tree", saved.head)
+    not_from_git = {*members, *parents, *saved.missing}
+    index = unfiltered_git.parse_index_rows(unfiltered_git.list_index_rows(raw_git))
     tracked_files = [name for tag, mode, name in index if tag in "Hh" and mode != "160000"]
     to_check_out = [name for name in tracked_files if name not in not_from_git]
-    line = f'umask {meta.get("umask", "022")}; exec git -C "$2" --git-dir="$1" --work-tree="$2" checkout-index -u -z --stdin'
+    line = f'umask {saved.umask}; exec "$@"'
+    checkout = raw_git.build_argv("checkout-index", "-u", "-z", "--stdin")
     listed = "".join(f"{name}\0" for name in to_check_out).encode("utf-8", "surrogateescape")
-    result = host.run(["sh", "-c", line, "checkout", raw_git_dir, work_dir], stdin=listed)
-    raw_git.remove_raw_git_dir(raw_git_dir)
+    result = host.run(["sh", "-c", line, "checkout", *checkout], stdin=listed)
+    unfiltered_git.remove_raw_git_dir(raw_git_dir)
     if result.code:
         raise MngrError(f"git checkout-index failed in {work_dir}: {result.error_line}", "check space and permissions")
     if members:
@@ -313,11 +347,12 @@ def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
 
 def _relink_submodules(restore: WorkDirRestore, record: AgentRecord) -> None:
     """Update submodules whose git dir is inside the worktree's git dir, because that has a new path."""
-    old_git_dir, path = restore.meta.get("git_dir"), os.path.join(restore.saved_dir, FILES_ARCHIVE)
+    old_git_dir, path = restore.saved.git_dir, os.path.join(restore.saved_dir, FILES_ARCHIVE)
     if not old_git_dir or not os.path.exists(path):
         return
-    new_git_dir = git.run_checked(restore.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
-    old_work_dir = restore.meta["record"]["work_dir"]
+    new_git_dir = _run_git(restore.host, record.work_dir, "rev-parse", "--path-format=absolute", "--git-dir")
+    assert restore.saved.record is not None
+    old_work_dir = restore.saved.record.work_dir
     if (old_git_dir, old_work_dir) == (new_git_dir, record.work_dir):
         return
     members = tar.check_archive(path)
@@ -338,7 +373,7 @@ def _relink_submodule(host: Host, link_file: str, git_dir: str) -> None:
     link = f"gitdir: {os.path.relpath(git_dir, folder)}\n"
     host.write(link_file, link.encode("utf-8", "surrogateescape"), 0o644)
     settings = os.path.join(git_dir, "config")
-    host.run(["git", "config", "-f", settings, "core.worktree", os.path.relpath(folder, git_dir)])
+    host.run([*git.SAFE_GIT, "config", "-f", settings, "core.worktree", os.path.relpath(folder, git_dir)])
 
 
 def _restore_files(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
@@ -349,7 +384,7 @@ def _restore_files(restore: WorkDirRestore, repo: Repo | None) -> AgentRecord:
     was_worktree = record.transfer == "worktree"
     if was_worktree and git_kind != "dir" and repo is not None and record.branch and record.base:
         branch = restore.branch or record.branch
-        start = restore.meta.get("head") or record.base
+        start = restore.saved.head or record.base
         _restore_files_as_worktree(restore, repo, path, branch, start)
         return record.replace(branch=branch)
     os.makedirs(record.work_dir, exist_ok=True)
@@ -366,11 +401,11 @@ def _restore_files_as_worktree(restore: WorkDirRestore, repo: Repo, archive: str
     """Create a worktree on the branch, which starts at `start` if it is new, and unpack the files into it."""
     host, work_dir = restore.host, restore.record.work_dir
     _fetch_bundle(restore, repo.root)
-    if git.has_branch(host, repo.root, branch):
+    if git.has_branch(host, repo.root, branch, git.SAFE_GIT):
         words = [work_dir, branch]
     else:
         words = ["--no-track", "-b", branch, work_dir, start]
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
-        git.run_checked(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words)
+        _run_git(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words)
     tar.unpack(host, archive, work_dir, "--exclude=./.git")
-    git.run_checked(host, work_dir, "reset", "--quiet")
+    git.run_checked(host, work_dir, "reset", "--quiet", git_command=git.build_guarded_git(work_dir))

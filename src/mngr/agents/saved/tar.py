@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import tarfile
 
+from mngr.agents.saved import host_stream
 from mngr.base.errors import MngrError
 from mngr.base.shell import ProcessResult
 from mngr.host.protocol import Host
 
 # The shell opens the archive, because tar reads a colon in an archive's name as the name of a remote machine.
-_PACK_FILES = 'LC_ALL=C exec tar -C "$1" --no-recursion --null -T - --format=posix -cf - >"$2"'
 _UNPACK_FILES = 'a=$1 t=$2; shift 2; LC_ALL=C exec tar -C "$t" -xpf - "$@" <"$a"'
 _LIST_TREE = 'cd "$1" && LC_ALL=C exec xargs -0 sh -c \'exec find "$@" -print0\' find'
 # Messages of tar and find about files that change or disappear during the read, as with a running agent.
@@ -36,10 +36,10 @@ def check_read_result(result: ProcessResult, base: str) -> None:
 
 
 def pack(host: Host, base: str, names: list[str], target: str) -> None:
-    """Write exactly these paths under `base` to an archive. Directories are added without their contents."""
-    listed = "\0".join(f"./{name}" if name != "." else "." for name in names)
-    argv = ["sh", "-c", _PACK_FILES, "pack", base, target]
-    check_read_result(host.run(argv, stdin=listed.encode("utf-8", "surrogateescape")), base)
+    """Write exactly these paths under `base` to a new archive. Directories are added without their contents."""
+    listed = "\0".join(f"./{name}" if name != "." else "." for name in names).encode("utf-8", "surrogateescape")
+    argv = ["tar", "-C", base, "--no-recursion", "--null", "-T", "-", "--format=posix", "-cf", "-"]
+    check_read_result(host_stream.receive_to_file(host, argv, target, stdin=listed), base)
 
 
 def list_tree(host: Host, base: str, names: list[str]) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.saved import raw_git, tar
-from mngr.agents.saved.raw_git import WorkTreeRepo
+from mngr.agents.saved import tar, unfiltered_git
+from mngr.agents.saved.unfiltered_git import RawGit, WorkTreeRepo
+from mngr.agents.workdir.transfer import list_existing_files
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import git
@@ -31,8 +32,6 @@ LC_ALL=C exec find . "$@" -name .git -prune -print0 -o \\( -type d \\( -empty -o
 """
 FIND_ESCAPES = {ord(char): "\\" + char for char in "\\*?["}  # because find reads paths as patterns
 _CONVERTING_ATTRIBUTES = ("filter", "ident", "working-tree-encoding")
-_HEX_DIGITS = frozenset(b"0123456789abcdef")
-_UNSCANNED_DIRS = ("objects", "hooks", "info", "modules", "worktrees", "lfs")
 _MODES_WITHOUT_BLOB = ("000000", "160000")  # a missing file, a submodule
 
 
@@ -61,19 +60,21 @@ class _StatusRows(Struct):
 
 def read_git_settings(host: Host, work_dir: str) -> dict[str, str]:
     """Return the git settings that decide which files are ignored or converted."""
-    result = git.run(host, work_dir, "config", "-z", "--get-regexp", r"^core\.(excludesfile|attributesfile|autocrlf)$")
+    words = ("config", "-z", "--get-regexp", r"^core\.(excludesfile|attributesfile|autocrlf)$")
+    result = git.run(host, work_dir, *words, git_command=git.SAFE_GIT)
     rows = (row.partition("\n") for row in result.out.decode("utf-8", "surrogateescape").split("\0") if row)
     return {key.lower(): value for key, _, value in rows}
 
 
 def read_work_tree_state(
-    host: Host, raw_git_dir: str, work_dir: str, repo: WorkTreeRepo, config: dict[str, str], umask: str | None = None
+    raw_git: RawGit, repo: WorkTreeRepo, config: dict[str, str], umask: str | None = None
 ) -> WorkTreeState:
     """Return the state of the whole work tree. `umask` is given for a copy, and is that of its original host."""
+    host, work_dir = raw_git.host, raw_git.work_dir
     is_copy = umask is not None
-    rows = _parse_status(raw_git.run_checked(host, raw_git_dir, work_dir, "status", *_STATUS_OPTIONS))
-    index = raw_git.list_index_rows(host, raw_git_dir, work_dir)
-    special_rows = raw_git.parse_index_rows([row for row in index if not row.startswith((b"H 100", b"H 120"))])
+    rows = _parse_status(raw_git.run_checked("status", *_STATUS_OPTIONS))
+    index = unfiltered_git.list_index_rows(raw_git)
+    special_rows = unfiltered_git.parse_index_rows([row for row in index if not row.startswith((b"H 100", b"H 120"))])
     umask, odd_files = _list_odd_files(host, work_dir, rows.ignored, umask)
     flagged_paths = [path for tag, mode, path in special_rows if tag not in "HM" and mode != "160000"]
     repos = {name[:-5] for name in odd_files if name.endswith("/.git")}
@@ -82,13 +83,13 @@ def read_work_tree_state(
     whole_dirs |= {f"{name}/.git" for name in repos if not _is_below(name, whole_dirs)}
     files = dict.fromkeys([*rows.changed, *(path for path in rows.untracked if not path.endswith("/"))])
     files.update(dict.fromkeys(name for name in odd_files if not name.endswith("/.git")))
-    files.update(dict.fromkeys(path for path in flagged_paths if os.path.lexists(os.path.join(work_dir, path))))
+    files.update(dict.fromkeys(list_existing_files(host, work_dir, flagged_paths)))
     # In a copy git takes no file as unchanged, so it has listed all converted files already.
     if not is_copy and _can_convert_files(repo, config, odd_files):
         known = {*files, *rows.missing}
         unchanged_paths = [
             path
-            for tag, mode, path in raw_git.parse_index_rows(index)
+            for tag, mode, path in unfiltered_git.parse_index_rows(index)
             if tag == "H" and mode[:3] == "100" and path not in known
         ]
         files.update(dict.fromkeys(_list_converted_files(host, work_dir, unchanged_paths)))
@@ -143,6 +144,8 @@ def _list_odd_files(host: Host, work_dir: str, ignored: list[str], umask: str | 
     result = host.run(["sh", "-c", prefix + _FIND_ODD_FILES, "find", work_dir, *words])
     tar.check_read_result(result, work_dir)
     umask, *paths = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    if not set(umask) <= set("01234567"):
+        raise MngrError(f"the umask of {work_dir} is not a number: {umask!r}")
     excluded = set(ignored)
     ignored_dirs = {path.rstrip("/") for path in ignored if path.endswith("/")}
     names = (name.removeprefix("./") for name in paths)
@@ -165,9 +168,9 @@ def _can_convert_files(repo: WorkTreeRepo, config: dict[str, str], odd_files: li
     if "core.attributesfile" in config or any(name.rpartition("/")[2] == ".gitattributes" for name in odd_files):
         return True
     user_config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    directories = (os.path.join(repo.common_dir, "info"), os.path.join(user_config, "git"))
-    attribute_files = [os.path.join(directory, "attributes") for directory in directories]
-    return any(os.path.exists(path) for path in (*attribute_files, "/etc/gitattributes"))
+    if "info/attributes" in repo.common_files:
+        return True
+    return any(os.path.exists(path) for path in (os.path.join(user_config, "git", "attributes"), "/etc/gitattributes"))
 
 
 def _list_converted_files(host: Host, work_dir: str, names: list[str]) -> list[str]:
@@ -175,8 +178,8 @@ def _list_converted_files(host: Host, work_dir: str, names: list[str]) -> list[s
     if not names:
         return []
     listed = "\0".join(names).encode("utf-8", "surrogateescape")
-    words = ("-c", "core.fsmonitor=false", "check-attr", "-z", "--stdin", *_CONVERTING_ATTRIBUTES)
-    result = git.run(host, work_dir, *words, stdin=listed)
+    words = ("check-attr", "-z", "--stdin", *_CONVERTING_ATTRIBUTES)
+    result = git.run(host, work_dir, *words, stdin=listed, git_command=git.SAFE_GIT)
     if result.code:
         raise MngrError(f"git check-attr failed in {work_dir}: {result.error_line}", "mend its .gitattributes")
     fields = result.out.decode("utf-8", "surrogateescape").split("\0")
@@ -198,27 +201,3 @@ def _compute_disk_usage(host: Host, work_dir: str, names: list[str]) -> int:
     line = "cd \"$1\" && xargs -0 du -sk -- 2>/dev/null | awk '/^[0-9]+\\t/ { n += $1 } END { print n * 1024 }'"
     total = host.run(["sh", "-c", line, "du", work_dir], stdin=listed).text
     return int(float(total)) if total else 0
-
-
-def list_mentioned_objects(git_dir: str | None, object_format: str) -> list[str]:
-    """Return the ids of objects that reflogs, an unfinished merge or rebase and similar files mention."""
-    if git_dir is None:
-        return []
-    size = 40 if object_format == "sha1" else 64
-    object_ids: dict[bytes, None] = {}
-    for top, folders, files in os.walk(git_dir):
-        if top == git_dir:
-            folders[:] = [name for name in folders if name not in _UNSCANNED_DIRS]
-        for name in files:
-            path = os.path.join(top, name)
-            is_log = path.startswith(os.path.join(git_dir, "logs", ""))
-            if name == "index" or not os.path.isfile(path) or os.path.islink(path):
-                continue  # Reading a pipe would never end.
-            if os.path.getsize(path) > 4096 and not is_log:
-                continue
-            with open(path, "rb") as file:
-                words = (word for line in file for word in line[: 2 * size + 1].split()[:2])
-                object_ids.update(
-                    dict.fromkeys(word for word in words if len(word) == size and _HEX_DIGITS.issuperset(word))
-                )
-    return [oid.decode() for oid in object_ids if oid.strip(b"0")]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from mngr.agents.sync.transfer_limits import CHUNK_BYTES, LimitedReader, TransferLimits, format_size
-from mngr.base import names, shell
+from mngr.base import names_and_addresses, shell
 from mngr.base.errors import MngrError, NotFound, Unreachable
 from mngr.base.model import AgentRecord
 from mngr.host import scripts
@@ -71,7 +71,7 @@ def _parse_exit(host: Host, stderr: IO[bytes]) -> tuple[int, list[str]]:
     """Return the exit code and stderr lines of a program on the host. Raise Unreachable if it did not finish."""
     stderr.seek(0)
     text, separator, code = stderr.read().decode("utf-8", "replace").rpartition("\nmngr ended ")
-    if separator and names.is_number(code):
+    if separator and names_and_addresses.is_number(code):
         return int(code), text.strip().splitlines()
     if host.is_local:
         raise MngrError("the copy was interrupted", "try again")

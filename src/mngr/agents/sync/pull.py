@@ -12,7 +12,7 @@ from mngr.base import paths
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
-from mngr.host import git, store
+from mngr.host import git, record_store
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
 
@@ -58,7 +58,7 @@ def pull_agent(ctx: Context, name: str, *, merge: bool = False, into: PullTarget
         )
     root = repo.root if repo is not None else paths.find_project_root(ctx.cwd) or ctx.cwd
     count, outputs_dir = _pull_outputs(ctx, host, root, record)
-    store.add_event(host, record.id, "pulled", commit=commit, commits=new_commits, outputs=count)
+    record_store.add_event(host, record.id, "pulled", commit=commit, commits=new_commits, outputs=count)
     return PullResult(
         id=record.id, name=record.name, branch=record.branch, commit=commit, commits=new_commits, outputs=count,
         outputs_dir=outputs_dir, merged=merged,
@@ -76,7 +76,7 @@ def _pull_to_target(ctx: Context, host: Host, record: AgentRecord, target: PullT
         git.run_checked(ctx.local_host, repo.root, "update-ref", target.ref, commit)
         new_commits = git.count_commits(ctx.local_host, repo.root, [commit, f"^{record.base}"])
     count = _receive_outputs(ctx, host, record, target.outputs_dir)
-    store.add_event(host, record.id, "pulled", commit=commit, commits=new_commits, outputs=count)
+    record_store.add_event(host, record.id, "pulled", commit=commit, commits=new_commits, outputs=count)
     return PullResult(
         id=record.id, name=record.name, branch=record.branch, commit=commit, commits=new_commits, outputs=count,
         outputs_dir=target.outputs_dir, merged=False,
@@ -97,7 +97,7 @@ def _pull_commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> 
     commit = _fetch_checked_commit(ctx, host, repo, record)
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
         old_commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}")
-        if old_commit is not None and not host.is_local and not store.is_agent_branch(ctx.home, record):
+        if old_commit is not None and not host.is_local and not record_store.is_agent_branch(ctx.home, record):
             raise MngrError(
                 f"{host.name} says that {record.name} is on your branch {record.branch!r}, which was not made so from here",
                 f"look at it first: git fetch mngr::{record.name} {record.branch}",
@@ -129,8 +129,8 @@ def _fetch_checked_commit(ctx: Context, host: Host, repo: Repo, record: AgentRec
 
 def _find_shared_repo(local: Host, record: AgentRecord) -> Repo | None:
     """Return the repository that holds the agent's branch, even if the work dir is gone."""
-    repo = git.find_repo(local, record.work_dir)
-    return repo or (git.find_repo(local, record.source) if record.source else None)
+    repo = git.find_repo(local, record.work_dir, git.SAFE_GIT)
+    return repo or (git.find_repo(local, record.source, git.SAFE_GIT) if record.source else None)
 
 
 def _fast_forward(local: Host, repo: Repo, record: AgentRecord, old_commit: str | None, commit: str) -> None:
@@ -198,7 +198,7 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
 
 def _pull_outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> tuple[int, str | None]:
     """Copy the agent's outputs to `.mngr/outputs/NAME/`, which git ignores. Return their number and directory."""
-    outputs_dir, known_id = root, store.find_id(ctx.home, record.name)
+    outputs_dir, known_id = root, record_store.find_id(ctx.home, record.name)
     # A remote host could give its agent the name of another agent.
     name = record.name if known_id in (record.id, None) else record.id
     for part in (".mngr", "outputs", name):

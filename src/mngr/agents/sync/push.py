@@ -5,13 +5,13 @@ from __future__ import annotations
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.diff import make_missing_work_dir_error
-from mngr.agents.inspect.run_on_agents import LIVE_STATES, get_record
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync.quarantine import check_connection
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Struct
 from mngr.base.shell import ProcessResult
-from mngr.host import git, scripts, store
+from mngr.host import git, record_store, scripts
 from mngr.host.protocol import Host
 
 PUSH_TIMEOUT = 3600.0  # seconds
@@ -55,7 +55,7 @@ def push_branch(ctx: Context, name: str, *, stash: bool = False) -> PushResult:
     if result.code:
         raise _make_merge_error(record, result, is_live=observed.state.state in LIVE_STATES)
     how, _, commit = result.text.partition(" ")
-    store.add_event(host, record.id, "pushed", commit=repo.head, how=how)
+    record_store.add_event(host, record.id, "pushed", commit=repo.head, how=how)
     return PushResult(id=record.id, name=record.name, branch=record.branch, commit=commit, how=how)
 
 
@@ -85,7 +85,8 @@ def _push_commit(
     remote_args = git.build_remote_args(
         sandboxed_host, record.work_dir, "receive-pack", git.build_guarded_git(record.work_dir)
     )
-    argv = ["git", "-C", repo, *git.ALLOW_EXT_PROTOCOL, "push", *_PUSH_FLAGS, *remote_args, f"+{commit}:{ref}"]
+    git_command = git.allow_protocol(git.GIT, "ext")
+    argv = [*git_command, "-C", repo, "push", *_PUSH_FLAGS, *remote_args, f"+{commit}:{ref}"]
     result = local.run(argv, timeout=PUSH_TIMEOUT)
     if result.code == 0:
         return

@@ -9,7 +9,7 @@ import os
 
 from mngr.agents.sync import files, transfer_limits
 from mngr.agents.sync.transfer_limits import TransferLimits
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError, TimedOut, Unreachable
 from mngr.base.lock import Lock
 from mngr.base.shell import ProcessResult
@@ -68,7 +68,7 @@ def fetch_checked_branch(local: Host, repo: Repo, remote: Host, path: str, branc
     quarantine_dir = _make_quarantine(repo)
     try:
         fetch_with_limits(local, quarantine_dir, remote, path, f"+refs/heads/{branch}:{_INCOMING_REF}", limits=limits)
-        commit = git.find_commit(local, quarantine_dir, _INCOMING_REF)
+        commit = git.find_commit(local, quarantine_dir, _INCOMING_REF, git.SAFE_GIT)
         if commit is None:
             raise CommitsRefused(f"{branch!r} is not a commit")
         pack = _find_pack(quarantine_dir)
@@ -86,24 +86,15 @@ def fetch_with_limits(local: Host, git_dir: str, remote: Host, path: str, *specs
     Nothing in the remote repository can run a program here. Raise CommitsRefused, TimedOut or Unreachable.
     """
     remote_args = git.build_remote_args(remote, path, "upload-pack", git.build_guarded_git(path))
-    argv = [
-        "git",
-        "-C",
-        git_dir,
-        *SAFE_GIT_OPTIONS,
-        *git.ALLOW_EXT_PROTOCOL,
-        "fetch",
-        *_FETCH_OPTIONS,
-        *remote_args,
-        *specs,
-    ]
+    git_command = git.allow_protocol(git.SAFE_GIT, "file" if remote.is_local else "ext")
+    argv = [*git_command, "-C", git_dir, *SAFE_GIT_OPTIONS, "fetch", *_FETCH_OPTIONS, *remote_args, *specs]
     max_bytes = max(limits.bytes, _MIN_LIMIT_BYTES)
     ulimits = [str(max_bytes // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
     try:
         result = local.run(["sh", "-c", _RUN_WITH_LIMITS, "fetch", *ulimits, *argv], timeout=limits.seconds)
     except TimedOut:
         raise TimedOut(
-            f"the commits did not come within {clock.format_age(limits.seconds)}; nothing was changed here",
+            f"the commits did not come within {time_format.format_age(limits.seconds)}; nothing was changed here",
             "try again, or raise the limit: -S pull.timeout=2h",
         ) from None
     if result.code == 0:
@@ -186,7 +177,8 @@ def _check_pack(local: Host, quarantine_dir: str, pack: str, limits: TransferLim
     """
     if os.path.getsize(pack + ".pack") > limits.bytes:
         raise _make_limit_error(limits)
-    argv = ["sh", "-c", _CHECK_OBJECTS, "check", quarantine_dir, pack, str(limits.file_bytes), _INCOMING_REF]
+    program = ("env", *git.SAFE_VARIABLES, "sh", "-c", _CHECK_OBJECTS, "check")
+    argv = [*program, quarantine_dir, pack, str(limits.file_bytes), _INCOMING_REF]
     try:
         result = local.run(argv, timeout=limits.seconds)
     except TimedOut:
@@ -213,10 +205,12 @@ def _check_links(local: Host, quarantine_dir: str, links: list[tuple[str, str]])
     if len(links) > MAX_LINKS:
         raise CommitsRefused(f"more than {MAX_LINKS} links are new")
     object_ids = "".join(f"{oid}\n" for _, oid in links).encode()
-    sizes = git.run_checked(local, quarantine_dir, "cat-file", "--batch-check=%(objectsize)", stdin=object_ids).split()
+    words = ("cat-file", "--batch-check=%(objectsize)")
+    sizes = git.run_checked(local, quarantine_dir, *words, stdin=object_ids, git_command=git.SAFE_GIT).split()
     if max(map(int, sizes)) > 4096:
         raise CommitsRefused("a link is longer than any path can be")
-    remaining = git.run(local, quarantine_dir, "cat-file", "--batch=", stdin=object_ids).out[1:]
+    contents = git.run(local, quarantine_dir, "cat-file", "--batch=", stdin=object_ids, git_command=git.SAFE_GIT)
+    remaining = contents.out[1:]
     for (path, _), length in zip(links, map(int, sizes), strict=True):
         target, remaining = remaining[:length].decode("utf-8", "surrogateescape"), remaining[length + 2 :]
         into_git = ".git" in (part.lower() for part in target.split("/"))
@@ -247,8 +241,9 @@ def _import_objects(local: Host, repo: Repo, quarantine_dir: str, pack: str) -> 
                 _INCOMING_REF,
             )
         elif count < _MIN_PACK_OBJECTS:
-            line = 'exec git --git-dir="$1" unpack-objects -q <"$2"'
-            result = local.run(["sh", "-c", line, "unpack", repo.common_dir, pack + ".pack"])
+            unpack = [*git.SAFE_GIT, f"--git-dir={repo.common_dir}", "unpack-objects", "-q"]
+            line = 'pack=$1; shift; exec "$@" <"$pack"'
+            result = local.run(["sh", "-c", line, "unpack", pack + ".pack", *unpack])
             if result.code:
                 raise MngrError(f"git cannot keep what came: {result.error_line}", git.suggest_hint(result.error_line))
         else:

@@ -52,7 +52,7 @@ def copy_source_to_host(
         "git",
         object_format,
     )
-    argv = [*source.git_command, "-C", repo.root, *git.ALLOW_EXT_PROTOCOL, "push", *flags, "--"]
+    argv = [*git.allow_protocol(source.git_command, "ext"), "-C", repo.root, "push", *flags, "--"]
     argv += [host.build_git_url(cached_repo, remote_command), *specs]
     lock_path = os.path.join(
         ctx.home.cache, f"push-{_compute_cache_key(source.durable_path)}-{host.provider}-{host.name}.lock"

@@ -7,7 +7,7 @@ import select
 import time
 from typing import IO
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.config import DEFAULTS, Settings
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Struct
@@ -21,7 +21,7 @@ class TransferLimits(Struct):
     bytes: int = DEFAULTS["pull"]["max_bytes"]
     file_bytes: int = DEFAULTS["pull"]["max_file_bytes"]
     files: int = DEFAULTS["pull"]["max_files"]
-    seconds: float = clock.parse_duration(DEFAULTS["pull"]["timeout"])
+    seconds: float = time_format.parse_duration(DEFAULTS["pull"]["timeout"])
 
 
 def get_limits(settings: Settings) -> TransferLimits:
@@ -30,7 +30,7 @@ def get_limits(settings: Settings) -> TransferLimits:
         bytes=settings.get("pull.max_bytes"),
         file_bytes=settings.get("pull.max_file_bytes"),
         files=settings.get("pull.max_files"),
-        seconds=clock.parse_duration(settings.get("pull.timeout")),
+        seconds=time_format.parse_duration(settings.get("pull.timeout")),
     )
 
 
@@ -69,7 +69,7 @@ class LimitedReader:
         missing = count - len(parts[0])
         while missing > 0:
             if not self._poll.poll(max(0.0, self._deadline - time.monotonic()) * 1000):
-                message = f"the files did not come within {clock.format_age(self._seconds)}"
+                message = f"the files did not come within {time_format.format_age(self._seconds)}"
                 raise TimedOut(message, "copy less at once")
             data = os.read(self._fd, max(missing, 1 << 16))
             if not data:

@@ -7,7 +7,7 @@ import os
 
 from mngr.agents.workdir.transfer import remove_work_dir
 from mngr.base.errors import MngrError, NotFound
-from mngr.host import git, scripts, store
+from mngr.host import git, record_store, scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def discard_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
     end_processes(host, [record.id], grace=0.5, reason="discarded")
     # If the name or the work dir belongs to another agent by now, the files there are not this agent's.
     # An agent on a remote host may belong to another client, so its name need not be known here.
-    owns_name = not host.is_local or store.find_id(ctx.home, record.name) == record.id
+    owns_name = not host.is_local or record_store.find_id(ctx.home, record.name) == record.id
     if owns_name and not is_work_dir_reused(host, record):
         restored_branches = _find_restored_branches(host, record)
         if restored_branches is None:
@@ -38,8 +38,8 @@ def discard_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
         for branch, oid in restored_branches or ():  # The saved directory still has these branches.
             git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
     host.run(["sh", "-c", REMOVE_TREE, "rm", host.home.agent_dir(record.id)])
-    store.release_name_everywhere(ctx.home, host, record.name, record.id)
-    store.forget_branch(ctx.home, record)
+    record_store.release_name_everywhere(ctx.home, host, record.name, record.id)
+    record_store.forget_branch(ctx.home, record)
 
 
 def is_restore_unfinished(host: Host, record: AgentRecord) -> bool:
@@ -65,7 +65,7 @@ def is_work_dir_reused(host: Host, record: AgentRecord) -> bool:
         paths = host.run(["sh", "-c", line, "claimed", host.home.agents, work_dir_json.decode()]).text.split("\n")
         return any(path and path != f"{record.id}/agent.json" for path in paths)
     for agent_id in os.listdir(host.home.agents):
-        is_incomplete = agent_id.startswith(store.INCOMPLETE_PREFIX)  # It has no work dir yet.
+        is_incomplete = agent_id.startswith(record_store.INCOMPLETE_PREFIX)  # It has no work dir yet.
         if agent_id == record.id or is_incomplete:
             continue
         try:

@@ -6,11 +6,11 @@ import os
 
 from mngr.agents.inspect import list as listing
 from mngr.agents.sandbox import bubblewrap
-from mngr.base import names
+from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import Struct
-from mngr.host import git, scripts, store
+from mngr.host import git, record_store, scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 GIT_STATE_TIMEOUT = 120.0  # seconds for all agents of a host
 _DIRTY_WORDS = {"dirty": True, "clean": False}
-_SAFE_GIT_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
 
 
 class GitState(Struct):
@@ -67,7 +66,7 @@ def _list_records(ctx: Context, host: Host, ids: list[str]) -> list[AgentRecord]
     records = []
     for agent_id in ids:
         try:
-            records.append(store.get_record(host, agent_id))
+            records.append(record_store.get_record(host, agent_id))
         except MngrError:
             continue
     return [record for record in records if record.id in ids]
@@ -95,7 +94,7 @@ def _query_host(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
     states: dict[str, GitState] = {}
     for section in result.out.decode("ascii", "replace").split("agent ")[1:]:
         number, *lines = section.splitlines()
-        if not lines or not names.is_number(number) or int(number) >= len(records):
+        if not lines or not names_and_addresses.is_number(number) or int(number) >= len(records):
             continue
         record = records[int(number)]
         states[record.id] = _parse_state(lines, has_own_repo=record.transfer == "mirror")
@@ -116,7 +115,7 @@ def _parse_state(lines: list[str], *, has_own_repo: bool) -> GitState:
     dirty, rest = _DIRTY_WORDS.get(lines[0]), lines[1:]
     if has_own_repo:
         return GitState(dirty=dirty, own_commits=tuple(line for line in rest if len(line) in (40, 64)))
-    has_count = bool(rest) and names.is_number(rest[0])
+    has_count = bool(rest) and names_and_addresses.is_number(rest[0])
     return GitState(dirty=dirty, commits=int(rest[0]) if has_count else None)
 
 
@@ -135,7 +134,7 @@ def _count_unpulled_commits(local: Host, record: AgentRecord, state: GitState) -
     if record.source is None or not local.is_local or not os.path.isdir(record.source):
         return len(state.own_commits)
     object_ids = "".join(f"{commit}\n" for commit in state.own_commits).encode()
-    result = git.run(
-        local, record.source, *_SAFE_GIT_OPTIONS, "cat-file", "--batch-check=%(objecttype)", stdin=object_ids
-    )
+    # The record of a remote agent may name any directory here as its source, even one with outputs of that agent.
+    words = ("cat-file", "--batch-check=%(objecttype)")
+    result = git.run(local, record.source, *words, stdin=object_ids, git_command=git.SAFE_GIT)
     return result.out.count(b" missing\n") if result.code == 0 else len(state.own_commits)

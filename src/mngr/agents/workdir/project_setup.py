@@ -1,4 +1,8 @@
-"""Makes an agent's copy of the project runnable: `[project] carry` and `setup`, cached by the lock files."""
+"""Makes an agent's copy of the project runnable: `[project] carry` and `setup`, cached by the set-up's inputs.
+
+The inputs are the command, the lock files and the files that the command names. Only content that the user's checkout
+contains fills the common cache: any other content could put something else into the same cache entry.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,43 @@ LOCK_FILES = (
     "requirements-dev.txt", "package.json", "package-lock.json", "pnpm-lock.yaml", "yarn.lock", "Cargo.lock", "go.sum",
     "Gemfile.lock", "composer.lock", ".python-version", ".tool-versions",
 )  # fmt: skip
+# Files that a program of the set-up command reads without being told their names.
+_IMPLIED_FILES = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "nox": ("noxfile.py",),
+    "tox": ("tox.ini",),
+    "inv": ("tasks.py",),
+    "invoke": ("tasks.py",),
+    "rake": ("Rakefile",),
+    "npm": (".npmrc",),
+    "pnpm": (".npmrc", ".pnpmfile.cjs"),
+    "yarn": (".yarnrc", ".yarnrc.yml"),
+}
+_SHELL_PUNCTUATION = "\t\n\r\"'`;|&()<>{}$=,"
+_DIRECTORY_OPTIONS = ("cd", "pushd", "-C", "--cwd", "--dir", "--directory", "--prefix", "--project")
+
+
+def list_setup_inputs(settings: Settings) -> list[str]:
+    """Return the paths, relative to the project, of the files that decide the set-up's result, whether they exist or not."""
+    command = str(settings.get("project.setup") or "")
+    return sorted({*LOCK_FILES, *list_named_files(command), *(settings.get("project.lock") or [])})
+
+
+def list_named_files(command: str) -> list[str]:
+    """Return every path in the project that a command may name: its words, Python modules and implied files."""
+    import itertools
+
+    words = command.translate({ord(char): " " for char in _SHELL_PUNCTUATION}).split()
+    names = {name for word in words for name in (word, *_IMPLIED_FILES.get(word, ()))}
+    for option, module in itertools.pairwise(words):
+        if option == "-m":
+            path = module.replace(".", "/")
+            names |= {f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"}
+    directories = [word for option, word in itertools.pairwise(words) if option in _DIRECTORY_OPTIONS]
+    names |= {os.path.join(directory, name) for directory in directories for name in (*names, *LOCK_FILES)}
+    normal_names = {os.path.normpath(name) for name in names}
+    return sorted(name for name in normal_names if not name.startswith(("/", "-", "..")) and name != ".")
 
 
 def copy_carried_files(
@@ -46,6 +87,9 @@ def copy_carried_files(
                 "patterns are relative to the project",
             )
     names = _filter_ignored(origin, source, _list_matching_files(origin, source, patterns), git_command)
+    if not names:
+        return
+    host = bubblewrap.open_sandboxed_host(host, record)  # A directory in the work dir may be a link that leads outside.
     existing = [] if replace else list_existing_files(host, record.work_dir, names)
     copy_files(origin, source, [name for name in names if name not in existing], host, record.work_dir)
 
@@ -79,24 +123,34 @@ def _filter_ignored(host: Host, source: str, names: list[str], git_command: tupl
     return [name.rstrip("/") for name in ignored if name]
 
 
-def run_or_reuse_setup(host: Host, record: AgentRecord, settings: Settings) -> None:
-    """Make the work dir runnable: copy the cached result of the same set-up, or run the set-up."""
+def run_or_reuse_setup(
+    host: Host, record: AgentRecord, settings: Settings, find_untrusted_content: Callable[[], str | None]
+) -> None:
+    """Make the work dir runnable: copy the cached result of the same set-up, or run the set-up.
+
+    `find_untrusted_content` returns None if the user's checkout contains the work dir's content. Otherwise it returns a
+    name of that content, and mngr caches the result for this name only. mngr caches nothing for an empty name.
+    """
     command = settings.get("project.setup")
     if not command:
         return
     cache = os.path.join(host.home.cache, "setup")
-    extra_lock_files = list(settings.get("project.lock") or [])
-    cached_dir = os.path.join(cache, _compute_cache_key(host, record.work_dir, command, extra_lock_files))
+    key = _compute_cache_key(host, record.work_dir, command, list_setup_inputs(settings))
+    common_dir = os.path.join(cache, key)
     host.run(["mkdir", "-p", cache])
-    with host.lock(cached_dir + ".lock", timeout=3600.0):
+    with host.lock(common_dir + ".lock", timeout=3600.0):
         can_reuse = record.transfer in ("worktree", "mirror")
-        if can_reuse and _copy_cached_setup(host, cached_dir, record.work_dir):
+        if can_reuse and _copy_cached_setup(host, common_dir, record.work_dir):
+            return
+        content = find_untrusted_content()
+        cached_dir = common_dir if content is None else f"{common_dir}-{content}"
+        if can_reuse and content and _copy_cached_setup(host, cached_dir, record.work_dir):
             return
         before = _list_untracked_rows(host, record)
         carried = _list_ignored_files(host, record.work_dir, before or set())
         _run_setup(host, record, command)
         after = _list_untracked_rows(host, record)
-        if before is not None and after is not None:
+        if before is not None and after is not None and content != "":
             new_in_old_directories = _list_ignored_files(host, record.work_dir, before) - carried
             new_rows = (after - before) | new_in_old_directories
             _cache_setup_files(host, record.work_dir, cached_dir, sorted(new_rows))
@@ -105,18 +159,20 @@ def run_or_reuse_setup(host: Host, record: AgentRecord, settings: Settings) -> N
 _READ_FILES = 'cd -- "$1" && shift && for name; do if [ -f "$name" ]; then printf "%s\\0" "$name"; cat "$name"; printf "\\0"; fi; done'
 
 
-def _compute_cache_key(host: Host, work_dir: str, command: str, extra_names: list[str]) -> str:
-    """Return a key for the set-up's result, from the command and the lock files."""
+def _compute_cache_key(host: Host, work_dir: str, command: str, names: list[str]) -> str:
+    """Return a key for the set-up's result, from the command and the files that decide the result."""
     import hashlib
 
     digest = hashlib.sha256(command.encode())
-    names = sorted({*LOCK_FILES, *extra_names})
     if not host.is_local:
         digest.update(host.run(["sh", "-c", _READ_FILES, "read", work_dir, *names]).out)
         return digest.hexdigest()[:24]
     for name in names:
+        path = os.path.join(work_dir, name)
+        if not os.path.isfile(path):  # A link can lead to a device, which has no end.
+            continue
         try:
-            with open(os.path.join(work_dir, name), "rb") as file:
+            with open(path, "rb") as file:
                 digest.update(name.encode() + b"\0" + file.read() + b"\0")
         except OSError:
             continue
@@ -128,8 +184,11 @@ def _run_setup(host: Host, record: AgentRecord, command: str) -> None:
     directory = host.home.agent_dir(record.id)
     enter = os.path.join(host.home.lib, "current", "enter.sh")
     line = 'exec "$@" >"$0" 2>&1 </dev/null'
+    # Tests in a clean room cannot write to a Python environment, so its bytecode has to be there from the start.
+    compiling = 'UV_COMPILE_BYTECODE=${UV_COMPILE_BYTECODE-1} exec sh -c "$1"'
     log = os.path.join(directory, "setup.log")
-    result = host.run(["sh", "-c", line, log, "env", "-i", "sh", enter, directory, "sh", "-c", command], timeout=3600.0)
+    argv = ["sh", enter, directory, "sh", "-c", compiling, "setup", command]
+    result = host.run(["sh", "-c", line, log, "env", "-i", *argv], timeout=3600.0)
     if result.code:
         tail = host.read(log).decode("utf-8", "replace").strip().splitlines()[-5:]
         raise MngrError(

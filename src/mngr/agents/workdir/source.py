@@ -6,7 +6,7 @@ import os
 
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
-from mngr.base import names, paths, shell
+from mngr.base import names_and_addresses, paths, shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.lock import Lock
 from mngr.base.model import TRANSFER_MODES, Struct
@@ -45,7 +45,7 @@ class ProjectSource(Struct):
         return self.repo.root if self.repo is not None else self.path
 
 
-def get_source(ctx: Context, host: Host, from_option: str | None) -> ProjectSource:
+def get_source(ctx: Context, from_option: str | None) -> ProjectSource:
     """Return the source that `--from` names, or the current directory. Raise MngrError if it does not exist."""
     if from_option is None:
         return _get_directory_source(ctx.local_host, ctx.cwd)
@@ -56,7 +56,7 @@ def get_source(ctx: Context, host: Host, from_option: str | None) -> ProjectSour
     path = os.path.abspath(os.path.join(ctx.cwd, os.path.expanduser(from_option)))
     if os.path.isdir(path):
         return _get_directory_source(ctx.local_host, path)
-    if names.is_agent_name(from_option):
+    if names_and_addresses.is_agent_name(from_option):
         return _get_agent_source(ctx, from_option)
     raise MngrError(
         f"--from: there is no directory, agent or address {from_option!r}", "give a path, an agent's name or a URL"
@@ -71,10 +71,13 @@ def _is_remote_address(text: str) -> bool:
     return bool(colon) and "@" in before_colon
 
 
-def choose_transfer(source: ProjectSource, host: Host, requested: str | None) -> str:
-    """Return the requested transfer mode, or else the best one. Raise UsageError if it is not possible."""
+def choose_transfer(source: ProjectSource, host: Host | None, requested: str | None) -> str:
+    """Return the requested transfer mode, or else the best one. Raise UsageError if it is not possible.
+
+    `host` is None if mngr has yet to create the host.
+    """
     possible = source.transfers
-    is_elsewhere = not is_same_machine(source.host, host)
+    is_elsewhere = host is None or not is_same_machine(source.host, host)
     if is_elsewhere:  # A worktree must be on the same machine as its repository.
         possible = tuple(mode for mode in possible if mode != "worktree")
     if requested:
@@ -83,7 +86,7 @@ def choose_transfer(source: ProjectSource, host: Host, requested: str | None) ->
         mode = "copy" if source.repo is None else possible[0]
     if mode not in possible:
         hint = "one of: " + ", ".join(possible)
-        if is_elsewhere and mode == "worktree":
+        if host is not None and is_elsewhere and mode == "worktree":
             hint += f"; or name a repository there: --from @{host.name}:/PATH"
         raise UsageError(f"--transfer cannot be {mode!r} here", hint)
     return mode
@@ -106,8 +109,9 @@ def _get_host_source(ctx: Context, text: str) -> ProjectSource:
 
 def _get_directory_source(host: Host, path: str) -> ProjectSource:
     """Return the source for a directory, with the repository that contains it."""
-    repo = git.find_repo(host, path)
-    if repo is None and host.is_local and os.path.isfile(os.path.join(path, "HEAD")) and git.is_bare(host, path):
+    repo = git.find_repo(host, path, git.SAFE_GIT)
+    may_be_bare = repo is None and host.is_local and os.path.isfile(os.path.join(path, "HEAD"))
+    if may_be_bare and git.is_bare(host, path, git.SAFE_GIT):
         return _get_bare_source(host, path)
     durable_path = path
     if repo is not None:
@@ -120,9 +124,10 @@ def _get_directory_source(host: Host, path: str) -> ProjectSource:
 
 def _get_bare_source(host: Host, path: str) -> ProjectSource:
     """Return the source for a bare repository, such as the one in which a run keeps its agents' work."""
-    head = git.find_commit(host, path, "HEAD")
+    head = git.find_commit(host, path, "HEAD", git.SAFE_GIT)
     if head is None:  # A run's repository may have commits without any branch.
-        head = git.run(host, path, "for-each-ref", "--count=1", "--format=%(objectname)").text or None
+        words = ("for-each-ref", "--count=1", "--format=%(objectname)")
+        head = git.run(host, path, *words, git_command=git.SAFE_GIT).text or None
     repo = git.Repo(root=path, common_dir=path, head=head, branch=None)
     project_dir = paths.find_project_root(os.path.dirname(path))
     return ProjectSource(
@@ -141,8 +146,8 @@ def find_source_repo(host: Host, source: str | None) -> Repo | None:
     for path in (source, get_project_dir(source)):
         if not os.path.isdir(path):
             continue
-        repo = git.find_repo(host, path)
-        if repo is None and git.is_bare(host, path):
+        repo = git.find_repo(host, path, git.SAFE_GIT)
+        if repo is None and git.is_bare(host, path, git.SAFE_GIT):
             return _get_bare_source(host, path).repo
         return repo
     return None

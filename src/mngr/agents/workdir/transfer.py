@@ -67,7 +67,7 @@ def make_mirror(host: Host, source: ProjectSource, record: AgentRecord) -> None:
     origin, nearest = source.repo, source.host_copy or source.repo
     object_format = source.object_format or git.get_object_format(source.host, origin)
     words = ("config", "--local", "--null", "--get-regexp", r"^user\.(name|email)$")
-    rows = git.run(source.host, origin.root, *words).text.split("\0")
+    rows = git.run(source.host, origin.root, *words, git_command=git.SAFE_GIT).text.split("\0")
     identity = [word for row in rows if row for word in row.split("\n", 1)]
     argv = [
         "sh",
@@ -172,8 +172,8 @@ def _send_tree(host: Host, source: ProjectSource, work_dir: str, tree: str) -> N
         return
     flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-signed")
     remote = git.build_remote_args(host, work_dir, "receive-pack")
-    words = (*git.ALLOW_EXT_PROTOCOL, "push", *flags, *remote, spec)
-    git.run_checked(source.host, source.root_dir, *words, git_command=source.git_command)
+    git_command = git.allow_protocol(source.git_command, "file" if host.is_local else "ext")
+    git.run_checked(source.host, source.root_dir, "push", *flags, *remote, spec, git_command=git_command)
 
 
 def _get_highest_missing(source: ProjectSource, path: str) -> str:

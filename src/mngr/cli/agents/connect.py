@@ -7,9 +7,9 @@ import os
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework.command_line import raise_single_failure
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import is_interactive, refresh_ssh_entries
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 
+from mngr.agents.create.spec import AgentSpec
 from mngr.base.config import as_list
 from mngr.base.errors import MngrError, PartialFailure, UsageError, suggest_closest
-from mngr.base.model import TRANSFER_MODES, AgentView
 from mngr.cli.agents.connect import CONNECT_COMMAND, check_can_connect
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_line import raise_single_failure
+from mngr.cli.framework.command_spec import COMMON_OPTIONS, Argument, CommandSpec, Option, make_field_option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.parse import Args, parse_words
-from mngr.cli.framework.spec import ACTIVITY_OPTION, COMMON_OPTIONS, Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.agents.create.request import CreateRequest
-    from mngr.base.model import Outcome
+    from mngr.agents.create.create import CreatedAgent
+    from mngr.base.model import AgentView, Outcome
     from mngr.cli.framework.command_line import Cli
+
+
+def _option(field: str, *flags: str, metavar: str | None = None, complete: str | None = None) -> Option:
+    """Return the option that sets a field of AgentSpec."""
+    return make_field_option(AgentSpec, field, *flags, metavar=metavar, complete=complete)
+
 
 COMMAND = CommandSpec(
     name="create",
@@ -28,50 +34,22 @@ COMMAND = CommandSpec(
         "branch mngr/NAME, in a session of mngr's own tmux server. It sees only the variables it is given."
     ),
     arguments=(
-        Argument(
-            name="ADDRESS",
-            help="NAME, NAME@HOST or NAME@.PROVIDER; a name is made up when missing",
-            required=False,
-        ),
-        Argument(name="KIND", help="what kind of agent: command, player, …", required=False, complete="kinds"),
+        Argument(name="ADDRESS", help=AgentSpec._descriptions["address"].help, required=False),
+        Argument(name="KIND", help=AgentSpec._descriptions["kind"].help, required=False, complete="kinds"),
     ),
     options=(
-        Option(
-            flags=("-m", "--message"),
-            metavar="TEXT",
-            help="the first message; create returns when it has arrived",
-        ),
+        _option("message", "-m", "--message", metavar="TEXT"),
         Option(flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"),
         Option(flags=("--connect",), help="attach when it runs (default: on a terminal)"),
         CONNECT_COMMAND,
-        Option(
-            flags=("--from",),
-            metavar="PATH|AGENT|URL",
-            help="what to work on (default: this directory)",
-            complete="files",
-        ),
-        Option(
-            flags=("--branch",),
-            metavar="[BASE][:NEW]",
-            help="where to start and what to call the new branch (default: :mngr/*)",
-        ),
-        Option(flags=("--transfer",), metavar="MODE", help="how it gets its copy", choices=TRANSFER_MODES),
-        Option(
-            flags=("--dirty",),
-            metavar="HOW",
-            help="what to do about uncommitted changes",
-            choices=("fail", "ignore", "include"),
-        ),
-        Option(flags=("--env",), metavar="K=V", is_repeatable=True, help="a variable for the agent"),
-        Option(flags=("--pass-env",), metavar="K", is_repeatable=True, help="a variable of yours to pass on"),
-        Option(
-            flags=("--env-file",),
-            metavar="FILE",
-            is_repeatable=True,
-            help="variables from a file of K=V lines",
-            complete="files",
-        ),
-        Option(flags=("--label",), metavar="K=V", is_repeatable=True, help="a label"),
+        _option("source", "--from", metavar="PATH|AGENT|URL", complete="files"),
+        _option("branch", "--branch", metavar="[BASE][:NEW]"),
+        _option("transfer", "--transfer", metavar="MODE"),
+        _option("dirty", "--dirty", metavar="HOW").replace(default=None),  # It depends on the terminal.
+        _option("env", "--env", metavar="K=V"),
+        _option("pass_env", "--pass-env", metavar="K"),
+        _option("env_file", "--env-file", metavar="FILE", complete="files"),
+        _option("labels", "--label", metavar="K=V"),
         Option(
             flags=("-t", "--template"),
             metavar="NAME",
@@ -79,61 +57,24 @@ COMMAND = CommandSpec(
             help="options from [templates.NAME]; what can be repeated adds up",
             complete="templates",
         ),
-        Option(
-            flags=("-w", "--window"),
-            metavar="NAME=CMD",
-            is_repeatable=True,
-            help="one more window beside the agent",
-        ),
-        Option(
-            flags=("--idle-timeout",),
-            metavar="TIME",
-            kind="length",
-            help="stop it after so long without activity",
-        ),
-        ACTIVITY_OPTION,
-        Option(
-            flags=("--resume",),
-            metavar="ID",
-            help="go on with a conversation of the program's that was begun outside; that one stays as it is",
-        ),
-        Option(
-            flags=("--yolo",),
-            help="let a coding agent do everything without asking; where nothing but its own host is at stake",
-        ),
-        Option(
-            flags=("--sandbox",),
-            help="behind walls: it sees the system's programs, its own copy, and no network unless --network says so",
-        ),
-        Option(
-            flags=("--network",),
-            metavar="on|off|allow=HOST[:PORT],…",
-            help="what it may connect to (default: on; off with --sandbox)",
-        ),
-        Option(
-            flags=("-b", "--build-arg"),
-            metavar="KEY=VALUE",
-            is_repeatable=True,
-            help="what a new host shall be like: a setting of its provider; += adds to a list",
-        ),
-        Option(flags=("--new-host",), help="fail when the host is there already, instead of using it"),
-        Option(flags=("--count",), metavar="N", kind="int", default=1, help="make NAME-1 to NAME-N"),
-        Option(
-            flags=("--agents-per-host",),
-            metavar="N",
-            kind="int",
-            help="with --count and NAME@.PROVIDER: so many on each new host (default: all on one)",
-        ),
+        _option("windows", "-w", "--window", metavar="NAME=CMD"),
+        _option("idle_timeout", "--idle-timeout", metavar="TIME"),
+        _option("activity", "--activity", metavar="WHAT"),
+        _option("resume", "--resume", metavar="ID"),
+        _option("yolo", "--yolo"),
+        _option("sandbox", "--sandbox"),
+        _option("network", "--network", metavar="on|off|allow=HOST[:PORT],…"),
+        _option("build_args", "-b", "--build-arg", metavar="KEY=VALUE"),
+        _option("new_host", "--new-host"),
+        _option("count", "--count", metavar="N"),
+        _option("agents_per_host", "--agents-per-host", metavar="N"),
         Option(
             flags=("--snapshot",),
             metavar="NAME",
             help="from a snapshot, as snapshot restore makes one",
             complete="snapshots",
         ),
-        Option(
-            flags=("--reuse",),
-            help="take the agent that has this name, if there is one, and start it if it is stopped",
-        ),
+        _option("reuse", "--reuse"),
     ),
     trailing_help="ARGS",
     examples=(
@@ -156,80 +97,75 @@ _REPEATABLE_KEYS = {option.key for option in COMMAND.options if option.is_repeat
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Create the agents, send the first message, and attach if asked to."""
+    """Create the agents with their first message, and attach if asked to."""
     from mngr.cli.framework.run import is_interactive
 
+    on_terminal = is_interactive()
     if args["template"]:
         args = _apply_templates(cli, args)
-    should_connect = args["connect"] if "connect" in args.chosen else _is_connect_default(cli, args)
+    should_connect = _should_connect(cli, args, on_terminal=on_terminal)
     if should_connect:
         check_can_connect(cli, args["count"], args["connect_command"])
-    if is_interactive() and cli.format == "human":
+    if on_terminal and cli.format == "human":
         cli.context.ask = cli.ask_yes_no
     message = _read_first_message(args)
-    results: list[AgentView | Exception]
-    message_outcomes: list[Outcome] = []
     if args["snapshot"] is not None:
-        results = [_create_from_snapshot(cli, args)]
+        first = _create_from_snapshot(cli, args, message)
     else:
-        request = _build_request(cli, args, on_terminal=is_interactive())
-        request = request.replace(message=message, message_timeout=_start_timeout(request.count))
-        results = cli.fleet.create_many(request, message_outcomes)
-    agents = [agent for agent in results if not isinstance(agent, Exception)]
-    errors = [error for error in results if isinstance(error, Exception)]
-    if errors and not agents:
-        raise errors[0]
-    _show_agents(cli, agents)
-    if message is not None:
-        messaged_names = {outcome.name for outcome in message_outcomes}
-        message_outcomes += _send_first_message(
-            cli, [agent for agent in agents if agent.name not in messaged_names], message
-        )
-        _check_delivered(cli, message_outcomes)
-    if errors:
-        name_prefix = f"{args['address'].partition('@')[0]}-" if args["address"] else "number "
-        failed = [
-            f"{name_prefix}{number}: {result}"
-            for number, result in enumerate(results, 1)
-            if isinstance(result, Exception)
-        ]
-        hint = getattr(errors[0], "hint", None) or "see: mngr list"
-        raise PartialFailure(
-            _format_failures(cli, f"{len(failed)} of {len(results)} agents could not be made", failed), hint
-        )
+        results = cli.fleet.create_many(_build_spec(cli, args, message, on_terminal=on_terminal))
+        first = _show_results(cli, args, results)[0]
     if should_connect:
         from mngr.cli.agents.connect import connect_terminal
 
-        return connect_terminal(cli, agents[0].id, args["connect_command"])
+        return connect_terminal(cli, first.id, args["connect_command"])
     return 0
 
 
-def _create_from_snapshot(cli: Cli, args: Args) -> AgentView:
-    """Create an agent from a snapshot; raise UsageError for options that the snapshot decides already."""
+def _show_results(cli: Cli, args: Args, results: list[CreatedAgent | Exception]) -> list[AgentView]:
+    """Print the created agents and return them; raise an error if an agent or a message is missing."""
+    name_prefix = f"{args['address'].partition('@')[0]}-" if args["address"] else "number "
+    created: list[CreatedAgent] = []
+    errors: list[Exception] = []
+    failures: list[str] = []
+    for number, result in enumerate(results, 1):
+        if isinstance(result, Exception):
+            errors.append(result)
+            failures.append(f"{name_prefix}{number}: {result}")
+        else:
+            created.append(result)
+    if errors and not created:
+        raise errors[0]
+    agents = [result.agent for result in created]
+    _show_agents(cli, agents)
+    _check_delivered(cli, [result.message for result in created if result.message is not None])
+    if errors:
+        summary = f"{len(failures)} of {len(results)} agents could not be made"
+        hint = getattr(errors[0], "hint", None) or "see: mngr list"
+        raise PartialFailure(_format_failures(cli, summary, failures), hint)
+    return agents
+
+
+def _create_from_snapshot(cli: Cli, args: Args, message: str | None) -> AgentView:
+    """Create an agent from a snapshot, and print it. Raise UsageError for options that the snapshot decides already."""
     allowed = {"snapshot", "address", "message", "message_file", "connect", "connect_command", "template"}
     common = {option.key for option in COMMON_OPTIONS}
-    conflicting = sorted(args.given - allowed - common) or (["--"] if args.rest else [])
+    conflicting = sorted(args.given - allowed - common)
+    if args.rest:
+        conflicting.append("--")
     if conflicting:
         raise UsageError(f"{conflicting[0]} has no meaning with --snapshot", "the snapshot says what the agent is")
-    return cli.fleet.restore_snapshot(args["snapshot"], args["address"])
+    agent = cli.fleet.restore_snapshot(args["snapshot"], args["address"])
+    _show_agents(cli, [agent])
+    if message is not None:
+        _check_delivered(cli, cli.fleet.message([agent.name], message))
+    return agent
 
 
-def _is_connect_default(cli: Cli, args: Args) -> bool:
-    """True when `create` attaches although --connect was not given."""
-    from mngr.cli.framework.run import is_interactive
-
-    return cli.format == "human" and (is_interactive() or "connect_command" in args.given)
-
-
-def _start_timeout(count: int) -> float:
-    """Return the seconds to wait for a start; several programs that start together take longer."""
-    return 30.0 + 3.0 * (count - 1)
-
-
-def _send_first_message(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
-    """Send the first message to the agents and return the outcomes."""
-    names = [agent.name for agent in agents]
-    return cli.fleet.message(names, message, timeout=_start_timeout(len(agents))) if names else []
+def _should_connect(cli: Cli, args: Args, *, on_terminal: bool) -> bool:
+    """True when `create` attaches: as --connect says, otherwise for a person at a terminal."""
+    if "connect" in args.chosen:
+        return bool(args["connect"])
+    return cli.format == "human" and (on_terminal or "connect_command" in args.given)
 
 
 def _check_delivered(cli: Cli, outcomes: list[Outcome]) -> None:
@@ -251,37 +187,21 @@ def _format_failures(cli: Cli, summary: str, failed: list[str]) -> str:
     return summary
 
 
-def _build_request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
-    """Return the request that the command line describes."""
-    from mngr.agents.create.request import CreateRequest
-
-    dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
-    return CreateRequest(
+def _build_spec(cli: Cli, args: Args, message: str | None, *, on_terminal: bool) -> AgentSpec:
+    """Return the agents that the command line describes."""
+    fields = args.collect_fields(COMMAND)
+    fields["env"] = parse_pairs(args["env"], "--env", "to pass a variable of yours on: --pass-env K")
+    fields["labels"] = parse_pairs(args["label"], "--label", "for example: --label team=red")
+    fields["windows"] = parse_pairs(args["window"], "--window", "for example: --window logs='tail -f log.txt'")
+    fields["dirty"] = args["dirty"] or ("ignore" if on_terminal else "fail")
+    fields["message"] = message
+    return AgentSpec(
+        **fields,
         address=args["address"],
         kind=_choose_kind(args),
-        args=args.rest or [],
-        source=args["from"],
-        branch=args["branch"],
-        transfer=args["transfer"],
-        dirty=dirty,
+        command=args.rest or [],
         notes_ignored=args["dirty"] is None,
-        env=args["env"],
-        pass_env=args["pass_env"],
-        env_file=args["env_file"],
-        labels=parse_pairs(args["label"], "--label"),
-        windows=parse_pairs(args["window"], "--window"),
-        idle_timeout=args["idle_timeout"],
-        activity=args["activity"] or "output",
-        yolo=args["yolo"],
-        resume=args["resume"],
         yolo_confirmed=args["yolo"] and on_terminal and _confirm_yolo(cli, args),
-        sandbox=args["sandbox"],
-        network=args["network"],
-        build_args=args["build_arg"],
-        new_host=args["new_host"],
-        count=args["count"],
-        agents_per_host=args["agents_per_host"],
-        reuse=args["reuse"],
     )
 
 
@@ -297,17 +217,26 @@ def _confirm_yolo(cli: Cli, args: Args) -> bool:
 
 def _choose_kind(args: Args) -> str | None:
     """Return the kind from the command line, or the one of the settings if no command is given."""
-    if "kind" not in args.given and args.rest and not args.rest[0].startswith("-"):
+    words = args.rest or []
+    has_command = bool(words) and not words[0].startswith("-")
+    if has_command and "kind" not in args.given:
         return None
-    return str(args["kind"]) if args["kind"] is not None else None
+    return _find_text(args, "kind")
+
+
+def _find_text(args: Args, key: str) -> str | None:
+    """Return a value as text, or None. A value from the settings may be of another type."""
+    value = args[key]
+    return None if value is None else str(value)
 
 
 def _read_first_message(args: Args) -> str | None:
     """Return the first message from -m or --message-file, or None."""
     path = args["message_file"]
+    message = _find_text(args, "message")
     if path is None:
-        return str(args["message"]) if args["message"] is not None else None
-    if args["message"] is not None:
+        return message
+    if message is not None:
         raise UsageError("-m and --message-file exclude each other", "leave one of them out")
     try:
         with open(path, encoding="utf-8") as file:
@@ -324,36 +253,42 @@ def _apply_templates(cli: Cli, args: Args) -> Args:
     for name in args["template"]:
         values = settings.get_table(f"templates.{name}")
         if not values:
-            known = sorted({key.split(".")[1] for key in settings.values if key.startswith("templates.")})
-            hint = (
-                suggest_closest(name, known) or f"known: {', '.join(known)}"
-                if known
-                else "make one: [templates.NAME] in the settings"
-            )
-            raise UsageError(f"there is no template {name!r}", hint)
+            raise _make_unknown_template_error(cli, name)
         for key, value in values.items():
             merged[key] = [*as_list(merged.get(key)), *as_list(value)] if key in _REPEATABLE_KEYS else value
     parsed = parse_words(COMMAND, cli.words, merged)
     for key in _REPEATABLE_KEYS & set(merged) & parsed.given:  # Repeatable options add to the template's values.
-        parsed.values[key] = [*(str(value) for value in as_list(merged[key])), *parsed.values[key]]
+        parsed.values[key] = [*map(str, as_list(merged[key])), *parsed.values[key]]
     return parsed
+
+
+def _make_unknown_template_error(cli: Cli, name: str) -> UsageError:
+    """Return the error for a template that the settings do not have."""
+    keys = cli.context.settings.values
+    known = sorted({key.split(".")[1] for key in keys if key.startswith("templates.")})
+    hint = "make one: [templates.NAME] in the settings"
+    if known:
+        hint = suggest_closest(name, known) or f"known: {', '.join(known)}"
+    return UsageError(f"there is no template {name!r}", hint)
 
 
 def _show_agents(cli: Cli, agents: list[AgentView]) -> None:
     """Print the created agents."""
-    lines = [
-        f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "") for agent in agents
-    ]
-    render.render_rows(cli, "agents", [agent.to_dict() for agent in agents], None if cli.quiet else "\n".join(lines))
+    text = None if cli.quiet else "\n".join(_describe_agent(agent) for agent in agents)
+    render.render_rows(cli, "agents", [agent.to_dict() for agent in agents], text)
 
 
-def parse_pairs(words: list[str], flag: str) -> dict[str, str]:
+def _describe_agent(agent: AgentView) -> str:
+    branch = f" on {agent.branch}" if agent.branch else ""
+    return f"{agent.name} runs in {agent.work_dir}{branch}"
+
+
+def parse_pairs(words: list[str], flag: str, hint: str) -> dict[str, str]:
     """Return `K=V` words as a mapping; raise UsageError for a word without a key."""
     pairs: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            example = "logs='tail -f log.txt'" if flag == "--window" else "team=red"
-            raise UsageError(f"{flag}: {word!r} is not NAME=VALUE", f"for example: {flag} {example}")
+            raise UsageError(f"{flag}: {word!r} is not NAME=VALUE", hint)
         pairs[key] = value
     return pairs

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 
 from mngr.base.errors import UsageError
+from mngr.base.json_values import get_int, get_text
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_line import compute_exit_code, raise_single_failure
+from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
-from mngr.cli.framework.spec import NAMES_ARGUMENT, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def run(cli: Cli, args: Args) -> int:
     if cli.format != "human":
         render.render_rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
         if len(outcomes) == 1 and outcomes[0].extra["started"]:
-            return int(outcomes[0].extra["exit_code"])
+            return get_int(outcomes[0].extra, "exit_code")
         raise_single_failure(outcomes)
         return compute_exit_code(outcomes)
     for outcome in outcomes:
@@ -64,6 +65,6 @@ def _print_outcome(cli: Cli, outcome: Outcome) -> None:
     code = outcome.extra["exit_code"]
     cli.print_message(f"== {outcome.name}" + (f" (exit code {code})" if code else ""))
     for stream, key in ((sys.stdout, "stdout"), (sys.stderr, "stderr")):
-        text = terminal_text.strip_controls(outcome.extra[key])
+        text = terminal_text.strip_controls(get_text(outcome.extra, key))
         stream.write(text if not text or text.endswith("\n") else text + "\n")
         stream.flush()

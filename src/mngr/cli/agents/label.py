@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError
+from mngr.base.json_values import get_object
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
-from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,5 +49,5 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _format_outcome(outcome: Outcome) -> str:
-    labels = outcome.extra["labels"]
+    labels = get_object(outcome.extra, "labels")
     return f"{outcome.name}: " + (" ".join(f"{key}={value}" for key, value in labels.items()) or "no labels")

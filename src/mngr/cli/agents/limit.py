@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from mngr.base.clock import format_duration, parse_duration
+from mngr.agents.create.spec import AgentSpec
+from mngr.agents.lifecycle.limit import NO_LIMIT, LimitChanges
+from mngr.base.json_values import find_number
+from mngr.base.time_format import format_duration, parse_duration
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec, Option, make_field_option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
-from mngr.cli.framework.spec import ACTIVITY_OPTION, NAMES_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.base.model import Outcome
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
@@ -37,7 +38,7 @@ COMMAND = CommandSpec(
             metavar="TIME",
             help="stop so long after it was made; none takes the limit away",
         ),
-        ACTIVITY_OPTION,
+        make_field_option(AgentSpec, "activity", "--activity", metavar="WHAT").replace(default=None),
     ),
     examples=(
         ("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"),
@@ -49,22 +50,22 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Set or show the limits of agents."""
-    changes: dict[str, Any] = {
-        key: None if args[flag] == "none" else parse_duration(args[flag])
-        for key, flag in (("idle_timeout", "idle"), ("lifetime", "lifetime"))
-        if args[flag] is not None
-    }
-    if args["activity"] is not None:
-        changes["activity"] = args["activity"]
+    changes = LimitChanges(
+        idle_timeout=_parse_limit(args["idle"]), lifetime=_parse_limit(args["lifetime"]), activity=args["activity"]
+    )
     return render.render_outcomes(cli, cli.fleet.limit(read_names(args), changes), human=_format_outcome)
 
 
+def _parse_limit(text: str | None) -> float | None:
+    """Return the seconds of a limit, NO_LIMIT for the word `none`, or None without the option."""
+    if text is None:
+        return None
+    return NO_LIMIT if text == "none" else parse_duration(text)
+
+
 def _format_outcome(outcome: Outcome) -> str:
-    parts = [
-        f"{key} {format_duration(outcome.extra[field])}"
-        for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime"))
-        if outcome.extra[field]
-    ]
+    limits = {"idle": find_number(outcome.extra, "idle_timeout"), "lifetime": find_number(outcome.extra, "lifetime")}
+    parts = [f"{key} {format_duration(seconds)}" for key, seconds in limits.items() if seconds]
     if outcome.extra["idle_timeout"] and outcome.extra["activity"] != "output":
         parts.append(f"activity is {outcome.extra['activity']}")
     return f"{outcome.name}: " + (", ".join(parts) or "no limits")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.cli.agents.connect import CONNECT_COMMAND, connect_terminal
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

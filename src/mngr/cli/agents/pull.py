@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mngr.agents.inspect.run_on_agents import LIVE_STATES
+from mngr.agents.inspect.for_each_agent import LIVE_STATES
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import TARGETS_ARGUMENT, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
-from mngr.cli.framework.spec import TARGETS_ARGUMENT, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

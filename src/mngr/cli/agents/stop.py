@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import TARGETS_ARGUMENT, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
-from mngr.cli.framework.spec import TARGETS_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

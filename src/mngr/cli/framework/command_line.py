@@ -36,6 +36,8 @@ class Cli:
         """The context with the home and the settings that this command line asks for."""
         if self._context is None:
             self._context = Context(self._home, settings=self.assignments, note=self.print_message)
+            if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+                self._context.ask_trust = self._ask_trust
         return self._context
 
     @property
@@ -58,6 +60,9 @@ class Cli:
         except EOFError:
             return False
         return answer in ("y", "yes") if answer else otherwise
+
+    def _ask_trust(self, text: str) -> bool:
+        return self.ask_yes_no(text, otherwise=False)
 
     def print_data(self, text: str) -> None:
         """Write data to standard output, with a line end after it."""

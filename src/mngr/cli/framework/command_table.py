@@ -118,6 +118,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings", "runs.web"),
     "demo": ("Tests", "see it all on a sample project: tests, agents, one branch, a report", "runs.demo"),
+    "trust": ("Set-up", "allow a project's settings to run its set-up and tests", "settings.trust"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml", "settings.init"),
     "config list": ("Set-up", "show all settings and where each comes from", "settings.config.list"),
     "config get": ("Set-up", "print one setting", "settings.config.get"),

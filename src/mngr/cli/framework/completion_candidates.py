@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 
+from mngr.cli.framework.command_spec import COMMON_OPTIONS
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, get_module_name
-from mngr.cli.framework.spec import COMMON_OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.context import Context
-    from mngr.cli.framework.spec import CommandSpec, Option
+    from mngr.cli.framework.command_spec import CommandSpec, Option
 
     Candidates = list[tuple[str, str]]  # (word, description)
 
@@ -128,9 +128,9 @@ def _list_from_source(ctx: Context, source_name: str | None) -> Candidates:
 
 
 def _list_agents(ctx: Context) -> Candidates:
-    from mngr.host import store
+    from mngr.host import record_store
 
-    return [(name, "an agent") for name in store.list_names(ctx.home)]
+    return [(name, "an agent") for name in record_store.list_names(ctx.home)]
 
 
 def _list_kinds(ctx: Context) -> Candidates:
@@ -188,12 +188,12 @@ def _list_changes(ctx: Context) -> Candidates:
     from mngr.base.errors import MngrError
     from mngr.base.paths import find_project_root
     from mngr.mapreduce.run_dir import get_run
-    from mngr.tmr.changes.changes import load_changes
+    from mngr.tmr.changes.changes_file import load_changes
 
     try:
         return [
             (change.id, change.title)
-            for change in load_changes(get_run(find_project_root(ctx.cwd) or ctx.cwd, kind="tmr"))
+            for change in load_changes(get_run(find_project_root(ctx.cwd) or ctx.cwd, kind="tmr")).changes
         ]
     except (MngrError, ValueError):
         return []

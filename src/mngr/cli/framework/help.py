@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError, suggest_closest
+from mngr.cli.framework.command_spec import COMMON_OPTIONS, Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
-from mngr.cli.framework.spec import COMMON_OPTIONS, Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

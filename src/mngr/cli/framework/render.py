@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 
 from mngr.base.errors import UsageError, suggest_closest
+from mngr.base.json_values import as_object
 from mngr.cli.framework.terminal_text import colour_state, get_width, is_coloured, strip_controls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
-    from mngr.base.model import Outcome
+    from mngr.base.model import Outcome, Struct
     from mngr.cli.framework.command_line import Cli
+
+    AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
 _FIELD_PATTERN = r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}"
 
@@ -36,14 +39,16 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, state_co
     return "\n".join(lines) + "\n"
 
 
-def format_json(value: Any, *, pretty: bool = False) -> str:
+def format_json(value: object, *, pretty: bool = False) -> str:
     """Return JSON in plain ASCII, which contains no control characters."""
     import json
 
     return json.dumps(value, indent=2 if pretty else None, default=str)
 
 
-def render_rows(cli: Cli, key: str, items: Sequence[dict[str, Any]], human: str | None = None, **more: Any) -> None:
+def render_rows(
+    cli: Cli, key: str, items: Sequence[Mapping[str, object]], human: str | None = None, **more: object
+) -> None:
     """Print a list in the requested format; `human` is the text for people."""
     if cli.format == "json":
         cli.print_data(format_json({"v": 1, key: list(items), **more}, pretty=sys.stdout.isatty()))
@@ -58,7 +63,7 @@ def render_rows(cli: Cli, key: str, items: Sequence[dict[str, Any]], human: str 
             cli.print_data(fill_template(cli.format, item))
 
 
-def render_item(cli: Cli, item: dict[str, Any], human: str) -> None:
+def render_item(cli: Cli, item: Mapping[str, object], human: str) -> None:
     """Print one object in the requested format; `human` is the text for people."""
     if cli.format in ("json", "jsonl"):
         cli.print_data(format_json({"v": 1, **item}, pretty=cli.format == "json" and sys.stdout.isatty()))
@@ -66,7 +71,7 @@ def render_item(cli: Cli, item: dict[str, Any], human: str) -> None:
         cli.print_data(human if cli.format == "human" else fill_template(cli.format, item))
 
 
-def render_agent_result(cli: Cli, name: str, human: str | None = None, **more: Any) -> None:
+def render_agent_result(cli: Cli, name: str, human: str | None = None, **more: object) -> None:
     """Print the result of a command on one agent; `human` is the text for people."""
     if cli.format == "human":
         render_rows(cli, "results", [], None if cli.quiet else human)
@@ -75,16 +80,16 @@ def render_agent_result(cli: Cli, name: str, human: str | None = None, **more: A
         render_rows(cli, "results", [{"id": agent.id, "name": agent.name, "ok": True, "error": None, **more}])
 
 
-def render_stream(cli: Cli, items: Iterator[dict[str, Any]], human: Callable[[dict[str, Any]], str]) -> None:
+def render_stream(cli: Cli, items: Iterator[AnyStruct], human: Callable[[AnyStruct], str]) -> None:
     """Print each item as soon as it arrives, in the requested format."""
     if cli.format == "json":
         raise UsageError("what is followed has no end, so it is no JSON document", "use --format jsonl")
     for item in items:
-        render_item(cli, item, human(item) if cli.format == "human" else "")
+        render_item(cli, item.to_dict(), human(item) if cli.format == "human" else "")
         sys.stdout.flush()
 
 
-def fill_template(template: str, item: dict[str, Any]) -> str:
+def fill_template(template: str, item: Mapping[str, object]) -> str:
     """Return the template with `{field}` and `{labels.team}` replaced; raise UsageError for an unknown field."""
 
     import re
@@ -107,40 +112,46 @@ def list_template_fields(template: str) -> list[str]:
     return re.findall(_FIELD_PATTERN, template)
 
 
-def get_field(item: dict[str, Any], path: str) -> Any:
+def get_field(item: Mapping[str, object], path: str) -> object:
     """Return the value at `a` or `a.b`; raise UsageError if `a` is unknown, return None if only `b` is missing."""
     first, _, rest = path.partition(".")
     if first not in item:
-        raise UsageError(
-            f"there is no field {first!r}", suggest_closest(first, list(item)) or "fields: " + ", ".join(item)
-        )
+        hint = suggest_closest(first, list(item)) or "fields: " + ", ".join(item)
+        raise UsageError(f"there is no field {first!r}", hint)
     value = item[first]
     while rest:
-        part, _, rest = rest.partition(".") if not isinstance(value, dict) or rest not in value else (rest, "", "")
-        value = value.get(part) if isinstance(value, dict) else None
+        table = as_object(value)
+        if rest in table:  # A key may contain dots.
+            return table[rest]
+        part, _, rest = rest.partition(".")
+        value = table.get(part)
     return value
 
 
-def render_outcomes(cli: Cli, outcomes: Sequence[Outcome], human: Any = None) -> int:
+def render_outcomes(cli: Cli, outcomes: Sequence[Outcome], human: Callable[[Outcome], str | None] | None = None) -> int:
     """Print a line for each target, or `results` for programs, and return the exit code."""
     from mngr.cli.framework.command_line import compute_exit_code, raise_single_failure
 
     if cli.format == "human":
         raise_single_failure(outcomes)
         for outcome in outcomes:
-            if outcome.ok and human is not None:
-                text = human(outcome)
-                if text and not cli.quiet:
-                    cli.print_data(strip_controls(text))
+            text = human(outcome) if outcome.ok and human is not None else None
+            if text and not cli.quiet:
+                cli.print_data(strip_controls(text))
             for note in outcome.notes:
                 cli.print_message(note)
             if not outcome.ok:
-                error = outcome.error or "failed"
-                message = error if error.startswith(f"{outcome.name} ") else f"{outcome.name}: {error}"
-                print(f"Error: {strip_controls(message)}", file=sys.stderr)
-                if outcome.hint:
-                    print(f"Hint: {strip_controls(outcome.hint)}", file=sys.stderr)
+                _print_failure(outcome)
         return compute_exit_code(outcomes)
     render_rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
     raise_single_failure(outcomes)
     return compute_exit_code(outcomes)
+
+
+def _print_failure(outcome: Outcome) -> None:
+    """Print the error and the hint of a failed target to standard error."""
+    error = outcome.error or "failed"
+    message = error if error.startswith(f"{outcome.name} ") else f"{outcome.name}: {error}"
+    print(f"Error: {strip_controls(message)}", file=sys.stderr)
+    if outcome.hint:
+        print(f"Hint: {strip_controls(outcome.hint)}", file=sys.stderr)

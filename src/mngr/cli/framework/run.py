@@ -14,9 +14,8 @@ from mngr.cli.framework.parse import Args, parse_words
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any
 
-    from mngr.cli.framework.spec import CommandSpec
+    from mngr.cli.framework.command_spec import CommandSpec
 
 
 def execute_command(cli: Cli, module: ModuleType) -> int:
@@ -51,10 +50,11 @@ def refresh_ssh_entries(context: Context) -> None:
         ssh_config.refresh_config(context)
 
 
-def _read_defaults(cli: Cli, command: CommandSpec) -> dict[str, Any]:
+def _read_defaults(cli: Cli, command: CommandSpec) -> dict[str, object]:
     """Return the command's default options from the settings."""
     try:
         defaults = cli.context.settings.get_table(f"commands.{command.name.replace(' ', '.')}")
+        _note_ignored_settings(cli, command)
         if command.name != "tmr run":
             return defaults
         merged = {**cli.context.settings.get_table("tmr"), **defaults}
@@ -63,6 +63,18 @@ def _read_defaults(cli: Cli, command: CommandSpec) -> dict[str, Any]:
         if not command.can_run_without_settings:
             raise
         return {}
+
+
+def _note_ignored_settings(cli: Cli, command: CommandSpec) -> None:
+    """Tell the user which settings of the project do not count for this command."""
+    prefixes = [f"commands.{command.name.replace(' ', '.')}."]
+    if command.name == "create":
+        prefixes += ["agents.", "templates.", "tmux."]
+    if command.name.startswith("tmr "):
+        prefixes += ["tmr.", "policy.", "sandbox."]
+    for key, layer in cli.context.settings.ignored.items():
+        if key.startswith(tuple(prefixes)):
+            cli.print_message(f"{key} in {layer.path} does not count: put it in your own settings")
 
 
 def read_names(args: Args, key: str = "name") -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_line import compute_exit_code
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import select
 import sys
 
 from mngr.base.errors import ConnectionLost, MngrError, UsageError
+from mngr.cli.framework.command_spec import Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

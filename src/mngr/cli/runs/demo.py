@@ -8,9 +8,9 @@ from mngr.base.errors import MngrError, PartialFailure
 from mngr.base.model import Struct
 from mngr.base.paths import Home, get_default_home
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import is_interactive
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import RunProgress, build_parked_error, compute_exit_code
 from mngr.cli.runs.tmr.shared import format_integration
 from mngr.cli.runs.web import open_page
@@ -102,15 +102,21 @@ def _check_unused(project_dir: str) -> None:
 
 def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> DemoResult:
     """Create the project, run the agents, integrate their changes, and write the report."""
+    from mngr.base.json_structs import encode
     from mngr.mapreduce.governor import RunLimits
     from mngr.tmr.demo import create_demo_run, create_sample_repo
     from mngr.tmr.pipeline import RunObserver, run_pipeline
+    from mngr.tmr.plan import load_plan
+    from mngr.tmr.prepare.run_facts import BaselineDone, list_facts
     from mngr.tmr.status import build_status
     from mngr.web.report.report import write_report
 
     create_sample_repo(fleet, project_dir)
     cli.print_message(f"a small program, its tutorial and its tests are in {project_dir}")
     run = create_demo_run(fleet, project_dir, paths)
+    plan = load_plan(run)
+    if plan.isolation == "off":
+        cli.print_message(f"the tests run without a sandbox: {plan.no_sandbox_reason}")
     progress = RunProgress(cli)
     observer = RunObserver(on_row=progress, on_message=cli.print_message, on_tasks_end=progress.close)
     result = run_pipeline(fleet, run, RunLimits(), observer)
@@ -123,10 +129,10 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     assert integration is not None  # the plan of a demo has an integration
     status = build_status(run)
     return DemoResult(
-        dir=project_dir, run=run.name, before=state.recipe_rows["standing"][-1]["counts"], counts=status["counts"],
-        tasks=_select_keys(status["tasks"], "task", "outcome", "verdict", "reason"),
-        branch=integration["branch"], verdict=integration["verdict"], said=format_integration(integration),
-        commits=_select_keys(integration["commits"], "commit", "kind", "subject"), left_out=_select_keys(integration["left_out"], "change", "title", "why", "reason"),
+        dir=project_dir, run=run.name, before=list_facts(state, BaselineDone)[-1].counts, counts=status.counts,
+        tasks=_select_keys(encode(status.tasks), "task", "outcome", "verdict", "reason"),
+        branch=integration.branch, verdict=integration.verdict, said=format_integration(integration),
+        commits=_select_keys(encode(integration.commits), "commit", "kind", "subject"), left_out=_select_keys(encode(integration.left_out), "change", "title", "why", "reason"),
         pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local_host, run),
     )  # fmt: skip
 

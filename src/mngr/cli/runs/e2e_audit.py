@@ -7,16 +7,16 @@ import shlex
 
 from mngr.base.errors import UsageError, suggest_closest
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import build_pytest_command, get_project_root, to_root_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tmr.verify.audit import AuditGap, AuditResult
     from mngr.tmr.verify.checkout_audit import AuditOptions, AuditReport
+    from mngr.tmr.verify.stub_audit import AuditGap, AuditResult
 
 _SOME_FAILED_CODE = 4  # The exit code when some of several failed.
 COMMAND = CommandSpec(
@@ -31,7 +31,7 @@ COMMAND = CommandSpec(
         "A test that still passes with nop or help is vacuous. A command or an option that a test does not miss is unguarded:\n"
         "it is named, with its line. each and drop try the commands that a test cites, or its own where it cites none.\n"
         "What has not changed, neither test nor program, is not run again. Nothing is left in the checkout but what your tests\n"
-        "leave, and .mngr/cache. Exit code 4 when a test is vacuous or fails as it is; with --strict also for what is unguarded."
+        "leave. Exit code 4 when a test is vacuous or fails as it is; with --strict also for what is unguarded."
     ),
     arguments=(Argument(name="TEST", help="the tests, as for pytest (default: the setting tutorial.tests, else tests)", is_repeatable=True, required=False, complete="files"),),
     options=(
@@ -122,8 +122,8 @@ def _format_summary(report: AuditReport, counts: dict[str, int]) -> str:
 
 def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
     """Return the audit options that the command line describes; raise UsageError for wrong ones."""
-    from mngr.tmr.verify.audit import MODES
     from mngr.tmr.verify.checkout_audit import AuditOptions
+    from mngr.tmr.verify.stub_audit import MODES
 
     settings = cli.context.settings
     modes = [mode.strip() for mode in args["modes"].split(",") if mode.strip()]

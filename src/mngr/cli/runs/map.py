@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import (
     AGENT_OPTIONS,
     LIMIT_OPTIONS,
@@ -21,15 +20,14 @@ from mngr.cli.runs.run_options import (
     get_project_root,
     merge_agent_request,
     merge_limits,
+    parse_limits,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.mapreduce.run_dir import RunDir
+    from mngr.mapreduce.map_plan import MapPlan
 
 COMMAND = CommandSpec(
     name="map",
@@ -65,27 +63,27 @@ COMMAND = CommandSpec(
 def run(cli: Cli, args: Args) -> int:
     """Create or resume a run, and complete it."""
     from mngr.mapreduce.item_recipe import ItemRecipe
-    from mngr.mapreduce.journal import Journal, JournaledState
-    from mngr.mapreduce.run_dir import get_run
-    from mngr.mapreduce.run_repo import create_run
+    from mngr.mapreduce.journal.journal_file import Journal, JournaledState
+    from mngr.mapreduce.map_plan import load_map_plan, save_map_plan
+    from mngr.mapreduce.run_repo import create_run, get_own_run
     from mngr.mapreduce.scheduler import Scheduler
 
     root = get_project_root(cli)
     if args["resume"] is not None:
-        run_dir = get_run(root, args["resume"])
-        plan = _load_plan(run_dir)
+        run_dir = get_own_run(cli.context.local_host, root, args["resume"])
+        plan = load_map_plan(run_dir)
     else:
         plan = _build_new_plan(cli, args)
-    limits = merge_limits(args, plan.get("limits", {}))
-    agent_options = build_agent_request(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
-    agent_options = merge_agent_request(args, agent_options, plan.get("wish", {}))
+    limits = merge_limits(args, plan.limits) if args["resume"] is not None else parse_limits(args)
+    agent_options = build_agent_request(cli, args, "map", args["agent"] or plan.agent).replace(args=plan.args)
+    if plan.options is not None:
+        agent_options = merge_agent_request(args, agent_options, plan.options)
     if args["resume"] is None:
-        plan |= {"limits": {**limits.to_dict(), "deadline": None}, "wish": agent_options.to_dict()}
-        run_dir, plan["base"] = create_run(cli.fleet, root, args["name"])
-        with open(run_dir.plan, "w", encoding="utf-8") as file:
-            json.dump(plan, file, indent=2)
+        run_dir, base = create_run(cli.fleet, root, args["name"])
+        plan = plan.replace(base=base, limits=limits.replace(deadline=None), options=agent_options)
+        save_map_plan(run_dir, plan)
     cli.print_message(f"run {run_dir.name}")
-    recipe = ItemRecipe(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
+    recipe = ItemRecipe(plan.items, plan.prompt, plan.args, plan.base, plan.output)
     with Journal(run_dir.journal) as journal:
         progress = RunProgress(cli, notify=args["notify"], rows=journal.rows)
         run_state = JournaledState(journal, progress)
@@ -108,8 +106,10 @@ def run(cli: Cli, args: Args) -> int:
     return code
 
 
-def _build_new_plan(cli: Cli, args: Args) -> dict[str, Any]:
+def _build_new_plan(cli: Cli, args: Args) -> MapPlan:
     """Return the plan of a new run; raise UsageError if the items, the agent or the prompt are missing."""
+    from mngr.mapreduce.map_plan import MapPlan
+
     items = [text for item in args["item"] or [] for text in (sys.stdin.read().splitlines() if item == "-" else [item])]
     items = [item for item in items if item.strip()]
     if not items:
@@ -129,21 +129,4 @@ def _build_new_plan(cli: Cli, args: Args) -> dict[str, Any]:
         raise UsageError("who shall do it?", "--agent KIND with --prompt TEXT, or a command after --")
     if prompt is None and kind != "command":
         raise UsageError(f"what shall {kind} be told?", "--prompt TEXT, with {item} for the item")
-    return {
-        "v": 1,
-        "kind": "map",
-        "items": items,
-        "prompt": prompt,
-        "args": command,
-        "agent": kind,
-        "output": args["output"],
-    }
-
-
-def _load_plan(run_dir: RunDir) -> dict[str, Any]:
-    """Return the plan of a run; raise MngrError if the run is not one of `mngr map`."""
-    with open(run_dir.plan, encoding="utf-8") as file:
-        plan: dict[str, Any] = json.load(file)
-    if plan.get("kind") != "map":
-        raise MngrError(f"{run_dir.name} is no run of map", f"go on with it: mngr tmr resume {run_dir.name}")
-    return plan
+    return MapPlan(items=items, prompt=prompt, args=command, agent=kind, output=args["output"])

@@ -7,42 +7,29 @@ import sys
 import threading
 import time
 
-from mngr.base.clock import parse_timestamp
+from mngr.base.time_format import parse_timestamp
 from mngr.cli.framework.terminal_text import count_columns, fit_line, get_terminal_size
-from mngr.mapreduce import host_costs
-from mngr.mapreduce.run_state import RunState, apply_row
+from mngr.mapreduce.journal import host_costs
+from mngr.mapreduce.journal.host_rows import ReleaseFailedRow
+from mngr.mapreduce.journal.journal_rows import (
+    LaunchFailedRow,
+    LaunchRow,
+    MessageRow,
+    PullFailedRow,
+    ResumedRow,
+    WindowRow,
+)
+from mngr.mapreduce.journal.replay import apply_row
+from mngr.mapreduce.journal.run_state import JournalRow, RecipeRow, RunState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
 _DRAW_INTERVAL = 0.25  # Seconds between two drawings.
 _RECENT_LINES = 5  # Lines for the latest events.
 _ALERT_LINES = 3  # Lines for the latest alerts.
-_ALERT_EVENTS = (
-    "alert",
-    "alarm",
-    "alarm_over",
-    "window",
-    "held",
-    "launch_failed",
-    "pull_failed",
-    "release_failed",
-)
-# The line for each type of row that needs no more than its fields.
-_ROW_TEMPLATES = {
-    "launched": "{slug}: runs on {host}",
-    "launch_failed": "{slug}: {stage} failed ({cause}): {error}",
-    "pull_failed": "{slug}: its work could not be fetched, and will be tried again: {error}",
-    "remind": "{slug}: reminded ({why})",
-    "prepare": "a host of {provider} is being prepared, which all others are made from",
-    "release_failed": "{host}: could not be given back, and will be tried again: {error}",
-    "alert": "{text}",
-    "alarm": "ALARM: {text}",
-    "alarm_over": "{text}",
-    "window": "{why}: at most {size} at once from now on",
-}
+_ALERT_ROWS = (MessageRow, WindowRow, LaunchFailedRow, PullFailedRow, ReleaseFailedRow)
 _STATE_ORDER = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
 _BAR_WIDTH = 30
 
@@ -50,8 +37,8 @@ _BAR_WIDTH = 30
 class ProgressScreen:
     """Collects journal rows and draws them from its own thread. `rows` are the earlier rows of a resumed run."""
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._state = RunState(tasks={}, recipe_rows={}, alerts=[], hosts={})
+    def __init__(self, rows: list[JournalRow]) -> None:
+        self._state = RunState()
         self._news: dict[bool, list[str]] = {False: [], True: []}  # The latest events (False) and alerts (True).
         self._lines: list[str] = []  # The lines that the screen shows now.
         self._began = time.time()
@@ -65,17 +52,18 @@ class ProgressScreen:
             self._paced = self._began, len(self._state.list_in_state("settled"))
         threading.Thread(target=self._draw_until_closed, daemon=True).start()
 
-    def add_row(self, row: dict[str, Any]) -> None:
+    def add_row(self, row: JournalRow) -> None:
         """Add one more row of the journal."""
         with self._guard:
             self._state = apply_row(self._state, row)
-            timestamp = parse_timestamp(row["at"])
-            self._began = timestamp if row["type"] == "resumed" else min(self._began, timestamp)
-            if row["type"] == "resumed" or (row["type"] == "launch" and self._paced is None):
+            is_resumed = isinstance(row, ResumedRow)
+            timestamp = parse_timestamp(row.at)
+            self._began = timestamp if is_resumed else min(self._began, timestamp)
+            if is_resumed or (isinstance(row, LaunchRow) and self._paced is None):
                 self._paced = timestamp, len(self._state.list_in_state("settled"))
             text = format_row(row)
             if text:
-                is_alert = row["type"] in _ALERT_EVENTS
+                is_alert = _is_alert(row)
                 self._news[is_alert] = [*self._news[is_alert], text][-(_ALERT_LINES if is_alert else _RECENT_LINES) :]
 
     @contextlib.contextmanager
@@ -114,12 +102,9 @@ class ProgressScreen:
     def _render_lines(self, width: int) -> list[str]:
         """Return the lines to draw: the progress bar, counts, costs, alerts and latest events."""
         tasks = list(self._state.tasks.values())
-        head, recipe_rows = f"{_format_duration(time.time() - self._began)}  ", self._state.recipe_rows
+        head = f"{_format_duration(time.time() - self._began)}  "
         if not tasks:
-            collected = recipe_rows.get("collected")
-            if collected is None:
-                return [f"{head}collecting tests"]
-            return [f"{head}baseline: {len(recipe_rows.get('ran', []))} runs of {len(collected[0]['tests'])} tests"]
+            return [f"{head}{self._format_baseline()}"]
         settled = self._state.list_in_state("settled")
         progress = f"{len(settled)} of {len(tasks)} settled{self._format_remaining_time(len(settled), len(tasks))}"
         bar_width = min(_BAR_WIDTH, width - len(head + progress) - 4)
@@ -141,26 +126,41 @@ class ProgressScreen:
         lines += self._news[False]
         return [lines[0], *(f"  {line}" for line in lines[1:] if line)]
 
+    def _format_baseline(self) -> str:
+        """Return how far the baseline is."""
+        from mngr.tmr.prepare.run_facts import BaselineRun, TestsCollected, list_facts
+
+        collected = list_facts(self._state, TestsCollected)
+        if not collected:
+            return "collecting tests"
+        run_count = len(self._state.recipe_rows.get(BaselineRun.type_name, ()))
+        return f"baseline: {run_count} runs of {len(collected[0].tests)} tests"
+
     def _format_root_causes(self) -> str:
         """Return a line on the root causes and how many of them are repaired."""
-        recipe_rows = self._state.recipe_rows
-        root_causes = [row["cluster"] for row in recipe_rows.get("cluster", [])]
-        if not root_causes:
+        from mngr.tmr.prepare.run_facts import BaseMoved, RootCauseFound, RootCauseGivenUp, list_facts
+
+        found = list_facts(self._state, RootCauseFound)
+        if not found:
             return ""
-        tests = sum(len(root_cause["tests"]) for root_cause in root_causes)
-        results = f"{len(recipe_rows.get('base', []))} repaired, {len(recipe_rows.get('held', []))} given up"
-        return f"{len(root_causes)} shared cause{'s' * (len(root_causes) > 1)} of {tests} tests: {results}"
+        test_count = sum(len(fact.root_cause.tests) for fact in found)
+        repaired = len(list_facts(self._state, BaseMoved))
+        given_up = len(list_facts(self._state, RootCauseGivenUp))
+        noun = "cause" if len(found) == 1 else "causes"
+        return f"{len(found)} shared {noun} of {test_count} tests: {repaired} repaired, {given_up} given up"
 
     def _format_cost(self) -> str:
         """Return a line on tokens, cost and hosts."""
-        usages = [task.usage for task in self._state.tasks.values() if task.usage]
-        tokens = sum(int(usage.get(key) or 0) for usage in usages for key in ("input_tokens", "output_tokens"))
-        cost = sum(float(usage.get("cost_usd") or 0.0) for usage in usages)
-        unpriced_note = " and what has no known price" if any(usage.get("cost_usd") is None for usage in usages) else ""
-        hosts = host_costs.summarize_costs(list(self._state.hosts.values()))
+        usages = [task.usage for task in self._state.tasks.values() if task.usage is not None]
+        tokens = sum(usage.tokens for usage in usages)
+        cost = sum(usage.cost_usd or 0.0 for usage in usages)
+        unpriced_note = " and what has no known price" if any(usage.cost_usd is None for usage in usages) else ""
+        hosts = host_costs.summarize_costs(self._state.hosts.values())
         parts = [f"{tokens} tokens, ${cost:.2f}{unpriced_note}"] if tokens else []
-        parts += [f"{hosts['running']} of {hosts['made']} hosts run"] if hosts["made"] else []
-        parts += [f"${hosts['cost_usd']:.2f} for hosts"] if hosts["cost_usd"] is not None else []
+        if hosts.made:
+            parts.append(f"{hosts.running} of {hosts.made} hosts run")
+        if hosts.cost_usd is not None:
+            parts.append(f"${hosts.cost_usd:.2f} for hosts")
         return ", ".join(parts)
 
     def _format_remaining_time(self, settled: int, total: int) -> str:
@@ -182,32 +182,15 @@ def _format_duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
-def format_row(row: dict[str, Any]) -> str | None:
-    """Return a journal row as one line for people, or None if it is not worth a line."""
-    kind, slug = row["type"], row.get("slug")
-    if kind in _ROW_TEMPLATES:
-        return _ROW_TEMPLATES[kind].format_map(row)
-    if kind == "standing":
-        return _format_baseline(row)
-    if kind == "cluster":
-        root_cause = row["cluster"]
-        return f"{root_cause['id']}: {len(root_cause['tests'])} tests fail alike: {root_cause['title']}"
-    if kind == "base":
-        return f"later tasks start with the fix of {row['by']}" if row["added"] else None
-    if kind == "held":
-        return f"{row['cause']}: not repaired, which leaves {len(row['tests'])} tests: {row['why']}"
-    if kind == "released" and row["agents"]:
-        return f"{row['host']}: given back; mngr undestroy brings each of its {len(row['agents'])} agents back"
-    if kind == "parked":
-        until = f" until {row['until']}" if row.get("until") else ""
-        return f"{slug}: parked: {row['reason']}{until}"
-    if kind == "settled":
-        reason = f": {row['reason']}" if row.get("reason") else ""
-        return f"{slug}: {row['outcome']}{reason}"
-    return None
+def format_row(row: JournalRow) -> str:
+    """Return a journal row as one line for people, or an empty text if it is not worth a line."""
+    if not isinstance(row, RecipeRow):
+        return row.describe()
+    from mngr.tmr.prepare.run_facts import describe_row
+
+    return describe_row(row)
 
 
-def _format_baseline(row: dict[str, Any]) -> str:
-    """Return a line on how the tests ended before any change."""
-    counts = ", ".join(f"{number} {word}" for word, number in row["counts"].items()) or "none was run"
-    return f"{row['tests']} tests, untouched: {counts}; {row['skipped']} skipped; {row['causes']} shared causes"
+def _is_alert(row: JournalRow) -> bool:
+    """True when the row stays on the screen longer than others."""
+    return isinstance(row, _ALERT_ROWS) or (isinstance(row, RecipeRow) and row.type == "held")

@@ -7,24 +7,24 @@ import sys
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
+from mngr.cli.framework.command_spec import Option
 from mngr.cli.framework.render import format_json
-from mngr.cli.framework.spec import Option
 from mngr.cli.framework.terminal_text import strip_controls
 from mngr.cli.runs.progress import format_row
+from mngr.mapreduce.journal.journal_rows import AlarmRow, EndedRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     from mngr.agents.context import Context
     from mngr.base.model import Struct
-    from mngr.base.names import Address
+    from mngr.base.names_and_addresses import Address
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.governor import RunLimits
+    from mngr.mapreduce.journal.run_state import JournalRow, RunState
     from mngr.mapreduce.recipe import AgentOptions
-    from mngr.mapreduce.run_state import RunState
 
     R = TypeVar("R", bound=Struct)
 
@@ -40,11 +40,17 @@ INTEGRATOR_OPTION = Option(
     complete="kinds",
 )
 ISOLATION_OPTION = Option(
-    flags=("--walls",),
+    flags=("--isolation",),
     metavar="HOW",
     choices=("on", "network", "off"),
     default="on",
-    help="around the tests that we run ourselves: on has no network, network has it",
+    help="isolate the tests that mngr runs: on (sandbox without network), network (sandbox with network), off (no sandbox)",
+)
+CHANGED_ISOLATION_OPTION = Option(
+    flags=("--isolation",),
+    metavar="HOW",
+    choices=("on", "network", "off"),
+    help="change the isolation of the tests that mngr runs, for the rest of this run (default: as it was)",
 )
 AGENT_OPTIONS = (
     Option(flags=("--agent",), metavar="KIND", help="who does it", complete="kinds"),
@@ -66,7 +72,7 @@ AGENT_OPTIONS = (
         choices=("worktree", "mirror"),
         help="how each gets its copy (default: mirror)",
     ),
-    Option(flags=("--sandbox",), help="behind walls, as in create"),
+    Option(flags=("--sandbox",), help="run each agent in a sandbox, as in create"),
     Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
     Option(flags=("--yolo",), help="as in create: they ask nobody for permission"),
 )
@@ -92,6 +98,8 @@ LIMIT_OPTIONS = (
     ),
 )  # fmt: skip
 
+_FIELD_OF_OPTION = {"stall": "stall_timeout"}  # options whose field in RunLimits has another name
+
 
 def parse_limits(args: Args) -> RunLimits:
     """Return the limits from the options; raise UsageError for a limit below 1."""
@@ -103,28 +111,26 @@ def parse_limits(args: Args) -> RunLimits:
     is_new_hosts = format_host_suffix(args.values.get("on")).startswith("@.")
     return RunLimits(
         max_agents=args["max_agents"], max_starting=args["max_starting"] or (10 if is_new_hosts else 4), budget=parse_dollars(args, "budget"), budget_per_day=parse_dollars(args, "budget_per_day"),
-        max_tokens=args["max_tokens"], deadline=args["deadline"], timeout=args["timeout"], stall=args["stall"],
+        max_tokens=args["max_tokens"], deadline=args["deadline"], timeout=args["timeout"], stall_timeout=args["stall"],
         canary=args["canary"], alarm=args["alarm"], on_alarm=args["on_alarm"],
     )  # fmt: skip
 
 
-def merge_limits(args: Args, saved: Mapping[str, Any]) -> RunLimits:
+def merge_limits(args: Args, saved: RunLimits) -> RunLimits:
     """Return the saved limits of a run, replaced by those given now."""
-    return _merge_given(
-        parse_limits(args), saved, {option.key for option in LIMIT_OPTIONS if option.key in args.chosen}
-    )
+    given_keys = {option.key for option in LIMIT_OPTIONS if option.key in args.chosen}
+    return _replace_given(saved, parse_limits(args), {_FIELD_OF_OPTION.get(key, key) for key in given_keys})
 
 
-def merge_agent_request(args: Args, options: AgentOptions, saved: Mapping[str, Any]) -> AgentOptions:
+def merge_agent_request(args: Args, options: AgentOptions, saved: AgentOptions) -> AgentOptions:
     """Return the saved agent options of a run, replaced by those given now."""
-    given_keys = {option.key for option in AGENT_OPTIONS if option.key in args.chosen}
-    return _merge_given(options, saved, {"per_host" if key == "agents_per_host" else key for key in given_keys})
+    return _replace_given(saved, options, {option.key for option in AGENT_OPTIONS if option.key in args.chosen})
 
 
-def _merge_given(current: R, saved: Mapping[str, Any], given_keys: set[str]) -> R:
-    """Return `current` with the saved values of all keys that were not given now."""
-    known = current.to_dict()
-    return current.replace(**{key: value for key, value in saved.items() if key in known and key not in given_keys})
+def _replace_given(saved: R, current: R, given_fields: set[str]) -> R:
+    """Return the saved values, replaced by those that were given now."""
+    current_values = current.to_dict()
+    return saved.replace(**{field: current_values[field] for field in given_fields})
 
 
 def parse_dollars(args: Args, key: str) -> float | None:
@@ -161,7 +167,7 @@ def build_agent_request(cli: Cli, args: Args, prefix: str, kind: str) -> AgentOp
     return AgentOptions(
         agent=kind, args=args.rest or [], on=host_suffix,
         transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
-        prefix=prefix, per_host=args["agents_per_host"], keep_hosts=args["keep_hosts"],
+        name_prefix=prefix, agents_per_host=args["agents_per_host"], keep_hosts=args["keep_hosts"],
     )  # fmt: skip
 
 
@@ -193,7 +199,7 @@ class RunProgress:
         *,
         notify: str | None = None,
         screen: bool = True,
-        rows: list[dict[str, Any]] | None = None,
+        rows: list[JournalRow] | None = None,
     ) -> None:
         self._cli = cli
         self._notify = notify
@@ -203,15 +209,17 @@ class RunProgress:
 
             self._screen = ProgressScreen(rows or [])
 
-    def __call__(self, row: dict[str, Any]) -> None:
+    def __call__(self, row: JournalRow) -> None:
         """Show one more row of the journal."""
-        if self._notify and row["type"] in ("alarm", "ended"):
+        if self._notify and isinstance(row, (AlarmRow, EndedRow)):
             _run_notify_command(self._notify, row)
         if self._screen is not None:
             self._screen.add_row(row)
             return
         if self._cli.format == "jsonl":
-            sys.stdout.write(format_json(row) + "\n")
+            from mngr.mapreduce.journal.journal_file import encode_row
+
+            sys.stdout.write(format_json(encode_row(row)) + "\n")
             sys.stdout.flush()
             return
         text = format_row(row)
@@ -236,10 +244,10 @@ def _is_interactive() -> bool:
     return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _run_notify_command(command: str, row: dict[str, Any]) -> None:
+def _run_notify_command(command: str, row: AlarmRow | EndedRow) -> None:
     """Start the user's command for an event, and do not wait for it."""
-    text = str(row.get("text") or f"{row.get('how')} {row.get('why') or ''}").strip()
-    variables = {**os.environ, "MNGR_EVENT": row["type"], "MNGR_TEXT": text}
+    text = row.text if isinstance(row, AlarmRow) else f"{row.how} {row.why or ''}".strip()
+    variables = {**os.environ, "MNGR_EVENT": row.type_name, "MNGR_TEXT": text}
     shell.start_process(["sh", "-c", command], env=variables, stdin=shell.DEVNULL)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import UsageError
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import is_interactive
-from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Check the set-up, print the results, and fail if something required is missing."""
-    from mngr.cli.settings.scopes import check_option
+    from mngr.cli.settings.config_shared import check_option
 
     checks = cli.fleet.doctor(args["target"], lambda key, value: check_option(cli.context, key, value))
     table = render.format_table(

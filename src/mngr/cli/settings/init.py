@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
-from mngr.cli.settings.scopes import format_value
+from mngr.cli.settings.config_shared import format_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def run(cli: Cli, args: Args) -> int:
     """Inspect the project, print the findings, and write the settings."""
     project = cli.fleet.init(force=args["force"], dry_run=args["dry_run"])
     findings = [finding.to_dict() for finding in project.settings]
-    lines = [(finding.key, format_value(finding.value), finding.because) for finding in project.settings]
+    lines = [(finding.key, format_value(finding.value), finding.reason) for finding in project.settings]
     table = (
         render.format_table(("SETTING", "VALUE", "BECAUSE OF"), lines)
         if lines

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.setup.plugin import PluginView
+    from mngr.setup.installed_plugins import PluginView
 
 COMMAND = CommandSpec(
     name="plugin list",

@@ -6,8 +6,8 @@ import sys
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import sys
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 from mngr.cli.tutorial.blocks import FILE_ARGUMENT
 from mngr.cli.tutorial.check import TESTS_ARGUMENT
 
@@ -53,6 +53,7 @@ def run(cli: Cli, args: Args) -> int:
     """Measure the coverage, print it, and fail if the program or an artifact could not be read."""
     import shlex
 
+    from mngr.base.json_structs import encode
     from mngr.tutorial.coverage.coverage import measure_coverage
     from mngr.tutorial.paths import TutorialPaths
 
@@ -74,7 +75,7 @@ def run(cli: Cli, args: Args) -> int:
         "blocks": [block.to_dict() for block in coverage.blocks],
         "problems": [problem.to_dict() for problem in coverage.problems],
     }
-    rows = [command.to_dict() for command in coverage.commands]
+    rows = [encode(command) for command in coverage.commands]
     render.render_rows(cli, "commands", rows, _format_coverage(coverage), **fields)
     if coverage.run is None:
         cli.print_message("there is no transcript in .mngr/e2e: run the tests to see what they run")
@@ -108,9 +109,9 @@ def _format_coverage(coverage: TutorialCoverage) -> str:
 
 
 def _build_row(command: CommandCoverage) -> tuple[str, ...]:
-    shown_options = [option for option in command.options if option["shown"]]
-    run_options = [option for option in command.options if option["run"]]
-    neither = [option["flags"][-1] for option in command.options if not option["shown"] and not option["run"]]
+    shown_options = [option for option in command.options if option.shown]
+    run_options = [option for option in command.options if option.run]
+    neither = [option.flags[-1] for option in command.options if not option.shown and not option.run]
     marks = (
         ("", "")
         if command.is_group

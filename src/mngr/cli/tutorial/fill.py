@@ -7,9 +7,9 @@ import sys
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import is_interactive
-from mngr.cli.framework.spec import CommandSpec, Option
 from mngr.cli.tutorial.blocks import FILE_ARGUMENT
 from mngr.cli.tutorial.sync import WORKER_OPTIONS, build_request
 
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.writing.fill import BlockProposal, FillResult
+    from mngr.tutorial.writing.fill_headings import BlockProposal, FillResult
 
 COMMAND = CommandSpec(
     name="tutorial fill",
@@ -62,7 +62,7 @@ COMMAND = CommandSpec(
 def run(cli: Cli, args: Args) -> int:
     """Have an agent propose blocks for empty headings, let the user review them, and print the patch."""
     from mngr.tutorial.paths import TutorialPaths
-    from mngr.tutorial.writing.fill import build_patch, fill_headings
+    from mngr.tutorial.writing.fill_headings import build_patch, fill_headings
 
     if args["interactive"] and not (is_interactive() and cli.format == "human"):
         raise UsageError("--interactive needs a terminal", "leave it out")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 from mngr.cli.runs.run_options import parse_dollars
 from mngr.cli.tutorial.blocks import FILE_ARGUMENT
 from mngr.cli.tutorial.check import TESTS_ARGUMENT
@@ -24,7 +24,7 @@ WORKER_OPTIONS = (
     Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="how long a round may take"),
     Option(flags=("--budget",), metavar="USD", help="what it may cost; it is stopped when it costs more"),
     Option(flags=("--on",), metavar="ADDRESS", help="where it works: @HOST or @.PROVIDER (default: here)"),
-    Option(flags=("--sandbox",), help="behind walls, as in create"),
+    Option(flags=("--sandbox",), help="run each agent in a sandbox, as in create"),
     Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
     Option(flags=("--yolo",), help="as in create: it asks nobody for permission"),
 )

@@ -2,6 +2,9 @@
 # empty. BRANCH is given if the repository's objects are outside the work dir. Then agents/ID/gather contains the
 # objects that HEAD, BRANCH, the index and the logs need. The WORDs are arguments of find that exclude files; they
 # have no effect if tar cannot read a list of names.
+
+#include guard.sh
+
 cd "$1" || exit 4
 id=$2 work=$3 branch=$4
 shift 4
@@ -9,7 +12,7 @@ shift 4
 extra=$PWD/agents/$id/gather
 pack() {
     umask 077
-    mkdir "$extra" && cd "work/$work" && dir=$(git rev-parse --absolute-git-dir) && common=$(git rev-parse --git-common-dir) || return
+    mkdir "$extra" && cd "work/$work" && guard . && dir=$(git rev-parse --absolute-git-dir) && common=$(git rev-parse --git-common-dir) || return
     printf %s "$dir" >"$extra/dir"
     [ -d .git ] || cp -R "$dir" "$extra/git" || return
     git symbolic-ref -q HEAD >"$extra/names"

@@ -22,6 +22,10 @@ guard() {
     for key in protocol protocol.ext protocol.file protocol.git protocol.ssh protocol.http protocol.https; do
         inert $key.allow never
     done
+    # These have precedence over all settings. A missing object is an error; the agent's remotes are never asked for it.
+    GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1 GIT_PAGER=cat GIT_EDITOR=false GIT_ASKPASS=false
+    export GIT_ALLOW_PROTOCOL GIT_NO_LAZY_FETCH GIT_PAGER GIT_EDITOR GIT_ASKPASS
+    inert credential.helper ''
     inert core.alternateRefsCommand ''
     inert diff.ignoreSubmodules dirty # otherwise git runs in nested repositories, with their settings
     inert gc.auto 0

@@ -2,6 +2,9 @@
 # directory that is reserved for the agent. It fails unless `complete`, the last file of the stream, has arrived. WORK
 # may be empty. NEAR may be empty or a repository with the objects that are not in the stream. Exit codes: 8 the work
 # dir exists, 9 NEAR lacks objects.
+
+#include guard.sh
+
 umask 077
 cd "$1/agents/$2" || exit 4
 home=$1 work=$3 mode=$4 near=$5
@@ -13,7 +16,7 @@ rm -f complete
 if [ -n "$near" ]; then
     touch "$near" # gc deletes repositories that are unused for long
     mkdir -p landing/.git/objects/info && echo "$near/objects" >landing/.git/objects/info/alternates || exit 6
-    git -C landing -c core.hooksPath=/dev/null -c core.fsmonitor=false repack -a -d -k -q || exit 9
+    (guard landing && git -C landing repack -a -d -k -q) || exit 9
     rm -f landing/.git/objects/info/alternates
 fi
 if [ -e "$home/work/$work" ] || [ -L "$home/work/$work" ]; then exit 8; fi

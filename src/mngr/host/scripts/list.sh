@@ -29,7 +29,7 @@ ids=a-$hex$hex$hex # an agent can create directories with misleading names
 add_witnesses() {
     for name; do
         case $name in *[!a-z0-9/.-]* | */witness/*[!0-9]*.json) continue ;; esac
-        [ ! -e "$name" ] || files="$files $name" witnesses=1
+        if [ -f "$name" ] && ! [ -L "$name" ]; then files="$files $name" witnesses=1; fi
     done
 }
 if [ $# -eq 0 ]; then

@@ -112,8 +112,10 @@ elif [ -n "$clear" ] && [ -z "$key" ]; then
 fi
 letter=
 if [ -n "$box" ]; then
-    letter=$box/$(date +%s).$$.${key:-message}
-    said=$({ cat >"$box/.$$" && mv "$box/.$$" "$letter"; } 2>&1)
+    # The agent can put links into the box, so the file is written beside the box and gets a name that nobody can guess.
+    draft=$(mktemp ./letter.XXXXXXXXXX)
+    letter=$box/$(date +%s).$$.${draft##*.}.${key:-message}
+    said=$({ cat >"$draft" && mv "$draft" "$letter"; } 2>&1)
 elif [ -n "$key" ]; then
     said=$(press "$key")
 elif [ "$pause" = 0 ]; then

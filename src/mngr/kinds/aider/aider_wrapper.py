@@ -39,7 +39,7 @@ class AiderSession:
         self.directory = directory
         self.said: dict[str, str] | None = None
         self.trouble: dict[str, str] = {}
-        self.usage: dict[str, Any] | None = None
+        self.usage: dict[str, float] | None = None
         self.is_busy = False
         self.late: tuple[str, str] | None = None  # a message whose prompt was already closed
         self.open: tuple[Any, str] | None = None  # the prompt on the screen, and "message" or "permission"

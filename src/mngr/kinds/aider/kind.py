@@ -6,16 +6,17 @@ import os
 
 from mngr.host import scripts
 from mngr.kinds.agent_files import make_dirs, write_file
-from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_rows
+from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker
 from mngr.kinds.delivery_plan import Delivery
+from mngr.kinds.transcript_entry import parse_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _STATE_DIR = "aider"  # in the agent's directory: aider's history files
 _WRAPPER_FILE = "aider_wrapper.py"
@@ -64,7 +65,7 @@ class AiderKind(CodingAgentKind):
     yolo_arguments = ("--yes-always",)
     obeyed = "/!"
     transcript_paths = ("transcript.jsonl",)
-    written_names = (_STATE_DIR, _INBOX_DIR)
+    written_names = (f"{_STATE_DIR}/", f"{_INBOX_DIR}/")
     keys = frozenset({"parent", "program", "args", "env"})  # aider uses the user's own configuration and login
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
@@ -110,10 +111,10 @@ class AiderKind(CodingAgentKind):
     def build_answer(self, key: str) -> Delivery:
         return Delivery(text=key, ready="status", proof="api", is_key=True, inbox_dir=_INBOX_DIR)
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        return parse_rows(lines)
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+        return parse_entries(lines)
 
 
-def make_kind(name: str, options: Any) -> AiderKind:
+def make_kind(name: str, load_settings: Callable[[], Mapping[str, object]]) -> AiderKind:
     """Return this kind under the name that the user's settings give it."""
-    return AiderKind(name, options)
+    return AiderKind(name, load_settings)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import MngrError
+from mngr.base.json_values import as_object, get_object
 from mngr.base.model import AgentState
-from mngr.kinds import screens
+from mngr.kinds import state_from_screen
 from mngr.kinds.agent_files import copy_to_agent, get_conversation, read_json, read_user_json, write_file
 from mngr.kinds.claude import transcript
 from mngr.kinds.coding_agent import (
@@ -21,11 +22,12 @@ from mngr.kinds.coding_agent import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord, Evidence
     from mngr.host.protocol import Host
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _CONFIG_DIR = "claude"  # CLAUDE_CONFIG_DIR, in the agent's directory
 # A version that does not know an event ignores the whole file, so each event has the first version that knows it.
@@ -92,7 +94,7 @@ class ClaudeKind(CodingAgentKind):
     empty = "❯\n❯\u00a0"
     obeyed = "/!#"
     transcript_paths = (f"{_CONFIG_DIR}/projects/*/*.jsonl", f"{_CONFIG_DIR}/projects/*/*/subagents/*.jsonl")
-    written_names = (_CONFIG_DIR, "witness")
+    written_names = (f"{_CONFIG_DIR}/", "witness/")
     renewal_key = ("refreshToken", None)
 
     def list_login_files(self) -> dict[str, str]:
@@ -119,12 +121,11 @@ class ClaudeKind(CodingAgentKind):
         if result.code:
             raise MngrError(f"cannot make the directory of {record.name}: {result.error_line}", "see: mngr doctor")
         version = read_version(host, record, self.resolve_executable(host))
-        carried = self.options.get("carry") or []
+        carried = self.settings.carry
         config = read_json(host, record, f"{_CONFIG_DIR}/.claude.json")
-        projects = config.get("projects") if isinstance(config.get("projects"), dict) else {}
-        assert isinstance(projects, dict)
+        projects = get_object(config, "projects")
         trust = {
-            **projects.get(record.work_dir, {}),
+            **get_object(projects, record.work_dir),
             "hasTrustDialogAccepted": True,
             "hasCompletedProjectOnboarding": True,
         }
@@ -138,8 +139,8 @@ class ClaudeKind(CodingAgentKind):
             settings = {**_read_user_json("settings.json"), **settings}
         if "mcp" in carried:
             config["mcpServers"] = {
-                **_read_user_json(".claude.json").get("mcpServers", {}),
-                **config.get("mcpServers", {}),
+                **get_object(_read_user_json(".claude.json"), "mcpServers"),
+                **get_object(config, "mcpServers"),
             }
         if result.text:  # The end of the API key; without it Claude asks whether to use the key.
             config["customApiKeyResponses"] = {"approved": [result.text], "rejected": []}
@@ -167,7 +168,7 @@ class ClaudeKind(CodingAgentKind):
     def refine_state(self, evidence: Evidence, state: AgentState) -> AgentState:
         state = self._choose_latest_state(evidence, state)
         if state.state == "RUNNING" and evidence.screen is not None:
-            screen_state = screens.find_state(self.parent, evidence.screen)
+            screen_state = state_from_screen.find_state(self.parent, evidence.screen)
             if screen_state is not None:
                 return state.replace(state=screen_state[0], reason=screen_state[1], source="screen")
         return state
@@ -195,7 +196,7 @@ class ClaudeKind(CodingAgentKind):
             return state
         if (
             state.state == "RUNNING"
-            and (evidence.host_time or evidence.now) - clock.parse_timestamp(since) < _MIN_IDLE_SECONDS
+            and (evidence.host_time or evidence.now) - time_format.parse_timestamp(since) < _MIN_IDLE_SECONDS
         ):
             return state  # Claude is idle for a moment between two turns.
         if state.state == "WAITING" and state.reason == "end_of_turn":
@@ -211,30 +212,34 @@ class ClaudeKind(CodingAgentKind):
         if (state.state, state.reason) != ("WAITING", "end_of_turn") or not isinstance(message_time, str):
             return False
         try:
-            ended, message_at = clock.parse_timestamp(state.since or ""), clock.parse_timestamp(message_time)
+            ended, message_at = (
+                time_format.parse_timestamp(state.since or ""),
+                time_format.parse_timestamp(message_time),
+            )
         except ValueError:
             return False
         if ended - message_at > _CLOSE:
             return False
-        is_idle = activity == "idle" and clock.parse_timestamp(since) >= message_at
-        idle_seconds = (evidence.host_time or evidence.now) - max(ended, clock.parse_timestamp(since))
+        is_idle = activity == "idle" and time_format.parse_timestamp(since) >= message_at
+        idle_seconds = (evidence.host_time or evidence.now) - max(ended, time_format.parse_timestamp(since))
         return not (is_idle and idle_seconds >= _SETTLES) and idle_seconds < 5.0
 
     def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
         # Only the screen shows that Claude is retrying.
         return (
             state.state == "RUNNING"
-            and (evidence.host_time or evidence.now) - clock.parse_timestamp(state.since or clock.format_timestamp())
+            and (evidence.host_time or evidence.now)
+            - time_format.parse_timestamp(state.since or time_format.format_timestamp())
             > 1.0
         )
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         return transcript.parse(lines)
 
 
-def make_kind(name: str, options: Any) -> ClaudeKind:
+def make_kind(name: str, load_settings: Callable[[], Mapping[str, object]]) -> ClaudeKind:
     """Return this kind under the name that the user's settings give it."""
-    return ClaudeKind(name, options)
+    return ClaudeKind(name, load_settings)
 
 
 # Claude writes its status files into `sessions`, which this script links to the agent's `witness` directory.
@@ -255,17 +260,15 @@ def _slugify_path(path: str) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "-" for char in path)
 
 
-def _build_hooks(user_hooks: object, version: tuple[int, ...]) -> dict[str, Any]:
+def _build_hooks(user_hooks: object, version: tuple[int, ...]) -> dict[str, list[object]]:
     """Return mngr's hooks that this version knows, together with the hooks from the user's settings."""
-    hooks: dict[str, Any] = (
-        {k: list(v) for k, v in user_hooks.items() if isinstance(v, list)} if isinstance(user_hooks, dict) else {}
-    )
+    hooks = {event: list(entries) for event, entries in as_object(user_hooks).items() if isinstance(entries, list)}
     for event, line, first_version in _HOOKS:
         if version and version < first_version:
             continue
-        entry = {"hooks": [{"type": "command", "command": line, "timeout": 10}]}
+        entry: JsonObject = {"hooks": [{"type": "command", "command": line, "timeout": 10}]}
         if event == "SessionStart":
-            entry["matcher"] = "startup|resume|clear"  # type: ignore[assignment]  # not in the middle of a turn
+            entry["matcher"] = "startup|resume|clear"  # not in the middle of a turn
         other_entries = [row for row in hooks.get(event, []) if "hook.sh" not in json.dumps(row)]
         hooks[event] = [*other_entries, entry]
     return hooks
@@ -275,7 +278,7 @@ def _get_user_dir() -> str:
     return os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
 
 
-def _read_user_json(name: str) -> dict[str, Any]:
+def _read_user_json(name: str) -> JsonObject:
     """Return a JSON file of the user's configuration; .claude.json is in the home unless CLAUDE_CONFIG_DIR is set."""
     if name == ".claude.json" and not os.environ.get("CLAUDE_CONFIG_DIR"):
         return read_user_json(os.path.expanduser("~/.claude.json"))

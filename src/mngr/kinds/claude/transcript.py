@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
-from mngr.base import clock
-from mngr.kinds.coding_agent import parse_rows
+from mngr.base import time_format
+from mngr.base.json_values import as_objects, find_int, find_text, get_object, get_text
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+
+    from mngr.base.json_values import JsonObject
 
 _MAX_ROW_DELAY = 5.0  # seconds after which a missing row is no longer expected
 
 
-def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the rows that are complete; a tool's call and its result are one row. Internal rows are skipped.
+def parse(lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+    """Yield the entries that are complete. Internal rows are skipped.
 
     Sub-agents have their own files. Their usage appears in the order of time.
     """
-    calls: dict[str, dict[str, Any]] = {}
-    counted: set[str] = set()
-    subagent_rows: list[dict[str, Any]] = []
-    for row in _order_rows(parse_rows(lines)):
-        message = row.get("message")
-        if row.get("isSidechain"):
-            subagent_rows += _parse_subagent_usage(message, row.get("timestamp"), counted)
-            continue
-        ready = [usage_row for usage_row in subagent_rows if str(usage_row["at"]) <= str(row.get("timestamp") or "")]
-        subagent_rows = [usage_row for usage_row in subagent_rows if usage_row not in ready]
-        yield from ready
-        attachment = row.get("attachment")
-        if isinstance(attachment, dict) and attachment.get("type") == "queued_command":
-            yield from _parse_user(
-                {"content": attachment.get("prompt")}, row.get("timestamp"), calls
-            )  # a message sent during a turn
-            continue
-        if row.get("isMeta") or not isinstance(message, dict):
-            continue
-        if message.get("model") == "<synthetic>" and not row.get("isApiErrorMessage"):
-            continue  # a filler row that Claude itself writes
-        at = row.get("timestamp")
-        if row.get("type") == "assistant":
-            yield from _parse_assistant(message, at, calls, counted)
-        elif row.get("type") == "user":
-            yield from _parse_user(message, at, calls)
-    yield from subagent_rows
-    yield from calls.values()
+    builder = _EntryBuilder()
+    for row in _order_rows(parse_json_lines(lines)):
+        yield from builder.add_row(row)
+    yield from builder.subagent_entries
+    yield from builder.calls.values()
 
 
-def _order_rows(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _order_rows(rows: Iterable[JsonObject]) -> Iterator[JsonObject]:
     """Yield each row after its parent: on a busy machine Claude may write an answer before its question."""
     yielded_ids = {"None"}
-    waiting: list[dict[str, Any]] = []
+    waiting: list[JsonObject] = []
     for row in rows:
         if row.get("isSidechain"):
             yield row
@@ -68,93 +47,116 @@ def _order_rows(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     yield from waiting
 
 
-def _parse_time(row: dict[str, Any]) -> float:
+def _parse_time(row: JsonObject) -> float:
     try:
-        return clock.parse_timestamp(str(row.get("timestamp")))
+        return time_format.parse_timestamp(str(row.get("timestamp")))
     except ValueError:
         return 0.0
 
 
-def _parse_subagent_usage(message: object, at: object, counted: set[str]) -> list[dict[str, Any]]:
-    """Return one row with the usage of a sub-agent's answer, or no row if it is counted already."""
-    usage = _parse_usage(message.get("usage")) if isinstance(message, dict) else None
-    if not isinstance(message, dict) or usage is None or str(message.get("id")) in counted:
-        return []
-    counted.add(str(message.get("id")))
-    return [
-        {
-            "at": at,
-            "role": "tool",
-            "text": "",
-            "tool": "sub-agent",
-            "model": message.get("model"),
-            "usage": usage,
-        }
-    ]
+class _EntryBuilder:
+    """Builds entries: a tool's call and its result are one entry, and the usage of an answer is counted once."""
 
+    def __init__(self) -> None:
+        self.calls: dict[str, TranscriptEntry] = {}  # without a result so far
+        self.subagent_entries: list[TranscriptEntry] = []
+        self.counted_ids: set[str] = set()
 
-def _parse_assistant(
-    message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]], counted: set[str]
-) -> Iterator[dict[str, Any]]:
-    message_id = str(message.get("id"))
-    usage = (
-        None if message_id in counted else _parse_usage(message.get("usage"))
-    )  # each part of an answer repeats the usage
-    counted.add(message_id)
-    model = message.get("model")
-    for part in _list_parts(message.get("content")):
-        base = {"at": at, "model": model, "usage": usage}
-        if part.get("type") == "text" and str(part.get("text", "")).strip():
-            yield {**base, "role": "assistant", "text": str(part["text"])}
-            usage = None
-        elif part.get("type") == "tool_use":
-            call = {**base, "role": "tool", "text": "", "tool": part.get("name"), "input": part.get("input")}
-            calls[str(part.get("id"))] = call
-            usage = None
-    if usage:  # the answer holds only thoughts
-        yield {"at": at, "model": model, "usage": usage, "role": "assistant", "text": ""}
+    def add_row(self, row: JsonObject) -> Iterator[TranscriptEntry]:
+        at = find_text(row, "timestamp")
+        message = get_object(row, "message")
+        if row.get("isSidechain"):
+            self._add_subagent_answer(message, at)
+            return
+        yield from self._release_subagent_entries(at)
+        attachment = get_object(row, "attachment")
+        if attachment.get("type") == "queued_command":  # a message sent during a turn
+            yield from self._add_user_message(attachment.get("prompt"), at)
+        elif _is_internal(row):
+            return
+        elif row.get("type") == "assistant":
+            yield from self._add_answer(message, at)
+        elif row.get("type") == "user":
+            yield from self._add_user_message(message.get("content"), at)
 
+    def _add_subagent_answer(self, message: JsonObject, at: str | None) -> None:
+        """Add the usage of a sub-agent's answer, of which the conversation shows nothing else."""
+        usage = self._find_uncounted_usage(message)
+        if usage is not None:
+            model = find_text(message, "model")
+            entry = TranscriptEntry(at=at, role="tool", tool="sub-agent", model=model, usage=usage)
+            self.subagent_entries.append(entry)
 
-def _parse_user(message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    texts: list[str] = []
-    for part in _list_parts(message.get("content")):
-        if part.get("type") == "tool_result":
-            call = calls.pop(str(part.get("tool_use_id")), None)
+    def _release_subagent_entries(self, at: str | None) -> Iterator[TranscriptEntry]:
+        """Yield the usage of sub-agents until this time."""
+        entries = self.subagent_entries
+        ready = [entry for entry in entries if str(entry.at) <= (at or "")]
+        self.subagent_entries = [entry for entry in entries if entry not in ready]
+        yield from ready
+
+    def _find_uncounted_usage(self, message: JsonObject) -> TokenUsage | None:
+        """Return the usage of an answer, or None when an earlier part of the same answer had it."""
+        message_id = str(message.get("id"))
+        usage = _find_usage(get_object(message, "usage"))
+        if usage is None or message_id in self.counted_ids:
+            return None
+        self.counted_ids.add(message_id)
+        return usage
+
+    def _add_answer(self, message: JsonObject, at: str | None) -> Iterator[TranscriptEntry]:
+        usage = self._find_uncounted_usage(message)
+        self.counted_ids.add(str(message.get("id")))
+        model = find_text(message, "model")
+        for part in _list_parts(message.get("content")):
+            text = get_text(part, "text")
+            if part.get("type") == "text" and text.strip():
+                yield TranscriptEntry(at=at, role="assistant", text=text, model=model, usage=usage)
+                usage = None
+            elif part.get("type") == "tool_use":
+                tool, tool_input = find_text(part, "name"), part.get("input")
+                call = TranscriptEntry(at=at, role="tool", tool=tool, input=tool_input, model=model, usage=usage)
+                self.calls[str(part.get("id"))] = call
+                usage = None
+        if usage is not None:  # the answer holds only thoughts
+            yield TranscriptEntry(at=at, role="assistant", model=model, usage=usage)
+
+    def _add_user_message(self, content: object, at: str | None) -> Iterator[TranscriptEntry]:
+        parts = _list_parts(content)
+        for part in parts:
+            call = self.calls.pop(str(part.get("tool_use_id")), None) if part.get("type") == "tool_result" else None
             if call is not None:
-                yield {**call, "output": _join_text(part.get("content"))}
-        elif part.get("type") == "text":
-            texts.append(str(part.get("text", "")))
-    if texts:
-        yield {"at": at, "role": "user", "text": "\n".join(texts)}
+                yield call.replace(output=_join_text(_list_parts(part.get("content"))))
+        texts = [part for part in parts if part.get("type") == "text"]
+        if texts:
+            yield TranscriptEntry(at=at, role="user", text=_join_text(texts))
 
 
-def _list_parts(content: object) -> list[dict[str, Any]]:
+def _is_internal(row: JsonObject) -> bool:
+    """True for a row that is not a part of the conversation, such as a filler row that Claude itself writes."""
+    message = row.get("message")
+    if row.get("isMeta") or not isinstance(message, dict):
+        return True
+    return message.get("model") == "<synthetic>" and not row.get("isApiErrorMessage")
+
+
+def _list_parts(content: object) -> list[JsonObject]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return as_objects(content)
 
 
-def _join_text(content: object) -> str:
-    return "\n".join(str(part.get("text", "")) for part in _list_parts(content))
+def _join_text(parts: list[JsonObject]) -> str:
+    return "\n".join(get_text(part, "text") for part in parts)
 
 
-def _parse_usage(usage: object) -> dict[str, Any] | None:
-    if not isinstance(usage, dict):
-        return None
-    names = {
-        "input_tokens": "input_tokens",
-        "output_tokens": "output_tokens",
-        "cache_read_input_tokens": "cache_read_tokens",
-        "cache_creation_input_tokens": "cache_write_tokens",
-    }
-    counts = {target: usage[source] for source, target in names.items() if isinstance(usage.get(source), int)}
-    if not any(counts.values()):
-        return None
-    cache_writes = usage.get("cache_creation")
-    one_hour_tokens = cache_writes.get("ephemeral_1h_input_tokens") if isinstance(cache_writes, dict) else None
-    extra: dict[str, Any] = (
-        {"cache_write_1h_tokens": one_hour_tokens} if isinstance(one_hour_tokens, int) and one_hour_tokens else {}
+def _find_usage(row: JsonObject) -> TokenUsage | None:
+    """Return the token counts, or None when all are zero."""
+    usage = TokenUsage(
+        input_tokens=find_int(row, "input_tokens"),
+        output_tokens=find_int(row, "output_tokens"),
+        cache_read_tokens=find_int(row, "cache_read_input_tokens"),
+        cache_write_tokens=find_int(row, "cache_creation_input_tokens"),
+        cache_write_1h_tokens=find_int(get_object(row, "cache_creation"), "ephemeral_1h_input_tokens") or None,
+        other_price=row.get("speed") == "fast" or row.get("inference_geo") == "us",
     )
-    if usage.get("speed") == "fast" or usage.get("inference_geo") == "us":
-        extra["other_price"] = True
-    return {**counts, **extra}
+    return usage if usage.total_tokens else None

@@ -7,21 +7,23 @@ import os
 import re
 
 from mngr.base.errors import MngrError, NotFound
+from mngr.base.json_values import as_objects, get_object, get_text
 from mngr.base.model import AgentState
 from mngr.host import scripts
-from mngr.kinds import screens
+from mngr.kinds import state_from_screen
 from mngr.kinds.agent_files import copy_to_agent, get_conversation, make_dirs, write_file
 from mngr.kinds.codex import transcript
 from mngr.kinds.coding_agent import HOOK_FILE, CodingAgentKind, build_hook_command, parse_addresses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord, Evidence
     from mngr.host.protocol import Host
     from mngr.kinds.delivery_plan import Delivery
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _CONFIG_DIR = "codex"  # CODEX_HOME, in the agent's directory
 _WRAPPER_FILE = "codex.sh"
@@ -117,22 +119,19 @@ class CodexKind(CodingAgentKind):
     empty = "› Ask Codex to do anything"
     obeyed = "/!"
     transcript_paths = (f"{_CONFIG_DIR}/own/*.jsonl",)
-    written_names = (_CONFIG_DIR, "witness", "tmp")
+    written_names = (f"{_CONFIG_DIR}/", "witness/", "tmp/")
     renewal_key = ("refresh_token", "")
 
     def get_user_variables(self) -> dict[str, str]:
         """Add the API key variables that the user's own model providers name."""
-        names = [
-            str(provider["env_key"])
-            for provider in _get_table(_read_user_settings(), "model_providers").values()
-            if isinstance(provider, dict) and provider.get("env_key")
-        ]
+        providers = get_object(_read_user_settings(), "model_providers").values()
+        names = [get_text(provider, "env_key") for provider in as_objects(list(providers))]
         provider_variables = {name: os.environ[name] for name in names if os.environ.get(name)}
         return {**provider_variables, **super().get_user_variables()}
 
     def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
         settings = _read_user_settings()
-        provider = _get_table(_get_table(settings, "model_providers"), str(settings.get("model_provider")))
+        provider = get_object(get_object(settings, "model_providers"), str(settings.get("model_provider")))
         if provider:
             return parse_addresses([str(provider.get("base_url") or "")])
         url = settings.get("openai_base_url") or variables.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
@@ -148,7 +147,7 @@ class CodexKind(CodingAgentKind):
     def prepare(self, host: Host, record: AgentRecord) -> None:
         super().prepare(host, record)
         make_dirs(host, record, *self.written_names)
-        carried = self.options.get("carry") or []
+        carried = self.settings.carry
         hooks = {
             event: [
                 {
@@ -195,7 +194,7 @@ class CodexKind(CodingAgentKind):
         own_settings = _read_agent_settings(
             host, os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR, "config.toml")
         )
-        upgrades = _get_table(_get_table(user_settings, "notice"), "model_migrations")
+        upgrades = get_object(get_object(user_settings, "notice"), "model_migrations")
         command_line = " ".join(self.build_base_command(host, record))
         if (
             str(carried_settings.get("model") or "") not in {*upgrades, ""}
@@ -209,11 +208,11 @@ class CodexKind(CodingAgentKind):
             **carried_settings,
             **own_settings,
             "check_for_update_on_startup": False,
-            "features": {**_get_table(carried_settings, "features"), "plugins": False, "daemon_auto_start": False},
+            "features": {**get_object(carried_settings, "features"), "plugins": False, "daemon_auto_start": False},
             "analytics": {"enabled": False},
             "projects": {record.work_dir: {"trust_level": "trusted"}},
-            "notice": {**_get_table(own_settings, "notice"), "model_migrations": upgrades},
-            "tui": {**_get_table(own_settings, "tui"), "terminal_title": _TITLE_ITEMS},
+            "notice": {**get_object(own_settings, "notice"), "model_migrations": upgrades},
+            "tui": {**get_object(own_settings, "tui"), "terminal_title": _TITLE_ITEMS},
         }
         return tomlkit.dumps(settings).encode()
 
@@ -237,7 +236,7 @@ class CodexKind(CodingAgentKind):
     def install_login(self, host: Host, record: AgentRecord) -> None:
         super().install_login(host, record)
         key = os.environ.get("OPENAI_API_KEY")
-        if key and self.options.get("login") != "none" and not any(map(os.path.isfile, self.list_login_files())):
+        if key and self.settings.has_login and not any(map(os.path.isfile, self.list_login_files())):
             write_file(host, record, f"{_CONFIG_DIR}/auth.json", json.dumps({"OPENAI_API_KEY": key}).encode())
 
     def get_user_conversation(self, name: str) -> str:
@@ -274,7 +273,7 @@ class CodexKind(CodingAgentKind):
             import tomlkit
 
             settings = _read_agent_settings(host, os.path.join(directory, _CONFIG_DIR, "config.toml"))
-            hook_states = _get_table(_get_table(settings, "hooks"), "state")
+            hook_states = get_object(get_object(settings, "hooks"), "state")
             settings["hooks"] = {"state": {**hook_states, **{key: {"enabled": False} for key in keys}}}
             write_file(host, record, f"{_CONFIG_DIR}/config.toml", tomlkit.dumps(settings).encode())
 
@@ -304,7 +303,7 @@ class CodexKind(CodingAgentKind):
         if state.state == "RUNNING" and is_asking:
             return state.replace(state="WAITING", reason="question", source="screen")
         if state.state == "RUNNING" and evidence.screen is not None:
-            screen_state = screens.find_state(self.parent, evidence.screen)
+            screen_state = state_from_screen.find_state(self.parent, evidence.screen)
             if screen_state is not None:
                 return state.replace(state=screen_state[0], reason=screen_state[1], source="screen")
         return state
@@ -319,13 +318,13 @@ class CodexKind(CodingAgentKind):
         # Only the screen shows that Codex is retrying; the title says that it thinks.
         return state.state == "RUNNING" and _THINKS in _read_title(evidence)
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         return transcript.parse(lines)
 
 
-def make_kind(name: str, options: Any) -> CodexKind:
+def make_kind(name: str, load_settings: Callable[[], Mapping[str, object]]) -> CodexKind:
     """Return this kind under the name that the user's settings give it."""
-    return CodexKind(name, options)
+    return CodexKind(name, load_settings)
 
 
 def _build_hook_queries(record: AgentRecord) -> bytes:
@@ -350,7 +349,7 @@ def _get_user_dir() -> str:
     return os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
 
 
-def _read_user_settings() -> dict[str, Any]:
+def _read_user_settings() -> JsonObject:
     """Return the user's own settings; raise MngrError if the file cannot be read."""
     import tomllib
 
@@ -364,7 +363,7 @@ def _read_user_settings() -> dict[str, Any]:
         raise MngrError(f"cannot read {path}: {error}", "mend it; Codex itself would not start with it") from None
 
 
-def _read_agent_settings(host: Host, path: str) -> dict[str, Any]:
+def _read_agent_settings(host: Host, path: str) -> JsonObject:
     """Return the agent's own settings, or {} when they are missing or invalid: the agent can write anything there."""
     import tomllib
 
@@ -372,8 +371,3 @@ def _read_agent_settings(host: Host, path: str) -> dict[str, Any]:
         return tomllib.loads(host.read(path).decode())
     except (NotFound, ValueError, RecursionError):
         return {}
-
-
-def _get_table(settings: dict[str, Any], name: str) -> dict[str, Any]:
-    table = settings.get(name)
-    return table if isinstance(table, dict) else {}

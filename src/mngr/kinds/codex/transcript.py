@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 
+from mngr.base.json_values import as_objects, find_text, get_int, get_object, get_text
 from mngr.base.model import Struct
 from mngr.kinds import limit_resets
 from mngr.kinds.agent_state import parse_row_time
-from mngr.kinds.coding_agent import parse_rows
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+
+    from mngr.base.json_values import JsonObject
 
 _CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call")
 _OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output")
@@ -44,29 +46,37 @@ class FailedTurn(Struct):
     until: str | None = None
 
 
-def find_failed_turn(row: dict[str, Any] | None) -> FailedTurn | None:
+def find_failed_turn(row: JsonObject | None) -> FailedTurn | None:
     """Return the failed or aborted turn that a row of the record describes, or None."""
-    payload = (row or {}).get("payload")
-    at = parse_row_time({"at": (row or {}).get("timestamp")})
+    row = row or {}
+    payload = row.get("payload")
+    at = parse_row_time({"at": row.get("timestamp")})
     if not isinstance(payload, dict) or at is None:
         return None
     error = payload.get("error")
     if not isinstance(error, dict):
         return FailedTurn(at=at, message=_shorten_error(payload.get("reason")))
-    info = error.get("codex_error_info")
-    reason = _ERROR_REASONS.get(info) if isinstance(info, str) else None
-    if isinstance(info, dict):
-        codes = [part.get("http_status_code") for part in info.values() if isinstance(part, dict)]
-        reason = next(
-            (_STATUS_REASONS[code] for code in codes if isinstance(code, int) and code in _STATUS_REASONS),
-            None,
-        )
-    elif info == "other" and (match := _UNEXPECTED_STATUS.match(str(error.get("message")))):
-        reason = _STATUS_REASONS.get(int(match[1]))  # Codex 0.150
+    message = error.get("message")
+    reason = _find_park_reason(error)
+    reset = limit_resets.find_reset(str(message)) if reason == "quota" else None
     until = None
-    if reason == "quota" and (reset := limit_resets.find_reset(str(error.get("message")))):
-        until = limit_resets.parse_reset(reset, at, 0.0, str((row or {}).get("zone") or "+0000"))
-    return FailedTurn(at=at, message=_shorten_error(error.get("message") or info), reason=reason, until=until)
+    if reset is not None:
+        until = limit_resets.parse_reset(reset, at, 0.0, str(row.get("zone") or "+0000"))
+    shown_error = _shorten_error(message or error.get("codex_error_info"))
+    return FailedTurn(at=at, message=shown_error, reason=reason, until=until)
+
+
+def _find_park_reason(error: JsonObject) -> str | None:
+    """Return the reason for PARKED that the error of a turn means, or None."""
+    info = error.get("codex_error_info")
+    if isinstance(info, dict):
+        codes = [part.get("http_status_code") for part in as_objects(list(info.values()))]
+        reasons = [_STATUS_REASONS[code] for code in codes if isinstance(code, int) and code in _STATUS_REASONS]
+        return reasons[0] if reasons else None
+    if info == "other":  # Codex 0.150
+        match = _UNEXPECTED_STATUS.match(str(error.get("message")))
+        return _STATUS_REASONS.get(int(match[1])) if match else None
+    return _ERROR_REASONS.get(info) if isinstance(info, str) else None
 
 
 def _shorten_error(error: object) -> str:
@@ -80,128 +90,153 @@ def parse_hook_keys(answer: bytes) -> list[str] | None:
     """
     try:
         entries = json.loads(answer)["result"]["data"]
-        return [str(hook["key"]) for entry in entries for hook in entry["hooks"] if hook["source"] != "user"]
+        hooks = [hook for entry in entries for hook in entry["hooks"]]
+        return [str(hook["key"]) for hook in hooks if hook["source"] != "user"]
     except (ValueError, LookupError, TypeError):
         return None
 
 
-class _RowBuilder:
-    """Builds rows: a call and its result are one row, and the usage of a response goes to its last part."""
+class _PendingEntry:
+    """An entry that may still get its output and its usage."""
+
+    def __init__(self, entry: TranscriptEntry) -> None:
+        self.entry = entry
+
+
+class _EntryBuilder:
+    """Builds entries: a call and its result are one entry, and the usage of a response goes to its last part."""
 
     def __init__(self) -> None:
-        self.model: object = None
-        self.models: dict[object, object] = {}  # by turn of a sub-agent
+        self.model: str | None = None
+        self.models_by_turn: dict[str, str | None] = {}  # of sub-agents
         self.tier: object = None  # the service tier, which affects the price
-        self.counts_responses = False  # True for newer versions, which also write the older token_count rows
+        self.has_usage_records = False  # True for newer versions, which also write the older token_count rows
         self.total: object = None  # the last total, because token_count rows are repeated
-        self.calls: dict[str, dict[str, Any]] = {}
-        self.ready: list[dict[str, Any]] = []
-        self.uncounted: dict[str, Any] | None = None  # the row that gets the usage of the current response
+        self.calls: dict[str, _PendingEntry] = {}
+        self.ready: list[_PendingEntry] = []
+        self.uncounted: _PendingEntry | None = None  # gets the usage of the current response
 
-    def release_complete(self) -> Iterator[dict[str, Any]]:
-        """Yield the complete rows, unless one of them still waits for its usage."""
+    def release_complete(self) -> Iterator[TranscriptEntry]:
+        """Yield the complete entries, unless one of them still waits for its usage."""
         if self.uncounted is None:
-            yield from self.ready
+            yield from (pending.entry for pending in self.ready)
             self.ready = []
 
-    def release_all(self) -> Iterator[dict[str, Any]]:
-        """Yield all rows, even incomplete ones."""
+    def release_all(self) -> Iterator[TranscriptEntry]:
+        """Yield all entries, even incomplete ones."""
         self.uncounted = None
         self.ready += self.calls.values()
         self.calls = {}
         yield from self.release_complete()
 
-    def add_row(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def add_row(self, row: JsonObject) -> Iterator[TranscriptEntry]:
         payload = row.get("payload")
         if not isinstance(payload, dict):
             return
-        row_type, at = row.get("type"), row.get("timestamp")
-        turn = payload.get("turn_id")
+        row_type, at = row.get("type"), find_text(row, "timestamp")
         if row_type == "turn_context":
-            if payload.get("root_turn_id", turn) == turn:
-                self.model = payload.get("model")
-            elif isinstance(turn, str):
-                self.models[turn] = payload.get("model")
+            self._add_turn(payload)
         elif row_type == "token_usage_record":
-            self.counts_responses = True
-            if payload.get("thread_id") == payload.get("session_id"):
-                self.add_usage(payload.get("usage"))
-            else:
-                yield self.build_subagent_row(payload, at, self.models.get(str(turn), self.model))
+            yield from self._add_usage_record(payload, at)
         elif row_type == "event_msg":
-            yield from self.add_event(payload, at)
+            yield from self._add_event(payload, at)
         elif row_type == "response_item":
-            self.add_item(payload, at)
+            self._add_item(payload, at)
         yield from self.release_complete()
 
-    def add_event(self, payload: dict[str, Any], at: object) -> Iterator[dict[str, Any]]:
+    def _add_turn(self, payload: JsonObject) -> None:
+        turn, model = payload.get("turn_id"), find_text(payload, "model")
+        if payload.get("root_turn_id", turn) == turn:
+            self.model = model
+        elif isinstance(turn, str):
+            self.models_by_turn[turn] = model
+
+    def _add_usage_record(self, payload: JsonObject, at: str | None) -> Iterator[TranscriptEntry]:
+        """Count a response. Of a sub-agent's response only the usage is known, so it is an entry itself."""
+        self.has_usage_records = True
+        usage = get_object(payload, "usage")
+        if payload.get("thread_id") == payload.get("session_id"):
+            self._add_usage(usage)
+            return
+        yield TranscriptEntry(
+            at=at,
+            role="tool",
+            tool="sub-agent",
+            input={"thread": payload.get("thread_id")},
+            model=self.models_by_turn.get(get_text(payload, "turn_id"), self.model),
+            usage=self._find_usage(usage),
+        )
+
+    def _add_event(self, payload: JsonObject, at: str | None) -> Iterator[TranscriptEntry]:
         event_type = payload.get("type")
-        text = None
         if event_type == "user_message":
-            text = payload.get("message")
+            self._add_user_message(find_text(payload, "message"), at)
         elif event_type == "item_completed":
-            item = payload.get("item")
-            if isinstance(item, dict) and item.get("type") == "UserMessage":
-                text = _join_text(item.get("content"))
+            item = get_object(payload, "item")
+            if item.get("type") == "UserMessage":
+                self._add_user_message(_join_text(item.get("content")), at)
         elif event_type == "thread_settings_applied":
-            settings = payload.get("thread_settings")
-            self.tier = settings.get("service_tier") if isinstance(settings, dict) else None
-        elif event_type == "token_count" and not self.counts_responses:
-            info = payload.get("info")
-            if isinstance(info, dict) and info.get("total_token_usage") != self.total:
-                self.total = info.get("total_token_usage")
-                self.add_usage(info.get("last_token_usage"))
+            self.tier = get_object(payload, "thread_settings").get("service_tier")
+        elif event_type == "token_count" and not self.has_usage_records:
+            self._add_token_count(get_object(payload, "info"))
         elif event_type in ("task_complete", "turn_aborted"):
             yield from self.release_all()
-        if isinstance(text, str):
-            self.ready.append({"at": at, "role": "user", "text": text})
 
-    def add_item(self, payload: dict[str, Any], at: object) -> None:
+    def _add_user_message(self, text: str | None, at: str | None) -> None:
+        if text is not None:
+            self.ready.append(_PendingEntry(TranscriptEntry(at=at, role="user", text=text)))
+
+    def _add_token_count(self, info: JsonObject) -> None:
+        if info and info.get("total_token_usage") != self.total:
+            self.total = info.get("total_token_usage")
+            self._add_usage(get_object(info, "last_token_usage"))
+
+    def _add_item(self, payload: JsonObject, at: str | None) -> None:
         item_type = payload.get("type")
         call_id = str(payload.get("call_id") or payload.get("id"))
         if item_type == "message" and payload.get("role") == "assistant":
             text = _join_text(payload.get("content"))
-            self.uncounted = {"at": at, "role": "assistant", "text": text, "model": self.model}
+            self.uncounted = _PendingEntry(TranscriptEntry(at=at, role="assistant", text=text, model=self.model))
             self.ready.append(self.uncounted)
         elif item_type in _CALL_TYPES:
-            call = {"at": at, "role": "tool", "text": "", "tool": payload.get("name") or "shell"}
-            tool_input = payload.get("arguments") or payload.get("input") or payload.get("action")
-            self.uncounted = self.calls[call_id] = {**call, "input": _decode_input(tool_input), "model": self.model}
+            tool = get_text(payload, "name") or "shell"
+            raw_input = payload.get("arguments") or payload.get("input") or payload.get("action")
+            call = TranscriptEntry(at=at, role="tool", tool=tool, input=_decode_input(raw_input), model=self.model)
+            self.uncounted = self.calls[call_id] = _PendingEntry(call)
         elif item_type in _OUTPUT_TYPES and call_id in self.calls:
-            call = self.calls.pop(call_id)
-            call["output"] = _parse_output(payload.get("output"))
-            self.ready.append(call)
+            pending = self.calls.pop(call_id)
+            pending.entry = pending.entry.replace(output=_parse_output(payload.get("output")))
+            self.ready.append(pending)
 
-    def add_usage(self, raw_usage: object) -> None:
-        usage = self.compute_usage(raw_usage)
-        if self.uncounted is not None and usage:
-            self.uncounted["usage"] = usage
+    def _add_usage(self, row: JsonObject) -> None:
+        if self.uncounted is not None:
+            self.uncounted.entry = self.uncounted.entry.replace(usage=self._find_usage(row))
         self.uncounted = None
 
-    def compute_usage(self, raw_usage: object) -> dict[str, Any] | None:
-        usage = _parse_usage(raw_usage)
-        if usage and self.tier not in (None, "default", "auto"):
-            return {**usage, "other_price": True}
-        return usage
+    def _find_usage(self, row: JsonObject) -> TokenUsage | None:
+        """Return the token counts, or None when all are zero. Cached tokens are not counted as input again."""
+        cache_read_tokens = get_int(row, "cached_input_tokens")
+        cache_write_tokens = get_int(row, "cache_write_input_tokens")
+        usage = TokenUsage(
+            input_tokens=max(0, get_int(row, "input_tokens") - cache_read_tokens - cache_write_tokens),
+            output_tokens=get_int(row, "output_tokens"),
+            cache_read_tokens=cache_read_tokens,
+            cache_write_tokens=cache_write_tokens,
+            other_price=self.tier not in (None, "default", "auto"),
+        )
+        return usage if usage.total_tokens else None
 
-    def build_subagent_row(self, payload: dict[str, Any], at: object, model: object) -> dict[str, Any]:
-        """Return a row for a sub-agent's response, of which only the usage is known."""
-        call = {"at": at, "role": "tool", "text": "", "tool": "sub-agent", "model": model}
-        tool_input = {"thread": payload.get("thread_id")}
-        return {**call, "input": tool_input, "usage": self.compute_usage(payload.get("usage"))}
 
-
-def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the rows as they become complete. Internal rows are skipped."""
-    builder = _RowBuilder()
-    for row in parse_rows(lines):
+def parse(lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+    """Yield the entries as they become complete. Internal rows are skipped."""
+    builder = _EntryBuilder()
+    for row in parse_json_lines(lines):
         yield from builder.add_row(row)
     yield from builder.release_all()
 
 
 def _join_text(content: object) -> str:
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
+    return "\n".join(get_text(part, "text") for part in as_objects(content) if "text" in part)
 
 
 def _decode_input(tool_input: object) -> object:
@@ -219,19 +254,3 @@ def _parse_output(output: object) -> str:
     if isinstance(output, dict):
         output = output.get("content")
     return output if isinstance(output, str) else _join_text(output)
-
-
-def _parse_usage(raw_usage: object) -> dict[str, Any] | None:
-    """Return the token counts, or None when all are zero. Cached tokens are not counted as input again."""
-    if not isinstance(raw_usage, dict):
-        return None
-    names = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens")
-    counts = {name: raw_usage[name] if isinstance(raw_usage.get(name), int) else 0 for name in names}
-    cached = counts["cached_input_tokens"] + counts["cache_write_input_tokens"]
-    usage = {
-        "input_tokens": max(0, counts["input_tokens"] - cached),
-        "output_tokens": counts["output_tokens"],
-        "cache_read_tokens": counts["cached_input_tokens"],
-        "cache_write_tokens": counts["cache_write_input_tokens"],
-    }
-    return usage if any(usage.values()) else None

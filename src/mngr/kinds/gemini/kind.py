@@ -6,10 +6,11 @@ import json
 import os
 import re
 
-from mngr.base import clock
+from mngr.base import time_format
+from mngr.base.json_values import get_object
 from mngr.base.model import AgentState
 from mngr.host import scripts
-from mngr.kinds import limit_resets, screens
+from mngr.kinds import limit_resets, state_from_screen
 from mngr.kinds.agent_files import (
     copy_to_agent,
     get_conversation,
@@ -23,12 +24,13 @@ from mngr.kinds.gemini import transcript
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord, Evidence
     from mngr.host.protocol import Host
     from mngr.kinds.delivery_plan import Delivery
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _HOME_DIR = "gemini"  # GEMINI_CLI_HOME, in the agent's directory
 _CONFIG_DIR = f"{_HOME_DIR}/.gemini"
@@ -92,7 +94,7 @@ class GeminiKind(CodingAgentKind):
     empty = " >   Type your message or @path/to/file\n *   Type your message or @path/to/file"
     obeyed = "/!?"
     transcript_paths = (f"{_CONFIG_DIR}/tmp/*/chats/session-*.jsonl",)
-    written_names = (_HOME_DIR,)
+    written_names = (f"{_HOME_DIR}/",)
     renewal_key = ("refresh_token", None)
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
@@ -105,7 +107,7 @@ class GeminiKind(CodingAgentKind):
         super().prepare(host, record)
         history = f"{_CONFIG_DIR}/history/{_PROJECT_NAME}"
         make_dirs(host, record, _CHATS_DIR, history)
-        carried = self.options.get("carry") or []
+        carried = self.settings.carry
         write_file(host, record, _HOOK_FILE, scripts.read_program_beside(__file__, _HOOK_FILE).encode())
         projects = {"projects": {record.work_dir: _PROJECT_NAME}}
         write_file(host, record, f"{_CONFIG_DIR}/projects.json", json.dumps(projects).encode())
@@ -124,7 +126,7 @@ class GeminiKind(CodingAgentKind):
         self.install_login(host, record)
         self.adopt_conversation(host, record, _CHATS_DIR)
 
-    def _build_settings(self, own_settings: dict[str, Any], carried: list[str]) -> dict[str, Any]:
+    def _build_settings(self, own_settings: JsonObject, carried: list[str]) -> JsonObject:
         """Return the agent's own settings, the user's, and those that set mngr's hooks and avoid every dialog."""
         user_settings = _read_user_json("settings.json")
         carried_settings = {key: user_settings[key] for key in _MODEL_SETTINGS if key in user_settings}
@@ -135,8 +137,8 @@ class GeminiKind(CodingAgentKind):
         if "mcp" in carried and "mcpServers" in user_settings:
             carried_settings["mcpServers"] = user_settings["mcpServers"]
         settings = {**carried_settings, **own_settings}
-        security = _get_table(settings, "security")
-        auth = {**_get_table(_get_table(user_settings, "security"), "auth"), **_get_table(security, "auth")}
+        security = get_object(settings, "security")
+        auth = {**get_object(get_object(user_settings, "security"), "auth"), **get_object(security, "auth")}
         if "selectedType" not in auth:
             auth["selectedType"] = _choose_auth_type()
         hooks = {
@@ -148,8 +150,8 @@ class GeminiKind(CodingAgentKind):
         title = {"showStatusInTitle": False, "dynamicWindowTitle": True, "hideWindowTitle": False}
         return {
             **settings,
-            "general": {**_get_table(settings, "general"), **updates, **retention},
-            "ui": {**_get_table(settings, "ui"), **title, "errorVerbosity": "full"},  # otherwise it never gives up
+            "general": {**get_object(settings, "general"), **updates, **retention},
+            "ui": {**get_object(settings, "ui"), **title, "errorVerbosity": "full"},  # otherwise it never gives up
             "privacy": {"usageStatisticsEnabled": False},
             "security": {**security, "auth": auth, "folderTrust": {"enabled": False}},
             "hooksConfig": {"enabled": True, "notifications": False},
@@ -184,7 +186,7 @@ class GeminiKind(CodingAgentKind):
             return state
         if is_asking:
             return AgentState(state="WAITING", reason="question", source="screen", since=state.since)
-        screen_state = None if evidence.screen is None else screens.find_state(self.parent, evidence.screen)
+        screen_state = None if evidence.screen is None else state_from_screen.find_state(self.parent, evidence.screen)
         if screen_state is None:
             return state
         until = _find_reset_time(evidence, state) if screen_state[1] == "quota" else None
@@ -192,7 +194,7 @@ class GeminiKind(CodingAgentKind):
 
     def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
         # Neither a hook nor the title shows that it gave up.
-        age = evidence.now - clock.parse_timestamp(state.since or clock.format_timestamp())
+        age = evidence.now - time_format.parse_timestamp(state.since or time_format.format_timestamp())
         return state.state == "RUNNING" and age > 1.0
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
@@ -205,13 +207,13 @@ class GeminiKind(CodingAgentKind):
             ready=f"{_HOME_DIR}/idle", pause=pause, dialog_pattern=_GAVE_UP_PATTERN, prompt=_PROMPT_PATTERN
         )
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         return transcript.parse(lines)
 
 
-def make_kind(name: str, options: Any) -> GeminiKind:
+def make_kind(name: str, load_settings: Callable[[], Mapping[str, object]]) -> GeminiKind:
     """Return this kind under the name that the user's settings give it."""
-    return GeminiKind(name, options)
+    return GeminiKind(name, load_settings)
 
 
 def _find_reset_time(evidence: Evidence, state: AgentState) -> str | None:
@@ -232,7 +234,7 @@ def _get_user_dir() -> str:
     return os.path.join(os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~"), ".gemini")
 
 
-def _read_user_json(name: str) -> dict[str, Any]:
+def _read_user_json(name: str) -> JsonObject:
     return read_user_json(os.path.join(_get_user_dir(), name))
 
 
@@ -244,8 +246,3 @@ def _read_session_id(path: str) -> str:
             return str(json.loads(file.readline()).get("sessionId"))
     except (OSError, ValueError, AttributeError):
         return ""
-
-
-def _get_table(settings: dict[str, Any], name: str) -> dict[str, Any]:
-    table = settings.get(name)
-    return table if isinstance(table, dict) else {}

@@ -2,85 +2,92 @@
 
 from __future__ import annotations
 
-from mngr.kinds.coding_agent import parse_rows
+from mngr.base.json_values import as_objects, find_int, find_text, get_object, get_objects, get_text
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+
+    from mngr.base.json_values import JsonObject
 
 _CONTEXT_PREFIX = "<session_context>"  # the start of a message that it writes again after a cancelled turn
 _FINAL_STATUSES = ("success", "error", "cancelled")
-_USAGE_FIELDS = {"input": "input_tokens", "output": "output_tokens", "cached": "cache_read_tokens"}
 
 
-def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the rows as they become complete.
+def parse(lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+    """Yield the entries as they become complete.
 
     Gemini CLI writes a row again after its tools have run and after the conversation is resumed.
     """
     seen_ids: set[str] = set()
-    for row in parse_rows(lines):
-        row_id, at = row.get("id"), row.get("timestamp")
-        if not isinstance(row_id, str):
+    for row in parse_json_lines(lines):
+        row_id = find_text(row, "id")
+        if row_id is None:
             continue
-        is_new = row_id not in seen_ids
-        seen_ids.add(row_id)
-        if row.get("type") == "user" and is_new:
-            text = _join_text(row.get("content"))
-            if text and not text.startswith(_CONTEXT_PREFIX):
-                yield {"at": at, "role": "user", "text": text}
-        elif row.get("type") == "error" and is_new:
-            yield {"at": at, "role": "assistant", "text": _join_text(row.get("content"))}
-        elif row.get("type") == "gemini":
-            yield from _parse_answer(row, is_new, seen_ids)
+        if row_id not in seen_ids:
+            seen_ids.add(row_id)
+            yield from _parse_message(row)
+        calls = _list_complete_calls(row)
+        for call in calls:
+            call_id = str(call.get("id"))
+            if call_id not in seen_ids:
+                seen_ids.add(call_id)
+                yield _parse_call(row, call)
 
 
-def _parse_answer(row: dict[str, Any], is_new: bool, seen_ids: set[str]) -> Iterator[dict[str, Any]]:
-    base = {"at": row.get("timestamp"), "model": row.get("model")}
-    if is_new:
-        text, usage = _join_text(row.get("content")), _parse_usage(row.get("tokens"))
+def _parse_message(row: JsonObject) -> Iterator[TranscriptEntry]:
+    """Yield the text that a row holds."""
+    row_type, at = row.get("type"), find_text(row, "timestamp")
+    text = _join_text(row.get("content"))
+    if row_type == "user" and text and not text.startswith(_CONTEXT_PREFIX):
+        yield TranscriptEntry(at=at, role="user", text=text)
+    elif row_type == "error":
+        yield TranscriptEntry(at=at, role="assistant", text=text)
+    elif row_type == "gemini":
+        usage = _find_usage(get_object(row, "tokens"))
         if text or usage:
-            yield {**base, "role": "assistant", "text": text, "usage": usage}
-    calls = row.get("toolCalls")
-    for call in calls if isinstance(calls, list) else []:
-        if not isinstance(call, dict) or call.get("status") not in _FINAL_STATUSES or str(call.get("id")) in seen_ids:
-            continue
-        seen_ids.add(str(call.get("id")))
-        call_fields = {
-            "tool": call.get("name"),
-            "input": call.get("args"),
-            "output": _parse_output(call.get("result")),
-        }
-        yield {**base, "at": call.get("timestamp") or base["at"], "role": "tool", "text": "", **call_fields}
+            yield TranscriptEntry(at=at, role="assistant", text=text, model=find_text(row, "model"), usage=usage)
+
+
+def _list_complete_calls(row: JsonObject) -> list[JsonObject]:
+    if row.get("type") != "gemini":
+        return []
+    return [call for call in get_objects(row, "toolCalls") if call.get("status") in _FINAL_STATUSES]
+
+
+def _parse_call(row: JsonObject, call: JsonObject) -> TranscriptEntry:
+    return TranscriptEntry(
+        at=find_text(call, "timestamp") or find_text(row, "timestamp"),
+        role="tool",
+        tool=find_text(call, "name"),
+        input=call.get("args"),
+        output=_join_output(call.get("result")),
+        model=find_text(row, "model"),
+    )
 
 
 def _join_text(content: object) -> str:
     """Return the text of a message for people; results of tools have no text part and are skipped."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    return "".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
+    return "".join(get_text(part, "text") for part in as_objects(content))
 
 
-def _parse_output(result: object) -> str:
-    outputs: list[str] = []
-    for part in result if isinstance(result, list) else []:
-        response = part.get("functionResponse") if isinstance(part, dict) else None
-        output = response.get("response") if isinstance(response, dict) else None
-        if isinstance(output, dict):
-            outputs.append(str(output.get("output", output.get("error", ""))))
+def _join_output(result: object) -> str:
+    responses = [get_object(part, "functionResponse").get("response") for part in as_objects(result)]
+    outputs = [str(response.get("output", response.get("error", ""))) for response in as_objects(responses)]
     return "\n".join(outputs)
 
 
-def _parse_usage(tokens: object) -> dict[str, Any] | None:
+def _find_usage(row: JsonObject) -> TokenUsage | None:
     """Return the token counts. Cached tokens are subtracted from the input, and thoughts are added to the output."""
-    if not isinstance(tokens, dict):
+    cached = find_int(row, "cached")
+    input_tokens, output_tokens = find_int(row, "input"), find_int(row, "output")
+    if not (input_tokens or output_tokens or cached):
         return None
-    counts = {target: tokens[source] for source, target in _USAGE_FIELDS.items() if isinstance(tokens.get(source), int)}
-    if not any(counts.values()):
-        return None
-    if isinstance(tokens.get("thoughts"), int):
-        counts["output_tokens"] = counts.get("output_tokens", 0) + tokens["thoughts"]
-    counts["input_tokens"] = max(0, counts.get("input_tokens", 0) - counts.get("cache_read_tokens", 0))
-    return counts
+    thoughts = find_int(row, "thoughts")
+    if thoughts is not None:
+        output_tokens = (output_tokens or 0) + thoughts
+    new_input_tokens = max(0, (input_tokens or 0) - (cached or 0))
+    return TokenUsage(input_tokens=new_input_tokens, output_tokens=output_tokens, cache_read_tokens=cached)

@@ -10,10 +10,9 @@ from mngr.kinds.player.kind import PlayerKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
+    from mngr.kinds.protocol import KindOptions
 
 _ARCHIVE_FILE = "mechanic.pyz"
 _PACKAGES = ("e2e", "kinds/mechanic/program")  # packages that the archive contains completely
@@ -26,7 +25,7 @@ class MechanicKind(PlayerKind):
     summary = "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
     programs = ("python3", "git")
 
-    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+    def check_arguments(self, args: list[str], options: KindOptions) -> None:
         reject_coding_options(self.name, options)
         if args:
             raise UsageError(f"the mechanic takes no arguments, not {args[0]!r}", "its jobs come as messages")

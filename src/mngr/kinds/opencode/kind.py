@@ -7,19 +7,22 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import MngrError
+from mngr.base.json_values import as_list
 from mngr.host import scripts
 from mngr.kinds.agent_files import copy_to_agent, make_dirs, write_file
-from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses, parse_rows
+from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses
 from mngr.kinds.delivery_plan import Delivery
 from mngr.kinds.opencode import user_setup as user
+from mngr.kinds.transcript_entry import parse_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _STATE_DIR = "opencode"  # in the agent's directory: holds opencode's XDG directories
 _CONFIG_DIR = f"{_STATE_DIR}/config/opencode"
@@ -51,7 +54,7 @@ class OpencodeKind(CodingAgentKind):
     answer_keys = {"allow": "allow", "deny": "deny"}
     user_variables = tuple(name for _, names in user.PROVIDERS.values() for name in names)
     transcript_paths = ("transcript.jsonl",)
-    written_names = (_STATE_DIR, _INBOX_DIR)
+    written_names = (f"{_STATE_DIR}/", f"{_INBOX_DIR}/")
     renewal_key = ("refresh", "")
 
     def get_user_variables(self) -> dict[str, str]:
@@ -62,7 +65,7 @@ class OpencodeKind(CodingAgentKind):
         }
 
     def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
-        logins = {} if self.options.get("login") == "none" else user.read_logins()
+        logins = user.read_logins() if self.settings.has_login else {}
         return parse_addresses(user.list_model_urls(self._read_carried_config(), logins, variables))
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
@@ -81,13 +84,13 @@ class OpencodeKind(CodingAgentKind):
         config = self._read_carried_config()
         config.setdefault("permission", _ASK_RULES)
         config.update(autoupdate=False, share=config.get("share", "disabled"))
-        config["plugin"] = [*config.get("plugin", []), _build_file_url(os.path.join(directory, _PLUGIN_FILE))]
+        config["plugin"] = [*as_list(config.get("plugin")), _build_file_url(os.path.join(directory, _PLUGIN_FILE))]
         write_file(host, record, f"{_CONFIG_DIR}/opencode.json", json.dumps(config, indent=1).encode())
-        if "plugins" not in self._list_carried():
+        if "plugins" not in self.settings.carry:
             write_file(host, record, f"{_CONFIG_DIR}/package.json", json.dumps(_PACKAGES).encode())
             lock = {"packages": {"": _PACKAGES}}
             write_file(host, record, f"{_CONFIG_DIR}/package-lock.json", json.dumps(lock).encode())
-        for topic in self._list_carried():
+        for topic in self.settings.carry:
             for name in _CARRIED_FILES.get(topic, ()):
                 copy_to_agent(
                     host,
@@ -125,7 +128,8 @@ class OpencodeKind(CodingAgentKind):
         host.run(["rm", "-f", file])
         if result.code:
             raise MngrError(f"opencode did not take the conversation {name}: {result.error_line}", "leave out --resume")
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in user_conversations.iter_rows(json.loads(data)))
+        entries = user_conversations.parse_export(json.loads(data))
+        lines = (json.dumps(entry.to_dict(), ensure_ascii=False) + "\n" for entry in entries)
         write_file(host, record, "transcript.jsonl", "".join(lines).encode())
         write_file(host, record, f"{_STATE_DIR}/session", f"{name}\n{record.work_dir}\n".encode())
 
@@ -156,11 +160,8 @@ class OpencodeKind(CodingAgentKind):
             *(f"XDG_{name}_HOME={os.path.join(directory, subdirectory)}" for name, subdirectory in _XDG_DIRS.items()),
         ]
 
-    def _list_carried(self) -> list[str]:
-        return list(self.options.get("carry") or [])
-
-    def _read_carried_config(self) -> dict[str, Any]:
-        return user.read_config(self._list_carried())
+    def _read_carried_config(self) -> JsonObject:
+        return user.read_config(self.settings.carry)
 
     def list_login_files(self) -> dict[str, str]:
         return {os.path.join(user.get_user_dir("DATA"), "auth.json"): f"{_DATA_DIR}/auth.json"}
@@ -187,13 +188,13 @@ class OpencodeKind(CodingAgentKind):
     def build_answer(self, key: str) -> Delivery:
         return Delivery(text=key, ready="status", proof="api", is_key=True, inbox_dir=_INBOX_DIR)
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        return parse_rows(lines)
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+        return parse_entries(lines)
 
 
-def make_kind(name: str, options: Any) -> OpencodeKind:
+def make_kind(name: str, load_settings: Callable[[], Mapping[str, object]]) -> OpencodeKind:
     """Return this kind under the name that the user's settings give it."""
-    return OpencodeKind(name, options)
+    return OpencodeKind(name, load_settings)
 
 
 def _build_file_url(path: str) -> str:

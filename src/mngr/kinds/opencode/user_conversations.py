@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import NotFound
+from mngr.base.json_values import as_object, find_number, find_text, get_int, get_object, get_objects, get_text
 from mngr.kinds.coding_agent import format_milliseconds
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+
+    from mngr.base.json_values import JsonObject
 
 
 def get_database(data_dir: str, name: str) -> str:
@@ -36,46 +39,44 @@ def get_database(data_dir: str, name: str) -> str:
     raise NotFound(f"opencode has no conversation {name!r} here", hint)
 
 
-def iter_rows(exported: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the output of `opencode export` as rows in mngr's schema."""
-    for message in _list_dicts(exported.get("messages")):
-        info = message.get("info") or {}
-        time = info.get("time") or {}
-        base = {"v": 1, "at": format_milliseconds(time.get("completed") or time.get("created"))}
-        rows = [row for part in _list_dicts(message.get("parts")) if (row := _convert_part(info, part))]
-        if info.get("role") == "assistant":
-            base["model"] = info.get("modelID")
-            if rows:
-                rows[-1]["usage"] = _parse_usage(info)
-        yield from ({**base, **row} for row in rows)
+def parse_export(exported: object) -> Iterator[TranscriptEntry]:
+    """Yield the entries of a conversation from the output of `opencode export`."""
+    for message in get_objects(as_object(exported), "messages"):
+        info = get_object(message, "info")
+        parts = [_convert_part(info, part) for part in get_objects(message, "parts")]
+        entries = [entry for entry in parts if entry is not None]
+        if entries and info.get("role") == "assistant":
+            entries[-1] = entries[-1].replace(usage=_find_usage(info))
+        yield from entries
 
 
-def _convert_part(info: dict[str, Any], part: dict[str, Any]) -> dict[str, Any] | None:
-    text = part.get("text")
-    if part.get("type") == "text" and isinstance(text, str) and text.strip() and not part.get("synthetic"):
-        return {"role": "user" if info.get("role") == "user" else "assistant", "text": text}
+def _convert_part(info: JsonObject, part: JsonObject) -> TranscriptEntry | None:
+    """Return the entry for a part of a message, or None when the part is internal."""
+    time = get_object(info, "time")
+    at = format_milliseconds(time.get("completed") or time.get("created"))
+    is_answer = info.get("role") == "assistant"
+    model = find_text(info, "modelID") if is_answer else None
+    text = get_text(part, "text")
+    if part.get("type") == "text" and text.strip() and not part.get("synthetic"):
+        role = "user" if info.get("role") == "user" else "assistant"
+        return TranscriptEntry(at=at, role=role, text=text, model=model)
     state = part.get("state")
     if part.get("type") != "tool" or not isinstance(state, dict):
         return None
-    output = state.get("output") or state.get("error") or ""
-    return {
-        "role": "tool", "text": "", "tool": part.get("tool"), "input": state.get("input"), "output": output,
-    }  # fmt: skip
+    output = get_text(state, "output") or get_text(state, "error")
+    tool = find_text(part, "tool")
+    return TranscriptEntry(at=at, role="tool", tool=tool, input=state.get("input"), output=output, model=model)
 
 
-def _parse_usage(info: dict[str, Any]) -> dict[str, Any] | None:
-    tokens = info.get("tokens") or {}
-    cache = tokens.get("cache") or {}
-    counts = {
-        "input_tokens": tokens.get("input", 0),
-        "output_tokens": tokens.get("output", 0) + tokens.get("reasoning", 0),
-        "cache_read_tokens": cache.get("read", 0),
-        "cache_write_tokens": cache.get("write", 0),
-    }
-    if not any(counts.values()):
-        return None
-    return {**counts, "cost_usd": info["cost"]} if info.get("cost") else counts
-
-
-def _list_dicts(values: object) -> list[dict[str, Any]]:
-    return [row for row in values if isinstance(row, dict)] if isinstance(values, list) else []
+def _find_usage(info: JsonObject) -> TokenUsage | None:
+    """Return the token counts and the cost of an answer, or None when all counts are zero."""
+    tokens = get_object(info, "tokens")
+    cache = get_object(tokens, "cache")
+    usage = TokenUsage(
+        input_tokens=get_int(tokens, "input"),
+        output_tokens=get_int(tokens, "output") + get_int(tokens, "reasoning"),
+        cache_read_tokens=get_int(cache, "read"),
+        cache_write_tokens=get_int(cache, "write"),
+        cost_usd=find_number(info, "cost") or None,
+    )
+    return usage if usage.total_tokens else None

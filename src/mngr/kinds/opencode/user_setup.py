@@ -7,10 +7,11 @@ import os
 import re
 
 from mngr.base.errors import MngrError
+from mngr.base.json_values import as_list, as_object, get_object, get_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from mngr.base.json_values import JsonObject
 
 # The built-in providers: the URL of each, and the variables that may hold its API key.
 PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -48,48 +49,43 @@ def get_user_dir(kind: str) -> str:
     return os.path.join(top, "opencode")
 
 
-def read_logins() -> dict[str, Any]:
+def read_logins() -> JsonObject:
     """Return the user's logins by provider."""
     return _read_lenient_json(os.path.join(get_user_dir("DATA"), "auth.json"))
 
 
-def read_config(carried: list[str]) -> dict[str, Any]:
+def read_config(carried: list[str]) -> JsonObject:
     """Return the user's model settings and the other settings that `carried` names; may raise MngrError."""
-    config: dict[str, Any] = {}
+    config: JsonObject = {}
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
         config.update(_read_lenient_json(os.path.join(get_user_dir("CONFIG"), name)))
     chosen = {key for topic in carried for key in _CARRIED_KEYS.get(topic, ())}
-    others = {key for keys in _CARRIED_KEYS.values() for key in keys} - chosen
-    included = set(config) - others if "settings" in carried else {*_MODEL_KEYS, *chosen}
-    filled: dict[str, Any] = json.loads(
-        _FROM_FILE.sub(
-            _read_included_file, json.dumps({key: value for key, value in config.items() if key in included})
-        )
-    )
-    return filled
+    included = {*_MODEL_KEYS, *chosen}
+    if "settings" in carried:
+        optional = {key for keys in _CARRIED_KEYS.values() for key in keys}
+        included = set(config) - (optional - chosen)
+    included_config = {key: value for key, value in config.items() if key in included}
+    filled = _FROM_FILE.sub(_read_included_file, json.dumps(included_config))
+    return as_object(json.loads(filled))
 
 
-def list_variables(config: dict[str, Any]) -> list[str]:
+def list_variables(config: JsonObject) -> list[str]:
     """Return the names of the variables to which a configuration refers."""
     return _FROM_ENV.findall(json.dumps(config))
 
 
-def list_model_urls(config: dict[str, Any], logins: dict[str, Any], variables: dict[str, str]) -> list[str]:
+def list_model_urls(config: JsonObject, logins: JsonObject, variables: dict[str, str]) -> list[str]:
     """Return the URLs of the models that this configuration, these logins and these variables can use."""
-    providers = config.get("provider")
-    options = {
-        name: row.get("options") or {}
-        for name, row in (providers if isinstance(providers, dict) else {}).items()
-        if isinstance(row, dict)
-    }
-    urls = {name: str(row["baseURL"]) for name, row in options.items() if row.get("baseURL")}
+    providers = get_object(config, "provider")
+    options = {name: get_object(row, "options") for name, row in providers.items() if isinstance(row, dict)}
+    configured_urls = {name: get_text(row, "baseURL") for name, row in options.items()}
+    urls = {name: url for name, url in configured_urls.items() if url}
     for name, (url, keys) in PROVIDERS.items():
         if name in options or name in logins or any(variables.get(key) for key in keys):
             urls.setdefault(name, url)
-    enabled = config.get("enabled_providers") or urls
-    return [
-        _FROM_ENV.sub(lambda match: variables.get(match[1], ""), url) for name, url in urls.items() if name in enabled
-    ]
+    enabled = as_list(config.get("enabled_providers")) or list(urls)
+    enabled_urls = [url for name, url in urls.items() if name in enabled]
+    return [_FROM_ENV.sub(lambda match: variables.get(match[1], ""), url) for url in enabled_urls]
 
 
 def _read_included_file(match: re.Match[str]) -> str:
@@ -102,7 +98,7 @@ def _read_included_file(match: re.Match[str]) -> str:
         return match[0]
 
 
-def _read_lenient_json(path: str) -> dict[str, Any]:
+def _read_lenient_json(path: str) -> JsonObject:
     """Return a JSON file that may have comments and trailing commas, or {} when it does not exist."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -114,7 +110,6 @@ def _read_lenient_json(path: str) -> dict[str, Any]:
     for _ in range(2):  # a comment may separate a trailing comma from the bracket
         text = _JSON_EXTRAS.sub(lambda match: match[1] or "", text)
     try:
-        content = json.loads(text or "{}")
+        return as_object(json.loads(text or "{}"))
     except (ValueError, RecursionError) as error:
         raise MngrError(f"{path} is not JSON: {error}", "mend it; opencode cannot read it either") from None
-    return content if isinstance(content, dict) else {}

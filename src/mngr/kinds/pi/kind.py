@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from mngr.base.json_values import as_objects, get_object, get_text
 from mngr.host import scripts
 from mngr.kinds.agent_files import (
     copy_to_agent,
@@ -20,11 +21,12 @@ from mngr.kinds.pi import transcript
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _STATE_DIR = "pi"  # PI_CODING_AGENT_DIR, in the agent's directory
 _EXTENSION_FILE = "pi.js"
@@ -79,19 +81,19 @@ class PiKind(CodingAgentKind):
     features = ("hooks", "tools", "resume", "usage", "cost", "limits")
     user_variables = _API_KEY_VARIABLES
     transcript_paths = (f"{_SESSIONS_DIR}/*.jsonl",)
-    written_names = (_STATE_DIR, _INBOX_DIR)
+    written_names = (f"{_STATE_DIR}/", f"{_INBOX_DIR}/")
     renewal_key = ("refresh", "")
 
     def get_user_variables(self) -> dict[str, str]:
         """Add the API key variables that the user's own model providers name."""
-        named = [str(provider.get("apiKey")) for provider in _list_providers()]
+        named = [get_text(provider, "apiKey") for provider in _list_providers()]
         return {
             **{name: os.environ[name] for name in named if name in os.environ},
             **super().get_user_variables(),
         }
 
     def list_model_addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
-        return parse_addresses(str(provider.get("baseUrl", "")) for provider in _list_providers())
+        return parse_addresses(get_text(provider, "baseUrl") for provider in _list_providers())
 
     def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         state_dir = os.path.join(host.home.agent_dir(record.id), _STATE_DIR)
@@ -100,7 +102,7 @@ class PiKind(CodingAgentKind):
     def prepare(self, host: Host, record: AgentRecord) -> None:
         make_dirs(host, record, _SESSIONS_DIR, _INBOX_DIR)
         write_file(host, record, _EXTENSION_FILE, scripts.read_program_beside(__file__, _EXTENSION_FILE).encode())
-        carried = list(self.options.get("carry") or [])
+        carried = self.settings.carry
         user_settings = _read_user_json("settings.json")
         carried_settings = {key: user_settings[key] for key in _MODEL_SETTINGS if key in user_settings}
         if "settings" in carried:
@@ -147,27 +149,23 @@ class PiKind(CodingAgentKind):
             inbox_dir=_INBOX_DIR,
         )
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         return transcript.parse(lines)
 
 
-def make_kind(name: str, options: Any) -> PiKind:
+def make_kind(name: str, load_settings: Callable[[], Mapping[str, object]]) -> PiKind:
     """Return this kind under the name that the user's settings give it."""
-    return PiKind(name, options)
+    return PiKind(name, load_settings)
 
 
 def _get_user_dir() -> str:
     return os.environ.get("PI_CODING_AGENT_DIR") or os.path.expanduser("~/.pi/agent")
 
 
-def _read_user_json(name: str) -> dict[str, Any]:
+def _read_user_json(name: str) -> JsonObject:
     return read_user_json(os.path.join(_get_user_dir(), name))
 
 
-def _list_providers() -> list[dict[str, Any]]:
-    providers = _read_user_json("models.json").get("providers")
-    return (
-        [provider for provider in providers.values() if isinstance(provider, dict)]
-        if isinstance(providers, dict)
-        else []
-    )
+def _list_providers() -> list[JsonObject]:
+    providers = get_object(_read_user_json("models.json"), "providers")
+    return as_objects(list(providers.values()))

@@ -2,71 +2,76 @@
 
 from __future__ import annotations
 
-from mngr.kinds.coding_agent import format_milliseconds, parse_rows
+from mngr.base.json_values import as_objects, find_int, find_number, find_text, get_object, get_text
+from mngr.kinds.coding_agent import format_milliseconds
+from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
-_USAGE_FIELDS = {
-    "input": "input_tokens",
-    "output": "output_tokens",
-    "cacheRead": "cache_read_tokens",
-    "cacheWrite": "cache_write_tokens",
-}
+    from mngr.base.json_values import JsonObject
 
 
-def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the rows as they become complete; a tool's call and its result are one row."""
-    calls: dict[str, dict[str, Any]] = {}
-    for row in parse_rows(lines):
+def parse(lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+    """Yield the entries as they become complete; a tool's call and its result are one entry."""
+    calls: dict[str, TranscriptEntry] = {}
+    for row in parse_json_lines(lines):
         message = row.get("message")
         if row.get("type") != "message" or not isinstance(message, dict):
             continue
-        at = format_milliseconds(message.get("timestamp")) or row.get("timestamp")
-        content = message.get("content")
-        if message.get("role") == "user":
-            yield {"at": at, "role": "user", "text": _join_text(content)}
-        elif message.get("role") == "toolResult":
+        at = format_milliseconds(message.get("timestamp")) or find_text(row, "timestamp")
+        text = _join_text(message.get("content"))
+        role = message.get("role")
+        if role == "user":
+            yield TranscriptEntry(at=at, role="user", text=text)
+        elif role == "toolResult":
             call = calls.pop(str(message.get("toolCallId")), None)
             if call is not None:
-                yield {**call, "output": _join_text(content)}
-        elif message.get("role") == "assistant":
-            yield from _parse_answer(message, at, calls)
+                yield call.replace(output=text)
+        elif role == "assistant":
+            yield from _parse_answer(message, at)
+            calls.update(_parse_calls(message, at))
     yield from calls.values()
 
 
-def _parse_answer(message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    base = {"at": at, "model": message.get("model")}
-    text, usage = _join_text(message.get("content")), _parse_usage(message.get("usage"))
-    if message.get("errorMessage"):
-        text = f"{text}\n{message['errorMessage']}".strip()
+def _parse_answer(message: JsonObject, at: str | None) -> Iterator[TranscriptEntry]:
+    """Yield the answer if it has a text, an error or usage."""
+    text = _join_text(message.get("content"))
+    error = message.get("errorMessage")
+    if error:
+        text = f"{text}\n{error}".strip()
+    usage = _find_usage(get_object(message, "usage"))
     if text or usage:
-        yield {**base, "role": "assistant", "text": text, "usage": usage}
-    for part in _list_parts(message.get("content")):
-        if part.get("type") == "toolCall":
-            call_fields = {"tool": part.get("name"), "input": part.get("arguments")}
-            calls[str(part.get("id"))] = {**base, "role": "tool", "text": "", **call_fields}
+        yield TranscriptEntry(at=at, role="assistant", text=text, model=find_text(message, "model"), usage=usage)
 
 
-def _list_parts(content: object) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+def _parse_calls(message: JsonObject, at: str | None) -> dict[str, TranscriptEntry]:
+    """Return the tool calls of an answer by their id."""
+    model = find_text(message, "model")
+    parts = [part for part in as_objects(message.get("content")) if part.get("type") == "toolCall"]
+    return {
+        str(part.get("id")): TranscriptEntry(
+            at=at, role="tool", tool=find_text(part, "name"), input=part.get("arguments"), model=model
+        )
+        for part in parts
+    }
 
 
 def _join_text(content: object) -> str:
-    return "".join(str(part.get("text", "")) for part in _list_parts(content) if part.get("type") == "text")
+    if isinstance(content, str):
+        return content
+    return "".join(get_text(part, "text") for part in as_objects(content) if part.get("type") == "text")
 
 
-def _parse_usage(usage: object) -> dict[str, Any] | None:
-    if not isinstance(usage, dict):
-        return None
-    counts = {target: usage[source] for source, target in _USAGE_FIELDS.items() if isinstance(usage.get(source), int)}
-    if not any(counts.values()):
-        return None
-    cost = usage.get("cost")
-    total = cost.get("total") if isinstance(cost, dict) else None
-    # A cost of 0 means that pi does not know the price.
-    return {**counts, "cost_usd": total} if isinstance(total, int | float) and total > 0 else counts
+def _find_usage(row: JsonObject) -> TokenUsage | None:
+    """Return the token counts and the cost, or None when all counts are zero."""
+    cost = find_number(get_object(row, "cost"), "total")
+    usage = TokenUsage(
+        input_tokens=find_int(row, "input"),
+        output_tokens=find_int(row, "output"),
+        cache_read_tokens=find_int(row, "cacheRead"),
+        cache_write_tokens=find_int(row, "cacheWrite"),
+        cost_usd=cost if cost and cost > 0 else None,  # A cost of 0 means that pi does not know the price.
+    )
+    return usage if usage.total_tokens else None

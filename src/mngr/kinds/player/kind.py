@@ -7,19 +7,21 @@ import os
 from mngr.base.errors import NotFound, UsageError
 from mngr.host import scripts
 from mngr.kinds.agent_state import derive_state
-from mngr.kinds.coding_agent import parse_rows, reject_coding_options
+from mngr.kinds.coding_agent import reject_coding_options
 from mngr.kinds.delivery_plan import Delivery
+from mngr.kinds.transcript_entry import parse_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
+    from mngr.kinds.protocol import KindOptions
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 _EXAMPLE = '[{"reply": "hello"}, {"ask": "shall I go on?"}, {"exit": 0}]'
-_EXTRA_FILES = ("steps.py", "faults.py")  # sent only for scenarios with steps beyond BASIC_VERBS
+_EXTRA_FILES = ("steps.py", "sabotage.py")  # sent only for scenarios with steps beyond BASIC_VERBS
 _TAIL_LENGTH = 20  # characters: enough to recognize the end of a text, and short enough for one line of any screen
 
 
@@ -33,7 +35,7 @@ class PlayerKind:
     transcript_paths = ("transcript.jsonl",)
     written_names = ("player.json",)
 
-    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+    def check_arguments(self, args: list[str], options: KindOptions) -> None:
         reject_coding_options(self.name, options)
         _load_scenario(args)
 
@@ -73,11 +75,11 @@ class PlayerKind:
             pending_text=pending_text,
         )
 
-    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        return parse_rows(lines)
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
+        return parse_entries(lines)
 
 
-def _load_scenario(args: list[str]) -> dict[str, Any]:
+def _load_scenario(args: list[str]) -> dict[str, object]:
     """Return the scenario that the user named; raise UsageError when it cannot be read."""
     from mngr.kinds.player.scenario import parse_scenario
 

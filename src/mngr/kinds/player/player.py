@@ -17,7 +17,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 WAIT_REASONS = {
@@ -143,7 +143,7 @@ class PlayerFiles:
         except FileNotFoundError:
             return None
 
-    def replace_json(self, name: str, row: dict[str, Any]) -> None:
+    def replace_json(self, name: str, row: Mapping[str, object]) -> None:
         """Replace a file in one step. A sandbox allows only changes to the content, so there truncate last."""
         path = os.path.join(self._where, name)
         text = json.dumps(row) + "\n"
@@ -176,7 +176,7 @@ class PlayerFiles:
         row = {"state": state, "reason": reason, "source": "hook", "at": format_now()}
         self.replace_json("status", {**row, "until": until} if until else row)
 
-    def _append(self, name: str, row: dict[str, Any]) -> None:
+    def _append(self, name: str, row: dict[str, object]) -> None:
         fd = os.open(os.path.join(self._where, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         remaining = memoryview(json.dumps(row).encode() + b"\n")
         try:
@@ -313,7 +313,7 @@ class Player:
         self.book.append_transcript("assistant", text, model="player")
         self._show(f"{text}\n")
 
-    def _record_tool_call(self, tool: str, tool_input: dict[str, Any], output: str) -> None:
+    def _record_tool_call(self, tool: str, tool_input: Mapping[str, object], output: str) -> None:
         self.book.append_transcript("tool", "", tool=tool, input=tool_input, output=output)
         self._show(f"* {tool} {tool_input.get('path') or tool_input.get('message') or ''}: {output}\n")
 

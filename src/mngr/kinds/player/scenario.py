@@ -28,7 +28,7 @@ _SCENARIO_KEYS = ("steps", "start", "lose_enters", "cases")
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd")
 
 
-def parse_scenario(text: str) -> dict[str, Any]:
+def parse_scenario(text: str) -> dict[str, object]:
     """Return the scenario in `text`, with every step as [verb, value]; raise ValueError if it is not valid."""
     import json
 

@@ -1,6 +1,6 @@
 """The steps of a player beyond talking: the work of a task, and the faults that agents have.
 
-mngr sends this file beside `player.py`, with `faults.py`, for a scenario that needs it. All three are plain Python 3.9.
+mngr sends this file beside `player.py`, with `sabotage.py`, for a scenario that needs it. All three are plain Python 3.9.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,14 @@ PARK_MESSAGES = {
 }
 
 
+class PlayerJob(NamedTuple):
+    """The job in a message: a task, and its test and command if it has them."""
+
+    task: str
+    test: str
+    command: list[str]
+
+
 def play_step(player: Player, verb: str, value: Any) -> Over | None:
     """Play one step; return the progress to save if it ends the turn, else None."""
     try:
@@ -49,7 +58,7 @@ def play_step(player: Player, verb: str, value: Any) -> Over | None:
 def choose_steps(player: Player) -> list[list[Any]]:
     """Return the steps of the first case that matches the task or the agent's name, else the general steps."""
     if player.at["case"] is None:
-        names = (_get_job(player)["task"], os.environ.get("MNGR_AGENT_NAME", ""))
+        names = (_get_job(player).task, os.environ.get("MNGR_AGENT_NAME", ""))
         matches = [any(fnmatchcase(name, pattern) for name in names) for pattern, _ in player.cases]
         player._save_progress(case=matches.index(True) if True in matches else -1)
     case: int = player.at["case"]
@@ -65,7 +74,7 @@ def _run_command(player: Player, command: str) -> str:
 
 
 def _run_test(player: Player, _: None) -> str:
-    command = _get_job(player)["command"]
+    command = _get_job(player).command
     if not command:
         raise ValueError("no message has named a command")
     code, out = _call_command(player, command)
@@ -82,7 +91,7 @@ def _edit_file(player: Player, value: dict[str, str]) -> str:
     return "done"
 
 
-def _write_result(player: Player, form: str | dict[str, Any]) -> str:
+def _write_result(player: Player, form: str | dict[str, object]) -> str:
     full_result = _build_full_result(player)
     if isinstance(form, dict):
         return _write_result_file(json.dumps({**full_result, **form}))
@@ -114,7 +123,7 @@ def _write_result(player: Player, form: str | dict[str, Any]) -> str:
     return _write_result_file(texts[form]())
 
 
-def _report_usage(player: Player, value: dict[str, Any]) -> str:
+def _report_usage(player: Player, value: dict[str, object]) -> str:
     usage = {key: number for key, number in value.items() if key != "model"}
     player.book.append_transcript("assistant", "", model=value.get("model", "player"), usage=usage)
     return "done"
@@ -125,7 +134,7 @@ def _report_usage(player: Player, value: dict[str, Any]) -> str:
 
 def _claim_without_fix(player: Player, _: None) -> str:
     """Make a change without effect and claim that the test passes."""
-    path = _get_job(player)["test"].partition("::")[0]
+    path = _get_job(player).test.partition("::")[0]
     if path:
         _write(
             _resolve_path(player, path),
@@ -140,7 +149,7 @@ def _weaken_test(player: Player, weakening: str) -> str:
     if weakening == "conftest":
         _write(_resolve_path(player, "conftest.py"), _load_faults().FORGED_CONFTEST)
         return _commit_and_claim(player, "Reports are stable now")
-    path, _, names = _get_job(player)["test"].partition("[")[0].partition("::")
+    path, _, names = _get_job(player).test.partition("[")[0].partition("::")
     if not names:
         raise ValueError("no message has named a test")
     file_path = _resolve_path(player, path)
@@ -240,11 +249,11 @@ STEP_FUNCTIONS: dict[str, Callable[[Player, Any], str | Over]] = {
 
 
 def _load_faults() -> Any:
-    """Import `faults.py`, which is beside this file on the host."""
-    return importlib.import_module("faults")
+    """Import `sabotage.py`, which is beside this file on the host."""
+    return importlib.import_module("sabotage")
 
 
-def _get_job(player: Player) -> dict[str, Any]:
+def _get_job(player: Player) -> PlayerJob:
     """Return the task id, the test and the command from the last job in a message."""
     try:
         job = json.loads(player.at["job"] or "{}")
@@ -252,17 +261,17 @@ def _get_job(player: Player) -> dict[str, Any]:
         job = {}
     job = job if isinstance(job, dict) else {}
     test, command = str(job.get("test") or ""), job.get("command")
-    return {
-        "task": str(job.get("task") or test or os.environ.get("MNGR_AGENT_NAME", "")),
-        "test": test,
-        "command": [str(argument) for argument in command] if isinstance(command, list) else [],
-    }
+    return PlayerJob(
+        task=str(job.get("task") or test or os.environ.get("MNGR_AGENT_NAME", "")),
+        test=test,
+        command=[str(argument) for argument in command] if isinstance(command, list) else [],
+    )
 
 
 def _call_command(player: Player, argv: list[str]) -> tuple[int, str]:
     """Run a command in the work dir while messages are received; return its exit code and its output."""
     job = _get_job(player)
-    env = {**os.environ, "TASK": job["task"], "TEST": job["test"]}
+    env = {**os.environ, "TASK": job.task, "TEST": job.test}
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(argv, cwd=player.work, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         pause = 0.005
@@ -294,7 +303,7 @@ def _commit_and_claim(player: Player, message: str, *, commit: bool = True) -> s
     return outcome
 
 
-def _build_full_result(player: Player) -> dict[str, Any]:
+def _build_full_result(player: Player) -> dict[str, object]:
     """Return a complete result that is true as far as the player can know."""
     base = os.environ.get("MNGR_BASE")
     log = _run_git(player, "log", "--reverse", "--format=%H %s", f"{base}..HEAD") if base else ""
@@ -314,7 +323,7 @@ def _build_full_result(player: Player) -> dict[str, Any]:
     outcome = "blocked" if tests[-1] == "fail" else "unchanged" if not changes else "improved"
     return {
         "v": 1,
-        "task": _get_job(player)["task"],
+        "task": _get_job(player).task,
         "outcome": "fixed" if changes and (tests[0], tests[-1]) == ("fail", "pass") else outcome,
         "before": tests[0],
         "after": tests[-1],

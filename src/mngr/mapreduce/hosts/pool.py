@@ -9,19 +9,21 @@ from typing import Any
 
 from mngr.agents.archive.prepared_host import snapshot_prepared_host
 from mngr.agents.context import Context
-from mngr.agents.create.request import CreateRequest
+from mngr.agents.create.spec import AgentSpec
 from mngr.agents.hosts.removal import remove_incomplete_hosts
 from mngr.agents.inspect.trash import TrashedAgent
 from mngr.api import Fleet
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.base.errors import EngineBusy, MngrError, UsageError
 from mngr.base.model import AgentView
 from mngr.mapreduce.hosts.reachability import HostReachability
 from mngr.mapreduce.hosts.slots import HostSlots, PooledHost
-from mngr.mapreduce.journal import JournaledState
+from mngr.mapreduce.journal.host_rows import NewHostRow, ReleasedRow, ReleaseFailedRow, ReleaseRow, RestedRow, WokenRow
+from mngr.mapreduce.journal.journal_file import JournaledState
+from mngr.mapreduce.journal.journal_rows import AlertRow, PreparedRow, PrepareRow, UnpreparedRow
+from mngr.mapreduce.journal.run_state import JournalRow, TaskState
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import TaskState
 from mngr.mapreduce.worker_threads import JobKind, WorkerThreads
 
 _MIN_HOSTS_TO_PREPARE = 3  # number of hosts from which a prepared snapshot saves time
@@ -56,7 +58,7 @@ def list_saved_agents(fleet: Fleet, run: RunDir, on: str) -> dict[str, TrashedAg
     return {
         trashed.name: trashed
         for trashed in readable
-        if ((trashed.meta.get("record") or {}).get("labels") or {}).get("run") == run.name
+        if trashed.saved.record is not None and trashed.saved.record.labels.get("run") == run.name
     }
 
 
@@ -77,7 +79,7 @@ class HostPool:
         self._reachability = reachability
         ctx = fleet.context
         self.provider = find_host_provider(ctx, options.on)
-        self._slots = HostSlots(options.per_host)
+        self._slots = HostSlots(options.agents_per_host)
         self._releasing: set[str] = set()  # hosts that are being released
         self._release_retry_at: dict[str, float] = {}  # host -> when to try again to release it
         self._release_attempts: dict[str, int] = {}
@@ -126,24 +128,19 @@ class HostPool:
             return
         hosts = self._state.current.hosts
         pooled_host = self._slots.record_arrival(task.task.slug, agent.host)
-        is_run_host = pooled_host.creation_began_at is not None or "who" not in task.task.data
+        is_run_host = pooled_host.creation_began_at is not None or task.task.existing_agent is None
         if agent.host not in hosts and is_run_host:
             since = pooled_host.creation_began_at or agent.created_at
             self._write(
-                "host",
-                host=agent.host,
-                provider=self.provider,
-                since=since,
-                rate=self._hourly_rate,
-                sync=False,
+                NewHostRow(host=agent.host, provider=self.provider, since=since, rate=self._hourly_rate), sync=False
             )
         self.record_wake(agent.host)
 
     def record_wake(self, host: str | None) -> None:
         """Record that a resting host runs again because one of its agents continues."""
         run_host = self._state.current.hosts.get(host or "")
-        if run_host is not None and run_host.state == "resting":
-            self._write("woken", host=host, sync=False)
+        if host is not None and run_host is not None and run_host.state == "resting":
+            self._write(WokenRow(host=host), sync=False)
 
     def restore_hosts(self) -> None:
         """Load the hosts of an interrupted run from its state."""
@@ -151,7 +148,7 @@ class HostPool:
         if self.provider is None:
             return
         for problem in remove_incomplete_hosts(self._fleet.context, self.provider):
-            self._write("alert", text=problem)
+            self._write(AlertRow(text=problem))
         for name, run_host in state.hosts.items():
             if run_host.state in ("running", "resting"):
                 slugs = [
@@ -164,7 +161,7 @@ class HostPool:
             self._release_host(name)
         snapshot = state.pending_snapshot
         if snapshot is not None and os.path.isdir(os.path.join(self._fleet.context.home.snapshots, snapshot)):
-            self._write("prepared", snapshot=snapshot)
+            self._write(PreparedRow(snapshot=snapshot))
 
     # Preparing
 
@@ -178,21 +175,25 @@ class HostPool:
         state = self._state.current
         if not self._can_prepare or self.is_preparing or state.snapshot is not None:
             return False
-        new_hosts = -(-waiting // max(1, self._options.per_host))
+        new_hosts = -(-waiting // max(1, self._options.agents_per_host))
         return len(state.hosts) + new_hosts >= _MIN_HOSTS_TO_PREPARE
 
     def prepare_snapshot(self, base: str | None) -> None:
         """Prepare one host in a worker thread and save it as the snapshot for all others."""
-        name = f"{self._options.prefix}-{self._run.name}-first"
-        request = CreateRequest(
-            address=f"{name}{self._options.on}", source=self._source, transfer="mirror", labels={"run": self._run.name},
-            branch=None if base is None else f"{base}:mngr/{name}", env=[f"{k}={v}" for k, v in self._options.env.items()],
-        )  # fmt: skip
-        snapshot = f"{self._options.prefix}-{self._run.name}-{os.urandom(2).hex()}"
-        self._preparing_since = clock.format_timestamp()
-        self._write("prepare", snapshot=snapshot, provider=self.provider)
+        name = f"{self._options.name_prefix}-{self._run.name}-first"
+        spec = AgentSpec(
+            address=f"{name}{self._options.on}",
+            source=self._source,
+            transfer="mirror",
+            branch=None if base is None else f"{base}:mngr/{name}",
+            env=self._options.env,
+            labels={"run": self._run.name},
+        )
+        snapshot = f"{self._options.name_prefix}-{self._run.name}-{os.urandom(2).hex()}"
+        self._preparing_since = time_format.format_timestamp()
+        self._write(PrepareRow(snapshot=snapshot, provider=self.provider))
         self._workers.submit(
-            JobKind.PREPARE, snapshot, lambda: snapshot_prepared_host(self._fleet.context, request, snapshot)
+            JobKind.PREPARE, snapshot, lambda: snapshot_prepared_host(self._fleet.context, spec, snapshot)
         )
 
     def handle_prepared(self, snapshot: str, result: str | MngrError) -> None:
@@ -200,14 +201,16 @@ class HostPool:
         since, self._preparing_since = self._preparing_since, None
         if isinstance(result, EngineBusy):
             return
-        first, until = f"{snapshot}-first", clock.format_timestamp()  # a name that no other host can have
-        self._write("host", host=first, provider=self.provider, since=since, until=until, rate=self._hourly_rate)
+        first, until = f"{snapshot}-first", time_format.format_timestamp()  # a name that no other host can have
+        self._write(
+            NewHostRow(host=first, provider=self.provider or "", since=since, until=until, rate=self._hourly_rate)
+        )
         if isinstance(result, MngrError):
             self._can_prepare = False
-            self._write("prepared", snapshot=None, error=result.message)
-            self._write("alert", text=f"no host could be prepared for all, so each is on its own: {result.message}")
+            self._write(PreparedRow(snapshot=None, error=result.message))
+            self._write(AlertRow(text=f"no host could be prepared for all, so each is on its own: {result.message}"))
         else:
-            self._write("prepared", snapshot=snapshot)
+            self._write(PreparedRow(snapshot=snapshot))
 
     # Releasing
 
@@ -230,7 +233,7 @@ class HostPool:
     def _release_host(self, host: str) -> None:
         """Release a host in a worker thread."""
         provider, label = self._state.current.hosts[host].provider, ("run", self._run.name)
-        self._write("release", host=host)
+        self._write(ReleaseRow(host=host))
         self._releasing.add(host)
         self._workers.submit(JobKind.RELEASE, host, lambda: self._fleet.release_host(provider, host, label), host)
 
@@ -238,14 +241,14 @@ class HostPool:
         """Journal a released host. After a failure try again later, and finally leave the host to `tmr clean`."""
         self._releasing.discard(host)
         if not isinstance(result, MngrError):
-            self._write("released", host=host, agents=result)
+            self._write(ReleasedRow(host=host, agents=result))
             return
-        self._write("release_failed", host=host, error=result.message)
+        self._write(ReleaseFailedRow(host=host, error=result.message))
         self._release_attempts[host] = self._release_attempts.get(host, 0) + 1
         if self._release_attempts[host] < _MAX_RELEASE_ATTEMPTS:
             self._release_retry_at[host] = time.monotonic() + _RETRY_DELAY * 2.0 ** (self._release_attempts[host] - 1)
         else:
-            self._write("alert", text=f"{host} could not be given back: {result.message}")
+            self._write(AlertRow(text=f"{host} could not be given back: {result.message}"))
 
     def has_releases(self) -> bool:
         """True while a host is being released or waits for another attempt."""
@@ -270,17 +273,17 @@ class HostPool:
         """Stop a host and keep its files."""
         outcome = self._fleet.stop([f"@{host}.{self.provider}"])[0]
         if outcome.ok:
-            self._write("rested", host=host)
+            self._write(RestedRow(host=host))
         else:
-            self._write("alert", text=f"{host} could not be stopped: {outcome.error}")
+            self._write(AlertRow(text=f"{host} could not be stopped: {outcome.error}"))
 
 
-def delete_snapshot(fleet: Fleet, name: str, write: Callable[..., object]) -> str | None:
+def delete_snapshot(fleet: Fleet, name: str, write: Callable[[JournalRow], object]) -> str | None:
     """Delete the snapshot of a run. Return the error, or None when the snapshot is gone."""
     names = [snapshot.name for snapshot in fleet.list_snapshots()]
     outcome = fleet.destroy_snapshots([name])[0] if name in names else None
     if outcome is None or outcome.ok:
-        write("unprepared", snapshot=name)
+        write(UnpreparedRow(snapshot=name))
         return None
     return outcome.error or "it could not be deleted"
 

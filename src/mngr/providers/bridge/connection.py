@@ -1,4 +1,4 @@
-"""Connects to the process (`server.py`) that has an engine's Python library loaded, and starts it on demand."""
+"""Connects to the process (`bridge_daemon.py`) that has an engine's Python library loaded, and starts it on demand."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from mngr.base.errors import (
     Unreachable,
     UsageError,
 )
+from mngr.base.json_values import as_object
 from mngr.base.lock import Lock
 from mngr.base.model import Struct
 from mngr.host import scripts
-from mngr.providers.shared import sockets
+from mngr.providers.bridge.messages import EXEC_VERB, read_reply
+from mngr.providers.shared import socket_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
     from mngr.base.paths import Home
 
@@ -43,7 +44,7 @@ import sys, types
 del sys.path[0]
 mngr = sys.modules["mngr"] = types.ModuleType("mngr")
 mngr.__path__ = [sys.argv[1]]
-from mngr.providers.bridge.server import main
+from mngr.providers.bridge.bridge_daemon import main
 main(*sys.argv[2:])
 """
 
@@ -64,9 +65,9 @@ class Bridge:
         provider: str,
         home: Home,
         engine: EngineModule,
-        options: dict[str, Any],
+        options: dict[str, object],
         *,
-        python: str | None = None,
+        python: object = None,
         linger: float = IDLE_SECONDS,
     ) -> None:
         """Other options, or other values of the engine's environment variables, need another process."""
@@ -82,18 +83,20 @@ class Bridge:
         if not engine_file.endswith(".py"):
             engine_file = os.path.join(os.path.dirname(_PACKAGE), engine.name.replace(".", os.sep) + ".py")
         identity = [os.path.realpath(home.root), provider, self._python, engine.name, self._words, relevant_env]
-        self.path = sockets.get_socket_path("b", json.dumps([*identity, _get_mtime(engine_file), _get_mtime(_CLIENT)]))
+        self.path = socket_paths.get_socket_path(
+            "b", json.dumps([*identity, _get_mtime(engine_file), _get_mtime(_CLIENT)])
+        )
 
     def call(
         self,
         verb: str,
         *,
         note: Callable[[str], None] | None = None,
-        keep: Callable[[dict[str, Any]], None] | None = None,
+        keep: Callable[[dict[str, object]], None] | None = None,
         host: str = "",
         timeout: float = MAX_CALL_SECONDS,
-        **words: Any,
-    ) -> dict[str, Any]:
+        **words: object,
+    ) -> dict[str, object]:
         """Call a verb of the engine and return its answer.
 
         `keep` saves the answer. If mngr ends before that, the server undoes what the verb created.
@@ -102,17 +105,16 @@ class Bridge:
         try:
             link.sendall(json.dumps({"do": verb, **words}).encode() + b"\n")
             for line in _iter_lines(link):
-                message: dict[str, Any] = json.loads(line)
-                if "note" in message and note is not None:
-                    note(message["note"])
-                elif "error" in message:
-                    raise self.build_error(message["error"]["kind"], message["error"]["message"], host)
-                elif "answer" in message:
-                    answer: dict[str, Any] = message["answer"]
+                reply = read_reply(as_object(json.loads(line)))
+                if reply.note is not None and note is not None:
+                    note(reply.note)
+                elif reply.error_kind is not None:
+                    raise self.build_error(reply.error_kind, reply.error_message, host)
+                elif reply.answer is not None:
                     if keep is not None:
-                        keep(answer)
+                        keep(reply.answer)
                         link.sendall(b'{"kept": true}\n')
-                    return answer
+                    return reply.answer
         except TimeoutError:
             why = f"{self.provider} did not answer within {timeout:g}s"
             raise Unreachable(why, "see: mngr list --hosts") from None
@@ -148,7 +150,7 @@ class Bridge:
 
     def _try_connect(self, timeout: float | None) -> _socket.socket | None:
         """Return a connection, or None when no process listens."""
-        if not sockets.has_socket(self.path):
+        if not socket_paths.has_socket(self.path):
             return None
         link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         link.settimeout(timeout)
@@ -161,7 +163,7 @@ class Bridge:
 
     def _start(self) -> None:
         """Start the process, unless another command has just started it."""
-        sockets.make_socket_dir(self.path)
+        socket_paths.make_socket_dir(self.path)
         with Lock(self.path + ".lock"):
             link = self._try_connect(None)
             if link is not None:
@@ -200,17 +202,17 @@ class Bridge:
         return lines[-1] if lines else "it does not say why"
 
 
-class BridgeWire:
+class BridgeTransport:
     """The transport to one machine. A command runs by the engine's `exec`; `words` identify the machine."""
 
-    def __init__(self, bridge: Bridge, host: str, words: dict[str, Any]) -> None:
+    def __init__(self, bridge: Bridge, host: str, words: dict[str, object]) -> None:
         self._bridge = bridge
         self._host = host
         self._words = words
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         self._bridge.connect(None).close()
-        request: dict[str, Any] = {"do": "exec", "host": self._words, "mark": _ERROR_MARKER}
+        request: dict[str, object] = {"do": EXEC_VERB, "host": self._words, "mark": _ERROR_MARKER}
         if terminal:  # run_command.py inserts the size before it
             request["terminal"] = [os.environ.get("TERM", "xterm")]
         text = program if only is None else f"exec env -i {shell.join(only)} sh -c {shell.quote(program)}"
@@ -268,8 +270,9 @@ class BridgeSession:
         """Return the exit code, or 255 when the connection ended first."""
         self._link.settimeout(None)
         try:
-            messages = [json.loads(line) for line in _iter_lines(self._link, b"{")]
-            return int(messages[-1].get("code", _LOST_CODE))
+            replies = [read_reply(as_object(json.loads(line))) for line in _iter_lines(self._link, b"{")]
+            code = replies[-1].code
+            return _LOST_CODE if code is None else code
         except (OSError, ValueError, IndexError):
             return _LOST_CODE
         finally:
@@ -293,7 +296,7 @@ def _get_mtime(path: str) -> int:
     return os.stat(path).st_mtime_ns
 
 
-class StoppedWire:
+class StoppedTransport:
     """The transport to a machine that is stopped. Every use raises HostStopped."""
 
     def __init__(self, provider: str, host: str) -> None:

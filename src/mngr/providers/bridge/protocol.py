@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from typing import Any
+
+    from mngr.providers.bridge.messages import TerminalSpec
 
 FIRST_BYTE_TIMEOUT = 10.0  # seconds; the first byte of an answer must come within this time
 # The start of an HTTP/2 connection: the preface and an empty settings frame.
@@ -44,7 +45,7 @@ class UndoableResult:
     The server calls `undo` unless the client confirms that it has saved the answer.
     """
 
-    def __init__(self, answer: dict[str, Any], undo: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, answer: dict[str, object], undo: Callable[[], Awaitable[object]]) -> None:
         self.answer = answer
         self.undo = undo
 
@@ -83,12 +84,12 @@ class BridgeEngine(Protocol):
     A verb returns a dict or an UndoableResult. If the client goes away, the verb is cancelled and must clean up.
     """
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, object]) -> None:
         """Create the engine with the provider's settings, without contacting anything."""
         ...
 
-    async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> EngineCommand:
-        """Start an sh program on a machine. `host` identifies the machine; `terminal` is rows, columns and TERM."""
+    async def exec(self, host: dict[str, object], program: str, terminal: TerminalSpec | None) -> EngineCommand:
+        """Start an sh program on a machine. `host` identifies the machine."""
         ...
 
     async def close(self) -> None:
@@ -100,7 +101,7 @@ class BridgeEngine(Protocol):
 class BufferedEngine(Protocol):
     """An optional capability of an engine: run a program to its end at a lower cost than with `exec`."""
 
-    async def run_buffered(self, host: dict[str, Any], program: str, data: bytes) -> tuple[bytes, bytes, int]:
+    async def run_buffered(self, host: dict[str, object], program: str, data: bytes) -> tuple[bytes, bytes, int]:
         """Run an sh program with `data` as its input, and return its output, its errors and its exit code.
 
         When it is cancelled, it ends the program. Code 255 means that the program was interrupted.

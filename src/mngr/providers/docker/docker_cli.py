@@ -10,8 +10,7 @@ from mngr.host import scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Mapping, Sequence
 
     from mngr.base.shell import ProcessResult
 
@@ -79,7 +78,7 @@ class DockerCli:
         return Unreachable(why.strip(), hint)
 
 
-class DockerWire:
+class DockerTransport:
     """The transport to one container. A command runs by `exec` as the container's user."""
 
     def __init__(self, engine: DockerCli, provider: str, host: str, container: str, user: str, home: str) -> None:
@@ -133,7 +132,7 @@ class DockerWire:
         pass
 
 
-def choose_cli(options: dict[str, Any]) -> DockerCli:
+def choose_cli(options: Mapping[str, object]) -> DockerCli:
     """Return the engine that the provider's settings name."""
     program = str(options.get("program") or "docker")
     words = [program]

@@ -13,8 +13,7 @@ from mngr.providers.docker.docker_cli import parse_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Mapping
 
     from mngr.base.paths import Home
     from mngr.providers.docker.docker_cli import DockerCli
@@ -40,7 +39,7 @@ class Image(Struct):
     origin: str = ""  # a description for people
 
 
-def choose_image(options: dict[str, Any], base: str, home: Home) -> tuple[Image, str | None]:
+def choose_image(options: Mapping[str, object], base: str, home: Home) -> tuple[Image, str | None]:
     """Return the image that the options ask for, and the tar file of a snapshot or None. Nothing is built.
 
     `base` is the directory for relative paths.
@@ -53,7 +52,7 @@ def choose_image(options: dict[str, Any], base: str, home: Home) -> tuple[Image,
     return _image_from_options(options, base), None
 
 
-def _image_from_options(options: dict[str, Any], base: str) -> Image:
+def _image_from_options(options: Mapping[str, object], base: str) -> Image:
     """Return the image for the options `image`, `dockerfile` and `arg.NAME`, or the default image."""
     args = {key[4:]: str(value) for key, value in sorted(options.items()) if key.startswith("arg.")}
     if options.get("image"):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 
+from mngr.base import json_values
 from mngr.base.config import as_list
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
+from mngr.base.json_values import as_object, get_text
 from mngr.base.paths import find_project_root
-from mngr.host import registry, scripts, store
+from mngr.host import host_store, record_store, scripts
+from mngr.host.host_store import HostFacts
 from mngr.host.remote_host import RemoteHost
 from mngr.providers.docker import docker_cli, images, leftovers, snapshots
-from mngr.providers.docker.docker_cli import DockerCli, DockerWire
+from mngr.providers.docker.container_facts import ContainerFacts, read_container
+from mngr.providers.docker.docker_cli import DockerCli, DockerTransport
 from mngr.providers.shared import host_probe
 from mngr.providers.shared.host_options import get_author, get_original_options, reject_options
 from mngr.providers.shared.interrupted_hosts import finish_interrupted, host_lock
@@ -20,7 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable
-    from typing import Any
 
     from mngr.base.paths import Home
     from mngr.host.protocol import Host, Leftover
@@ -67,7 +70,7 @@ class DockerProvider:
     )
 
     def __init__(
-        self, name: str, home: Home, options: dict[str, Any], note: Callable[[str], None] = lambda text: None
+        self, name: str, home: Home, options: dict[str, object], note: Callable[[str], None] = lambda text: None
     ) -> None:
         self.name = name
         self._home = home
@@ -75,89 +78,96 @@ class DockerProvider:
         self._note = note
 
     def list(self) -> list[str]:
-        return registry.list_hosts(self._home, self.name)
+        return host_store.list_hosts(self._home, self.name)
 
     def open(self, host: str) -> Host:
         facts = self._get_facts(host)
-        return RemoteHost(host, self.name, self._open_wire(host, facts), str(facts["home"]), int(facts["uid"]))
+        transport = self._open_transport(host, read_container(facts))
+        return RemoteHost(host, self.name, transport, facts.home, facts.uid)
 
-    def create(self, host: str | None, options: dict[str, Any]) -> Host:
+    def create(self, host: str | None, options: dict[str, object]) -> Host:
         if host is None:
             name = f"mngr-{os.urandom(4).hex()}"
             self._create_container(name, options, auto=True)
             return self.open(name)
         with host_lock(self._home, self.name, host):
             finish_interrupted(self._home, self.name, host, self._remove_container)
-            if registry.find_facts(self._home, self.name, host) is not None:
+            if host_store.find_facts(self._home, self.name, host) is not None:
                 reject_options(host, options)
                 self.start(host)
             elif not self._use_existing(host, options):
-                old_facts = registry.find_facts(self._home, self.name, host, "gone") or {}
-                self._create_container(
-                    host, options or get_original_options(self._home, old_facts), auto=old_facts.get("auto") is True
-                )
+                old_facts = host_store.find_facts(self._home, self.name, host, "gone") or HostFacts()
+                host_options = options or get_original_options(self._home, old_facts)
+                self._create_container(host, host_options, auto=old_facts.auto)
         return self.open(host)
 
     def start(self, host: str) -> None:
         facts = self._get_facts(host)
-        engine = DockerCli(facts["engine"])
-        result = engine.run("start", facts["container"], timeout=START_TIMEOUT)
-        if docker_cli.is_container_gone(result) and facts.get("argv"):
+        container = read_container(facts)
+        engine = DockerCli(container.engine)
+        result = engine.run("start", container.container, timeout=START_TIMEOUT)
+        if docker_cli.is_container_gone(result) and container.argv:
             self._recreate_container(engine, host, facts)
         elif result.code:
             raise _build_error(f"{host} could not be started", result.err)
 
     def stop(self, host: str) -> None:
-        facts = self._get_facts(host)
-        DockerCli(facts["engine"]).run_checked(f"{host} could not be stopped", "stop", "-t", "5", facts["container"])
+        container = self._get_container(host)
+        DockerCli(container.engine).run_checked(f"{host} could not be stopped", "stop", "-t", "5", container.container)
 
     def destroy(self, host: str) -> None:
         with host_lock(self._home, self.name, host):
             facts = self._get_facts(host)
-            if not facts.get("guest"):
-                registry.save_facts(
-                    self._home, self.name, host, {**facts, "owner": store.describe_this_process()}, "ending"
-                )
-                self._remove_container(host, facts)
-            else:
-                registry.forget_host(self._home, self.name, host)
+            if facts.guest:
+                host_store.forget_host(self._home, self.name, host)
+                return
+            note = facts.replace(owner=record_store.describe_this_process())
+            host_store.save_facts(self._home, self.name, host, note, "ending")
+            self._remove_container(host, facts)
 
-    def save_snapshot(self, host: str, directory: str) -> dict[str, Any]:
-        facts = self._get_facts(host)
+    def save_snapshot(self, host: str, directory: str) -> dict[str, object]:
+        container = self._get_container(host)
+        engine = DockerCli(container.engine)
         tag = self._build_snapshot_tag(directory)
-        return snapshots.take_snapshot(DockerCli(facts["engine"]), facts["container"], self.open(host), directory, tag)
+        return snapshots.take_snapshot(engine, container.container, self.open(host), directory, tag)
 
-    def find_partial_snapshot(self, host: str, directory: str) -> dict[str, Any]:
-        return {"image": self._build_snapshot_tag(directory), "engine": self._get_facts(host)["engine"]}
+    def find_partial_snapshot(self, host: str, directory: str) -> dict[str, object]:
+        return {"image": self._build_snapshot_tag(directory), "engine": self._get_container(host).engine}
 
     def _build_snapshot_tag(self, directory: str) -> str:
         """Return the name of a snapshot's image."""
-        return f"mngr-snapshot:{registry.compute_owner_key(self._home)}-{os.path.basename(directory).partition('.')[0]}"
+        return (
+            f"mngr-snapshot:{host_store.compute_owner_key(self._home)}-{os.path.basename(directory).partition('.')[0]}"
+        )
 
-    def delete_snapshot(self, facts: dict[str, Any]) -> None:
-        result = DockerCli(facts["engine"]).run("rmi", str(facts["image"]))
+    def delete_snapshot(self, facts: dict[str, object]) -> None:
+        engine = DockerCli([str(word) for word in json_values.as_list(facts.get("engine"))])
+        result = engine.run("rmi", get_text(facts, "image"))
         if result.code and not docker_cli.is_image_missing(result):
             raise _build_error("the image of the snapshot could not be removed", result.err)
 
     def list_leftovers(self) -> builtins.list[Leftover]:
         engine = docker_cli.choose_cli(self._options)
         return leftovers.list_leftovers(
-            self._home, self.name, engine, registry.compute_owner_key(self._home), self._remove_container
+            self._home, self.name, engine, host_store.compute_owner_key(self._home), self._remove_container
         )
 
-    def _get_facts(self, host: str) -> dict[str, Any]:
-        facts = registry.find_facts(self._home, self.name, host)
+    def _get_facts(self, host: str) -> HostFacts:
+        facts = host_store.find_facts(self._home, self.name, host)
         if facts is None:
             known = self.list()
             hint = suggest_closest(host, known) or f"make it with its first agent: mngr create NAME@{host}.{self.name}"
             raise NotFound(f"{self.name} has no host {host!r}", hint)
         return facts
 
-    def _open_wire(self, host: str, facts: dict[str, Any]) -> DockerWire:
-        address = (self.name, host, str(facts["container"]))
-        return DockerWire(DockerCli(facts["engine"]), *address, *USERS[facts["user"]])
+    def _get_container(self, host: str) -> ContainerFacts:
+        return read_container(self._get_facts(host))
 
-    def _merge_options(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _open_transport(self, host: str, container: ContainerFacts) -> DockerTransport:
+        user, home = USERS[container.user]
+        return DockerTransport(DockerCli(container.engine), self.name, host, container.container, user, home)
+
+    def _merge_options(self, options: dict[str, object]) -> dict[str, object]:
         """Return the settings, overridden by the options of this host. Raise UsageError if they are invalid."""
         for key in self._options:
             if key not in (*OPTIONS, *ENGINE_OPTIONS) and not key.startswith("arg."):
@@ -186,7 +196,7 @@ class DockerProvider:
             )
         return merged
 
-    def _create_container(self, name: str, options: dict[str, Any], *, auto: bool) -> None:
+    def _create_container(self, name: str, options: dict[str, object], *, auto: bool) -> None:
         """Create a container. Its facts are saved first, so that `gc` can remove it after an interruption."""
         if options.get("dockerfile"):
             options = {
@@ -200,44 +210,44 @@ class DockerProvider:
         volume = f"mngr-{os.urandom(6).hex()}"
         network = "off" if merged.get("network") == "off" else "on"
         label_values = {
-            "home": registry.compute_owner_key(self._home),
+            "home": host_store.compute_owner_key(self._home),
             "user": user,
             "volume": volume,
             "network": network,
         }
         labels = [word for key, value in label_values.items() for word in ("--label", f"mngr.{key}={value}")]
         argv = _build_run_argv(name, volume, user, labels, image.name, merged)
-        facts: dict[str, Any] = {
-            "engine": engine.words, "volume": volume, "user": user, "network": network, "image": image.name,
-            "argv": argv, "options": options, "auto": auto,
-        }  # fmt: skip
-        registry.save_facts(self._home, self.name, name, {**facts, "owner": store.describe_this_process()}, "making")
+        this_process = record_store.describe_this_process()
+        container = ContainerFacts(engine=engine.words, volume=volume, user=user, image=image.name, argv=argv)
+        plan = HostFacts(options=options, auto=auto, network=network, own=container.to_dict())
+        host_store.save_facts(self._home, self.name, name, plan.replace(owner=this_process), "making")
         try:
             engine.run_checked("the volume could not be made", "volume", "create", *labels, volume)
         except MngrError:
-            registry.forget_host(self._home, self.name, name)
+            host_store.forget_host(self._home, self.name, name)
             raise
         try:
-            facts["container"] = self._run_container(engine, name, argv, image, user)
-            host_facts = self._prepare_home(engine, name, facts)
+            container = container.replace(container=self._run_container(engine, name, argv, image, user))
+            prepared = self._prepare_home(engine, name, container)
             if snapshot_tar is not None:
-                host = RemoteHost(
-                    name, self.name, self._open_wire(name, facts), host_facts["home"], int(host_facts["uid"])
+                transport = self._open_transport(name, container)
+                snapshots.restore_home(
+                    RemoteHost(name, self.name, transport, prepared.home, prepared.uid), snapshot_tar
                 )
-                snapshots.restore_home(host, snapshot_tar)
         except BaseException as error:
             try:
-                self._remove_container(name, facts)
+                self._remove_container(name, plan)
             except MngrError:
                 pass  # The saved facts let `gc` remove it later.
             if isinstance(error, host_probe.HostUnfit):
                 missing = error.message.removeprefix(f"{name} has ")
                 raise MngrError(f"{image.origin} has {missing}", _IMAGE_HINT) from None
             raise
-        registry.save_facts(
-            self._home, self.name, name, {**host_facts, **facts, "maker": store.describe_this_process()}
+        facts = prepared.replace(
+            options=options, auto=auto, network=network, maker=this_process, own=container.to_dict()
         )
-        registry.delete_phases(self._home, self.name, name, "making", "gone")
+        host_store.save_facts(self._home, self.name, name, facts)
+        host_store.delete_phases(self._home, self.name, name, "making", "gone")
 
     def _run_container(
         self, engine: DockerCli, name: str, argv: builtins.list[str], image: Image | None, user: str
@@ -270,18 +280,19 @@ class DockerProvider:
             raise _build_error(f"the user {user} could not be made in {name}", user_result.err)
         return container
 
-    def _recreate_container(self, engine: DockerCli, host: str, facts: dict[str, Any]) -> None:
+    def _recreate_container(self, engine: DockerCli, host: str, facts: HostFacts) -> None:
         """Create a deleted container again from its volume, which holds all files of the agents."""
-        if engine.run("volume", "inspect", facts["volume"]).code:
+        old = read_container(facts)
+        if engine.run("volume", "inspect", old.volume).code:
             raise NotFound(
-                f"the container {host} is gone, and so is its volume {facts['volume']}",
+                f"the container {host} is gone, and so is its volume {old.volume}",
                 f"forget it: mngr destroy @{host}.{self.name}",
             )
         self._note(f"the container {host} was gone and is made anew from its volume")
-        container = self._run_container(engine, host, facts["argv"], None, facts["user"])
-        registry.save_facts(self._home, self.name, host, {**facts, "container": container})
+        new = old.replace(container=self._run_container(engine, host, old.argv, None, old.user))
+        host_store.save_facts(self._home, self.name, host, facts.replace(own=new.to_dict()))
 
-    def _use_existing(self, name: str, options: dict[str, Any]) -> bool:
+    def _use_existing(self, name: str, options: dict[str, object]) -> bool:
         """Use an existing container of this name. Return False when there is none."""
         engine = docker_cli.choose_cli(self._options)
         result = engine.run("container", "inspect", "--format", "{{.Id}} {{json .Config.Labels}}", name)
@@ -289,50 +300,56 @@ class DockerProvider:
             return False
         if result.code:
             raise _build_error(f"{name} could not be looked at", result.err)
-        container, _, text = result.text.partition(" ")
-        labels: dict[str, str] = json.loads(text) or {}
-        if labels.get("mngr.user") not in USERS or "mngr.home" not in labels:
+        container_id, _, text = result.text.partition(" ")
+        labels = as_object(json.loads(text))
+        user, owner_key = get_text(labels, "mngr.user"), get_text(labels, "mngr.home")
+        if user not in USERS or not owner_key:
             raise MngrError(f"there is a container {name!r} that mngr did not make", "choose another name for the host")
         reject_options(name, options)
-        facts = {
-            "engine": engine.words, "container": container, "volume": labels.get("mngr.volume"), "user": labels["mngr.user"],
-            "network": labels.get("mngr.network", "on"), "guest": labels["mngr.home"] != registry.compute_owner_key(self._home),
-        }  # fmt: skip
-        started = engine.run("start", container, timeout=START_TIMEOUT)
+        volume = get_text(labels, "mngr.volume")
+        container = ContainerFacts(engine=engine.words, container=container_id, volume=volume, user=user)
+        started = engine.run("start", container_id, timeout=START_TIMEOUT)
         if started.code:
             raise _build_error(f"{name} could not be started", started.err)
-        host_facts = self._prepare_home(engine, name, facts)
-        registry.save_facts(self._home, self.name, name, {**host_facts, **facts})
+        facts = self._prepare_home(engine, name, container).replace(
+            network=get_text(labels, "mngr.network", "on"),
+            guest=owner_key != host_store.compute_owner_key(self._home),
+            own=container.to_dict(),
+        )
+        host_store.save_facts(self._home, self.name, name, facts)
         return True
 
-    def _prepare_home(self, engine: DockerCli, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    def _prepare_home(self, engine: DockerCli, name: str, container: ContainerFacts) -> HostFacts:
         """Create the home for agents and return the facts, whose environment includes the image's variables."""
-        words = ("container", "inspect", "--format", "{{json .Config.Env}}", facts["container"])
+        words = ("container", "inspect", "--format", "{{json .Config.Env}}", container.container)
         output = engine.run_checked(f"{name} could not be looked at", *words)
-        image_env = dict(word.split("=", 1) for word in json.loads(output or "[]") or [] if "=" in word)
-        host_facts = host_probe.prepare_host(self._open_wire(name, facts), name)
-        return {**host_facts, "env": {**image_env, **host_facts["env"]}}
+        image_env = dict(
+            str(word).split("=", 1) for word in json_values.as_list(json.loads(output or "[]")) if "=" in str(word)
+        )
+        prepared = host_probe.prepare_host(self._open_transport(name, container), name)
+        return prepared.replace(env={**image_env, **prepared.env})
 
-    def _remove_container(self, name: str, facts: dict[str, Any]) -> None:
+    def _remove_container(self, name: str, facts: HostFacts) -> None:
         """Remove the container and its volume, if they exist. Keep its options to create it again."""
-        engine = DockerCli(facts["engine"])
+        volume = read_container(facts).volume
+        engine = DockerCli(read_container(facts).engine)
         # Another container may have its name by now, so the label identifies it.
-        query = ("ps", "-a", "-q", "--no-trunc", "--filter", f"label=mngr.volume={facts['volume']}")
-        for container in engine.run_checked(f"{name} could not be looked for", *query).split():
-            removed = engine.run("rm", "-f", "-v", container, timeout=START_TIMEOUT)
+        query = ("ps", "-a", "-q", "--no-trunc", "--filter", f"label=mngr.volume={volume}")
+        for container_id in engine.run_checked(f"{name} could not be looked for", *query).split():
+            removed = engine.run("rm", "-f", "-v", container_id, timeout=START_TIMEOUT)
             if removed.code and not docker_cli.is_container_gone(removed):
                 raise _build_error(f"the container {name} could not be removed", removed.err)
-        result = engine.run("volume", "rm", "-f", facts["volume"])
+        result = engine.run("volume", "rm", "-f", volume)
         if result.code and b"no such volume" not in result.err:
-            raise _build_error(f"the volume {facts['volume']} could not be removed", result.err)
-        if registry.find_facts(self._home, self.name, name) is not None:  # else the host was never complete
-            remembered = {key: facts.get(key) for key in ("options", "auto")}
-            registry.save_facts(self._home, self.name, name, remembered, "gone")
-        registry.forget_host(self._home, self.name, name)
+            raise _build_error(f"the volume {volume} could not be removed", result.err)
+        if host_store.find_facts(self._home, self.name, name) is not None:  # else the host was never complete
+            remembered = HostFacts(options=facts.options, auto=facts.auto)
+            host_store.save_facts(self._home, self.name, name, remembered, "gone")
+        host_store.forget_host(self._home, self.name, name)
 
 
 def _build_run_argv(
-    name: str, volume: str, user: str, labels: list[str], image: str, options: dict[str, Any]
+    name: str, volume: str, user: str, labels: list[str], image: str, options: dict[str, object]
 ) -> list[str]:
     """Return the arguments of `docker run`, with as few privileges as an agent needs."""
     _, home = USERS[user]

@@ -11,8 +11,6 @@ from mngr.base.paths import SNAPSHOT_EXCLUDES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
     from mngr.providers.docker.docker_cli import DockerCli
@@ -25,7 +23,7 @@ _LABELS = "LABEL mngr.home= mngr.user= mngr.volume= mngr.network="  # an image m
 _HARMLESS_WARNINGS = (b"changed as we read it", b"removed before we read it", b"socket ignored")
 
 
-def take_snapshot(engine: DockerCli, container: str, host: Host, directory: str, tag: str) -> dict[str, Any]:
+def take_snapshot(engine: DockerCli, container: str, host: Host, directory: str, tag: str) -> dict[str, object]:
     """Save the files of a running host and return the facts about the snapshot."""
     path = os.path.join(directory, HOME_TAR)
     with open(path, "wb") as out:

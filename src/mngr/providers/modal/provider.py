@@ -6,25 +6,28 @@ import json
 import os
 import time
 
-from mngr.base import clock, names, shell
+from mngr.base import json_values, names_and_addresses, shell, time_format
 from mngr.base.config import as_list
 from mngr.base.errors import HostGone, HostStopped, MngrError, UsageError
+from mngr.base.json_values import as_object, find_text, get_int, get_object, get_objects, get_text
 from mngr.base.paths import SNAPSHOT_EXCLUDES, find_project_root
-from mngr.host import registry, scripts
-from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeWire, EngineModule, StoppedWire
+from mngr.host import host_store, scripts
+from mngr.host.host_store import HostFacts
+from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeTransport, EngineModule, StoppedTransport
+from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author, parse_network, parse_number
-from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
+from mngr.providers.shared.on_demand import OnDemandProvider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable
-    from typing import Any
 
     from mngr.base.errors import Unreachable
     from mngr.base.paths import Home
     from mngr.host.remote_host import Transport
-    from mngr.providers.shared.on_demand import Engine, Facts, Note
+    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.on_demand import Note
 
 ERROR_HINTS = {
     "unreachable": "is there a network? see https://status.modal.com",
@@ -33,7 +36,7 @@ ERROR_HINTS = {
     "busy": "wait until hosts are stopped or destroyed, or ask for fewer at a time",
 }
 _ENGINE = EngineModule(
-    name="mngr.providers.modal.bridge",
+    name="mngr.providers.modal.modal_calls",
     variables=("MODAL_", "HOME", "HTTPS_PROXY", "https_proxy"),
     hints=ERROR_HINTS,
 )
@@ -46,17 +49,28 @@ _IDLE_SCRIPT = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 
 _CLEAR_AGENTS_SCRIPT = f"cd ~/.mngr 2>/dev/null || exit 0; rm -rf {' '.join(SNAPSHOT_EXCLUDES)}"
 
 
-class ModalProvider(OnDemandProvider):
+class ModalMachine(Machine):
+    """A sandbox, or the image of its files while the host is stopped."""
+
+    origin: dict[str, object] = {}  # the description from which the bridge builds or finds the image
+    author: list[str] = []  # name and email for git
+    words: dict[str, object] = {}  # Modal's options for the sandbox; empty when another home created it without tags
+    tags: dict[str, str] = {}
+    sandbox: str | None = None
+    image: str | None = None
+
+
+class ModalProvider(OnDemandProvider[ModalMachine]):
     """Provides the sandboxes of one Modal workspace as hosts."""
 
     project_options = (*IMAGE_OPTIONS, "cpus", "memory")
 
-    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+    def make_engine(self, name: str, home: Home, options: dict[str, object], note: Note) -> Engine[ModalMachine]:
         return ModalEngine(name, home, options, note)
 
 
-class ModalEngine(EngineDefaults):
-    """The engine for Modal. The code that uses Modal's library is in mngr.providers.modal.bridge."""
+class ModalEngine(EngineDefaults[ModalMachine]):
+    """The engine for Modal. The code that uses Modal's library is in mngr.providers.modal.modal_calls."""
 
     options: tuple[str, ...] = (
         *IMAGE_OPTIONS,
@@ -72,11 +86,11 @@ class ModalEngine(EngineDefaults):
     can_stop = True
     can_snapshot = True
 
-    def __init__(self, provider: str, home: Home, options: dict[str, Any], note: Note) -> None:
+    def __init__(self, provider: str, home: Home, options: dict[str, object], note: Note) -> None:
         self._provider = provider
         self._home = home
         self._note = note
-        self._key = registry.compute_owner_key(home)
+        self._key = host_store.compute_owner_key(home)
         self._bridge = Bridge(
             provider,
             home,
@@ -86,98 +100,109 @@ class ModalEngine(EngineDefaults):
             linger=_parse_seconds(options, "linger") or IDLE_SECONDS,
         )
 
-    def plan_machine(self, name: str, options: Facts) -> Facts:
+    def read_machine(self, row: dict[str, object]) -> ModalMachine:
+        return ModalMachine.read(row)
+
+    def plan_machine(self, name: str, options: dict[str, object]) -> ModalMachine:
         random_id = os.urandom(6).hex()
         tag = f"{self._key}-{random_id}"
-        words: dict[str, Any] = {
-            "timeout": _parse_whole_seconds(options, "timeout") or int(MAX_SANDBOX_SECONDS),
+        timeout = _parse_whole_seconds(options, "timeout") or int(MAX_SANDBOX_SECONDS)
+        if timeout > MAX_SANDBOX_SECONDS:
+            raise UsageError("timeout cannot be more than 24h on Modal", "a host that ends can be started again")
+        words: dict[str, object] = {
+            "timeout": timeout,
             "idle_timeout": _parse_whole_seconds(options, "idle_timeout"),
             "region": options.get("region"), "gpu": options.get("gpu"),
             "cpu": parse_number("cpus", options["cpus"]) if options.get("cpus") else None,
             "memory": _parse_megabytes(options), **_parse_network(parse_network(options)),
         }  # fmt: skip
-        if words["timeout"] > MAX_SANDBOX_SECONDS:
-            raise UsageError("timeout cannot be more than 24h on Modal", "a host that ends can be started again")
-        return {
-            "tag": tag, "origin": _build_image_spec(options), "author": get_author(),
-            "clears": bool(options.get("snapshot")),
-            "words": {key: value for key, value in words.items() if value is not None},
-            "tags": {"mngr": self._key, "host": name, "tag": tag},
-        }  # fmt: skip
+        return ModalMachine(
+            tag=tag,
+            origin=_build_image_spec(options),
+            author=get_author(),
+            clears=bool(options.get("snapshot")),
+            words={key: value for key, value in words.items() if value is not None},
+            tags={"mngr": self._key, "host": name, "tag": tag},
+        )
 
-    def create(self, name: str, facts: Facts) -> Facts:
-        return {**facts, **self._create_sandbox(name, facts, facts["origin"])}
+    def create(self, name: str, machine: ModalMachine) -> ModalMachine:
+        return self._create_sandbox(name, machine, machine.origin)
 
-    def build_first_program(self, name: str, facts: Facts) -> str:
+    def build_first_program(self, name: str, machine: ModalMachine) -> str:
         """Return a program that creates the user and git author, and deletes agents that came with a snapshot."""
-        words = shell.join(["root", "0", "/root", HALT_FILE, *facts["author"]])
-        return (
-            f"({_CLEAR_AGENTS_SCRIPT})\n" if facts["clears"] else ""
-        ) + f"set -- {words}\n{scripts.read_program('user.sh')}"
+        clearing = f"({_CLEAR_AGENTS_SCRIPT})\n" if machine.clears else ""
+        words = shell.join(["root", "0", "/root", HALT_FILE, *machine.author])
+        return f"{clearing}set -- {words}\n{scripts.read_program('user.sh')}"
 
-    def _create_sandbox(self, name: str, facts: Facts, origin: Facts) -> Facts:
-        """Create a sandbox and return its facts, with the time when it ends."""
-        if not facts["words"]:  # The sandbox was created by another home.
+    def _create_sandbox(self, name: str, machine: ModalMachine, origin: dict[str, object]) -> ModalMachine:
+        """Create a sandbox and return the machine with it and with the time when it ends."""
+        if not machine.words:  # The sandbox was created by another home.
             raise MngrError(
                 f"it is not known any more what {name} was made with, so it cannot be started again",
                 f"its files are in the image {origin.get('id')}; for another host: -b image={origin.get('id')}",
             )
-        tags = {**facts["tags"], **_encode_tags(facts["words"])}
+        tags = {**machine.tags, **_encode_tags(machine.words)}
         created = self._bridge.call(
             "create", note=self._note, host=name, origin=origin, name=name[:63], tags=tags,
-            argv=["sh", "-c", _IDLE_SCRIPT, HALT_FILE], shape=facts["words"],
+            argv=["sh", "-c", _IDLE_SCRIPT, HALT_FILE], shape=machine.words,
         )  # fmt: skip
-        return {**created, "ends_at": clock.format_timestamp(time.time() + facts["words"]["timeout"])}
+        ends_at = time_format.format_timestamp(time.time() + get_int(machine.words, "timeout"))
+        return machine.replace(sandbox=get_text(created, "sandbox"), alike=find_text(created, "alike"), ends_at=ends_at)
 
-    def find_existing(self, name: str) -> Facts | None:
+    def find_existing(self, name: str) -> ModalMachine | None:
         answer = self._bridge.call("find_by_name", host=name, name=name[:63])
         if not answer:
             return None
-        tags = answer["tags"]
+        tags = _read_tags(answer)
         if not tags.get("mngr"):
             raise MngrError(f"there is a sandbox {name!r} that mngr did not make", "choose another name for the host")
-        facts = {"sandbox": answer["sandbox"], "tag": tags.get("tag", ""), "tags": tags}
-        return {**facts, "words": _decode_tags(tags), "whose": tags["mngr"]}
+        return ModalMachine(
+            tag=tags.get("tag", ""),
+            sandbox=get_text(answer, "sandbox"),
+            tags=tags,
+            words=_decode_tags(tags),
+            whose=tags["mngr"],
+        )
 
-    def open_wire(self, name: str, facts: Facts) -> Transport:
-        if not facts.get("sandbox"):
-            return StoppedWire(self._provider, name)
-        words = {"sandbox": facts["sandbox"]}
-        if idle := facts["words"].get("idle_timeout"):
+    def open_transport(self, name: str, machine: ModalMachine) -> Transport:
+        if not machine.sandbox:
+            return StoppedTransport(self._provider, name)
+        words: dict[str, object] = {"sandbox": machine.sandbox}
+        if idle := machine.words.get("idle_timeout"):
             words["stay"] = f"set -- {idle}\n{scripts.read_program_beside(__file__, 'stay.sh')}"
-        return ModalWire(self._bridge, name, words, lambda: self._find_latest_image(name, facts) is not None)
+        return ModalTransport(self._bridge, name, words, lambda: self._find_latest_image(name, machine) is not None)
 
-    def start(self, name: str, facts: Facts) -> Facts:
-        image = facts.get("image")
-        if facts.get("sandbox"):
-            state = self._bridge.call("get_state", host=name, sandbox=facts["sandbox"])
+    def start(self, name: str, machine: ModalMachine) -> ModalMachine:
+        image = machine.image
+        if machine.sandbox:
+            state = self._bridge.call("get_state", host=name, sandbox=machine.sandbox)
             if state["state"] == "running":
-                return facts
-            if facts.get("whose", self._key) != self._key:  # Its owner may have started it again.
-                return self.find_existing(name) or facts
-            image = self._find_saved_image(name, facts, state)
+                return machine
+            if machine.whose not in (None, self._key):  # Its owner may have started it again.
+                return self.find_existing(name) or machine
+            image = self._find_saved_image(name, machine, state)
         if not image:
             raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
-        return {**facts, **self._create_sandbox(name, facts, {"id": image}), "image": image}
+        return self._create_sandbox(name, machine, {"id": image}).replace(image=image)
 
-    def stop(self, name: str, facts: Facts) -> Facts:
-        if not facts.get("sandbox"):
-            return facts
-        state = self._bridge.call("get_state", host=name, sandbox=facts["sandbox"])
+    def stop(self, name: str, machine: ModalMachine) -> ModalMachine:
+        if not machine.sandbox:
+            return machine
+        state = self._bridge.call("get_state", host=name, sandbox=machine.sandbox)
         if state["state"] == "running":
-            image: str | None = self._save_image(name, facts)
+            image: str | None = self._save_image(name, machine.sandbox)
         else:
-            image = self._find_saved_image(name, facts, state)
+            image = self._find_saved_image(name, machine, state)
         if image is None:
             raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
-        self._end_sandboxes(name, facts, image)
+        self._end_sandboxes(name, machine, image)
         self._delete_old_images(name, image)
-        return {**facts, "sandbox": None, "image": image, "ends_at": None}
+        return machine.replace(sandbox=None, image=image, ends_at=None)
 
-    def remove(self, name: str, facts: Facts) -> None:
-        self._end_sandboxes(name, facts, None)
-        if facts.get("image"):
-            self._bridge.call("delete_images", images=[facts["image"]])
+    def remove(self, name: str, machine: ModalMachine) -> None:
+        self._end_sandboxes(name, machine, None)
+        if machine.image:
+            self._bridge.call("delete_images", images=[machine.image])
         self._delete_old_images(name, None)
 
     def list_machines(self) -> builtins.list[FoundMachine]:
@@ -185,86 +210,92 @@ class ModalEngine(EngineDefaults):
         return [
             FoundMachine(
                 resource_kind="sandbox",
-                name=row["sandbox"],
-                tag=row["tags"].get("tag", ""),
-                removal_command=removal.format(row["sandbox"]),
+                name=get_text(row, "sandbox"),
+                tag=_read_tags(row).get("tag", ""),
+                removal_command=removal.format(get_text(row, "sandbox")),
             )
-            for row in self._bridge.call("list", tags={"mngr": self._key})["sandboxes"]
+            for row in get_objects(self._bridge.call("list", tags={"mngr": self._key}), "sandboxes")
         ]
 
-    def save_snapshot(self, name: str, facts: Facts, directory: str) -> Facts:
-        if not facts.get("sandbox"):
+    def save_snapshot(self, name: str, machine: ModalMachine, directory: str) -> dict[str, object]:
+        if not machine.sandbox:
             raise HostStopped(self._provider, name)
-        note = str(self.find_partial_snapshot(directory)["note"])
 
-        def keep(answer: Facts) -> None:
-            with open(note, "w", encoding="utf-8") as file:
-                file.write(answer["image"])
+        def keep(answer: dict[str, object]) -> None:
+            with open(_build_note_path(directory), "w", encoding="utf-8") as file:
+                file.write(get_text(answer, "image"))
 
-        return self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)
+        return self._bridge.call("snapshot", host=name, sandbox=machine.sandbox, keep=keep)
 
-    def find_partial_snapshot(self, directory: str) -> Facts:
+    def find_partial_snapshot(self, directory: str) -> dict[str, object]:
         """Return the path of the note with the image of a snapshot."""
-        return {"note": os.path.join(directory, "image")}
+        return {"note": _build_note_path(directory)}
 
-    def delete_snapshot(self, facts: Facts) -> None:
-        image = facts["image"] if "image" in facts else _read_note(facts["note"])
+    def delete_snapshot(self, facts: dict[str, object]) -> None:
+        image = get_text(facts, "image") if "image" in facts else _read_note(get_text(facts, "note"))
         if image:
             self._bridge.call("delete_images", images=[image])
 
-    def _end_sandboxes(self, name: str, facts: Facts, kept_image: str | None) -> None:
+    def _end_sandboxes(self, name: str, machine: ModalMachine, kept_image: str | None) -> None:
         """End all sandboxes of the host. Delete the images of ended ones, except for `kept_image`."""
-        words = {"name": name[:63], "tag": facts["tag"], "sandbox": facts.get("sandbox"), "spare": kept_image}
-        self._bridge.call("terminate", host=name, **words)
+        self._bridge.call(
+            "terminate", host=name, name=name[:63], tag=machine.tag, sandbox=machine.sandbox, spare=kept_image
+        )
 
-    def _save_image(self, name: str, facts: Facts) -> str:
+    def _save_image(self, name: str, sandbox: str) -> str:
         """Save the files of a sandbox as an image and return its id. It is recorded at once, or it would be lost."""
 
-        def keep(answer: Facts) -> None:
-            self._record_image(name, str(answer["image"]))
+        def keep(answer: dict[str, object]) -> None:
+            self._record_image(name, get_text(answer, "image"))
 
-        return str(self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)["image"])
+        return get_text(self._bridge.call("snapshot", host=name, sandbox=sandbox, keep=keep), "image")
 
-    def _find_saved_image(self, name: str, facts: Facts, state: Facts) -> str | None:
+    def _find_saved_image(self, name: str, machine: ModalMachine, state: dict[str, object]) -> str | None:
         """Return the image of an ended sandbox: the one from its end, otherwise the latest one that is recorded."""
-        if state["state"] == "ended" and not state.get("image"):
+        image = find_text(state, "image")
+        if state["state"] == "ended" and not image:
             raise MngrError(f"Modal still keeps the files of {name}", "try again in a minute")
-        if image := state.get("image"):
+        if image:
             self._record_image(name, image)
-            return str(image)
-        last = self._find_latest_image(name, facts)
+            return image
+        last = self._find_latest_image(name, machine)
         if last:
             self._note(f"the files of {name} are as they were last kept: its sandbox is gone")
         return last
 
-    def _find_latest_image(self, name: str, facts: Facts) -> str | None:
+    def _find_latest_image(self, name: str, machine: ModalMachine) -> str | None:
         """Return the newest recorded image of a host's files, or None."""
-        recorded = registry.find_facts(self._home, self._provider, name, "images") or {}
-        last: str | None = [facts.get("image"), *recorded.get("images", [])][-1]
-        return last
+        return [machine.image, *self._list_recorded_images(name)][-1]
+
+    def _list_recorded_images(self, name: str) -> builtins.list[str]:
+        """Return the recorded images of a host's files, the newest last."""
+        facts = host_store.find_facts(self._home, self._provider, name, "images")
+        images = facts.own.get("images") if facts is not None else None
+        return [str(image) for image in json_values.as_list(images)]
+
+    def _save_recorded_images(self, name: str, images: builtins.list[str]) -> None:
+        host_store.save_facts(self._home, self._provider, name, HostFacts(own={"images": images}), "images")
 
     def _record_image(self, name: str, image: str) -> None:
         """Record an image of a host's files in the registry."""
-        recorded = registry.find_facts(self._home, self._provider, name, "images") or {}
-        images = [*(other for other in recorded.get("images", []) if other != image), image]
-        registry.save_facts(self._home, self._provider, name, {"images": images}, "images")
+        others = [other for other in self._list_recorded_images(name) if other != image]
+        self._save_recorded_images(name, [*others, image])
 
     def _delete_old_images(self, name: str, kept_image: str | None) -> None:
         """Delete all recorded images of a host, except for `kept_image`."""
-        recorded = registry.find_facts(self._home, self._provider, name, "images") or {}
-        others = [image for image in recorded.get("images", []) if image != kept_image]
+        others = [image for image in self._list_recorded_images(name) if image != kept_image]
         if others:
             self._bridge.call("delete_images", images=others)
         if kept_image is None:
-            registry.delete_phases(self._home, self._provider, name, "images")
+            host_store.delete_phases(self._home, self._provider, name, "images")
         else:
-            registry.save_facts(self._home, self._provider, name, {"images": [kept_image]}, "images")
+            self._save_recorded_images(name, [kept_image])
 
 
-class ModalWire(BridgeWire):
+class ModalTransport(BridgeTransport):
     """The transport to a sandbox. If the sandbox is gone but an image exists, the host counts as stopped."""
 
-    def __init__(self, bridge: Bridge, host: str, words: dict[str, Any], has_image: Callable[[], bool]) -> None:
+    def __init__(self, bridge: Bridge, host: str, words: dict[str, object], has_image: Callable[[], bool]) -> None:
         super().__init__(bridge, host, words)
         self._is_kept = has_image
 
@@ -275,7 +306,12 @@ class ModalWire(BridgeWire):
         return error
 
 
-def _encode_tags(words: Facts) -> dict[str, str]:
+def _read_tags(row: dict[str, object]) -> dict[str, str]:
+    """Return the tags in an answer of the bridge."""
+    return {key: str(value) for key, value in get_object(row, "tags").items()}
+
+
+def _encode_tags(words: dict[str, object]) -> dict[str, str]:
     """Return the options of a sandbox as tags, so that another home can start it again.
 
     A tag has at most 63 letters, digits, `-` and `_`. Long options, such as a list of allowed destinations, would
@@ -288,20 +324,19 @@ def _encode_tags(words: Facts) -> dict[str, str]:
     return {f"words-{index}": part for index, part in enumerate(parts)} if len(parts) < 6 else {}
 
 
-def _decode_tags(tags: dict[str, str]) -> Facts:
+def _decode_tags(tags: dict[str, str]) -> dict[str, object]:
     """Return the options that `_encode_tags` stored in the tags."""
     import base64
 
     text = "".join(tags[key] for key in sorted(tags) if key.startswith("words-"))
-    words: Facts = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) or "{}")
-    return words
+    return as_object(json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) or "{}"))
 
 
-def _build_image_spec(options: Facts) -> Facts:
+def _build_image_spec(options: dict[str, object]) -> dict[str, object]:
     """Return the description from which the bridge builds or finds the image."""
     if options.get("snapshot"):
-        return {"id": options["snapshot"]["image"]}
-    spec: Facts = {
+        return {"id": get_text(get_object(options, "snapshot"), "image")}
+    spec: dict[str, object] = {
         key: [str(item) for item in as_list(options[key])] for key in ("apt", "pip", "run") if options.get(key)
     }
     image = str(options.get("image") or "")
@@ -315,6 +350,11 @@ def _build_image_spec(options: Facts) -> Facts:
     return spec
 
 
+def _build_note_path(directory: str) -> str:
+    """Return the path of the note with the image of a snapshot."""
+    return os.path.join(directory, "image")
+
+
 def _read_note(path: str) -> str:
     """Return the contents of a note, or an empty text when there is none."""
     try:
@@ -324,7 +364,7 @@ def _read_note(path: str) -> str:
         return ""
 
 
-def _parse_network(text: str) -> Facts:
+def _parse_network(text: str) -> dict[str, object]:
     """Return Modal's options for the network setting."""
     import ipaddress
 
@@ -338,7 +378,7 @@ def _parse_network(text: str) -> Facts:
             allowlists["outbound_cidr_allowlist"].append(str(ipaddress.ip_network(word.strip("[] "))))
             continue
         except ValueError:
-            (destination, port), *_ = names.parse_network(f"allow={word}")[1]
+            (destination, port), *_ = names_and_addresses.parse_network(f"allow={word}")[1]
         if _is_address(destination):
             raise UsageError(
                 f"--network allow: {word} cannot be had on Modal",
@@ -364,11 +404,11 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _parse_seconds(options: Facts, key: str) -> float | None:
-    return clock.parse_duration(str(options[key])) if options.get(key) else None
+def _parse_seconds(options: dict[str, object], key: str) -> float | None:
+    return time_format.parse_duration(str(options[key])) if options.get(key) else None
 
 
-def _parse_whole_seconds(options: Facts, key: str) -> int | None:
+def _parse_whole_seconds(options: dict[str, object], key: str) -> int | None:
     """Return a duration in whole seconds, or None when it is not set or 0."""
     seconds = _parse_seconds(options, key)
     if seconds and seconds < 1:
@@ -376,7 +416,7 @@ def _parse_whole_seconds(options: Facts, key: str) -> int | None:
     return int(seconds) if seconds else None
 
 
-def _parse_megabytes(options: Facts) -> int | None:
+def _parse_megabytes(options: dict[str, object]) -> int | None:
     """Return the memory option in megabytes, or None when it is not set."""
     text = str(options.get("memory") or "").lower().removesuffix("b").removesuffix("i")
     if not text:

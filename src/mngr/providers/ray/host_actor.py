@@ -25,7 +25,29 @@ from mngr.providers.ray.work_backup import WorkBackupThread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import NotRequired, TypedDict
+
+    # The cluster has no mngr, so the actor exchanges plain dictionaries with mngr.
+
+    class ActorFacts(TypedDict):
+        """What the actor is created with: ActorPlan, its request for resources and the text of host_process."""
+
+        actor: str
+        tag: str
+        home: str
+        author: list[str]
+        keeper: str
+        kept: str
+        wish: dict[str, object]
+        room: str
+
+    class CommandOutput(TypedDict):
+        """New data of a command by stream, and the streams that have ended."""
+
+        data: dict[int, bytes]
+        ended: list[int]
+        code: NotRequired[int]  # present when the command and all its streams have ended
+
 
 CHUNK_SIZE = 96 * 1024  # larger answers would go through Ray's object store
 SHORT_COMMAND_SECONDS = 0.01  # a short command ends within this time, so its first answer is complete
@@ -66,23 +88,23 @@ class ActorCommand:
 class HostActor:
     """The actor. `about` has tag, home, room (the text of host_process), wish, author, keeper and kept."""
 
-    def __init__(self, about: dict[str, Any]) -> None:
+    def __init__(self, about: ActorFacts) -> None:
         self._about = about
-        self.home = str(about["home"])
+        self.home = about["home"]
         self._running: dict[str, ActorCommand] = {}
         self._link: socket.socket | None = None
         self._held = b""
         self._space: tuple[str, ...] = ()
-        self._opening: asyncio.Future[dict[str, Any]] | None = None
+        self._opening: asyncio.Future[dict[str, str]] | None = None
         self._pusher: WorkBackupThread | None = None
         self._has_left = False
 
-    async def get_plan(self) -> dict[str, Any]:
+    async def get_plan(self) -> dict[str, dict[str, object]]:
         """Return the facts with which the actor was created, for a home that has lost them."""
-        about = {key: value for key, value in self._about.items() if key not in ("room", "wish")}
+        about: dict[str, object] = {key: value for key, value in self._about.items() if key not in ("room", "wish")}
         return {"about": about, "wish": self._about["wish"]}
 
-    async def open_host(self) -> dict[str, Any]:
+    async def open_host(self) -> dict[str, str]:
         """Start the host process if it does not run, and return facts about the host."""
         if self._has_left:
             raise RuntimeError("the host is being taken away")  # Some of its files may be deleted already.
@@ -90,7 +112,7 @@ class HostActor:
             self._opening = asyncio.ensure_future(self._start_host_process())
         return await self._opening
 
-    async def _start_host_process(self) -> dict[str, Any]:
+    async def _start_host_process(self) -> dict[str, str]:
         """Create the host's directory, start the host process and the backup thread, and return facts."""
         for path in (self.home, os.path.join(self.home, ".tmp")):
             os.makedirs(path, mode=0o700, exist_ok=True)
@@ -114,7 +136,8 @@ class HostActor:
         await asyncio.wait_for(self._ready, 30)
         self._sweeping = asyncio.ensure_future(self._kill_abandoned())
         if self._about.get("keeper"):
-            self._pusher = WorkBackupThread(self._about, self.home, self._capture_output)
+            keeper = (self._about["keeper"], self._about["kept"])
+            self._pusher = WorkBackupThread(self._about["tag"], keeper, self.home, self._capture_output)
             self._pusher.start()
         return {"space": "own" if self._space else "shared", **get_node()}
 
@@ -145,7 +168,7 @@ class HostActor:
             elif not command.code.done():
                 command.code.set_result(message["code"])
 
-    async def _send_request(self, row: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+    async def _send_request(self, row: dict[str, object], fds: tuple[int, ...] = ()) -> None:
         """Send a request with descriptors to the host process."""
         assert self._link is not None
         body = json.dumps(row).encode()
@@ -160,19 +183,24 @@ class HostActor:
 
     # Commands
 
-    async def start_command(self, key: str, program: str, terminal: list[Any] | None) -> dict[str, Any]:
+    async def start_command(self, key: str, program: str, terminal: tuple[int, int, str] | None) -> CommandOutput:
         """Start an sh program and return the first answer of `poll_output`."""
         await self.open_host()
         loop = asyncio.get_running_loop()
         env = self._build_environment()
         if terminal:
-            own_fds, child_fds, fd = _make_terminal(*terminal[:2])
+            own_fds, child_fds, fd = _make_terminal(terminal[0], terminal[1])
             env["TERM"] = terminal[2]
         else:
             own_fds, child_fds, fd = _make_pipes()
         self._running[key] = command = ActorCommand(loop, own_fds, fd)
         try:
-            request = {"key": key, "argv": ["sh", "-c", program], "env": env, "terminal": bool(terminal)}
+            request: dict[str, object] = {
+                "key": key,
+                "argv": ["sh", "-c", program],
+                "env": env,
+                "terminal": bool(terminal),
+            }
             await self._send_request(request, child_fds)
         finally:
             for child_fd in child_fds:
@@ -180,7 +208,7 @@ class HostActor:
         await command.started
         return await self.poll_output(key, list(command.output), SHORT_COMMAND_SECONDS)
 
-    async def poll_output(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> dict[str, Any]:
+    async def poll_output(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> CommandOutput:
         """Return new data of these streams and the streams that have ended, waiting at most `patience` seconds.
 
         The answer contains the exit code when the command and all its streams have ended.
@@ -354,7 +382,7 @@ def _set_size(fd: int, rows: int, columns: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _read_streams(command: ActorCommand, wanted: list[int]) -> dict[str, Any]:
+def _read_streams(command: ActorCommand, wanted: list[int]) -> CommandOutput:
     """Return the data that is available now and the streams that have ended."""
     data: dict[int, bytes] = {}
     ended = []

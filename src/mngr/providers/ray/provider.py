@@ -6,26 +6,30 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import HostGone, MngrError, UsageError
-from mngr.host import registry
-from mngr.providers.bridge.connection import Bridge, BridgeWire, EngineModule, StoppedWire
+from mngr.base.json_values import find_text, get_object, get_objects, get_text
+from mngr.host import host_store
+from mngr.providers.bridge.connection import Bridge, BridgeTransport, EngineModule, StoppedTransport
+from mngr.providers.ray.actor_messages import ActorAddress, ActorPlan, OpenedHost, ResourceRequest
+from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author, parse_number
-from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
+from mngr.providers.shared.on_demand import OnDemandProvider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
-    from typing import Any
 
     from mngr.base.paths import Home
+    from mngr.base.shell import Stream
     from mngr.host.remote_host import Transport
-    from mngr.providers.shared.on_demand import Engine, Facts, Note
+    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.on_demand import Note
 
 ERROR_HINTS = {
     "unreachable": "is it up? see [providers.ray] address, and: ray status",
     "missing": "install it there, in the cluster's version: pip install ray; or choose another: [providers.ray] python",
     "busy": "wait until hosts are stopped or destroyed, or ask for less: -b cpus=0",
 }
-_ENGINE = EngineModule(name="mngr.providers.ray.bridge", variables=("RAY_",), hints=ERROR_HINTS)
+_ENGINE = EngineModule(name="mngr.providers.ray.ray_calls", variables=("RAY_",), hints=ERROR_HINTS)
 PLACEMENTS = ("spread", "pack")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # The mark at the end proves that the whole archive was transferred.
@@ -33,106 +37,144 @@ _PACK_SCRIPT = 'cd "$HOME" && tar -cf - --exclude=./.tmp . && printf %s {mark} >
 _UNPACK_SCRIPT = 'cd "$HOME" && tar -xpf - && printf %s {mark} >&2'
 
 
-class RayProvider(OnDemandProvider):
+class RayMachine(Machine):
+    """An actor on a node, or the local archive of its files while the host is stopped."""
+
+    about: ActorPlan
+    wish: ResourceRequest | None = None  # None for a host of another home, which only that home can start
+    space: str | None = None  # own | shared; see OpenedHost
+    node: str | None = None
+    address: str | None = None
+    files: str | None = None  # the archive of a stopped host
+
+    @classmethod
+    def read(cls, row: dict[str, object]) -> RayMachine:
+        wish = get_object(row, "wish")
+        return RayMachine(
+            tag=get_text(row, "tag"),
+            whose=find_text(row, "whose"),
+            about=ActorPlan.read(get_object(row, "about")),
+            wish=ResourceRequest.read(wish) if wish else None,
+            space=find_text(row, "space"),
+            node=find_text(row, "node"),
+            address=find_text(row, "address"),
+            files=find_text(row, "files"),
+        )
+
+    def write(self) -> dict[str, object]:
+        wish = self.wish.to_dict() if self.wish is not None else None
+        return self.replace(about=self.about.to_dict(), wish=wish).to_dict()
+
+
+class RayProvider(OnDemandProvider[RayMachine]):
     """Provides actors on one cluster as hosts."""
 
     project_options = ("cpus", "gpus", "memory", "placement")
 
-    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
-        return RayEngine(name, home, options, note)
+    def make_engine(self, name: str, home: Home, options: dict[str, object], note: Note) -> Engine[RayMachine]:
+        self._ray_engine = RayEngine(name, home, options, note)
+        return self._ray_engine
 
-    def list_backups(self, host: str) -> dict[str, dict[str, Any]]:
+    def list_backups(self, host: str) -> dict[str, dict[str, object]]:
         """Return the backup of each agent of a host, by agent id. See agents/lifecycle/host_recovery.py."""
-        engine: Any = self._engine
-        backups: dict[str, dict[str, Any]] = engine.list_backups(self._get_facts(host)["engine"])
-        return backups
+        return self._ray_engine.list_backups(self._get_machine(host))
 
     def fetch_backup(self, host: str, agent: str, directory: str) -> None:
         """Write an agent's backup as files into a directory."""
-        engine: Any = self._engine
-        engine.fetch_backup(self._get_facts(host)["engine"], agent, directory)
+        self._ray_engine.fetch_backup(self._get_machine(host), agent, directory)
 
 
-class RayEngine(EngineDefaults):
-    """The engine for Ray. The code that uses Ray's library is in mngr.providers.ray.bridge."""
+class RayEngine(EngineDefaults[RayMachine]):
+    """The engine for Ray. The code that uses Ray's library is in mngr.providers.ray.ray_calls."""
 
     options: tuple[str, ...] = ("cpus", "gpus", "memory", "placement", "resources.")
     settings: tuple[str, ...] = ("address", "python", "directory")
     can_stop = True
     can_snapshot = False
 
-    def __init__(self, provider: str, home: Home, options: dict[str, Any], note: Note) -> None:
+    def __init__(self, provider: str, home: Home, options: dict[str, object], note: Note) -> None:
         self._provider = provider
         self._home = home
         self._note = note
-        self._key = registry.compute_owner_key(home)
+        self._key = host_store.compute_owner_key(home)
         self._directory = str(options.get("directory") or f"/var/tmp/mngr-ray-{os.getuid()}")
         self._bridge = Bridge(
             provider, home, _ENGINE, {"address": options.get("address")}, python=options.get("python")
         )
 
-    def plan_machine(self, name: str, options: Facts) -> Facts:
+    def read_machine(self, row: dict[str, object]) -> RayMachine:
+        return RayMachine.read(row)
+
+    def plan_machine(self, name: str, options: dict[str, object]) -> RayMachine:
         random_id = os.urandom(4).hex()
-        about = {
-            "tag": f"{self._key}-{random_id}", "actor": f"host:{self._key}:{random_id}:{name}", "author": get_author(),
-            "home": f"{self._directory}/{name}-{random_id}", "keeper": f"keeper:{self._key}",
-            "kept": f"{self._directory}/.kept/{self._key}",
-        }  # fmt: skip
-        return {"tag": about["tag"], "about": about, "wish": _parse_resources(options), "whose": self._key}
+        tag = f"{self._key}-{random_id}"
+        about = ActorPlan(
+            tag=tag,
+            actor=f"host:{self._key}:{random_id}:{name}",
+            author=get_author(),
+            home=f"{self._directory}/{name}-{random_id}",
+            keeper=f"keeper:{self._key}",
+            kept=f"{self._directory}/.kept/{self._key}",
+        )
+        return RayMachine(tag=tag, about=about, wish=_parse_resources(options), whose=self._key)
 
-    def create(self, name: str, facts: Facts) -> Facts:
-        return {**facts, **self._create_actor(name, facts, None)}
+    def create(self, name: str, machine: RayMachine) -> RayMachine:
+        return self._create_actor(name, machine, None)
 
-    def find_existing(self, name: str) -> Facts | None:
+    def find_existing(self, name: str) -> RayMachine | None:
         answer = self._bridge.call("find_existing", key=self._key, name=name)
         if not answer:
             return None
-        facts = {**answer["made"], "whose": answer["actor"].split(":")[1]}
-        if facts["whose"] != self._key:
-            return {**facts, "about": {"actor": answer["actor"]}}
-        return {**facts, "tag": answer["about"]["tag"], "about": answer["about"], "wish": answer["wish"]}
+        opened = OpenedHost.read(get_object(answer, "made"))
+        actor = get_text(answer, "actor")
+        owner_key = actor.split(":")[1]
+        about, wish = ActorPlan(actor=actor), None
+        if owner_key == self._key:
+            about = ActorPlan.read(get_object(answer, "about"))
+            wish = ResourceRequest.read(get_object(answer, "wish"))
+        machine = RayMachine(tag=about.tag, whose=owner_key, about=about, wish=wish)
+        return machine.replace(**opened.to_dict())
 
-    def open_wire(self, name: str, facts: Facts) -> Transport:
-        if facts.get("files"):
-            return StoppedWire(self._provider, name)
-        words = {"actor": facts["about"]["actor"], "node": facts.get("node"), "address": facts.get("address")}
-        return BridgeWire(self._bridge, name, words)
+    def open_transport(self, name: str, machine: RayMachine) -> Transport:
+        if machine.files:
+            return StoppedTransport(self._provider, name)
+        address = ActorAddress(actor=machine.about.actor, node=machine.node, address=machine.address)
+        return BridgeTransport(self._bridge, name, address.to_dict())
 
-    def start(self, name: str, facts: Facts) -> Facts:
-        facts = _drop_stale_files(facts)
-        archive = facts.get("files") or self._find_interrupted_archive(name, facts)
+    def start(self, name: str, machine: RayMachine) -> RayMachine:
+        machine = _drop_stale_files(machine)
+        archive = machine.files or self._find_interrupted_archive(name, machine)
         if archive is None:
-            facts = {**facts, "node": self._locate(name, facts)["node"]}
-            is_guest = "wish" not in facts  # Only its owner can start it.
-            return facts if is_guest else {**facts, **self._create_actor(name, facts, facts.get("node"))}
-        facts = {key: value for key, value in facts.items() if key != "files"}
-        facts.update(self._create_actor(name, facts, None))
+            machine = machine.replace(node=self._locate(name, machine))
+            is_guest = machine.wish is None  # Only its owner can start it.
+            return machine if is_guest else self._create_actor(name, machine, machine.node)
+        machine = self._create_actor(name, machine.replace(files=None), None)
         with open(archive, "rb") as file:
-            self._stream_files(name, facts, _UNPACK_SCRIPT, stdin=file)
+            self._stream_files(name, machine, _UNPACK_SCRIPT, stdin=file)
         os.unlink(archive)
-        return facts
+        return machine
 
-    def stop(self, name: str, facts: Facts) -> Facts:
-        archive, facts = self._get_archive_path(name), _drop_stale_files(facts)
-        if facts.get("files"):
-            return facts
-        if self._find_interrupted_archive(name, facts) is None:
+    def stop(self, name: str, machine: RayMachine) -> RayMachine:
+        archive, machine = self._get_archive_path(name), _drop_stale_files(machine)
+        if machine.files:
+            return machine
+        if self._find_interrupted_archive(name, machine) is None:
             with open(f"{archive}.new", "wb") as file:
-                self._stream_files(name, facts, _PACK_SCRIPT, stdout=file)
+                self._stream_files(name, machine, _PACK_SCRIPT, stdout=file)
                 os.fsync(file.fileno())
             os.replace(f"{archive}.new", archive)
         try:
-            self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
+            self._bridge.call("remove", about=machine.about.to_dict(), node=machine.node, host=name)
         except MngrError:
             try:
-                self._find_interrupted_archive(name, facts)  # This deletes the archive if the host still runs.
+                self._find_interrupted_archive(name, machine)  # This deletes the archive if the host still runs.
             except MngrError:
                 pass  # The next start or stop checks it again.
             raise
-        return {**facts, "files": archive}
+        return machine.replace(files=archive)
 
-    def remove(self, name: str, facts: Facts) -> None:
-        self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
+    def remove(self, name: str, machine: RayMachine) -> None:
+        self._bridge.call("remove", about=machine.about.to_dict(), node=machine.node, host=name)
         archive = self._get_archive_path(name)
         for path in (archive, f"{archive}.new"):
             if os.path.exists(path):
@@ -142,30 +184,35 @@ class RayEngine(EngineDefaults):
         keeper = f"keeper:{self._key}"
         answer = self._bridge.call("list", key=self._key, keeper=keeper)
         has_hosts = bool(
-            registry.list_hosts(self._home, self._provider)
+            host_store.list_hosts(self._home, self._provider)
         )  # The backup actor may hold backups of these hosts.
         return [
-            FoundMachine(resource_kind=row["what"], name=row["name"], tag=row["tag"], removal_command=row["removal"])
-            for row in answer["found"]
-            if row["name"] != keeper or not has_hosts
+            FoundMachine(
+                resource_kind=get_text(row, "what"),
+                name=get_text(row, "name"),
+                tag=get_text(row, "tag"),
+                removal_command=get_text(row, "removal"),
+            )
+            for row in get_objects(answer, "found")
+            if row.get("name") != keeper or not has_hosts
         ]
 
-    def list_backups(self, facts: Facts) -> dict[str, dict[str, Any]]:
+    def list_backups(self, machine: RayMachine) -> dict[str, dict[str, object]]:
         """Return the backups of a host's agents, by agent id, from the backup actor."""
-        about = facts["about"]
-        answer = self._bridge.call("list_backups", keeper=about["keeper"], tag=about["tag"])
-        return {str(backup["id"]): backup for backup in answer["agents"]}
+        about = machine.about
+        answer = self._bridge.call("list_backups", keeper=about.keeper, tag=about.tag)
+        return {get_text(row, "id"): row for row in get_objects(answer, "agents")}
 
-    def fetch_backup(self, facts: Facts, agent: str, directory: str) -> None:
+    def fetch_backup(self, machine: RayMachine, agent: str, directory: str) -> None:
         """Write an agent's backup from the backup actor into a directory."""
-        about = facts["about"]
-        self._bridge.call("fetch_backup", keeper=about["keeper"], tag=about["tag"], agent=agent, place=directory)
+        about = machine.about
+        self._bridge.call("fetch_backup", keeper=about.keeper, tag=about.tag, agent=agent, place=directory)
 
     def _get_archive_path(self, name: str) -> str:
         """Return the path of the local archive with a stopped host's files."""
         return os.path.join(self._home.hosts, self._provider, f"{name}.files")
 
-    def _find_interrupted_archive(self, name: str, facts: Facts) -> str | None:
+    def _find_interrupted_archive(self, name: str, machine: RayMachine) -> str | None:
         """Return the archive of an interrupted stop, or None. Delete the archive if the host still has its files.
 
         Raise EngineBusy while the host is being removed.
@@ -174,53 +221,57 @@ class RayEngine(EngineDefaults):
         if not os.path.exists(archive):
             return None
         try:
-            self._locate(name, facts, closely=True)
+            self._locate(name, machine, closely=True)
         except HostGone:
             return archive
         os.unlink(archive)
         return None
 
-    def _create_actor(self, name: str, facts: Facts, node: str | None) -> Facts:
-        """Create the host's actor, on this node if one is given, and return its facts."""
-        created = self._bridge.call("create", about=facts["about"], wish=facts["wish"], node=node, host=name)
-        if created["space"] != "own" and facts.get("space") != created["space"]:
-            self._note(
-                f"{created['address']} allows no namespaces: what {name} leaves running is looked for when it ends"
-            )
-        return created
+    def _create_actor(self, name: str, machine: RayMachine, node: str | None) -> RayMachine:
+        """Create the host's actor, on this node if one is given, and return the machine with it."""
+        assert machine.wish is not None
+        about, wish = machine.about.to_dict(), machine.wish.to_dict()
+        opened = OpenedHost.read(self._bridge.call("create", about=about, wish=wish, node=node, host=name))
+        if opened.space not in ("own", machine.space):
+            self._note(f"{opened.address} allows no namespaces: what {name} leaves running is looked for when it ends")
+        return machine.replace(**opened.to_dict())
 
-    def _locate(self, name: str, facts: Facts, *, closely: bool = False) -> Facts:
+    def _locate(self, name: str, machine: RayMachine, *, closely: bool = False) -> str | None:
         """Return the host's node. Raise HostGone if its files do not exist any more, also because its node is dead."""
-        words = {"about": facts["about"], "node": facts.get("node"), "closely": closely}
-        return self._bridge.call("locate", **words, host=name)
+        about = machine.about.to_dict()
+        answer = self._bridge.call("locate", about=about, node=machine.node, closely=closely, host=name)
+        return find_text(answer, "node")
 
-    def _stream_files(self, name: str, facts: Facts, program: str, **streams: Any) -> None:
+    def _stream_files(
+        self, name: str, machine: RayMachine, program: str, stdin: Stream = shell.DEVNULL, stdout: Stream = None
+    ) -> None:
         """Copy the host's files to or from a local file as a tar stream."""
         mark = f"mngr-{os.urandom(8).hex()}"
-        wire = self.open_wire(name, facts)
-        argv = wire.build_argv(program.format(mark=mark))
-        process = shell.start_process(argv, **{"stdin": shell.DEVNULL, **streams}, stderr=shell.PIPE)
+        transport = self.open_transport(name, machine)
+        argv = transport.build_argv(program.format(mark=mark))
+        process = shell.start_process(argv, stdin=stdin, stdout=stdout, stderr=shell.PIPE)
         assert process.stderr is not None
         with process.stderr as stream:
             stderr = stream.read().decode("utf-8", "replace")
         if shell.wait_process(process) == 0 and stderr.endswith(mark):
             return
         raise (
-            wire.make_lost_error(stderr.strip()) if not stderr.strip().startswith("tar") else _build_error(name, stderr)
+            transport.make_lost_error(stderr.strip())
+            if not stderr.strip().startswith("tar")
+            else _build_error(name, stderr)
         )
 
 
-def _drop_stale_files(facts: Facts) -> Facts:
-    """Return the facts without an archive that does not exist: an interrupted start has unpacked it."""
-    has_files = os.path.exists(facts.get("files") or "")
-    return facts if has_files else {key: value for key, value in facts.items() if key != "files"}
+def _drop_stale_files(machine: RayMachine) -> RayMachine:
+    """Return the machine without an archive that does not exist: an interrupted start has unpacked it."""
+    return machine if os.path.exists(machine.files or "") else machine.replace(files=None)
 
 
 def _build_error(name: str, stderr: str) -> MngrError:
     return MngrError(f"the files of {name} could not be moved: {stderr.strip().splitlines()[-1]}", "check space there")
 
 
-def _parse_resources(options: Facts) -> Facts:
+def _parse_resources(options: dict[str, object]) -> ResourceRequest:
     """Return the options in Ray's terms. Raise UsageError if they are invalid."""
     placement = str(options.get("placement") or "spread")
     if placement not in PLACEMENTS:
@@ -230,13 +281,13 @@ def _parse_resources(options: Facts) -> Facts:
         for key, value in options.items()
         if key.startswith("resources.")
     }
-    sizes = {key: parse_number(key, options.get(key, default)) for key, default in (("cpus", 1), ("gpus", 0))}
-    return {
-        **sizes,
-        "memory": _parse_bytes(options.get("memory")),
-        "resources": resources,
-        "placement": placement,
-    }
+    return ResourceRequest(
+        cpus=parse_number("cpus", options.get("cpus", 1)),
+        gpus=parse_number("gpus", options.get("gpus", 0)),
+        memory=_parse_bytes(options.get("memory")),
+        resources=resources,
+        placement=placement,
+    )
 
 
 def _parse_bytes(value: object) -> int:

@@ -53,3 +53,10 @@ def check_reachable(address: str) -> None:
     except OSError as error:
         reason = error.strerror or f"no answer within {time.monotonic() - started:.0f}s"
         raise EngineError("unreachable", f"Ray at {address} cannot be reached: {reason}") from None
+
+
+def get_error_line(error: BaseException) -> str:
+    """Return the first line of Ray's error message that is not empty."""
+    message = str(getattr(error, "cause", None) or error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

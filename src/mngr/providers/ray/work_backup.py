@@ -73,7 +73,7 @@ class WorkBackup:
             os.replace(path + ".new", path)
             self._size -= old_size
 
-    def list_agents(self, tag: str) -> list[dict[str, Any]]:
+    def list_agents(self, tag: str) -> list[dict[str, object]]:
         """Return the backup of each agent of a host, with the sizes of its files."""
         backups = []
         directory = self._get_dir(tag)
@@ -117,25 +117,26 @@ class WorkBackup:
         return os.path.join(self._root, tag, agent)
 
 
-def get_or_create_backup(about: dict[str, Any]) -> Any:
+def get_or_create_backup(keeper: str, directory: str) -> Any:
     """Return the backup actor. Create it if it does not exist, on the head node if possible."""
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     head = {"node:__internal_head__": 0.001}
     has_head = any("node:__internal_head__" in node["Resources"] for node in ray.nodes() if node["Alive"])
     options = {
-        "name": about["keeper"], "namespace": "mngr", "lifetime": "detached", "get_if_exists": True, "num_cpus": 0,
+        "name": keeper, "namespace": "mngr", "lifetime": "detached", "get_if_exists": True, "num_cpus": 0,
         "max_restarts": 0, "resources": head if has_head else None,
     }  # fmt: skip
-    return ray.remote(WorkBackup).options(**options).remote(about["kept"])
+    return ray.remote(WorkBackup).options(**options).remote(directory)
 
 
 class WorkBackupThread(threading.Thread):
     """Checks the agents of a host and sends their changes to the backup actor."""
 
-    def __init__(self, about: dict[str, Any], home: str, capture: Capture) -> None:
+    def __init__(self, tag: str, keeper: tuple[str, str], home: str, capture: Capture) -> None:
         super().__init__(daemon=True)
-        self._about = about
+        self._tag = tag
+        self._keeper_name, self._keeper_dir = keeper
         self._agents = os.path.join(home, ".mngr", "agents")
         self._capture = capture
         self._loop = asyncio.get_running_loop()
@@ -162,7 +163,7 @@ class WorkBackupThread(threading.Thread):
     def send_changes(self) -> None:
         """Send a backup of every agent that has changed."""
         for agent in sorted(_list_names(self._agents)):
-            snapshot = _read_agent(os.path.join(self._agents, agent))
+            snapshot = _read_record_and_stamps(os.path.join(self._agents, agent))
             if snapshot is None:
                 continue
             record, file_stamps, ref_stamps = snapshot
@@ -171,7 +172,7 @@ class WorkBackupThread(threading.Thread):
                 self._send_agent(agent, record)
                 self._sent[agent] = (file_stamps, ref_stamps, time.monotonic())
 
-    def _send_agent(self, agent: str, record: dict[str, Any]) -> None:
+    def _send_agent(self, agent: str, record: dict[str, object]) -> None:
         """Send a backup of an agent.
 
         It captures the files before the commits, so that the backup contains every commit that the files mention.
@@ -193,7 +194,7 @@ class WorkBackupThread(threading.Thread):
         about = {"record": record, "at": time.time(), "lacks": missing, **self._heads.get(agent, {})}
         parts[ABOUT] = json.dumps(about).encode()
         if all(self._send_file(agent, name, data) for name, data in parts.items()):
-            ray.get(self._keeper.commit_files.remote(self._about["tag"], agent, list(parts)), timeout=30)
+            ray.get(self._keeper.commit_files.remote(self._tag, agent, list(parts)), timeout=30)
 
     def _capture_output(self, program: str, max_bytes: int, **words: object) -> bytes | None:
         """Run a program on the host and return its output, or None if it fails or writes too much."""
@@ -205,16 +206,16 @@ class WorkBackupThread(threading.Thread):
         import ray  # type: ignore[import-not-found, unused-ignore]
 
         if self._keeper is None:
-            self._keeper = get_or_create_backup(self._about)
+            self._keeper = get_or_create_backup(self._keeper_name, self._keeper_dir)
         for start in range(0, max(len(data), 1), CHUNK_SIZE):
             chunk = data[start : start + CHUNK_SIZE]
-            is_written = self._keeper.write_chunk.remote(self._about["tag"], agent, name, chunk, first=start == 0)
+            is_written = self._keeper.write_chunk.remote(self._tag, agent, name, chunk, first=start == 0)
             if not ray.get(is_written, timeout=30):
                 return False
         return True
 
 
-def _read_agent(agent_dir: str) -> tuple[dict[str, Any], object, object] | None:
+def _read_record_and_stamps(agent_dir: str) -> tuple[dict[str, object], object, object] | None:
     """Return an agent's record and the stamps of its files and refs, or None if it is not ready.
 
     The agent can write to all of these files, so none of them is trusted.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from mngr.base import names, shell
+from mngr.base import names_and_addresses, shell
 from mngr.base.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.base.paths import Home
+    from mngr.host.host_store import HostFacts
 
 
 def get_author() -> list[str]:
@@ -27,27 +26,27 @@ def get_author() -> list[str]:
 _author_cache: dict[str, list[str]] = {}
 
 
-def get_original_options(home: Home, old_facts: dict[str, Any]) -> dict[str, Any]:
+def get_original_options(home: Home, old_facts: HostFacts) -> dict[str, object]:
     """Return the options of a host that is gone, for a new host of its name. A deleted snapshot is omitted."""
-    options = dict(old_facts.get("options") or {})
+    options = dict(old_facts.options)
     if not os.path.isdir(os.path.join(home.snapshots, str(options.get("snapshot")))):
         options.pop("snapshot", None)
     return options
 
 
-def reject_options(host: str, options: dict[str, Any]) -> None:
+def reject_options(host: str, options: dict[str, object]) -> None:
     """Raise UsageError if there are options, because the host already exists."""
     if options:
         key = next(iter(options))
         raise UsageError(f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host")
 
 
-def parse_network(options: dict[str, Any]) -> str:
+def parse_network(options: dict[str, object]) -> str:
     """Return the network option as `on`, `off` or `allow=…`. Raise UsageError for any other word."""
     value = options.get("network", True)
     text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
     if not text.startswith("allow="):
-        names.parse_network(text)
+        names_and_addresses.parse_network(text)
     return text
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from mngr.base import names, shell
+from mngr.base import names_and_addresses, shell
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.fanout import map_parallel
-from mngr.host import registry, remote_host, scripts
+from mngr.base.model import Struct
+from mngr.host import host_store, remote_host, scripts
+from mngr.host.host_store import PROBED_FACTS, HostFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
@@ -20,23 +21,35 @@ PROBE_TIMEOUT = 30.0
 REQUIRED_PROGRAMS = ("git", "tmux", "tar")
 _UNFIT_CODE = 97  # the exit code when the program before hello.sh fails
 _NUMBER_FACTS = ("uid", "clock", "free", "load", "cpus", "agents")
-_TEXT_FACTS = (
-    "home", "login", "os", "boot", "git", "tmux", "flock", "python3", "rsync", "sshd",
-    "stranger", "newer", "unwritable",
-)  # fmt: skip
+_PROBLEMS = ("stranger", "newer", "unwritable")
+_KNOWN_FACTS = ("home", "uid", "login", *PROBED_FACTS, *_PROBLEMS)
 
 
 class HostUnfit(MngrError):
     """A host lacks a program that agents need."""
 
 
+class ProbeAnswer(Struct):
+    """What a host reports of itself."""
+
+    facts: dict[str, str]  # always with `home` and `uid`
+    output: bytes  # of the program that ran after the probe
+
+    @property
+    def home(self) -> str:
+        return self.facts["home"]
+
+    @property
+    def uid(self) -> int:
+        return int(self.facts["uid"])
+
+
 def probe_host(
     transport: Transport, host: str, home: object = None, *, make: bool = False, first: str = "", last: str = ""
-) -> dict[str, Any]:
+) -> ProbeAnswer:
     """Return the facts about a host. Raise MngrError if the host cannot be used.
 
-    With `make`, the host's home is created. The programs `first` and `last` run before and after the probe;
-    the output of `last` becomes the fact `rest`.
+    With `make`, the host's home is created. The programs `first` and `last` run before and after the probe.
     """
     words = [str(home or ""), "make"] if make else [str(home or "")]
     program = f"({scripts.read_program('hello.sh')}\n) || exit\n"
@@ -48,61 +61,61 @@ def probe_host(
     if first and result.code == _UNFIT_CODE:
         raise MngrError(f"{host} cannot be used: {result.error_line}", "choose another image")
     output, _, rest = result.out.partition(b"\0")
-    facts: dict[str, Any] = {"rest": rest} if last else {}
-    missing: list[str] = []
-    for line in output.decode("utf-8", "replace").splitlines():
-        key, _, value = line.partition(" ")
-        if key == "missing":
-            missing.append(value)
-        elif _is_fact(key, value):
-            facts[key] = value
+    rows = [line.partition(" ") for line in output.decode("utf-8", "replace").splitlines()]
+    facts = {key: value for key, _, value in rows if _is_fact(key, value)}
     if result.code or not facts.get("home", "").startswith("/") or "uid" not in facts:
         raise Unreachable(f"{host} does not answer as a host should: {result.error_line}", "it needs a POSIX sh")
-    if "stranger" in facts:
-        raise MngrError(
-            f"{facts['home']} on {host} is the home of another program (it holds {facts['stranger']!r})",
-            "choose another with the provider's setting `home`",
-        )
-    if "newer" in facts:
-        raise MngrError(
-            f"{facts['home']} on {host} was written by a newer mngr (layout {facts['newer']})", "update mngr"
-        )
-    if "unwritable" in facts:
-        raise MngrError(
-            f"{facts['home']} on {host} cannot be written to: {facts['unwritable']}",
-            "choose another with the provider's setting `home`",
-        )
-    missing_required = [name for name in REQUIRED_PROGRAMS if name in missing]
+    _check_home(host, facts)
+    missing_programs = {value for key, _, value in rows if key == "missing"}
+    missing_required = [name for name in REQUIRED_PROGRAMS if name in missing_programs]
     if make and missing_required:
         raise HostUnfit(f"{host} has no {', '.join(missing_required)}", f"see how to get it: mngr doctor @{host}")
-    return facts
+    return ProbeAnswer(facts=facts, output=rest)
+
+
+def _check_home(host: str, facts: dict[str, str]) -> None:
+    """Raise MngrError if mngr cannot use the home on the host."""
+    place = f"{facts['home']} on {host}"
+    hint = "choose another with the provider's setting `home`"
+    if "stranger" in facts:
+        raise MngrError(f"{place} is the home of another program (it holds {facts['stranger']!r})", hint)
+    if "newer" in facts:
+        raise MngrError(f"{place} was written by a newer mngr (layout {facts['newer']})", "update mngr")
+    if "unwritable" in facts:
+        raise MngrError(f"{place} cannot be written to: {facts['unwritable']}", hint)
 
 
 def _is_fact(key: str, value: str) -> bool:
     """True when the line is a fact that hello.sh reports in a valid form. A host can send anything."""
     if key in _NUMBER_FACTS:
-        return names.is_number(value.replace(".", "", 1) if key == "load" else value)
-    return key in _TEXT_FACTS and value.isprintable()
+        return names_and_addresses.is_number(value.replace(".", "", 1) if key == "load" else value)
+    return key in _KNOWN_FACTS and value.isprintable()
 
 
 def ensure_home(home: Home, host: Host) -> None:
     """Create the home on the host unless mngr knows of one. Raise MngrError if the host lacks something."""
-    if host.is_local or registry.find_facts(home, host.provider, host.name) is not None:
+    if host.is_local or host_store.find_facts(home, host.provider, host.name) is not None:
         return
     assert isinstance(host, remote_host.RemoteHost)
     facts = prepare_host(host.transport, host.name, host.home.root)
-    registry.save_facts(home, host.provider, host.name, facts)
+    host_store.save_facts(home, host.provider, host.name, facts)
 
 
-def prepare_host(transport: Transport, host: str, home: object = None, first: str = "") -> dict[str, Any]:
+def prepare_host(transport: Transport, host: str, home: object = None, first: str = "") -> HostFacts:
     """Create the home on a host, after running the program `first`, and return the facts about the host.
 
     Raise MngrError if the host lacks something.
     """
-    facts = probe_host(transport, host, home, make=True, first=first, last=_ENVIRONMENT_SCRIPT)
-    rows = facts.pop("rest").decode("utf-8", "surrogateescape").split("\0")
-    env = {name: value for name, equals, value in (row.partition("=") for row in rows) if equals and value}
-    return {**facts, "env": env}
+    answer = probe_host(transport, host, home, make=True, first=first, last=_ENVIRONMENT_SCRIPT)
+    rows = answer.output.decode("utf-8", "surrogateescape").split("\0")
+    assignments = [row.partition("=") for row in rows]
+    return HostFacts(
+        home=answer.home,
+        uid=answer.uid,
+        login=answer.facts.get("login", ""),
+        probed={key: value for key, value in answer.facts.items() if key in PROBED_FACTS},
+        env={name: value for name, _, value in assignments if value},
+    )
 
 
 def build_home_program(first: str, home: str, tag: str) -> str:
@@ -127,9 +140,9 @@ _HOME_SCRIPT = """umask 077; mkdir -p {home}/agents {home}/names {home}/work {ho
 {{ [ -e version ] || echo "mngr 1" >version; }} && : >{mark}"""
 
 
-def select_shared_facts(facts: dict[str, Any]) -> dict[str, Any]:
+def select_shared_facts(facts: HostFacts) -> HostFacts:
     """Return the facts that all hosts of the same image share."""
-    return {key: value for key, value in facts.items() if key not in _UNSHARED_FACTS}
+    return facts.replace(probed={key: value for key, value in facts.probed.items() if key not in _UNSHARED_FACTS})
 
 
 _UNSHARED_FACTS = ("clock", "boot", "free", "load", "cpus", "agents")
@@ -156,14 +169,14 @@ def choose_least_loaded(hosts: list[str], open_transport: Callable[[str], Transp
             if not isinstance(answer, MngrError):
                 raise answer
         else:
-            loads.append((_compute_load(answer), name))
+            loads.append((_compute_load(answer.facts), name))
     if not loads:
         reasons = "; ".join(str(answer) for answer in answers[:3])
         raise Unreachable(f"none of {', '.join(hosts)} answers: {reasons}", "try again")
     return min(loads)[1]
 
 
-def _compute_load(facts: dict[str, Any]) -> float:
+def _compute_load(facts: dict[str, str]) -> float:
     """Return load and agents per processor. Agents count because a new agent causes no load yet."""
     try:
         return (float(facts["load"]) + float(facts.get("agents", 0))) / max(1.0, float(facts["cpus"]))

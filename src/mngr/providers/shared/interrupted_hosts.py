@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 
 from mngr.base.lock import Lock
-from mngr.host import registry
+from mngr.host import host_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mngr.base.paths import Home
+    from mngr.host.host_store import HostFacts
 
-    Facts = dict[str, Any]
-    Remove = Callable[[str, Facts], None]
+    Remove = Callable[[str, HostFacts], None]
 
 LOCK_COUNT = 1024  # lock files for all hosts; hosts that share a file wait for each other
 MAX_LOCK_SECONDS = 3600.0  # the time that another command may hold the lock
@@ -34,21 +33,23 @@ def finish_interrupted(home: Home, provider: str, host: str, remove: Remove) -> 
 
     The caller holds the lock. A later `gc` could otherwise remove a new host of the same name.
     """
-    ending = registry.find_facts(home, provider, host, "ending")
+    ending = host_store.find_facts(home, provider, host, "ending")
     if ending is not None:
         remove(host, ending)
-    making = registry.find_facts(home, provider, host, "making")
-    if making is not None and registry.find_facts(home, provider, host) is None:
+    making = host_store.find_facts(home, provider, host, "making")
+    if making is not None and host_store.find_facts(home, provider, host) is None:
         remove(host, making)
-    registry.delete_phases(home, provider, host, "making", "ending")  # This also deletes unreadable files.
+    host_store.delete_phases(home, provider, host, "making", "ending")  # This also deletes unreadable files.
 
 
-def build_cleanup(home: Home, provider: str, host: str, phase: str, facts: Facts, remove: Remove) -> Callable[[], None]:
+def build_cleanup(
+    home: Home, provider: str, host: str, phase: str, facts: HostFacts | None, remove: Remove
+) -> Callable[[], None]:
     """Return a function that finishes the interrupted operation, unless its facts have changed by then."""
 
     def act() -> None:
         with host_lock(home, provider, host):
-            if (registry.find_facts(home, provider, host, phase) or {}) == facts:
+            if host_store.find_facts(home, provider, host, phase) == facts:
                 finish_interrupted(home, provider, host, remove)
 
     return act

@@ -8,21 +8,21 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.base import clock, shell
+from mngr.base import shell, time_format
 from mngr.base.config import as_list
 from mngr.base.errors import EngineBusy, HostGone, MngrError, UsageError
-from mngr.host import registry, scripts
-from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
+from mngr.host import host_store, scripts
+from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.on_demand import OnDemandProvider
 from mngr.providers.slurm.job_arrays import JobBatcher
 from mngr.providers.slurm.slurm_programs import ARRAY_JOB_NAME, SlurmPrograms, build_comment, parse_error
-from mngr.providers.slurm.wire import SlurmWire
+from mngr.providers.slurm.srun_transport import SlurmTransport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.base.paths import Home
-    from mngr.providers.shared.on_demand import Engine, Facts, Note
+    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.on_demand import Note
     from mngr.providers.slurm.slurm_programs import SlurmJob
 
 DEFAULT_DIR = "~/.mngr-hosts"
@@ -41,7 +41,17 @@ _FIND_SCRIPT = 'case $1 in "~"/*) cd "$HOME/${1#??}" ;; *) cd "$1" ;; esac 2>/de
 _NO, _YES = ("false", "no", "off", "0"), ("true", "yes", "on", "1")
 
 
-class SlurmEngine(EngineDefaults):
+class SlurmMachine(Machine):
+    """A job with a directory for the host's files."""
+
+    home: str  # the directory of the files
+    shared: bool  # the directory is on the cluster's shared disk
+    args: list[str] = []  # arguments of sbatch
+    job: str = ""
+    number: str = ""  # of the job, for srun
+
+
+class SlurmEngine(EngineDefaults[SlurmMachine]):
     """Creates one job, or an element of a job array, for each host.
 
     A job's comment holds its owner's key, the host's name and tag, and the directory of its files.
@@ -52,16 +62,19 @@ class SlurmEngine(EngineDefaults):
     can_stop = True
     can_snapshot = False
 
-    def __init__(self, name: str, home: Home, options: dict[str, Any], note: Note) -> None:
+    def __init__(self, name: str, home: Home, options: dict[str, object], note: Note) -> None:
         self._provider = name
-        self._key = registry.compute_owner_key(home)
+        self._key = host_store.compute_owner_key(home)
         self._note = note
         self._calls = SlurmPrograms([str(word) for word in as_list(options.get("through")) if word])
         self._gathering = JobBatcher()
         self._root = str(options.get("home") or DEFAULT_DIR)
-        self.wait = clock.parse_duration(str(options.get("wait") or DEFAULT_WAIT))
+        self.wait = time_format.parse_duration(str(options.get("wait") or DEFAULT_WAIT))
 
-    def plan_machine(self, name: str, options: Facts) -> Facts:
+    def read_machine(self, row: dict[str, object]) -> SlurmMachine:
+        return SlurmMachine.read(row)
+
+    def plan_machine(self, name: str, options: dict[str, object]) -> SlurmMachine:
         tag = os.urandom(6).hex()
         root = str(options.get("home") or DEFAULT_DIR).rstrip("/")
         if not root.startswith(("/", "~/")):
@@ -75,58 +88,52 @@ class SlurmEngine(EngineDefaults):
         arguments += [f"--cpus-per-task={options['cpus']}"] if options.get("cpus") else []
         arguments += [f"--mem={options['memory']}"] if options.get("memory") else []
         arguments += [str(word) for word in as_list(options.get("args")) if word]
-        return {"tag": tag, "home": host_dir, "shared": is_shared, "args": arguments, "whose": self._key}
+        return SlurmMachine(tag=tag, home=host_dir, shared=is_shared, args=arguments, whose=self._key)
 
-    def create(self, name: str, facts: Facts) -> Facts:
-        job = self._submit_job(facts)
-        job_facts = {**facts, **self._wait_for_job(name, job)}
-        program = shell.join(["sh", "-c", _WAIT_READY_SCRIPT, "sh", str(facts["home"])])
-        result = shell.run(self.open_wire(name, job_facts).build_argv(program), timeout=60.0)
+    def create(self, name: str, machine: SlurmMachine) -> SlurmMachine:
+        job = self._submit_job(machine)
+        running = self._wait_for_job(name, machine, job)
+        program = shell.join(["sh", "-c", _WAIT_READY_SCRIPT, "sh", machine.home])
+        result = shell.run(self.open_transport(name, running).build_argv(program), timeout=60.0)
         if result.code:
             reason = parse_error(result)
             raise MngrError(f"the job {job} does not answer: {reason}", f"see: scontrol show job {job}")
-        return job_facts
+        return running
 
-    def find_existing(self, name: str) -> Facts | None:
+    def find_existing(self, name: str) -> SlurmMachine | None:
         for job in self._calls.list_jobs(f"--name={name},{ARRAY_JOB_NAME}"):
             if job.name == name and job.state in _LIVE_STATES:
-                known = {
-                    "tag": job.tag,
-                    "home": job.host_dir,
-                    "shared": job.is_shared,
-                    "args": [],
-                    "whose": job.home_key,
-                }
-                return {**known, **self._wait_for_job(name, job.id)}
+                machine = SlurmMachine(tag=job.tag, home=job.host_dir, shared=job.is_shared, whose=job.home_key)
+                return self._wait_for_job(name, machine, job.id)
         return None
 
-    def open_wire(self, name: str, facts: Facts) -> SlurmWire:
-        return SlurmWire(self._calls, self._provider, name, facts["job"], facts["number"], is_shared=facts["shared"])
+    def open_transport(self, name: str, machine: SlurmMachine) -> SlurmTransport:
+        return SlurmTransport(self._calls, self._provider, name, machine.job, machine.number, is_shared=machine.shared)
 
-    def start(self, name: str, facts: Facts) -> Facts:
-        live_jobs = [job for job in self._list_jobs(name, facts) if job.state in _LIVE_STATES]
+    def start(self, name: str, machine: SlurmMachine) -> SlurmMachine:
+        live_jobs = [job for job in self._list_jobs(name, machine) if job.state in _LIVE_STATES]
         if live_jobs:
-            return {**facts, **self._wait_for_job(name, live_jobs[0].id)}
-        if not facts["shared"]:
+            return self._wait_for_job(name, machine, live_jobs[0].id)
+        if not machine.shared:
             raise HostGone(self._provider, name, "its job has ended, and its files were on the node")
-        return self.create(name, facts)
+        return self.create(name, machine)
 
-    def stop(self, name: str, facts: Facts) -> Facts:
-        self.check_stoppable(name, facts)
-        self._cancel_jobs(name, facts)
-        return facts
+    def stop(self, name: str, machine: SlurmMachine) -> SlurmMachine:
+        self.check_stoppable(name, machine)
+        self._cancel_jobs(name, machine)
+        return machine
 
-    def check_stoppable(self, name: str, facts: Facts) -> None:
-        if not facts["shared"]:
+    def check_stoppable(self, name: str, machine: SlurmMachine) -> None:
+        if not machine.shared:
             raise MngrError(
                 f"{name} cannot be stopped, for its files are on the disk of its node",
                 "stop its agents, or make hosts with -b shared=true",
             )
 
-    def remove(self, name: str, facts: Facts) -> None:
-        self._cancel_jobs(name, facts)
-        host_dir = str(facts["home"])
-        if facts["shared"] and host_dir.endswith(f"-{facts['tag']}"):
+    def remove(self, name: str, machine: SlurmMachine) -> None:
+        self._cancel_jobs(name, machine)
+        host_dir = machine.home
+        if machine.shared and host_dir.endswith(f"-{machine.tag}"):
             result = self._calls.run_shell(_REMOVE_SCRIPT, host_dir)
             if result.code:
                 raise MngrError(f"{host_dir} could not be removed: {result.error_line}", "remove it by hand")
@@ -152,7 +159,7 @@ class SlurmEngine(EngineDefaults):
             )
         return machines
 
-    def _submit_job(self, facts: Facts) -> str:
+    def _submit_job(self, machine: SlurmMachine) -> str:
         """Submit a job and return its id. Jobs of hosts that are wanted at the same time form one array."""
 
         def submit(host_dirs: list[str]) -> list[str]:
@@ -160,36 +167,36 @@ class SlurmEngine(EngineDefaults):
             name = ARRAY_JOB_NAME if len(host_dirs) > 1 else os.path.basename(host_dirs[0]).rpartition("-")[0]
             arguments = [
                 f"--job-name={name}",
-                f"--comment={build_comment(facts['whose'], host_dirs, is_shared=facts['shared'])}",
+                f"--comment={build_comment(machine.whose or '', host_dirs, is_shared=machine.shared)}",
             ]
             arguments += [f"--array=0-{len(host_dirs) - 1}"] if len(host_dirs) > 1 else []
-            arguments += ["--ntasks=1", "--nodes=1", "--output=/dev/null", "--chdir=/", *facts["args"]]
+            arguments += ["--ntasks=1", "--nodes=1", "--output=/dev/null", "--chdir=/", *machine.args]
             cases = "".join(f"{index}) place={shell.quote(host_dir)} ;;\n" for index, host_dir in enumerate(host_dirs))
             prologue = f"case ${{SLURM_ARRAY_TASK_ID:-0}} in\n{cases}esac\n"
-            prologue += f"shared={'1' if facts['shared'] else ''} grace={GRACE_SECONDS}\n"
+            prologue += f"shared={'1' if machine.shared else ''} grace={GRACE_SECONDS}\n"
             job = self._calls.submit(
                 arguments, f"#!/bin/sh\n{prologue}{scripts.read_program_beside(__file__, 'job.sh')}"
             )
             return [job] if len(host_dirs) == 1 else [f"{job}_{index}" for index in range(len(host_dirs))]
 
-        alike = (os.path.dirname(facts["home"]), facts["shared"], *facts["args"])
-        return self._gathering.submit_job(str(facts["home"]), alike, submit)
+        alike = (os.path.dirname(machine.home), machine.shared, *machine.args)
+        return self._gathering.submit_job(machine.home, alike, submit)
 
-    def _wait_for_job(self, name: str, job: str) -> Facts:
-        """Wait until the job runs and return its facts. After `wait` seconds, cancel it and raise EngineBusy."""
+    def _wait_for_job(self, name: str, machine: SlurmMachine, job: str) -> SlurmMachine:
+        """Wait until the job runs and return the machine with it. After `wait` seconds, cancel it and raise EngineBusy."""
         started, last_reason, pause = time.monotonic(), "", 0.05
         while True:
             jobs = self._calls.list_jobs("-t", "all", "-j", job)
             state, reason = (jobs[0].state, jobs[0].reason) if jobs else ("gone", "")
             if state == "R":
-                return {"job": job, "number": jobs[0].number, "ends_at": jobs[0].ends_at}
+                return machine.replace(job=job, number=jobs[0].number, ends_at=jobs[0].ends_at)
             if state not in _LIVE_STATES:
                 raise MngrError(f"the job {job} of {name} ended at once ({state})", f"see: scontrol show job {job}")
             waited = time.monotonic() - started
             if waited > self.wait:
                 self._calls.cancel([job])
                 raise EngineBusy(
-                    f"the job of {name} was still pending after {clock.format_age(waited)}: {reason}",
+                    f"the job of {name} was still pending after {time_format.format_age(waited)}: {reason}",
                     f"wait longer ([providers.{self._provider}] wait), or ask for less; see: squeue, sinfo",
                 )
             if waited > 2 and reason not in ("None", last_reason):
@@ -198,20 +205,20 @@ class SlurmEngine(EngineDefaults):
             time.sleep(pause)
             pause = min(pause * 1.3, 2.0)
 
-    def _list_jobs(self, name: str, facts: Facts) -> list[SlurmJob]:
+    def _list_jobs(self, name: str, machine: SlurmMachine) -> list[SlurmJob]:
         """Return the jobs of this host that are in the queue."""
-        return [job for job in self._calls.list_jobs(f"--name={name},{ARRAY_JOB_NAME}") if job.tag == facts["tag"]]
+        return [job for job in self._calls.list_jobs(f"--name={name},{ARRAY_JOB_NAME}") if job.tag == machine.tag]
 
-    def _cancel_jobs(self, name: str, facts: Facts) -> None:
+    def _cancel_jobs(self, name: str, machine: SlurmMachine) -> None:
         """Cancel all jobs of this host and wait for their end. The job script ends the agents first."""
         deadline, pause = time.monotonic() + END_TIMEOUT, 0.05
-        jobs = self._list_jobs(name, facts)
+        jobs = self._list_jobs(name, machine)
         if any(job.state != "CG" for job in jobs):
             self._calls.cancel([job.id for job in jobs if job.state != "CG"])
         while jobs and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(pause * 1.3, 1.0)
-            jobs = self._list_jobs(name, facts)
+            jobs = self._list_jobs(name, machine)
         remaining = [
             job.id for job in jobs if job.state != "CG"
         ]  # A completing job has no processes of the host any more.
@@ -219,12 +226,12 @@ class SlurmEngine(EngineDefaults):
             raise MngrError(f"the job {remaining[0]} of {name} does not end", f"see: scontrol show job {remaining[0]}")
 
 
-class SlurmProvider(OnDemandProvider):
+class SlurmProvider(OnDemandProvider[SlurmMachine]):
     """Provides Slurm jobs as hosts."""
 
     project_options = ("time", "cpus", "memory", "gres", "constraint")
 
-    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+    def make_engine(self, name: str, home: Home, options: dict[str, object], note: Note) -> Engine[SlurmMachine]:
         engine = SlurmEngine(name, home, options, note)
         self.patience = engine.wait
         return engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.base import clock, shell
+from mngr.base import shell, time_format
 from mngr.base.errors import EngineBusy, MngrError, TimedOut, Unreachable
 from mngr.base.model import Struct
 from mngr.host import scripts
@@ -152,7 +152,9 @@ def _parse_job(line: str) -> SlurmJob | None:
         return None
     dir_name = [*words[2].split(","), ""][int(element) if element.isdecimal() else 0]
     name, _, tag = dir_name.rpartition("-")
-    ends_at = None if (seconds := _parse_duration(time_left)) is None else clock.format_timestamp(time.time() + seconds)
+    ends_at = (
+        None if (seconds := _parse_duration(time_left)) is None else time_format.format_timestamp(time.time() + seconds)
+    )
     return SlurmJob(
         id=id_, number=number, state=state, reason=reason, ends_at=ends_at, name=name, tag=tag,
         home_key=words[1], host_dir=f"{words[3]}/{dir_name}", is_shared=words[0] == _COMMENT_PREFIX,

@@ -6,16 +6,16 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound, Unreachable
+from mngr.base.json_values import as_list
 from mngr.base.lock import Lock
-from mngr.host import registry, scripts
+from mngr.host import host_store, scripts
 from mngr.host.remote_host import RemoteHost
-from mngr.providers.shared import sockets
-from mngr.providers.ssh import mux
+from mngr.providers.shared import socket_paths
+from mngr.providers.ssh import mux_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Mapping, Sequence
 
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
@@ -24,10 +24,10 @@ PERSIST_SECONDS = 600  # an unused connection stays open for this time
 MAX_MISSED_REPLIES = 3  # in a row; ssh asks for a reply after `alive` seconds of silence
 
 
-class SshWire:
+class SshTransport:
     """The connection to one host. All commands share it, and ssh closes it when it is unused."""
 
-    def __init__(self, destination: str, options: dict[str, Any], login: str = "") -> None:
+    def __init__(self, destination: str, options: Mapping[str, object], login: str = "") -> None:
         self._destination = destination
         self._login = login  # the user's login shell on the host, if known
         config = options.get("config")
@@ -35,7 +35,7 @@ class SshWire:
         self._forwards = options.get("forward_agent") is True
         forward = "yes" if self._forwards else "no"
         name = f"{os.path.realpath(self._config[1]) if config else ''} {destination} {forward}"
-        self._control = sockets.get_socket_path("c", name)
+        self._control = socket_paths.get_socket_path("c", name)
         self._options = [
             *self._config,
             *_build_option("ControlPath", self._control),
@@ -55,7 +55,7 @@ class SshWire:
         ]
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        if not sockets.has_socket(self._control):
+        if not socket_paths.has_socket(self._control):
             self._connect()
         # A terminal that stalls would stall the shared connection, so it gets its own connection.
         terminal_options = ["-tt", *_build_option("ControlPath", "none"), *self._patience] if terminal else ["-T"]
@@ -71,9 +71,9 @@ class SshWire:
 
     def start_command(
         self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
-    ) -> mux.SshSession | None:
+    ) -> mux_client.SshSession | None:
         """Start the command of `build_argv` over the shared connection, without an ssh process."""
-        return mux.start_command(self._control, argv[-1], streams, timeout, forwards_agent=self._forwards)
+        return mux_client.start_command(self._control, argv[-1], streams, timeout, forwards_agent=self._forwards)
 
     def make_lost_error(self, stderr: str) -> Unreachable:
         why = stderr.splitlines()[-1] if stderr else "the connection ended"
@@ -86,7 +86,7 @@ class SshWire:
         """Start the shared connection. Raise Unreachable with ssh's message."""
         import tempfile
 
-        sockets.make_socket_dir(self._control)
+        socket_paths.make_socket_dir(self._control)
         master = [
             "ssh",
             "-f",
@@ -129,27 +129,29 @@ class SshProvider:
     can_stop_hosts = False
     project_options = ("hosts",)  # the settings that a project may set for its users
 
-    def __init__(self, name: str, home: Home, options: dict[str, Any], *_: object) -> None:
+    def __init__(self, name: str, home: Home, options: Mapping[str, object], *_: object) -> None:
         self.name = name
         self._home = home
         self._options = options
-        self._pool = [str(host) for host in options.get("hosts") or []]
+        self._pool = [str(host) for host in as_list(options.get("hosts"))]
 
     def list(self) -> list[str]:
-        return registry.list_hosts(self._home, self.name)
+        return host_store.list_hosts(self._home, self.name)
 
     def open(self, host: str) -> Host:
         if self._pool and host not in self._pool:
             raise NotFound(f"the pool {self.name} has no host {host!r}", "it has: " + ", ".join(self._pool))
-        facts = registry.find_facts(self._home, self.name, host)
-        wire = SshWire(host, self._options, ((facts or {}).get("env") or {}).get("SHELL", ""))
-        if facts is None:
-            from mngr.providers.shared import host_probe
+        facts = host_store.find_facts(self._home, self.name, host)
+        if facts is not None:
+            transport = SshTransport(host, self._options, facts.env.get("SHELL", ""))
+            return RemoteHost(host, self.name, transport, facts.home, facts.uid)
+        from mngr.providers.shared import host_probe
 
-            facts = host_probe.probe_host(wire, host, self._options.get("home"))
-        return RemoteHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
+        transport = SshTransport(host, self._options)
+        answer = host_probe.probe_host(transport, host, self._options.get("home"))
+        return RemoteHost(host, self.name, transport, answer.home, answer.uid)
 
-    def create(self, host: str | None, options: dict[str, Any]) -> Host:
+    def create(self, host: str | None, options: Mapping[str, object]) -> Host:
         if host is not None:
             return self.open(host)
         if not self._pool:
@@ -159,7 +161,7 @@ class SshProvider:
             )
         from mngr.providers.shared import host_probe
 
-        return self.open(host_probe.choose_least_loaded(self._pool, lambda name: SshWire(name, self._options)))
+        return self.open(host_probe.choose_least_loaded(self._pool, lambda name: SshTransport(name, self._options)))
 
     def start(self, host: str) -> None:
         raise MngrError("a host reached by ssh is not ours to start", "start it yourself")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from mngr.base.errors import UsageError, suggest_closest
+from mngr.base.json_values import as_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     Words = list[str | list[str]]
 
@@ -44,19 +44,20 @@ _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 class ProviderTemplate:
     """The commands of a provider. A nested list is omitted when one of its placeholders has no value."""
 
-    def __init__(self, provider: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, provider: str, settings: Mapping[str, object]) -> None:
         self._at = f"[providers.{provider}]"
         self.commands: dict[str, Words] = {
             key: self._parse_words(key, settings[key]) for key in BUILTIN_PLACEHOLDERS if settings.get(key) is not None
         }
 
-    def _parse_words(self, key: str, value: Any) -> Words:
+    def _parse_words(self, key: str, value: object) -> Words:
         """Return a command's list of words. Raise UsageError if it is no such list."""
-        is_list = isinstance(value, list) and value and isinstance(value[0], str)
-        if not is_list or not all(isinstance(word, str) or _is_group(word) for word in value):
+        words = as_list(value)
+        is_command = bool(words) and isinstance(words[0], str)
+        if not is_command or not all(isinstance(word, str) or _is_group(word) for word in words):
             hint = 'write ["docker", "rm", "-f", "{name}"]: a word is a word, and no shell reads it'
             raise UsageError(f"{self._at} {key} is no list of words", hint)
-        return list(value)
+        return [word if isinstance(word, str) else [str(part) for part in as_list(word)] for word in words]
 
     def check(self) -> None:
         """Raise UsageError if a command or a placeholder is missing."""
@@ -130,7 +131,7 @@ def _is_group(word: object) -> bool:
 class OutputPattern:
     """Texts and exit codes by which a program reports a condition."""
 
-    def __init__(self, provider: str, key: str, value: Any) -> None:
+    def __init__(self, provider: str, key: str, value: object) -> None:
         self._codes: list[int] = []
         self._texts: list[re.Pattern[str]] = []
         for item in value if isinstance(value, list) else [] if value is None else [value]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.base import clock, shell
+from mngr.base import shell, time_format
 from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, TimedOut, Unreachable, UsageError
+from mngr.base.json_values import find_text, get_object, get_text
 from mngr.base.paths import SNAPSHOT_EXCLUDES
-from mngr.host import registry, remote_host, scripts
+from mngr.host import host_store, remote_host, scripts
+from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author
-from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
+from mngr.providers.shared.on_demand import OnDemandProvider
 from mngr.providers.template.placeholders import (
     BUILTIN_PLACEHOLDERS,
     OutputPattern,
@@ -22,12 +24,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Sequence
-    from typing import Any
 
     from mngr.base.paths import Home
     from mngr.base.shell import ProcessResult
     from mngr.host.remote_host import Transport
-    from mngr.providers.shared.on_demand import Engine, Facts, Note
+    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.on_demand import Note
 
 PATTERN_KEYS = ("busy", "gone", "stopped", "away")
 _DEFAULT_TIMES = {"timeout": "5m", "ready": "1m"}
@@ -44,25 +46,33 @@ _KILL_SCRIPT = """for one in /proc/[0-9]*; do
 done"""
 
 
-class TemplateProvider(OnDemandProvider):
+class TemplateMachine(Machine):
+    """A machine that the commands of a template created."""
+
+    id: str | None = None  # the output of `create`
+    values: dict[str, str] = {}  # the values of the placeholders that are options
+    is_copy: bool = False  # the machine comes from a snapshot
+
+
+class TemplateProvider(OnDemandProvider[TemplateMachine]):
     """Provides hosts of an engine that the settings describe; see docs/guide/engines.md."""
 
     project_options = ("image",)  # a project must not choose commands that run on this machine
 
-    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+    def make_engine(self, name: str, home: Home, options: dict[str, object], note: Note) -> Engine[TemplateMachine]:
         # For other providers this setting names a snapshot. Here it is the command that takes a snapshot.
         self._options = {key: value for key, value in options.items() if key != "snapshot"}
         return TemplateEngine(name, home, options)
 
 
-class TemplateEngine(EngineDefaults):
+class TemplateEngine(EngineDefaults[TemplateMachine]):
     """Runs the commands of a template."""
 
     settings = (*BUILTIN_PLACEHOLDERS, *PATTERN_KEYS, *_DEFAULT_TIMES, "home")
 
-    def __init__(self, provider: str, home: Home, options: dict[str, Any]) -> None:
+    def __init__(self, provider: str, home: Home, options: dict[str, object]) -> None:
         self._provider = provider
-        self._key = registry.compute_owner_key(home)
+        self._key = host_store.compute_owner_key(home)
         self._template = ProviderTemplate(provider, options)
         self.options = self._template.option_names
         self.can_stop = "stop" in self._template.commands
@@ -71,67 +81,70 @@ class TemplateEngine(EngineDefaults):
         self._times = {
             key: self._parse_seconds(key, options.get(key) or value) for key, value in _DEFAULT_TIMES.items()
         }
-        self._home = options.get("home")
+        self._home = find_text(options, "home")
 
-    def _parse_seconds(self, key: str, value: Any) -> float:
+    def _parse_seconds(self, key: str, value: object) -> float:
         try:
-            return clock.parse_duration(str(value))
+            return time_format.parse_duration(str(value))
         except ValueError:
             raise UsageError(f"[providers.{self._provider}] {key}: {value!r} is no time", "for example: 30s") from None
 
-    def plan_machine(self, name: str, options: Facts) -> Facts:
+    def read_machine(self, row: dict[str, object]) -> TemplateMachine:
+        return TemplateMachine.read(row)
+
+    def plan_machine(self, name: str, options: dict[str, object]) -> TemplateMachine:
         self._template.check()
         values = {key: str(options[key]) for key in self.options if options.get(key) not in (None, "")}
-        if options.get("snapshot"):
-            values["image"] = str(options["snapshot"]["id"])
+        snapshot = get_object(options, "snapshot")
+        if snapshot:
+            values["image"] = get_text(snapshot, "id")
         tag = f"mngr-{self._key}-{os.urandom(6).hex()}"
-        facts: Facts = {"tag": tag, "values": values, "is_copy": bool(options.get("snapshot"))}
-        self._template.fill_command("create", self._build_values(name, facts))
-        return {**facts, "home": self._home} if self._home else facts
+        machine = TemplateMachine(tag=tag, home=self._home, values=values, is_copy=bool(snapshot))
+        self._template.fill_command("create", self._build_values(name, machine))
+        return machine
 
-    def create(self, name: str, facts: Facts) -> Facts:
-        output = self._run_command("create", name, facts).text
-        new_facts = {**facts, "id": output.split("\n")[-1].strip() or name}
-        self._wait_until_ready(name, new_facts)
-        if facts["is_copy"]:  # The copied host may have had agents.
+    def create(self, name: str, machine: TemplateMachine) -> TemplateMachine:
+        output = self._run_command("create", name, machine).text
+        created = machine.replace(id=output.split("\n")[-1].strip() or name)
+        self._wait_until_ready(name, created)
+        if created.is_copy:  # The copied host may have had agents.
             home = shell.quote(self._home) if self._home else "~/.mngr"
             argv = ["sh", "-c", f"cd {home} 2>/dev/null || exit 0; rm -rf -- {' '.join(SNAPSHOT_EXCLUDES)}"]
-            remote_host.run(self.open_wire(name, new_facts), argv, name=name)
+            remote_host.run(self.open_transport(name, created), argv, name=name)
         remote_host.run(
-            self.open_wire(name, new_facts),
+            self.open_transport(name, created),
             ["sh", "-c", _AUTHOR_SCRIPT, "author", *get_author()],
             timeout=60.0,
             name=name,
         )
-        return new_facts
+        return created
 
-    def find_existing(self, name: str) -> Facts | None:
+    def find_existing(self, name: str) -> TemplateMachine | None:
         for host_id, tag, host_name in self._list_hosts():
             prefix, _, rest = tag.partition("-")
             if host_name == name and prefix == "mngr" and rest:
-                home = {"home": self._home} if self._home else {}
-                return {"tag": tag, "id": host_id, "values": {}, "whose": rest.partition("-")[0], **home}
+                return TemplateMachine(tag=tag, id=host_id, whose=rest.partition("-")[0], home=self._home)
         return None
 
-    def open_wire(self, name: str, facts: Facts) -> Transport:
-        return TemplateWire(self, self._template, self._provider, name, self._build_values(name, facts))
+    def open_transport(self, name: str, machine: TemplateMachine) -> Transport:
+        return TemplateTransport(self, self._template, self._provider, name, self._build_values(name, machine))
 
-    def start(self, name: str, facts: Facts) -> Facts:
-        self._run_command("start", name, facts)
-        self._wait_until_ready(name, facts)
-        return facts
+    def start(self, name: str, machine: TemplateMachine) -> TemplateMachine:
+        self._run_command("start", name, machine)
+        self._wait_until_ready(name, machine)
+        return machine
 
-    def stop(self, name: str, facts: Facts) -> Facts:
-        self._run_command("stop", name, facts, ignore=("stopped",))
-        return facts
+    def stop(self, name: str, machine: TemplateMachine) -> TemplateMachine:
+        self._run_command("stop", name, machine, ignore=("stopped",))
+        return machine
 
-    def remove(self, name: str, facts: Facts) -> None:
+    def remove(self, name: str, machine: TemplateMachine) -> None:
         if "list" not in self._template.commands:
-            self._run_command("destroy", name, facts, ignore=("gone",))
+            self._run_command("destroy", name, machine, ignore=("gone",))
             return
         for host_id, tag, _ in self._list_hosts():
-            if tag == facts["tag"]:
-                self._run_command("destroy", name, {**facts, "id": host_id}, ignore=("gone",))
+            if tag == machine.tag:
+                self._run_command("destroy", name, machine.replace(id=host_id), ignore=("gone",))
 
     def list_machines(self) -> builtins.list[FoundMachine]:
         return [
@@ -145,26 +158,35 @@ class TemplateEngine(EngineDefaults):
             if tag.startswith(f"mngr-{self._key}-")
         ]
 
-    def save_snapshot(self, name: str, facts: Facts, directory: str) -> Facts:
-        tag = str(self.find_partial_snapshot(directory)["id"])
-        output = self._run_command("snapshot", name, facts, snapshot=tag).text
+    def save_snapshot(self, name: str, machine: TemplateMachine, directory: str) -> dict[str, object]:
+        tag = self._build_snapshot_name(directory)
+        output = self._run_command("snapshot", name, machine, snapshot=tag).text
         return {"id": output.split("\n")[-1].strip() or tag}
 
-    def find_partial_snapshot(self, directory: str) -> Facts:
+    def find_partial_snapshot(self, directory: str) -> dict[str, object]:
         """Return the name of the snapshot."""
-        return {"id": f"mngr-{self._key}-{os.path.basename(directory).partition('.')[0]}"}
+        return {"id": self._build_snapshot_name(directory)}
 
-    def delete_snapshot(self, facts: Facts) -> None:
-        self._run_command("drop_snapshot", "", {}, ignore=("gone",), snapshot=str(facts["id"]))
+    def _build_snapshot_name(self, directory: str) -> str:
+        return f"mngr-{self._key}-{os.path.basename(directory).partition('.')[0]}"
 
-    def _build_values(self, name: str, facts: Facts) -> dict[str, str]:
+    def delete_snapshot(self, facts: dict[str, object]) -> None:
+        self._run_command("drop_snapshot", "", None, ignore=("gone",), snapshot=get_text(facts, "id"))
+
+    def _build_values(self, name: str, machine: TemplateMachine | None) -> dict[str, str]:
         """Return the values of the placeholders for a host."""
-        values = {"name": name, "key": self._key, **facts.get("values", {})}
-        return {**values, **{key: str(facts[key]) for key in ("tag", "id") if key in facts}}
+        values = {"name": name, "key": self._key}
+        if machine is None:
+            return values
+        values.update(machine.values)
+        values["tag"] = machine.tag
+        if machine.id is not None:
+            values["id"] = machine.id
+        return values
 
     def _list_hosts(self) -> builtins.list[tuple[str, str, str]]:
         """Return id, tag and name of each host; the name is the id if `list` prints none. Other lines are ignored."""
-        output = self._run_command("list", "", {}).text if "list" in self._template.commands else ""
+        output = self._run_command("list", "", None).text if "list" in self._template.commands else ""
         rows = (line.split() for line in output.split("\n"))
         return [(row[0], row[1], (row[2:] or row)[0]) for row in rows if len(row) > 1]
 
@@ -173,13 +195,13 @@ class TemplateEngine(EngineDefaults):
         return shell.join(self._template.fill_command("destroy", values))
 
     def _run_command(
-        self, key: str, name: str, facts: Facts, ignore: tuple[str, ...] = (), **more: str
+        self, key: str, name: str, machine: TemplateMachine | None, ignore: tuple[str, ...] = (), **more: str
     ) -> ProcessResult:
         """Run a command of the template. Raise the error that matches its output or exit code.
 
         A failure that matches a pattern in `ignore` counts as success.
         """
-        argv = self._template.fill_command(key, {**self._build_values(name, facts), **more})
+        argv = self._template.fill_command(key, {**self._build_values(name, machine), **more})
         try:
             result = shell.run(argv, timeout=self._times["timeout"])
         except TimedOut:
@@ -199,12 +221,12 @@ class TemplateEngine(EngineDefaults):
         action = f"{key} {name}".strip()
         raise MngrError(f"{self._provider} could not {action}: {get_last_line(output)}", f"try it: {shell.join(argv)}")
 
-    def _wait_until_ready(self, name: str, facts: Facts) -> None:
+    def _wait_until_ready(self, name: str, machine: TemplateMachine) -> None:
         """Wait until the host answers. Raise MngrError when it takes too long."""
         deadline, pause = time.monotonic() + self._times["ready"], _READY_PAUSES[0]
         while True:
             try:
-                remote_host.run(self.open_wire(name, facts), ["true"], timeout=self._times["ready"], name=name)
+                remote_host.run(self.open_transport(name, machine), ["true"], timeout=self._times["ready"], name=name)
                 return
             except Unreachable as error:
                 if self._signs["away"].is_match(error.message):
@@ -236,7 +258,7 @@ class TemplateEngine(EngineDefaults):
             return True
 
 
-class TemplateWire:
+class TemplateTransport:
     """The transport to one host. A command runs by `exec` as an sh program, which is one word."""
 
     def __init__(

@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from mngr.testkit.contract.mngr_program import (
     list_refs,
     run_git,
 )
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 
 # When to cut, as a fraction of the undisturbed duration. At full scale: 50 cuts in five operations.
 AT_MOMENTS = pytest.mark.parametrize("moment", [n / 100 for n in range(5, 100, 10)] if IS_FULL_SCALE else [0.5])
@@ -250,7 +249,7 @@ def run_and_cut(client: Client, seconds: float, *words: str) -> ProgramResult:
 
 def check_listed_unreachable(client: Client, *names: str) -> None:
     """Check that `list` names the host as unreachable, and its agents as UNKNOWN."""
-    listing: dict[str, Any] = client.run_json("list")
+    listing = client.run_json("list")
     assert [row["host"] for row in listing["errors"]] == [client.host]
     states = {agent["name"]: agent["state"] for agent in listing["agents"]}
     assert {name: states.get(name) for name in names} == dict.fromkeys(names, "UNKNOWN")

@@ -161,6 +161,7 @@ class CreateContract(ContractChecks):
         )
         run_git(client.repo, "add", "-A")
         run_git(client.repo, "commit", "-q", "-m", "settings")
+        client("trust", "--yes")
         (client.repo / "secret.log").write_text("carried")
         (client.repo / "other.log").write_text("not carried")
         client.create("foo", *SLEEP_COMMAND)

@@ -7,7 +7,7 @@ import re
 
 from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
 from mngr.testkit.contract.mngr_program import BIN_DIR, BackgroundProgram, wait_for
-from mngr.testkit.contract.terminal import PtyTerminal
+from mngr.testkit.contract.pty_terminal import PtyTerminal
 
 ODD_MESSAGES = (
     "y",
@@ -102,7 +102,7 @@ class MessageContract(ContractChecks):
         assert "\x1b[31mred" in client("capture", "foo", "--ansi").out
         client("stop", "foo")
         last = client.run_json("capture", "foo")
-        assert (last["live"], last["text"]) == (False, screen)
+        assert (last["is_live"], last["text"]) == (False, screen)
 
     def test_attach_resize_type_and_detach(self, client: Client) -> None:
         client.create("foo", "--", "sh", "-c", PRINT_SIZE_SCRIPT)

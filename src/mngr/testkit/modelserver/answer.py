@@ -6,7 +6,8 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from mngr.base.json_structs import encode
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,22 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A call of one of the client's own tools."""
+
+    name: str
+    input: object  # JSON, or a text for a tool that takes plain text
+
+
+@dataclass(frozen=True)
 class ModelAnswer:
-    """The model's answer: thinking, text, then calls of the client's own tools as (name, input)."""
+    """The model's answer: thinking, text, then tool calls."""
 
     model: str
     usage: Usage
     text: str | None = None
     thinking: str | None = None
-    calls: tuple[tuple[str, Any], ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     stop_reason: str | None = None
     is_usage_requested: bool = False  # the client wants the usage in the stream
 
@@ -48,7 +57,7 @@ def new_id(prefix: str) -> str:
     return prefix + uuid.uuid4().hex[:24]
 
 
-def format_sse_event(data: Any, name: str | None = None) -> bytes:
-    """Return one server-sent event."""
+def format_sse_event(data: object, name: str | None = None) -> bytes:
+    """Return one server-sent event. The data may hold Structs."""
     event_line = f"event: {name}\n" if name else ""
-    return f"{event_line}data: {json.dumps(data)}\n\n".encode()
+    return f"{event_line}data: {json.dumps(encode(data))}\n\n".encode()

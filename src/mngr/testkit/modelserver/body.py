@@ -6,7 +6,6 @@ import json
 import zlib
 from email.message import Message
 from io import BufferedIOBase
-from typing import Any
 
 MAX_BODY_BYTES = 64 << 20  # bytes
 
@@ -34,7 +33,7 @@ def read_body(stream: BufferedIOBase, headers: Message) -> bytes:
     return _decompress(data)
 
 
-def parse_body(data: bytes) -> dict[str, Any]:
+def parse_body(data: bytes) -> dict[str, object]:
     """Return the JSON object in a body."""
     try:
         body = json.loads(data)

@@ -7,24 +7,20 @@ import re
 import socket
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler
-from types import ModuleType
-from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from mngr.base.errors import UsageError
-from mngr.testkit.modelserver import anthropic, chat_completions, gemini, responses
+from mngr.base.json_values import get_object
+from mngr.testkit.modelserver import anthropic
 from mngr.testkit.modelserver.answer import ModelAnswer, Usage, new_id
+from mngr.testkit.modelserver.apis import APIS, find_api, find_token_count_response_key, parse_model_request
 from mngr.testkit.modelserver.body import MAX_BODY_BYTES, RequestRejected, parse_body, read_body
 from mngr.testkit.modelserver.listener import ThreadedListener
+from mngr.testkit.modelserver.log import LoggedAnswer, LoggedConversation, LoggedTurn, LogRow
 from mngr.testkit.modelserver.playback import ScheduledStep
-from mngr.testkit.modelserver.request import ModelRequest, estimate_tokens, get_schema
+from mngr.testkit.modelserver.request import ModelRequest, estimate_tokens
 from mngr.testkit.modelserver.tools import resolve_calls
 
-APIS: dict[str, ModuleType] = {
-    "anthropic": anthropic, "responses": responses, "chat": chat_completions, "gemini": gemini,
-}  # fmt: skip
-_API_BY_PATH = {"/messages": "anthropic", "/responses": "responses", "/chat/completions": "chat"}
-_GEMINI_PATH = re.compile(r"(?:/v1(?:beta|alpha)?)?/models/([^:/]+):(\w+)")
 _ERROR_MESSAGES = {
     401: "invalid x-api-key", 429: "This request would exceed your account's rate limit. Please try again later.",
     500: "Internal server error", 529: "Overloaded",
@@ -48,10 +44,10 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
     server_version = "mngr-model-server"
     disable_nagle_algorithm = True
     timeout = 3600
-    _row: dict[str, Any] | None = None
+    _row: LogRow | None = None
     _unread = False
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Write nothing to stderr."""
 
     def do_HEAD(self) -> None:
@@ -80,23 +76,27 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
                 self._send_rejection(session, path, rejection)
         except OSError as error:
             self.close_connection = True
-            self._close_row(gone=str(error) if not isinstance(error, ConnectionCut) else None)
+            self._close_row(gone=None if isinstance(error, ConnectionCut) else str(error))
         except Exception as error:  # A client must not be able to end the server.
             self.close_connection = True
             self._close_row(status=500, error=repr(error))
 
-    def _close_row(self, **fields: Any) -> None:
+    def _close_row(self, status: int | None = None, *, gone: str | None = None, error: str | None = None) -> None:
         if self._row is not None:
-            known_fields = {name: value for name, value in fields.items() if value is not None}
-            self.server.log.close_row(self._row, **known_fields)
+            self.server.log.close_row(self._row, status, gone=gone, error=error)
             self._row = None
 
-    def _open_row(self, session: str, api: str, **fields: Any) -> dict[str, Any]:
-        self._row = self.server.log.add_row(session=session, api=api, **fields, client=self.headers.get("User-Agent"))
-        return self._row
+    def _open_row(
+        self, session: str, api: str, *, path: str | None = None, size: int | None = None,
+        conversation: LoggedConversation | None = None,
+    ) -> LogRow:  # fmt: skip
+        client = self.headers.get("User-Agent")
+        row = self.server.log.add_row(session, api, client, path=path, size=size, conversation=conversation)
+        self._row = row
+        return row
 
     def _send_rejection(self, session: str, path: str, rejection: RequestRejected) -> None:
-        api = _find_api(path)
+        api = find_api(path)
         if self._row is None:
             self._open_row(session, api or "unknown", path=path[:_MAX_LOGGED_CHARACTERS])
         api_module = APIS.get(api or "", anthropic)
@@ -113,8 +113,9 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         while remaining > 0 and (data := self.connection.recv(1 << 16)):
             remaining -= len(data)
 
-    def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = (body if isinstance(body, str) else json.dumps(body)).encode("utf-8", "replace")
+    def _send(self, status: int, body: object, headers: dict[str, str] | None = None) -> None:
+        text = body if isinstance(body, str) else json.dumps(body)
+        data = text.encode("utf-8", "replace")
         self._close_row(status=status)
         self._send_head(status, "application/json", {"Content-Length": str(len(data)), **(headers or {})})
         if self.command != "HEAD":
@@ -133,7 +134,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
     # GET
 
     def _handle_get(self, session: str, path: str, query: dict[str, list[str]]) -> None:
-        log, playback = self.server.log, self.server.plays
+        log, playback = self.server.log, self.server.playback
         wanted_session = query.get("session", [None])[0]
         if path == "/_health":
             self._send(200, {"ok": True, "requests": len(log), "trouble": log.trouble})
@@ -162,65 +163,50 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         if path in ("/_script", "/_named", "/_reset"):
             self._handle_control(path, parse_body(raw or b"{}"))
             return
-        gemini_match = _GEMINI_PATH.fullmatch(path)
-        if path == "/messages/count_tokens" or (gemini_match and gemini_match[2] == "countTokens"):
-            self._open_row(session, "count_tokens", bytes=len(raw))
-            count = max(1, len(raw) // 4)
-            self._send(200, {"totalTokens": count} if gemini_match else {"input_tokens": count})
+        count_key = find_token_count_response_key(path)
+        if count_key:
+            self._open_row(session, "count_tokens", size=len(raw))
+            self._send(200, {count_key: max(1, len(raw) // 4)})
             return
-        api = _find_api(path)
+        api = find_api(path)
         if api is None:
             raise RequestRejected(404, f"there is no {path}")
-        body = parse_body(raw)
-        self._send_answer(
-            ModelRequest(
-                api=api,
-                session=session,
-                model=str(gemini_match[1] if gemini_match else body.get("model")),
-                stream=gemini_match[2] == "streamGenerateContent" if gemini_match else body.get("stream") is True,
-                body=body,
-                parsed=APIS[api].parse_request(body),
-                size=len(raw),
-                tokens={name: estimate_tokens(part) for name, part in APIS[api].select_measured_parts(body).items()},
-            )
-        )
+        self._send_answer(parse_model_request(api, session, path, parse_body(raw), len(raw)))
 
-    def _handle_control(self, path: str, body: dict[str, Any]) -> None:
-        playback = self.server.plays
+    def _handle_control(self, path: str, body: dict[str, object]) -> None:
         key = "name" if path == "/_named" else "session"
         name = body.get(key, None if path == "/_reset" else "default")
         if not isinstance(name, str | None):
             raise RequestRejected(400, f"{key} is a text")
         try:
-            if path == "/_script":
-                playback.set_script(str(name), body.get("steps", []), body.get("match", "tools"))
-            elif path == "/_named":
-                playback.set_named_script(str(name), body.get("steps", []))
-            else:
-                playback.reset(name)
-                if name is None:
-                    self.server.log.clear()
+            self._control_playback(path, name, body)
         except UsageError as error:
             raise RequestRejected(400, error.message) from None
         self._send(200, {"ok": True})
 
+    def _control_playback(self, path: str, name: str | None, body: dict[str, object]) -> None:
+        playback = self.server.playback
+        if path == "/_script":
+            playback.set_script(str(name), body.get("steps", []), body.get("match", "tools"))
+        elif path == "/_named":
+            playback.set_named_script(str(name), body.get("steps", []))
+        else:
+            playback.reset(name)
+            if name is None:
+                self.server.log.clear()
+
     def _send_answer(self, request: ModelRequest) -> None:
-        log, parsed = self.server.log, request.parsed
-        last_turn = parsed.turns[-1] if parsed.turns else None
-        row = self._open_row(
-            request.session, request.api, model=request.model, stream=request.stream, turns=len(parsed.turns),
-            last={"role": last_turn.role, "text": last_turn.text[-_MAX_LOGGED_CHARACTERS:]} if last_turn else None,
-            tools=sorted(parsed.tools), bytes=request.size, tokens=dict(request.tokens),
-            source=None, step=None, asked=None, fault=None, answer=None,
-        )  # fmt: skip
+        log, conversation = self.server.log, _describe_conversation(request)
+        row = self._open_row(request.session, request.api, conversation=conversation)
         log.dump_request(row, self.path, dict(self.headers), request.body)
         try:
-            scheduled = self.server.plays.choose_step(request)
+            scheduled = self.server.playback.choose_step(request)
         except UsageError as error:
             raise RequestRejected(400, f"the script in the prompt: {error.message}") from None
-        log.update_row(
-            row, source=scheduled.source, step=scheduled.number, asked=scheduled.request_count, fault=scheduled.fault
+        conversation = conversation.replace(
+            source=scheduled.source, step=scheduled.number, asked=scheduled.request_count, fault=scheduled.fault
         )
+        log.update_conversation(row, conversation)
         if scheduled.step.delay and self.server.ended.wait(scheduled.step.delay):
             raise ConnectionCut("the server ends")
         if scheduled.fault == "fail":
@@ -228,8 +214,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             return
         answer = _build_answer(scheduled, request)
         if scheduled.fault is None:
-            names = [name for name, _ in answer.calls]
-            log.update_row(row, answer={"text": (answer.text or "")[:_MAX_LOGGED_CHARACTERS], "calls": names})
+            log.update_conversation(row, conversation.replace(answer=_describe_answer(answer)))
         if request.stream:
             self._send_stream(request, scheduled, answer)
         else:
@@ -239,8 +224,8 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         fail = scheduled.step.fail
         assert fail is not None
         message = fail.message or _ERROR_MESSAGES.get(fail.status, f"scripted error {fail.status}")
-        body = APIS[request.api].build_error(fail.status, fail.type, message) if fail.body is None else fail.body
-        self._send(fail.status, body, dict(fail.headers))
+        error = APIS[request.api].build_error(fail.status, fail.type, message)
+        self._send(fail.status, error if fail.body is None else fail.body, dict(fail.headers))
 
     def _send_response(self, request: ModelRequest, scheduled: ScheduledStep, answer: ModelAnswer) -> None:
         api = APIS[request.api]
@@ -269,7 +254,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             self._cut_connection()
         elif scheduled.fault == "sse_error":
             self._send_chunks(api.iter_events(answer), scheduled, 2)
-            self._send_chunk(api.build_stream_error(scheduled.step.sse_error, "Overloaded"))
+            self._send_chunk(api.build_stream_error(str(scheduled.step.sse_error), "Overloaded"))
             self._end_chunks()
         else:
             self._send_chunks(api.iter_events(answer), scheduled, None)
@@ -302,21 +287,34 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         raise ConnectionCut("the client went away")
 
 
-def _find_api(path: str) -> str | None:
-    match = _GEMINI_PATH.fullmatch(path)
-    if match:
-        return "gemini" if match[2] in ("generateContent", "streamGenerateContent") else None
-    return _API_BY_PATH.get(path)
+def _describe_conversation(request: ModelRequest) -> LoggedConversation:
+    parsed = request.parsed
+    last = None
+    if parsed.turns:
+        last_turn = parsed.turns[-1]
+        last = LoggedTurn(role=last_turn.role, text=last_turn.text[-_MAX_LOGGED_CHARACTERS:])
+    return LoggedConversation(
+        model=request.model,
+        stream=request.stream,
+        turns=len(parsed.turns),
+        last=last,
+        tools=tuple(sorted(parsed.tools)),
+        bytes=request.size,
+        tokens=dict(request.tokens),
+    )
+
+
+def _describe_answer(answer: ModelAnswer) -> LoggedAnswer:
+    text = (answer.text or "")[:_MAX_LOGGED_CHARACTERS]
+    return LoggedAnswer(text=text, calls=tuple(call.name for call in answer.calls))
 
 
 def _build_answer(scheduled: ScheduledStep, request: ModelRequest) -> ModelAnswer:
     step = scheduled.step
     calls = resolve_calls(step.calls, request.parsed.tools)
     text = "ok" if step.text is None and not calls else step.text
-    estimated = {
-        "input": max(1, sum(request.tokens.values())),
-        "output": max(1, estimate_tokens([text, step.thinking, calls])),
-    }
+    output = [text, step.thinking, [(call.name, call.input) for call in calls]]
+    estimated = {"input": max(1, sum(request.tokens.values())), "output": max(1, estimate_tokens(output))}
     return ModelAnswer(
         model=request.model,
         usage=Usage(**{**estimated, **step.usage}),
@@ -324,5 +322,5 @@ def _build_answer(scheduled: ScheduledStep, request: ModelRequest) -> ModelAnswe
         thinking=step.thinking,
         calls=calls,
         stop_reason=step.stop,
-        is_usage_requested=get_schema(request.body.get("stream_options")).get("include_usage") is True,
+        is_usage_requested=get_object(request.body, "stream_options").get("include_usage") is True,
     )

@@ -26,7 +26,7 @@ class ThreadedListener(ThreadingMixIn, TCPServer):
     def __init__(
         self, listen: str, port: int, playback: Playback, log: RequestLog, handler: type[BaseRequestHandler]
     ) -> None:
-        self.plays = playback
+        self.playback = playback
         self.log = log
         self.ended = threading.Event()
         self._open: set[socket.socket] = set()

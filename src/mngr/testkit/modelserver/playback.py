@@ -9,7 +9,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mngr.base.errors import UsageError
 from mngr.testkit.modelserver.request import ConversationTurn, ModelRequest
@@ -48,17 +47,17 @@ class Playback:
     def __init__(self, script: ModelScript) -> None:
         self._script = script
         self._named = dict(script.named)
-        self._plays: dict[str, _SessionPlayback] = {}
-        self._counts: OrderedDict[tuple[Any, ...], int] = OrderedDict()
+        self._sessions: dict[str, _SessionPlayback] = {}
+        self._counts: OrderedDict[tuple[str, int, int, str], int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def set_script(self, session: str, steps: Any, match: Any = "tools") -> None:
+    def set_script(self, session: str, steps: object, match: object = "tools") -> None:
         """Replace the script of a session and start at its first step."""
         session_playback = _new_session(parse_steps(steps), parse_match(match))
         with self._lock:
-            self._plays[session] = session_playback
+            self._sessions[session] = session_playback
 
-    def set_named_script(self, name: str, steps: Any) -> None:
+    def set_named_script(self, name: str, steps: object) -> None:
         """Set the steps that `fake-script:NAME` in a prompt selects."""
         parsed = parse_steps(steps)
         with self._lock:
@@ -68,11 +67,11 @@ class Playback:
         """Restart one session, or all of them."""
         with self._lock:
             if session is None:
-                self._plays.clear()
+                self._sessions.clear()
                 self._counts.clear()
                 self._named = dict(self._script.named)
             else:
-                self._plays.pop(session, None)
+                self._sessions.pop(session, None)
 
     def count_requests(self, session: str) -> list[int]:
         """Return how many requests each step of a session's script got."""
@@ -101,10 +100,10 @@ class Playback:
             )
 
     def _get_session(self, session: str) -> _SessionPlayback:
-        if session not in self._plays:
+        if session not in self._sessions:
             steps = self._script.sessions.get(session, self._script.steps)
-            self._plays[session] = _new_session(steps, self._script.match)
-        return self._plays[session]
+            self._sessions[session] = _new_session(steps, self._script.match)
+        return self._sessions[session]
 
     def _find_prompt_script(self, turns: Sequence[ConversationTurn]) -> tuple[int, str, str] | None:
         """Return the index of the last user message with a script, the source of the script, and its text or name."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from mngr.base.errors import UsageError
+from mngr.base.json_values import find_number, find_text, get_int, get_text
 
 EXAMPLE = '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]'
 HINT = f"a script is a list of steps, for example: {EXAMPLE}"
@@ -23,7 +23,7 @@ class ScriptedCall:
 
     verb: str  # tool | sh | write
     name: str = ""
-    value: Any = None
+    value: object = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ScriptedFailure:
     headers: Mapping[str, str] = field(default_factory=dict)
     type: str | None = None
     message: str | None = None
-    body: Any = None
+    body: object = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ModelScript:
     match: str = "tools"
 
 
-def parse_script(data: Any) -> ModelScript:
+def parse_script(data: object) -> ModelScript:
     """Return the script in JSON text or in parsed JSON. Raise UsageError that names the wrong step."""
     if isinstance(data, str):
         try:
@@ -105,21 +105,21 @@ def parse_script(data: Any) -> ModelScript:
     )
 
 
-def parse_steps(data: Any, location: str = "") -> Steps:
+def parse_steps(data: object, location: str = "") -> Steps:
     """Return the steps in a list. Raise UsageError that names the wrong step."""
     if not isinstance(data, list):
         raise UsageError(f"{location}steps are a list, not {_format_value(data)}", HINT)
     return tuple(_parse_step(step, f"{location}step {number}") for number, step in enumerate(data, 1))
 
 
-def parse_match(value: Any) -> str:
+def parse_match(value: object) -> str:
     """Return which requests use up steps."""
     if value not in MATCH_MODES:
         raise UsageError(f"match is tools or all, not {_format_value(value)}", HINT)
     return str(value)
 
 
-def _parse_groups(data: dict[str, Any], key: str) -> dict[str, Steps]:
+def _parse_groups(data: dict[str, object], key: str) -> dict[str, Steps]:
     groups = data.get(key, {})
     if not isinstance(groups, dict):
         raise UsageError(f"{key} is an object of names and steps, not {_format_value(groups)}", HINT)
@@ -146,105 +146,159 @@ _STEP_KEYS = (
     *_TIMES_KEYS,
 )
 _USAGE_KEYS = ("input", "output", "cache_read", "cache_write")
+_TIMES = "a whole number from 1, or -1 for always"
 
 
-def _parse_step(step: Any, location: str) -> ScriptedStep:
-    if not isinstance(step, dict):
-        raise UsageError(f"{location} is an object, not {_format_value(step)}", HINT)
+def _parse_step(data: object, location: str) -> ScriptedStep:
+    if not isinstance(data, dict):
+        raise UsageError(f"{location} is an object, not {_format_value(data)}", HINT)
+    step: dict[str, object] = data
     _check_keys(step, _STEP_KEYS, location)
+    _check_simple_values(step, location)
+    usage = _parse_usage(step, location)
+    fail = _parse_fail(step["fail"], f"{location}: fail") if "fail" in step else None
+    return ScriptedStep(
+        text=find_text(step, "text"),
+        thinking=find_text(step, "thinking"),
+        calls=_parse_calls(step, location),
+        delay=find_number(step, "delay") or 0,
+        chunk_delay=find_number(step, "chunk_delay") or 0,
+        usage=usage,
+        stop=find_text(step, "stop"),
+        fail=fail,
+        cut=get_int(step, "cut") if "cut" in step else None,
+        cut_times=get_int(step, "cut_times", 1),
+        sse_error=find_text(step, "sse_error"),
+        sse_error_times=get_int(step, "sse_error_times", 1),
+        hang=step.get("hang") is True,
+        hang_times=get_int(step, "hang_times", UNLIMITED),
+    )
+
+
+def _check_simple_values(step: dict[str, object], location: str) -> None:
+    """Raise UsageError when a text, a number or a flag in a step is wrong."""
     for key in _TEXT_KEYS:
         _check_value(isinstance(step.get(key, ""), str), location, step, key, "a text")
     for key in _SECONDS_KEYS:
         _check_value(_is_seconds(step.get(key, 0)), location, step, key, "a number of seconds")
     for key in _TIMES_KEYS:
-        _check_value(_is_times(step.get(key, 1)), location, step, key, "a whole number from 1, or -1 for always")
+        _check_value(_is_times(step.get(key, 1)), location, step, key, _TIMES)
         fault = key.removesuffix("_times")
         if key in step and not step.get(fault):
             raise UsageError(f"{location}: {key} without {fault}", HINT)
     _check_value(isinstance(step.get("hang", True), bool), location, step, "hang", "true or false")
     _check_value(_is_count(step.get("cut", 0)), location, step, "cut", "a whole number that is not negative")
+
+
+def _parse_usage(step: dict[str, object], location: str) -> dict[str, int]:
     usage = step.get("usage", {})
-    _check_value(
-        isinstance(usage, dict) and set(usage) <= set(_USAGE_KEYS) and all(map(_is_count, usage.values())),
-        location, step, "usage", "an object of whole numbers: " + ", ".join(_USAGE_KEYS),
-    )  # fmt: skip
-    fields = {k: step[k] for k in step if k not in (*_CALL_KEYS, "tools", "fail")}
-    fail = _parse_fail(step["fail"], location) if "fail" in step else None
-    return ScriptedStep(**fields, calls=_parse_calls(step, location), fail=fail)
+    if isinstance(usage, dict) and set(usage) <= set(_USAGE_KEYS) and all(map(_is_count, usage.values())):
+        return usage
+    raise _wrong_value_error(location, step, "usage", "an object of whole numbers: " + ", ".join(_USAGE_KEYS))
 
 
-def _parse_calls(step: dict[str, Any], location: str) -> tuple[ScriptedCall, ...]:
+def _parse_calls(step: dict[str, object], location: str) -> tuple[ScriptedCall, ...]:
     calls: list[ScriptedCall] = []
     if "input" in step:
         is_valid = "tool" in step and isinstance(step["input"], dict | str)
         _check_value(is_valid, location, step, "input", "an object or a text, beside tool")
     if "tool" in step:
-        calls.append(ScriptedCall("tool", step["tool"], step.get("input", {})))
+        calls.append(ScriptedCall("tool", get_text(step, "tool"), step.get("input", {})))
     if "sh" in step:
         calls.append(ScriptedCall("sh", value=step["sh"]))
     if "write" in step:
-        write = step["write"]
-        is_valid = isinstance(write, dict) and set(write) == {"path", "content"}
-        is_valid = is_valid and all(isinstance(value, str) for value in write.values())
-        _check_value(is_valid, location, step, "write", "an object with path and content")
-        calls.append(ScriptedCall("write", write["path"], write["content"]))
+        calls.append(_parse_write(step, location))
     if "tools" in step:
-        _check_value(isinstance(step["tools"], list), location, step, "tools", "a list of calls")
-        for number, call in enumerate(step["tools"], 1):
-            call_location = f"{location}: tools {number}"
-            if not isinstance(call, dict):
-                raise UsageError(f"{call_location} is an object, not {_format_value(call)}", HINT)
-            _check_keys(call, _CALL_KEYS, call_location)
-            calls += _parse_step(call, call_location).calls
+        calls += _parse_tools(step, location)
     return tuple(calls)
 
 
-def _parse_fail(fail: Any, location: str) -> ScriptedFailure:
-    location += ": fail"
-    if not isinstance(fail, dict):
-        raise UsageError(f"{location} is an object with a status, not {_format_value(fail)}", HINT)
+def _parse_write(step: dict[str, object], location: str) -> ScriptedCall:
+    write = step["write"]
+    if isinstance(write, dict) and set(write) == {"path", "content"}:
+        path, content = write["path"], write["content"]
+        if isinstance(path, str) and isinstance(content, str):
+            return ScriptedCall("write", path, content)
+    raise _wrong_value_error(location, step, "write", "an object with path and content")
+
+
+def _parse_tools(step: dict[str, object], location: str) -> list[ScriptedCall]:
+    tools = step["tools"]
+    if not isinstance(tools, list):
+        raise _wrong_value_error(location, step, "tools", "a list of calls")
+    calls: list[ScriptedCall] = []
+    for number, call in enumerate(tools, 1):
+        call_location = f"{location}: tools {number}"
+        if not isinstance(call, dict):
+            raise UsageError(f"{call_location} is an object, not {_format_value(call)}", HINT)
+        _check_keys(call, _CALL_KEYS, call_location)
+        calls += _parse_step(call, call_location).calls
+    return calls
+
+
+def _parse_fail(data: object, location: str) -> ScriptedFailure:
+    if not isinstance(data, dict):
+        raise UsageError(f"{location} is an object with a status, not {_format_value(data)}", HINT)
+    fail: dict[str, object] = data
     _check_keys(fail, ("status", "times", "headers", "type", "message", "body"), location)
-    status = fail.get("status", 0)
-    _check_value(_is_count(status) and 400 <= status < 600, location, fail, "status", "a number from 400 to 599")
-    _check_value(_is_times(fail.get("times", 1)), location, fail, "times", "a whole number from 1, or -1 for always")
+    status = fail.get("status")
+    is_error_status = _is_count(status) and 400 <= get_int(fail, "status") < 600
+    _check_value(is_error_status, location, fail, "status", "a number from 400 to 599")
+    _check_value(_is_times(fail.get("times", 1)), location, fail, "times", _TIMES)
     for key in ("type", "message"):
         _check_value(isinstance(fail.get(key, ""), str), location, fail, key, "a text")
+    return ScriptedFailure(
+        status=get_int(fail, "status"),
+        times=get_int(fail, "times", 1),
+        headers=_parse_headers(fail, location),
+        type=find_text(fail, "type"),
+        message=find_text(fail, "message"),
+        body=fail.get("body"),
+    )
+
+
+def _parse_headers(fail: dict[str, object], location: str) -> dict[str, str]:
     headers = fail.get("headers", {})
-    is_valid = isinstance(headers, dict) and all(map(_is_header, headers.items()))
-    _check_value(is_valid, location, fail, "headers", "an object of names and values, each on one line")
-    return ScriptedFailure(**{**fail, "headers": {name: str(value) for name, value in headers.items()}})
+    if isinstance(headers, dict) and all(_is_header(name, value) for name, value in headers.items()):
+        return {name: str(value) for name, value in headers.items()}
+    raise _wrong_value_error(location, fail, "headers", "an object of names and values, each on one line")
 
 
-def _check_keys(data: dict[str, Any], known: tuple[str, ...], location: str) -> None:
+def _check_keys(data: dict[str, object], known: tuple[str, ...], location: str) -> None:
     unknown = sorted(set(data) - set(known))
     if unknown:
         raise UsageError(f"{location}: there is no {unknown[0]!r}; there are {', '.join(known)}", HINT)
 
 
-def _check_value(is_valid: bool, location: str, data: dict[str, Any], key: str, expected: str) -> None:
+def _check_value(is_valid: bool, location: str, data: dict[str, object], key: str, expected: str) -> None:
     if not is_valid:
-        raise UsageError(f"{location}: {key} wants {expected}, not {_format_value(data.get(key))}", HINT)
+        raise _wrong_value_error(location, data, key, expected)
 
 
-def _is_seconds(value: Any) -> bool:
+def _wrong_value_error(location: str, data: dict[str, object], key: str, expected: str) -> UsageError:
+    return UsageError(f"{location}: {key} wants {expected}, not {_format_value(data.get(key))}", HINT)
+
+
+def _is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MAX_SECONDS
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12
 
 
-def _is_times(value: Any) -> bool:
-    return value == UNLIMITED or (_is_count(value) and value > 0)
+def _is_times(value: object) -> bool:
+    return value == UNLIMITED or (_is_count(value) and value != 0)
 
 
-def _is_header(item: tuple[str, Any]) -> bool:
-    name, value = item
-    is_valid = bool(name) and name.isascii() and all(c.isalnum() or c in "-_" for c in name)
-    is_valid = is_valid and name.lower() not in _RESERVED_HEADERS
-    return is_valid and isinstance(value, str | int | float) and str(value).isascii() and str(value).isprintable()
+def _is_header(name: str, value: object) -> bool:
+    if not name.isascii() or name.lower() in ("", *_RESERVED_HEADERS):
+        return False
+    if not all(c.isalnum() or c in "-_" for c in name):
+        return False
+    return isinstance(value, str | int | float) and str(value).isascii() and str(value).isprintable()
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"

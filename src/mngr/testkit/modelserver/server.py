@@ -18,13 +18,13 @@ class ModelServer:
     """A scripted model that runs during a `with` block. `script` is JSON text, or the same as lists and dicts."""
 
     def __init__(
-        self, script: Any = (), *, listen: str = "127.0.0.1", port: int = 0, log: str | None = None,
+        self, script: object = (), *, listen: str = "127.0.0.1", port: int = 0, log: str | None = None,
         dump: str | None = None,
     ) -> None:  # fmt: skip
-        self._plays = Playback(parse_script(list(script) if isinstance(script, tuple) else script))
+        self._playback = Playback(parse_script(list(script) if isinstance(script, tuple) else script))
         self._log = RequestLog(log, dump)
         try:
-            self._server = ThreadedListener(listen, port, self._plays, self._log, ModelRequestHandler)
+            self._server = ThreadedListener(listen, port, self._playback, self._log, ModelRequestHandler)
         except OSError as error:
             self._log.close_file()
             raise MngrError(
@@ -61,17 +61,17 @@ class ModelServer:
         base = f"http://{self._listen}:{self.port}"
         return base if session is None else f"{base}/s/{quote(session, safe='')}"
 
-    def set_script(self, session: str, steps: Any, *, match: str = "tools") -> None:
+    def set_script(self, session: str, steps: object, *, match: str = "tools") -> None:
         """Replace the steps of a session. With match `all`, requests without tools also use up steps."""
-        self._plays.set_script(session, steps, match)
+        self._playback.set_script(session, steps, match)
 
-    def set_named_script(self, name: str, steps: Any) -> None:
+    def set_named_script(self, name: str, steps: object) -> None:
         """Set the steps that `fake-script:NAME` in a prompt selects."""
-        self._plays.set_named_script(name, steps)
+        self._playback.set_named_script(name, steps)
 
     def reset(self, session: str | None = None) -> None:
         """Restart one session from its first step, or reset all sessions and the log in memory."""
-        self._plays.reset(session)
+        self._playback.reset(session)
         if session is None:
             self._log.clear()
 
@@ -81,4 +81,4 @@ class ModelServer:
 
     def count_requests(self, session: str) -> list[int]:
         """Return how many requests each step of a session got."""
-        return self._plays.count_requests(session)
+        return self._playback.count_requests(session)

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mngr.base.errors import MngrError, NotFound
+from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
+from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, TaskState
-from mngr.tmr.changes.excluded import (
-    ExcludedTask,
-    clean_finding,
-    exclude_task,
-    find_invalid_commit,
-    group_by_reason,
-    list_escalations,
-    list_unrepaired_causes,
-)
-from mngr.tmr.changes.units import ChangeUnit, ClaimedWork, ClaimSplitter, read_claims
+from mngr.tmr.changes.excluded_tasks import ExcludedTask, exclude_task, find_invalid_commit, list_receipt_findings
+from mngr.tmr.changes.split_commits import ChangeUnit, ClaimedWork, ClaimSplitter, read_claims
 from mngr.tmr.commits import untrusted
 from mngr.tmr.commits.hunks import FileEdit, list_file_edits
 from mngr.tmr.commits.trees import (
@@ -38,9 +30,19 @@ from mngr.tmr.commits.trees import (
     write_commits,
 )
 from mngr.tmr.finding import Finding
+from mngr.tmr.prepare.run_facts import BaseMoved, list_facts
+from mngr.tmr.verify.receipt import Receipt, find_receipt
 from mngr.tmr.verify.red_green import is_implementation
 
 _MIN_ID_DIGITS = 6  # of a change's id
+
+
+class ChangeSize(Struct):
+    """The number of files, and of added and removed lines."""
+
+    files: int
+    added: int
+    removed: int
 
 
 class ChangeAuthor(Struct):
@@ -50,7 +52,7 @@ class ChangeAuthor(Struct):
     title: str
     agent: str
     commits: list[str]
-    claimed: str  # the commit that the receipt verifies
+    claimed_commit: str  # the commit that the receipt verifies
     verdict: str
     runs: str  # passed runs/all runs
     variant: str = ""  # the id of its own version, if the text was not the same
@@ -70,9 +72,9 @@ class Change(Struct):
     parent: str  # the parent of that commit
     needs: list[str]  # ids of the changes that it depends on
     paths: list[str]
-    size: dict[str, int]  # files, added, removed
-    findings: list[dict[str, Any]]
-    turned: list[str]  # tests that fail without it and pass with it
+    size: ChangeSize
+    findings: list[Finding]
+    fixed_tests: list[str]  # tests that fail without it and pass with it
     author: str
     authored: str
     committed: str
@@ -88,15 +90,24 @@ class Change(Struct):
         return sorted({author.agent for author in self.made_by})
 
     @property
+    def agent_commits(self) -> list[str]:
+        """Return the agents' own commits that it was made from."""
+        return [commit for author in self.made_by for commit in author.commits]
+
+    @property
+    def notes(self) -> list[Finding]:
+        """Return the findings that a person should look at."""
+        return [finding for finding in self.findings if finding.level == "note"]
+
+    @property
     def is_shared(self) -> bool:
         """True when at least three tasks made it, so that it is offered as one fix for all."""
         return len(self.made_by) >= 3
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form that changes.json holds."""
+        """Return the fields, and what follows from its authors."""
         return {
             **super().to_dict(),
-            "made_by": [author.to_dict() for author in self.made_by],
             "tasks": self.tasks,
             "agents": self.agents,
             "verdicts": sorted({author.verdict for author in self.made_by}),
@@ -113,10 +124,11 @@ def collect_changes(local: Host, run: RunDir, state: RunState) -> tuple[list[Cha
     if base is None:
         raise MngrError(f"the run {run.name} has no base", "its repository is not whole: make a new run")
     tasks = [state.tasks[slug] for slug in sorted(state.tasks)]
+    ready = [task for task in tasks if _is_ready(task)]
     excluded = [exclude_task(task) for task in tasks if not _is_ready(task)]
     units: list[tuple[TaskState, ChangeUnit]] = []
     splitter = ClaimSplitter(local, run.repo, base)
-    for task, claim in _read_task_claims(local, run.repo, base, [task for task in tasks if _is_ready(task)]):
+    for task, claim in _read_task_claims(local, run.repo, base, ready):
         if isinstance(claim, list):
             excluded.append(exclude_task(task, f"{claim[0].path}: {claim[0].what}".removeprefix(": "), claim))
             continue
@@ -144,52 +156,16 @@ def _read_task_claims(
         claims = read_claims(local, repo, base, names)
         refusals = _list_refusals(local, repo, claims)
     except MngrError as error:
-        if len(tasks) > 1:
-            middle = len(tasks) // 2
-            return [
-                row for half in (tasks[:middle], tasks[middle:]) for row in _read_task_claims(local, repo, base, half)
-            ]
-        return [(tasks[0], [_make_unreadable_finding(error)])]
+        if len(tasks) == 1:
+            return [(tasks[0], [_make_unreadable_finding(error)])]
+        middle = len(tasks) // 2
+        first_half = _read_task_claims(local, repo, base, tasks[:middle])
+        return first_half + _read_task_claims(local, repo, base, tasks[middle:])
     return [(task, findings or claim) for task, claim, findings in zip(tasks, claims, refusals, strict=True)]
 
 
 def _make_unreadable_finding(error: MngrError) -> Finding:
     return Finding(rule="reduce-unreadable", level="refuse", path="", what=untrusted.clean_line(error.message))
-
-
-def save_changes(run: RunDir, state: RunState, changes: Sequence[Change], excluded: Sequence[ExcludedTask]) -> None:
-    """Write changes.json."""
-    data = {
-        "v": 1,
-        "run": run.name,
-        "changes": [change.to_dict() for change in changes],
-        "left_out": [task.to_dict() for task in excluded],
-        "causes": group_by_reason(excluded),
-        "escalations": list_escalations(state),
-        "held": list_unrepaired_causes(state),
-    }
-    path = os.path.join(run.path, "changes.json")
-    with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:  # `changes` and `integrate` may both write
-        json.dump(data, file, indent=1)
-    os.replace(f"{path}.{os.getpid()}", path)
-
-
-def load_changes(run: RunDir) -> list[Change]:
-    """Return the changes from changes.json; raise NotFound when there is none."""
-    try:
-        with open(os.path.join(run.path, "changes.json"), encoding="utf-8") as file:
-            rows = json.load(file)["changes"]
-    except FileNotFoundError:
-        raise NotFound(
-            f"the run {run.name} has no changes yet", f"see how it goes: mngr tmr status {run.name}"
-        ) from None
-    return [
-        Change(
-            **{name: row[name] for name in Change._fields if name != "made_by"},
-            made_by=[ChangeAuthor(**author) for author in row["made_by"]],
-        )
-        for row in rows
-    ]
 
 
 def pin_changes(local: Host, run: RunDir, changes: Sequence[Change]) -> None:
@@ -203,27 +179,40 @@ def pin_changes(local: Host, run: RunDir, changes: Sequence[Change]) -> None:
 
 def _is_ready(task: TaskState) -> bool:
     """True when a task has ended with a commit and a receipt that confirms it."""
-    is_confirmed = (task.check or {}).get("verdict") == "confirmed"
-    return task.state == "settled" and is_confirmed and not find_invalid_commit(task) and task.commit is not None
+    if task.state != "settled" or task.commit is None or find_invalid_commit(task):
+        return False
+    receipt = find_receipt(task.check)
+    return receipt is not None and receipt.verdict == "confirmed"
+
+
+def _get_receipt(task: TaskState) -> Receipt:
+    receipt = find_receipt(task.check)
+    if receipt is None:
+        raise MngrError(
+            f"the receipt of {task.task.slug} is damaged", "make new receipts: mngr tmr integrate --verify full"
+        )
+    return receipt
 
 
 def _list_refusals(local: Host, repo: str, claims: Sequence[ClaimedWork]) -> list[list[Finding]]:
     """Return the findings for which each claim is rejected, judged by names, modes and sizes alone."""
-    rows = [
-        [*claim.rows, *(row for step in claim.rows_by_edit for row in step if is_implementation(row.path))]
-        for claim in claims
-    ]
-    all_rows = [row for claim_rows in rows for row in claim_rows]
+    rows = [[*claim.rows, *_list_implementation_rows(claim)] for claim in claims]
+    all_rows = list(itertools.chain.from_iterable(rows))
     sizes = read_sizes(local, repo, (row.new for row in all_rows if row.new_mode not in ("000000", "160000")))
     links = {row.new for row in all_rows if row.new_mode == untrusted.LINK_MODE}
     targets = read_blobs(local, repo, links, 4096)
     return [untrusted.list_refusals(claim_rows, sizes, targets) for claim_rows in rows]
 
 
+def _list_implementation_rows(claim: ClaimedWork) -> list[PathChange]:
+    return [row for row in itertools.chain.from_iterable(claim.rows_by_edit) if is_implementation(row.path)]
+
+
 def _list_flagged_paths(task: TaskState) -> set[str]:
     """Return the files with findings that a person should know."""
-    rows = [row for name in ("policy", "guard") for row in (task.check or {}).get(name) or ()]
-    return {row["path"] for row in rows if row["level"] == "note"}
+    receipt = find_receipt(task.check)
+    findings = [] if receipt is None else [*receipt.policy, *receipt.guard]
+    return {finding.path for finding in findings if finding.level == "note"}
 
 
 # Turn units into changes
@@ -241,13 +230,11 @@ def _make_changes(local: Host, repo: str, units: Sequence[tuple[TaskState, Chang
     return shorten_ids(changes)
 
 
-def measure_size(files: Sequence[FileEdit]) -> dict[str, int]:
-    """Return the number of files, added lines and removed lines of a change."""
-    return {
-        "files": len(files),
-        "added": sum(file.added_lines for file in files),
-        "removed": sum(file.removed_lines for file in files),
-    }
+def measure_size(files: Sequence[FileEdit]) -> ChangeSize:
+    """Return the size of a change to these files."""
+    added = sum(file.added_lines for file in files)
+    removed = sum(file.removed_lines for file in files)
+    return ChangeSize(files=len(files), added=added, removed=removed)
 
 
 def _make_commit_spec(unit: ChangeUnit) -> CommitSpec:
@@ -266,36 +253,65 @@ def _make_title(unit: ChangeUnit) -> str:
     return (untrusted.clean_line(unit.edits[0].subject, 120) or "without a subject") + more
 
 
-def _make_change(task: TaskState, unit: ChangeUnit, spec: CommitSpec, commit: str, size: dict[str, int]) -> Change:
+def _make_change(task: TaskState, unit: ChangeUnit, spec: CommitSpec, commit: str, size: ChangeSize) -> Change:
     """Return the change of a unit, with what the task's receipt says about it; its id is set later."""
-    check = task.check or {}
-    commits = [edit.commit for edit in unit.edits]
-    proofs = [
-        row for row in check.get("proofs") or () if row["is_needed"] and not set(commits).isdisjoint(row["fixes"])
-    ]
-    tests = [str(check.get("test") or task.task.title), *(row["test"] for row in check.get("witnesses") or ())]
-    results = check.get("results") or []
-    passed = sum(row.get("outcome") == "pass" for row in results)
-    findings = [clean_finding(row) for name in ("policy", "guard", "findings") for row in check.get(name) or ()]
-    findings = [row for row in findings if row["path"] in unit.paths]
-    findings += [
-        Finding(rule="reduce-message", level="note", path="", what=f"the message of {edit.commit[:10]} had to be cleaned").to_dict()
-        for edit in unit.edits
-        if not untrusted.is_clean(edit.message)
-    ]  # fmt: skip
-    change_author = ChangeAuthor(
-        task=task.task.slug, title=untrusted.clean_line(task.task.title), agent=task.agent or "", commits=commits, claimed=str(task.commit),
-        verdict=str(check.get("verdict")), runs=f"{passed}/{len(results)}",
-    )  # fmt: skip
+    findings = _list_unit_findings(task, unit)
+    flagged_paths = _list_flagged_paths(task) - {""}
     author, _, authored = spec.author.rpartition("> ")
     bodies = [untrusted.clean_body(edit.message.strip().partition("\n")[2]) for edit in unit.edits]
     return Change(
-        id="", key=compute_key(unit.rows), kind="fix" if unit.is_fix else "test", title=spec.message, body="\n\n".join(filter(None, bodies)),
-        flagged=unit.is_flagged or any(row["path"] in _list_flagged_paths(task) for row in findings if row["path"]),
-        made_by=[change_author], commit=commit, parent=unit.parent, needs=[], paths=unit.paths, size=size, findings=findings,
-        turned=sorted(set(tests)) if unit.is_fix and proofs else [], author=f"{author}>", authored=authored,
+        id="",
+        key=compute_key(unit.rows),
+        kind="fix" if unit.is_fix else "test",
+        flagged=unit.is_flagged or any(finding.path in flagged_paths for finding in findings),
+        title=spec.message,
+        body="\n\n".join(filter(None, bodies)),
+        made_by=[_make_author(task, unit)],
+        commit=commit,
+        parent=unit.parent,
+        needs=[],
+        paths=unit.paths,
+        size=size,
+        findings=findings,
+        fixed_tests=_list_fixed_tests(task, unit),
+        author=f"{author}>",
+        authored=authored,
         committed=spec.committer.rpartition("> ")[2],
-    )  # fmt: skip
+    )
+
+
+def _make_author(task: TaskState, unit: ChangeUnit) -> ChangeAuthor:
+    receipt = _get_receipt(task)
+    passed = sum(result.outcome == "pass" for result in receipt.results)
+    return ChangeAuthor(
+        task=task.task.slug,
+        title=untrusted.clean_line(task.task.title),
+        agent=task.agent or "",
+        commits=unit.commits,
+        claimed_commit=str(task.commit),
+        verdict=receipt.verdict,
+        runs=f"{passed}/{len(receipt.results)}",
+    )
+
+
+def _list_unit_findings(task: TaskState, unit: ChangeUnit) -> list[Finding]:
+    """Return the receipt's findings about the unit's files, and a note for each message that had to be cleaned."""
+    findings = [finding for finding in list_receipt_findings(task) if finding.path in unit.paths]
+    for edit in unit.edits:
+        if not untrusted.is_clean(edit.message):
+            what = f"the message of {edit.commit[:10]} had to be cleaned"
+            findings.append(Finding(rule="reduce-message", level="note", path="", what=what))
+    return findings
+
+
+def _list_fixed_tests(task: TaskState, unit: ChangeUnit) -> list[str]:
+    """Return the tests that fail without the unit, if the receipt proves that."""
+    receipt = _get_receipt(task)
+    commits = set(unit.commits)
+    is_proven = any(proof.is_needed and not commits.isdisjoint(proof.fixes) for proof in receipt.proofs)
+    if not unit.is_fix or not is_proven:
+        return []
+    return sorted({receipt.test, *(result.test for result in receipt.affected_tests)})
 
 
 def compute_key(rows: Iterable[PathChange]) -> str:
@@ -321,20 +337,30 @@ def _link_needed_changes(
 
     A change whose fixes are missing is excluded.
     """
-    moves = [row for row in state.recipe_rows.get("base", []) if row.get("added")]
     linked: list[Change] = []
+    unlinked: list[ExcludedTask] = []
     for change in changes:
         if change.parent == base:
             linked.append(change)
             continue
-        position = next((number for number, row in enumerate(moves) if row["commit"] == change.parent), None)
-        fix_tasks = {row["by"] for row in moves[: 0 if position is None else position + 1]}
-        needed = [other for other in changes if fix_tasks.intersection(other.tasks)]
-        paths = PathSet(change.paths)
-        overlapping = [other.id for other in needed if PathSet(other.paths).has_overlap(paths)]
-        if needed:
-            linked.append(change.replace(needs=sorted(set(overlapping or [other.id for other in needed]))))
-        else:
+        fix_tasks = _list_fix_tasks(state, change.parent)
+        needed = [other for other in changes if not fix_tasks.isdisjoint(other.tasks)]
+        if not needed:
             task = state.tasks[change.tasks[0]]
-            excluded.append(exclude_task(task, f"{change.title} builds on work that is not taken"))
-    return linked, sorted(excluded, key=lambda task: task.task)
+            unlinked.append(exclude_task(task, f"{change.title} builds on work that is not taken"))
+            continue
+        paths = PathSet(change.paths)
+        overlapping = [other for other in needed if PathSet(other.paths).has_overlap(paths)]
+        linked.append(change.replace(needs=sorted({other.id for other in overlapping or needed})))
+    return linked, sorted([*excluded, *unlinked], key=lambda task: task.task)
+
+
+def _list_fix_tasks(state: RunState, base: str) -> set[str]:
+    """Return the tasks whose fixes a later base of the run contains. Empty when it is no base of the run."""
+    tasks: set[str] = set()
+    for move in list_facts(state, BaseMoved):
+        if move.added:
+            tasks.add(move.by)
+            if move.commit == base:
+                return tasks
+    return set()

@@ -19,6 +19,11 @@ class ConflictPair(Struct):
     other: str
     paths: list[str]
 
+    @property
+    def changes(self) -> tuple[str, str]:
+        """The ids of both changes."""
+        return self.one, self.other
+
 
 class LineOverlap(Struct):
     """Lines of the base that several agents edit."""

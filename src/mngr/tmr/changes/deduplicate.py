@@ -22,6 +22,7 @@ from mngr.tmr.commits.trees import (
     read_blobs,
     write_commits,
 )
+from mngr.tmr.finding import Finding
 
 _MAX_TEXT_BYTES = 1 << 20
 _TRIVIAL_LINE = re.compile(r"\s*(?:(?:import|from)\s.*|[()\[\]{},]*|#.*)\s*")  # too little to be shared alone
@@ -152,18 +153,17 @@ def _choose_wording(equal: Sequence[ChangePieces]) -> ChangePieces:
 def _merge_authors(change: Change, equal_changes: Sequence[Change]) -> Change:
     """Return a change with the authors, findings and needs of all equal changes."""
     authors: dict[str, ChangeAuthor] = {}
-    findings: dict[str, dict[str, object]] = {}
+    findings: dict[str, Finding] = {}
     for other in equal_changes:
         for author in other.made_by:
             variant = author.variant or ("" if other.key == change.key else other.id)
             authors.setdefault(author.task, author.replace(variant=variant))
-        for row in other.findings:
-            findings.setdefault(repr(row), row)
+        findings |= {repr(finding): finding for finding in other.findings}
     return change.replace(
         made_by=[authors[task] for task in sorted(authors)],
         flagged=any(other.flagged for other in equal_changes),
         needs=sorted({name for other in equal_changes for name in other.needs}),
-        turned=sorted({test for other in equal_changes for test in other.turned}),
+        fixed_tests=sorted({test for other in equal_changes for test in other.fixed_tests}),
         findings=list(findings.values()),
     )
 
@@ -237,7 +237,7 @@ def _extract_common(split_changes: Sequence[ChangePieces], keys: Sequence[str]) 
     merged = _merge_authors(first.change, [other.change for other in split_changes])
     return merged.replace(
         made_by=[author.replace(variant=variants.get(author.task, "")) for author in merged.made_by],
-        findings=[row for row in merged.findings if row["path"] in paths],
+        findings=[finding for finding in merged.findings if finding.path in paths],
         title=f"{first.change.title} (what {len(split_changes)} changes share)",
     ), pieces
 
@@ -270,13 +270,20 @@ def _rebuild_changes(
     trees = list_trees(local, repo, [base, *commits])
     pairs = [(str(trees[0]), str(tree)) for tree in trees[1:]]
     path_changes, file_edits = diff_trees(local, repo, pairs), list_file_edits(local, repo, pairs)
-    return [
-        change.replace(
-            key=compute_key(rows), commit=commit, parent=base, paths=sorted(row.path for row in rows), size=measure_size(files),
-            findings=[row for row in change.findings if not row["path"] or row["path"] in {path_change.path for path_change in rows}],
+    rebuilt = []
+    for (change, _), commit, path_rows, edits in zip(requests, commits, path_changes, file_edits, strict=True):
+        paths = sorted(row.path for row in path_rows)
+        rebuilt.append(
+            change.replace(
+                key=compute_key(path_rows),
+                commit=commit,
+                parent=base,
+                paths=paths,
+                size=measure_size(edits),
+                findings=[finding for finding in change.findings if finding.path in ("", *paths)],
+            )
         )
-        for (change, _), commit, rows, files in zip(requests, commits, path_changes, file_edits, strict=True)
-    ]  # fmt: skip
+    return rebuilt
 
 
 def _make_row(pieces: Sequence[EditPiece], texts: dict[str, str]) -> PathChange:

@@ -32,7 +32,8 @@ _INTERRUPT_TIMEOUT = 3.0  # seconds for a test to clean up after an interrupt
 _DRAIN_TIMEOUT = 2.0  # seconds to drain the pipes and to wait for the last process
 _GIT_SAFE_ARGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
 _POLL_INTERVAL = 0.05  # seconds between checks of resource use and of ended processes
-_KEPT_DIR = "__pycache__"  # kept: Python checks its bytecode against the sources
+# pytest compiles the plugins that it is told to load, and the hooks are in another module, which is compiled once.
+_PROBE_LOADER = "import sys, mngr_probe_hooks\nsys.modules[__name__] = mngr_probe_hooks\n"
 
 
 def main() -> None:
@@ -40,11 +41,11 @@ def main() -> None:
     numbers: dict[str, float] = {}
     texts: dict[str, str] = {}
     try:
-        if JOB.get("commit"):
+        if JOB["commit"]:
             clean_workspace(JOB["commit"], JOB["keep"])
-        if JOB.get("survey"):
+        if JOB["programs"] is not None:
             texts.update(describe_workspace())
-        if JOB.get("argv"):
+        if JOB["argv"]:
             run_command(numbers, texts)
     except WorkspaceBroken as error:
         texts = {"broken": str(error)}
@@ -60,7 +61,7 @@ class WorkspaceBroken(Exception):
 
 def clean_workspace(commit: str, keep: list[str]) -> None:
     """Restore the commit's files and what set-up created, and remove everything else."""
-    exclude_args = [word for pattern in (*keep, _KEPT_DIR) for word in ("-e", pattern)]
+    exclude_args = [word for pattern in keep for word in ("-e", pattern)]
     for is_last_try in (False, True):
         try:
             run_git("reset", "--quiet", "--hard", "--no-recurse-submodules", commit, "--")
@@ -120,24 +121,23 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
     probe_dir = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
     run_dir = os.path.join(probe_dir, f"run-{os.getpid()}")  # for this run only
     report = os.path.join(run_dir, "rows.jsonl")
-    if "probe" in JOB:
+    if JOB["probe"] is not None:
         os.makedirs(run_dir)
-        write_if_changed(os.path.join(probe_dir, "mngr_probe.py"), JOB["probe"])
+        install_probe(probe_dir)
         open(report, "x").close()
         python_path = env.get("PYTHONPATH", "")
         env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=python_path)
         env["PYTHONPATH"] = probe_dir + (os.pathsep + python_path if python_path else "")
-    argv, sandbox = JOB["argv"], JOB.get("walls")
+    argv, sandbox = JOB["argv"], JOB["sandbox"]
     if sandbox:
-        compiled = os.path.join(probe_dir, "__pycache__")
-        os.makedirs(compiled, exist_ok=True)
-        binds = [compiled, *([run_dir, report] if "probe" in JOB else [])]
+        os.makedirs(probe_dir, exist_ok=True)
+        binds = [run_dir, report] if JOB["probe"] is not None else []
         argv = [*sandbox["words"], *[word for path in binds for word in ("--bind", path, path)]]
         argv += ["--seccomp", "9", *sandbox["last"], *JOB["argv"]]
         env.update(sandbox["env"])
     become_subreaper()
     limits = None
-    if JOB.get("most_used") and os.path.exists("/proc/loadavg"):
+    if JOB["most_used"] and os.path.exists("/proc/loadavg"):
         import mngr_limits  # type: ignore[import-not-found]
 
         limits = mngr_limits.ResourceMonitor(
@@ -154,22 +154,36 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
         command.limit_message = command.limit_message or (limits.check_process_count(leftover) if limits else "")
     numbers.update(code=command.code or 0, cpu=measure_cpu() - cpu_before)
     texts.update(out=command.get_output(0), err=command.get_output(1), ended=command.limit_message, rows="")
-    if "probe" in JOB:
+    if JOB["probe"] is not None:
         texts["rows"] = read_report(report, JOB["most_rows"])
         remove_tree(run_dir)
 
 
-def write_if_changed(path: str, text: str) -> None:
+def install_probe(probe_dir: str) -> None:
+    """Write the probe, and compile it outside the sandbox, because tests cannot write to its directory."""
+    hooks = os.path.join(probe_dir, "mngr_probe_hooks.py")
+    if not JOB["sandbox"]:
+        remove_tree(os.path.join(probe_dir, "__pycache__"))  # an earlier test may have written it
+    write_if_changed(os.path.join(probe_dir, "mngr_probe.py"), _PROBE_LOADER)
+    if write_if_changed(hooks, JOB["probe"]) and JOB["sandbox"]:
+        import py_compile
+
+        py_compile.compile(hooks)
+
+
+def write_if_changed(path: str, text: str) -> bool:
+    """Write a text to a file; return False when the file had this text before."""
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() == text:
-                return
+                return False
     except OSError:
         pass
     temporary_path = f"{path}.{os.getpid()}"
     with open(temporary_path, "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(temporary_path, path)
+    return True
 
 
 def read_report(path: str, most: int) -> str:
@@ -356,7 +370,7 @@ class WatchedProcess:
         except BlockingIOError:
             fields = []
         if not fields:
-            raise WorkspaceBroken(self.get_output(1).strip() or f"its walls ended with exit code {self.code}")
+            raise WorkspaceBroken(self.get_output(1).strip() or f"its sandbox ended with exit code {self.code}")
         if self.code is not None and 128 < self.code < 193:
             self.code = 128 - self.code
         if len(fields) > 2:

@@ -14,14 +14,24 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from mngr.agents.create.spec import AgentSpec
 from mngr.api import Fleet
+from mngr.base.config import Settings
 from mngr.base.errors import MngrError, Unreachable
+from mngr.base.json_structs import decode, encode
 from mngr.base.model import AgentView, Struct
+from mngr.base.paths import find_project_root
 from mngr.host import git
-from mngr.host.store import NameTaken
+from mngr.host.record_store import NameTaken
+from mngr.tmr.cleanroom.probe_report import ProbeRow
 from mngr.tmr.cleanroom.sandbox import (
     CleanRoomSandbox,
+    ResourceLimits,
+    RoomIsolation,
+    RoomOutput,
+    RoomSurvey,
     SandboxBuilder,
+    SandboxJob,
     escape_control_characters,
     list_violations,
 )
@@ -53,9 +63,21 @@ class CommandOutcome(Struct):
     timed_out: bool = False  # it was stopped after `timeout` seconds
     timeout: float | None = None
     leftover_processes: int = 0  # processes that it left running, and that mngr killed
-    probe_rows: list[dict[str, Any]] = []  # the probe's report
+    probe_rows: list[ProbeRow] = []  # the probe's report
     stop_reason: str = ""  # why it was stopped early, in a sentence
     findings: list[Finding] = []  # what it did that is not allowed in a clean room
+
+
+class ProbeRequest(Struct):
+    """The settings of the probe for one run of pytest."""
+
+    seed: int | None = None  # of the plugin that shuffles tests
+    resolve: bool = False  # report the files of packages and programs
+    program: str | None = None  # a program to resolve in addition to the installed ones
+    only: str = ""  # "resolve": report that, and run nothing
+    files: dict[str, str | None] = {}  # packed texts that replace files of the commit; None removes the file
+    plugins: dict[str, str] = {}  # mngr's other plugins, by name
+    audit: Struct | None = None  # the settings of the plugin that replaces the program
 
 
 def read_program(name: str, folder: str = _HERE) -> str:
@@ -69,18 +91,38 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class RoomJob(Struct):
+    """A job for the clean room program, which reads it as a Python literal."""
+
+    argv: list[str] = []  # the command to run, if any
+    env: dict[str, str] = {}
+    timeout: float | None = None
+    most: int = 0  # bytes to keep of each output stream
+    most_rows: int = _MAX_PROBE_BYTES
+    most_used: ResourceLimits | None = None
+    sandbox: SandboxJob | None = None
+    probe: str | None = None  # the text of the probe, for a pytest that uses it
+    commit: str | None = None  # first clean the work dir to this commit
+    keep: list[str] = []  # patterns of the files that cleaning keeps
+    programs: dict[str, str] | None = None  # first install these programs and survey the clean room
+
+
 class CleanRoomOptions(Struct):
     """Where clean rooms are created, and what is around the tests in them."""
 
     on: str = ""  # the host part of an address: @HOST
     sandbox: CleanRoomSandbox | None = None  # around every command
+    no_sandbox_reason: str = "--isolation off"  # why there is no sandbox, if there is none
     env: dict[str, str] | None = None
     has_sandboxed_agent: bool = False  # use the sandbox of `create` for the room's agent
+    settings_root: str | None = None  # the project whose settings count, if it is not that of the repository
+    trusted_commit: str | None = None  # set-up uses the files of this commit; None: of the commit under test
 
     @property
     def cache_key(self) -> list[Any]:
         """Return the settings that a test's result depends on."""
-        return [self.on, None if self.sandbox is None else self.sandbox.to_dict()]
+        sandbox = None if self.sandbox is None else self.sandbox.to_dict()
+        return [self.on, sandbox, "" if self.trusted_commit is None else "trusted set-up"]
 
 
 _DEFAULT_OPTIONS = CleanRoomOptions()
@@ -132,24 +174,53 @@ class CleanRoomPool:
         """Create the clean room with this number, and replace a leftover of the same name."""
         name = f"tmr-{self.run}-{self._name_prefix}-{number}"
         on = f"@{self._hosts[number]}{self._on[1:]}" if number in self._hosts else self._on
+        trusted_commit = self._options.trusted_commit
+        setup_commit = trusted_commit if trusted_commit and self.settings.get("project.setup") else commit
         try:
-            view = self._create_agent(name, on, commit, source)
+            view = self._create_agent(name, on, setup_commit, source)
         except NameTaken:  # by a leftover: nobody else creates clean rooms for this run
             self.fleet.discard_clean_rooms([name])
-            view = self._create_agent(name, on, commit, source)
+            view = self._create_agent(name, on, setup_commit, source)
         if self._on.startswith("@."):
             self._hosts[number] = view.host
         try:
-            return CleanRoom(self.fleet, view.name, view.work_dir, commit, self.repo, self._sandbox_builder)
+            room = CleanRoom(self.fleet, view.name, view.work_dir, setup_commit, self.repo, self._sandbox_builder)
+            room.keeps_bytecode = commit == trusted_commit
+            if setup_commit != commit:
+                room.switch_commit(commit, source or self.repo)
         except BaseException:
             self.fleet.discard_clean_rooms([name])
             raise
+        if self._sandbox_builder is None:
+            room.isolation = f"none: {self._options.no_sandbox_reason}"
+        return room
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings of the user's project, never those of a commit under test."""
+        root = self._options.settings_root or find_project_root(self.repo)
+        return self.fleet.context.load_project_settings(root)
+
+    @property
+    def trusts_commits(self) -> bool:
+        """True when set-up runs with the files of the commit under test."""
+        return self._options.trusted_commit is None
 
     def _create_agent(self, name: str, on: str, commit: str, source: str | None) -> AgentView:
-        return self.fleet.create(
-            name + on, "command", ["true"], source=source or self.repo, branch=f"{commit}:mngr/{name}", transfer="mirror",
-            dirty="ignore", env=self._options.env, labels={**CLEAN_ROOM_LABEL, "run": self.run}, sandbox=self._options.has_sandboxed_agent,
-        )  # fmt: skip
+        spec = AgentSpec(
+            address=name + on,
+            kind="command",
+            command=["true"],
+            source=source or self.repo,
+            settings_root=self._options.settings_root,
+            branch=f"{commit}:mngr/{name}",
+            transfer="mirror",
+            dirty="ignore",
+            env=self._options.env or {},
+            labels={**CLEAN_ROOM_LABEL, "run": self.run},
+            sandbox=self._options.has_sandboxed_agent,
+        )
+        return self.fleet.create(spec)
 
     def remove_leftovers(self, *called: str) -> list[str]:
         """Discard clean rooms that a killed process left, and their hosts, and return the names.
@@ -186,9 +257,9 @@ class CleanRoomPool:
 
 
 class CleanRoom:
-    """A workspace in which every clean command starts from the same files.
+    """A workspace for the tests of one commit, in which every clean command starts from the same files.
 
-    These are the commit's files and those that set-up created.
+    These are the commit's files and those that set-up created. No other commit uses the room after its first command.
     """
 
     def __init__(
@@ -205,28 +276,29 @@ class CleanRoom:
         self._program_args = ["-c", program]
         self.name, self.work_dir, self.repo = name, work, repo
         programs = {"mngr_warden.py": program, "mngr_limits.py": read_program("resource_limits.py")}
-        _, survey = self._run_program({"survey": True, "programs": programs})
-        self._program_args = ["-c", _PROGRAM_LOADER % survey["kept"]]
-        self.commit, self.tree = survey["at"].split()
+        _, texts = self._run_program(RoomJob(programs=programs))
+        survey = decode(RoomSurvey, texts)
+        self._program_args = ["-c", _PROGRAM_LOADER % survey.kept]
+        self.commit, self.tree = survey.at.split()
         if not self.commit.startswith(commit):
             raise CleanRoomBroken(f"{name} is at {self.commit}, not at {commit}", "try again")
-        self.inner_work_dir = survey["place"]  # the work dir as programs in the room see it
-        self._kept_patterns = ["/" + _escape_pattern(path) for path in survey["made"].split("\0") if path]
-        self.isolation = "none: they were not asked for"  # on, on with the network, or why there is no sandbox
+        self.inner_work_dir = survey.place  # the work dir as programs in the room see it
+        self._kept_patterns = ["/" + _escape_pattern(path) for path in survey.made.split("\0") if path]
+        self.keeps_bytecode = False  # True for a trusted commit: a test can write bytecode that other tests would run
+        isolation = RoomIsolation(description="none")
         self.env: dict[str, str] = {}  # added to every command's environment
-        self._sandbox_job: dict[str, Any] = {}
         if sandbox_builder is not None:
-            self.isolation, self._sandbox_job = sandbox_builder.build(
-                lambda argv: self._execute(argv, _HOST_GRACE_SECONDS), survey
-            )
+            isolation = sandbox_builder.build(lambda argv: self._execute(argv, _HOST_GRACE_SECONDS), survey)
+        self.isolation = isolation.description
+        self._limits, self._sandbox = isolation.limits, isolation.sandbox
 
-    def switch_commit(self, commit: str) -> None:
-        """Use another commit of the same repository from the next clean command on. Set-up's files stay."""
-        if commit != self.commit:
-            self._fleet.send_commit(self.name, self.repo, commit)
-            local = self._fleet.context.local_host
-            self.tree = git.run_checked(local, self.repo, "rev-parse", f"{commit}^{{tree}}")
-            self.commit = commit
+    def switch_commit(self, commit: str, repo: str) -> None:
+        """Replace the files of the commit that was set up by those of the commit under test. Set-up's files stay."""
+        local = self._fleet.context.local_host
+        commit, tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{commit}}", f"{commit}^{{tree}}").split()
+        self._fleet.send_commit(self.name, repo, commit)
+        self._run_program(RoomJob(commit=commit, keep=self._kept_patterns))
+        self.commit, self.tree = commit, tree
 
     def run(
         self,
@@ -236,31 +308,34 @@ class CleanRoom:
         timeout: float | None = None,
         clean: bool = True,
         max_output: int = 1 << 16,
-        probe: dict[str, Any] | None = None,
+        probe: ProbeRequest | None = None,
     ) -> CommandOutcome:
         """Clean the work dir and run a command there; keep the last `max_output` bytes of each output stream.
 
         `probe` holds the probe's settings, if the command is a pytest with the probe.
         Raises MngrError when the clean room fails.
         """
-        job: dict[str, Any] = {
-            "argv": argv,
-            "env": {**self.env, **(env or {})},
-            "timeout": timeout,
-            "most": max_output,
-            "most_rows": _MAX_PROBE_BYTES,
-            **self._sandbox_job,
-        }
+        job = RoomJob(
+            argv=argv,
+            env={**self.env, **(env or {})},
+            timeout=timeout,
+            most=max_output,
+            most_used=self._limits,
+            sandbox=self._sandbox,
+        )
         if clean:
-            job |= {"commit": self.commit, "keep": self._kept_patterns}
+            kept_bytecode = ["__pycache__"] if self.keeps_bytecode else []
+            job = job.replace(commit=self.commit, keep=[*self._kept_patterns, *kept_bytecode])
         if probe is not None:
-            job["probe"] = self._probe
-            job["env"] = {**job["env"], "MNGR_PROBE": json.dumps({"repo": self.repo, **probe})}
+            request = json.dumps({"repo": self.repo, **encode(probe)})
+            job = job.replace(probe=self._probe, env={**job.env, "MNGR_PROBE": request})
         numbers, texts = self._run_program(job, timeout)
         rows = [row for line in texts["rows"].splitlines() if (row := _parse_row(line)) is not None]
         output = [texts["out"], texts["err"], rows]
         leftover, was_signalled = int(numbers["left"]), int(numbers["hit"])
-        findings = list_violations(texts["ended"], leftover, was_signalled, output, is_sandboxed="walls" in job)
+        findings = list_violations(
+            texts["ended"], leftover, was_signalled, output, is_sandboxed=job.sandbox is not None
+        )
         return CommandOutcome(
             code=int(numbers["code"]), out=escape_control_characters(texts["out"]), err=escape_control_characters(texts["err"]), seconds=numbers["seconds"],
             cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout, leftover_processes=leftover,
@@ -298,26 +373,24 @@ class CleanRoom:
             raise MngrError(f"{path!r} is not in the work dir of {self.name}")
         return self._fleet.pull_path(self.name, path, target)
 
-    def _run_program(
-        self, job: dict[str, Any], timeout: float | None = None
-    ) -> tuple[dict[str, float], dict[str, str]]:
+    def _run_program(self, job: RoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program and return the numbers and texts of its answer."""
-        argv = ["python3", "-I", "-S", *self._program_args, repr(job)]
+        argv = ["python3", "-I", "-S", *self._program_args, repr(encode(job))]
         result = self._execute(argv, None if timeout is None else timeout + _HOST_GRACE_SECONDS)
-        return self._parse_answer(result["stdout"], result["stderr"])
+        return self._parse_answer(result.stdout, result.stderr)
 
-    def _execute(self, argv: list[str], timeout: float | None) -> dict[str, Any]:
+    def _execute(self, argv: list[str], timeout: float | None) -> RoomOutput:
         outcome = self._fleet.exec([self.name], argv, timeout=timeout)[0]
         if not outcome.extra.get("started"):
             error_type = Unreachable if outcome.exit_code == Unreachable.exit_code else CleanRoomBroken
             raise error_type(f"{self.name}: {outcome.error}", outcome.hint)
-        return outcome.extra
+        return decode(RoomOutput, outcome.extra)
 
     def _parse_answer(self, out: str, err: str) -> tuple[dict[str, float], dict[str, str]]:
         """Return an answer's numbers and texts; raise CleanRoomBroken when it is unreadable or reports a problem."""
         head, _, rest = out.partition("\n")
         try:
-            numbers: dict[str, Any] = json.loads(head)
+            numbers = json.loads(head)
         except ValueError:
             error_lines = (err or head).strip().splitlines() or ["it said nothing"]
             raise CleanRoomBroken(
@@ -331,7 +404,7 @@ class CleanRoom:
         return numbers, texts
 
 
-def _parse_row(line: str) -> dict[str, Any] | None:
+def _parse_row(line: str) -> ProbeRow | None:
     """Return a row of the probe's report, or None for an incomplete one."""
     try:
         row = json.loads(line)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ _MAX_TRANSCRIPT = 32_000
 
 def _read_facts() -> dict[str, Any]:
     """Return the probe's settings, and remove them from the environment of other processes."""
-    facts: dict[str, Any] = json.loads(os.environ.pop("MNGR_PROBE"))
+    facts = json.loads(os.environ.pop("MNGR_PROBE"))
     facts["report"] = os.environ.pop("MNGR_PROBE_REPORT")
     facts["work"] = os.path.realpath(os.environ.pop("MNGR_PROBE_WORK"))
     os.environ["PYTHONPATH"] = os.environ.pop("MNGR_PROBE_PATH")
@@ -30,7 +31,7 @@ def _read_facts() -> dict[str, Any]:
         del os.environ["PYTHONPATH"]
     probe_dir = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != probe_dir]
-    return facts
+    return dict(facts)
 
 
 FACTS = _read_facts()
@@ -48,10 +49,10 @@ def _write_row(row: str, *, _open: Any = os.open, _write: Any = os.write, _close
 # mngr's other plugins come as texts, and are loaded before any code of the project.
 
 
-def _load_plugins() -> dict[str, Any]:
-    plugins: dict[str, Any] = {}
+def _load_plugins() -> dict[str, ModuleType]:
+    plugins: dict[str, ModuleType] = {}
     for name, text in (FACTS.pop("plugins", None) or {}).items():
-        plugins[name] = module = type(sys)(name)
+        plugins[name] = module = ModuleType(name)
         module.__dict__.update(probe=sys.modules[__name__], text=text)
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
     return plugins
@@ -134,7 +135,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     outcome = yield
     report = outcome.get_result()
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "id": _get_node_id(item),
         "when": report.when,
         "outcome": "failed" if report.passed and call.excinfo else report.outcome,  # regardless of other hooks
@@ -145,9 +146,9 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     if row["outcome"] == "failed":
         row["failure"] = {
             **_describe_failure(call.excinfo),
-            "text": _tail(_render_safely(lambda: report.longreprtext), _MAX_TEXT),
+            "text": _tail(_get_text_or_placeholder(lambda: report.longreprtext), _MAX_TEXT),
+            "sections": {name: _tail(text, _MAX_SECTION) for name, text in report.sections},
         }
-        row["failure"]["sections"] = {name: _tail(text, _MAX_SECTION) for name, text in report.sections}
     _write_row("phase", **row)
 
 
@@ -156,13 +157,13 @@ def _get_skip_reason(report: Any) -> str:
     if xfail_reason is not None:
         return f"xfail: {xfail_reason}" if xfail_reason else "xfail"
     longrepr = report.longrepr
-    return _render_safely(lambda: str(longrepr[2] if isinstance(longrepr, tuple) else longrepr))[:500]
+    return _get_text_or_placeholder(lambda: str(longrepr[2] if isinstance(longrepr, tuple) else longrepr))[:500]
 
 
 def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
     """Report a file that could not be collected."""
     if report.when == "collect":
-        text = _tail(_render_safely(lambda: report.longreprtext), _MAX_TEXT)
+        text = _tail(_get_text_or_placeholder(lambda: report.longreprtext), _MAX_TEXT)
         _write_row(
             "uncollected",
             id=report.nodeid,
@@ -177,7 +178,7 @@ def pytest_keyboard_interrupt(excinfo: Any) -> None:
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
-    text = _tail(_render_safely(lambda: str(excrepr)), _MAX_TEXT)
+    text = _tail(_get_text_or_placeholder(lambda: str(excrepr)), _MAX_TEXT)
     _write_row("internal", failure={**_describe_failure(excinfo), "text": text, "sections": {}})
 
 
@@ -190,7 +191,7 @@ def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
     )
 
 
-def _describe_failure(excinfo: Any) -> dict[str, Any]:
+def _describe_failure(excinfo: Any) -> dict[str, object]:
     """Return an exception as data. A wrapped exception, or one that was raised from another, names that too."""
     if excinfo is None:  # a strict xfail that passed
         return {"exception": "", "cause": "", "message": "", "frames": []}
@@ -205,7 +206,7 @@ def _describe_failure(excinfo: Any) -> dict[str, Any]:
         root = inner
     return {
         "exception": _format_type(error), "cause": "" if root is error else _format_type(root),
-        "message": _render_safely(lambda: str(error))[:_MAX_TEXT], "frames": _list_frames(error.__traceback__),
+        "message": _get_text_or_placeholder(lambda: str(error))[:_MAX_TEXT], "frames": _list_frames(error.__traceback__),
     }  # fmt: skip
 
 
@@ -215,9 +216,9 @@ def _format_type(error: BaseException) -> str:
     return name[len("builtins.") :] if name.startswith("builtins.") else name
 
 
-def _list_frames(trace: Any) -> list[dict[str, Any]]:
+def _list_frames(trace: Any) -> list[dict[str, object]]:
     """Return the frames, outermost first, without pytest's own and those hidden from tracebacks."""
-    frames: list[dict[str, Any]] = []
+    frames: list[dict[str, object]] = []
     while trace is not None:
         frame, line, trace = trace.tb_frame, trace.tb_lineno, trace.tb_next
         code = frame.f_code
@@ -243,7 +244,7 @@ def _is_in_work_dir(path: str) -> bool:
     return path.startswith(WORK_DIR + os.sep)
 
 
-def _render_safely(ask: Any) -> str:
+def _get_text_or_placeholder(ask: Any) -> str:
     """Return a text that the project's code produces, or a placeholder when that code fails."""
     try:
         return str(ask())
@@ -258,8 +259,8 @@ def _tail(text: str, most: int) -> str:
 # Find where the code came from.
 
 
-def _describe_session(config: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = {
+def _describe_session(config: Any) -> dict[str, object]:
+    answer: dict[str, object] = {
         "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__, "platform": sys.platform,
         "imported": {name: path for name in _list_importable() if (path := _find_imported_file(name))}, "strays": _list_checkout_modules(),
     }  # fmt: skip

@@ -12,8 +12,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mngr.agents.context import Context
+from mngr.agents.inspect import find
 from mngr.agents.sandbox import seccomp, visible_files
 from mngr.agents.sandbox.bubblewrap import ISOLATION_FLAGS
+from mngr.agents.sandbox.isolation import KERNEL_FEATURES, SandboxUnavailable, check_isolation
+from mngr.base.json_structs import encode
 from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
 
@@ -21,6 +25,7 @@ CLEAN_ROOM_HOME = "/home/room"  # $HOME inside a sandboxed clean room
 _MAX_OPEN_FILES = 4096  # per process
 _MAX_TMP_BYTES = 1 << 30  # bytes in the home, in /tmp and in shared memory, each
 _BIN_DIRS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+_INSTALL_HINT = "install bubblewrap 0.8 or newer on that host"
 # The shell passes its streams to the command and drops its own errors. Descriptor 8 reports to the clean room program.
 _PARENT_SCRIPT = """\
 trap : INT # may be ours
@@ -39,61 +44,155 @@ exit $code
 """
 
 
+class RoomSurvey(Struct):
+    """The directories of a new clean room and the files that set-up created in it, as the clean room program reports."""
+
+    at: str  # the commit and its tree
+    place: str  # the work dir as programs in the clean room see it
+    outputs: str
+    host: str
+    kept: str  # the directory with mngr's programs
+    made: str  # paths that set-up created outside git; lists are joined with a NUL
+    environments: str  # those of them that are virtual environments
+    pythons: str  # their interpreters
+
+
+class RoomOutput(Struct):
+    """The end of a command that ran in a clean room without the clean room program around it."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def last_error_line(self) -> str:
+        """The last line of the errors, or the exit code."""
+        lines = self.stderr.strip().splitlines()
+        return lines[-1] if lines else f"exit code {self.exit_code}"
+
+
+class VisibleFilesOptions(Struct):
+    """The options of `build_clean_room_args` in visible_files.py."""
+
+    size: int
+    own: str
+    show: list[str]
+    network: bool
+
+
+class SandboxCheckRequest(Struct):
+    """The request for sandbox_check.py."""
+
+    view: str  # the text of visible_files.py
+    places: tuple[str, ...]  # directories that may have bubblewrap
+    flags: list[str]
+    program: str
+    facts: VisibleFilesOptions
+    environments: list[str]
+
+
+class ResourceLimits(Struct):
+    """The most that a command may use."""
+
+    processes: int
+    memory: int
+    disk: int
+
+
+class SandboxJob(Struct):
+    """The sandbox part of a job for the clean room program."""
+
+    words: list[str]  # bubblewrap and its arguments
+    last: list[str]  # its last arguments, and the shell that is the command's parent
+    filter: bytes  # for system calls
+    env: dict[str, str]
+
+
+class RoomIsolation(Struct):
+    """What separates the commands of a clean room from the host."""
+
+    description: str  # for people: on, on with the network, or why there is no sandbox
+    limits: ResourceLimits | None = None
+    sandbox: SandboxJob | None = None
+
+
 class CleanRoomSandbox(Struct):
     """The settings of a clean room's sandbox: network access (off by default) and resource limits."""
 
     network: bool = False
     program: str = "python3"  # runs the tests; it may be outside PATH
-    show: list[str] = []  # further paths that are readable
+    visible_paths: list[str] = []  # further paths that are readable
     processes: int = 2000  # processes and threads at the same time
     memory: int = 4 << 30  # bytes, all processes together
     disk: int = 2 << 30  # bytes that one run may write
 
-    def build_check_request(self, environments: list[str]) -> dict[str, Any]:
+    def build_check_request(self, environments: list[str]) -> SandboxCheckRequest:
         """Return the request for sandbox_check.py; `environments` are the clean room's virtual environments."""
         with open(visible_files.__file__, encoding="utf-8") as file:
             visible_files_program = file.read()
-        return {
-            "view": visible_files_program,
-            "places": _BIN_DIRS,
-            "flags": [*ISOLATION_FLAGS, "--new-session", *(["--share-net"] if self.network else [])],
-            "program": self.program,
-            "facts": {
-                "size": min(_MAX_TMP_BYTES, self.disk),
-                "own": CLEAN_ROOM_HOME,
-                "show": self.show,
-                "network": self.network,
-            },
-            "environments": environments,
-        }
+        return SandboxCheckRequest(
+            view=visible_files_program,
+            places=_BIN_DIRS,
+            flags=[*ISOLATION_FLAGS, "--new-session", *(["--share-net"] if self.network else [])],
+            program=self.program,
+            facts=VisibleFilesOptions(
+                size=min(_MAX_TMP_BYTES, self.disk),
+                own=CLEAN_ROOM_HOME,
+                show=self.visible_paths,
+                network=self.network,
+            ),
+            environments=environments,
+        )
 
-    def build_job(self, sandbox_args: list[str], work: str, outputs: str) -> dict[str, Any]:
-        """Return the sandbox part of a job; all clean rooms of a host share the `sandbox_args`."""
+    def build_job(self, sandbox_args: list[str], work: str, outputs: str, environments: list[str]) -> SandboxJob:
+        """Return the sandbox part of a job; all clean rooms of a host share the `sandbox_args`.
+
+        `environments` are the virtual environments in the work dir, which tests cannot change.
+        """
         probe_dir = os.path.join(outputs, "tmr")
-        binds = ["--bind", work, work, "--ro-bind", f"{work}/.git", f"{work}/.git"]
+        binds = ["--bind", work, work]
+        for name in (".git", *environments):
+            binds += ["--ro-bind", f"{work}/{name}", f"{work}/{name}"]
         binds += ["--bind", outputs, outputs, "--ro-bind", probe_dir, probe_dir]
         # The kernel allows twice the process limit, because mngr cannot see a fork that the kernel refuses.
         parent_script = _PARENT_SCRIPT.format(
             blocks=self.disk >> 9, files=_MAX_OPEN_FILES, processes=2 * self.processes
         )
-        return {
-            "words": [*sandbox_args, *binds],
-            "last": ["--chdir", work, "--remount-ro", "/", "--", "/bin/sh", "-c", parent_script, "room"],
-            "filter": seccomp.build_filter(),
-            "env": {"HOME": CLEAN_ROOM_HOME},
-        }
+        return SandboxJob(
+            words=[*sandbox_args, *binds],
+            last=["--chdir", work, "--remount-ro", "/", "--", "/bin/sh", "-c", parent_script, "room"],
+            filter=seccomp.build_filter(),
+            env={"HOME": CLEAN_ROOM_HOME},
+        )
 
 
 def parse_isolation(isolation: str, program: str, show: list[str]) -> CleanRoomSandbox | None:
-    """Return the sandbox that `--walls` asks for with on or network, or None for off.
+    """Return the sandbox that `--isolation` asks for with on or network, or None for off.
 
     `program` is the program that runs the tests. `show` lists paths that a sandbox may read.
     """
     if isolation == "off":
         return None
     return CleanRoomSandbox(
-        network=isolation == "network", program=program, show=[os.path.expanduser(path) for path in show]
+        network=isolation == "network", program=program, visible_paths=[os.path.expanduser(path) for path in show]
     )
+
+
+def require_isolation(ctx: Context, on: str) -> None:
+    """Raise SandboxUnavailable if the host of `on` cannot isolate tests. An empty `on` is this machine.
+
+    A host that does not exist yet is checked by its first clean room.
+    """
+    if on.startswith("@."):
+        return
+    host = find.get_host(ctx, find.parse_address(ctx, on)) if on else ctx.local_host
+    isolation = check_isolation(host)
+    if isolation.problem:
+        raise _make_refusal("this machine" if host.is_local else host.name, isolation.problem, isolation.hint)
+
+
+def _make_refusal(host_name: str, problem: str, hint: str) -> SandboxUnavailable:
+    return SandboxUnavailable(f"mngr cannot isolate the tests on {host_name}: {problem}", hint)
 
 
 class SandboxBuilder:
@@ -101,46 +200,50 @@ class SandboxBuilder:
 
     def __init__(self, sandbox: CleanRoomSandbox) -> None:
         self._sandbox = sandbox
-        self._built: dict[tuple[str, str], tuple[list[str], str]] = {}
+        self._built: dict[tuple[str, str], _WorkingSandbox] = {}
 
-    def build(
-        self, run_in_room: Callable[[list[str]], dict[str, Any]], survey: dict[str, str]
-    ) -> tuple[str, dict[str, Any]]:
-        """Return the clean room's isolation, as text for people and as part of a job.
+    def build(self, run_in_room: Callable[[list[str]], RoomOutput], survey: RoomSurvey) -> RoomIsolation:
+        """Return the clean room's isolation. `run_in_room` runs a command in the clean room.
 
-        `run_in_room` runs a command in the clean room. `survey` is the clean room's survey.
+        Raises SandboxUnavailable if the host has no working bubblewrap: tests never run without the sandbox.
         """
-        sandbox, key = self._sandbox, (survey["host"], survey["pythons"])
+        sandbox, key = self._sandbox, (survey.host, survey.pythons)
+        environments = [name for name in survey.environments.split("\0") if name]
         if key not in self._built:
-            request = sandbox.build_check_request([name for name in survey["environments"].split("\0") if name])
-            self._built[key] = _try_sandbox(run_in_room, request)
-        sandbox_args, reason = self._built[key]
-        job: dict[str, Any] = {
-            "most_used": {"processes": sandbox.processes, "memory": sandbox.memory, "disk": sandbox.disk}
-        }
-        if not sandbox_args:
-            return f"none: {reason}", job
-        job["walls"] = sandbox.build_job(sandbox_args, survey["place"], survey["outputs"])
-        return "on, with the network" if sandbox.network else "on", job
+            self._built[key] = _try_sandbox(run_in_room, sandbox.build_check_request(environments), survey.host)
+        working = self._built[key]
+        network = "network open" if sandbox.network else "no network"
+        return RoomIsolation(
+            description=f"{working.version}, {KERNEL_FEATURES}; {network}",
+            limits=ResourceLimits(processes=sandbox.processes, memory=sandbox.memory, disk=sandbox.disk),
+            sandbox=sandbox.build_job(working.args, survey.place, survey.outputs, environments),
+        )
 
 
-def _try_sandbox(run_in_room: Callable[[list[str]], dict[str, Any]], request: dict[str, Any]) -> tuple[list[str], str]:
-    """Return the arguments of a sandbox that works, or an empty list and the reason."""
+class _WorkingSandbox(Struct):
+    """The bubblewrap arguments that work on a host, and bubblewrap's version."""
+
+    args: list[str]
+    version: str
+
+
+def _try_sandbox(
+    run_in_room: Callable[[list[str]], RoomOutput], request: SandboxCheckRequest, host_name: str
+) -> _WorkingSandbox:
+    """Return a sandbox that works. Raise SandboxUnavailable if there is none."""
     with open(os.path.join(os.path.dirname(__file__), "sandbox_check.py"), encoding="utf-8") as file:
-        answer = run_in_room(["python3", "-I", "-S", "-c", file.read(), repr(request)])
-    if answer["exit_code"]:
-        return [], _last_error_line(answer)
-    check = json.loads(answer["stdout"])
+        answer = run_in_room(["python3", "-I", "-S", "-c", file.read(), repr(encode(request))])
+    if answer.exit_code:
+        raise _make_refusal(host_name, answer.last_error_line, _INSTALL_HINT)
+    check = json.loads(answer.stdout)
     sandbox_args = [str(arg) for arg in check["words"]]
-    if sandbox_args:
-        trial = run_in_room([*sandbox_args, "--", "/bin/sh", "-c", ":"])
-        if trial["exit_code"]:
-            return [], f"bubblewrap does not work here: {_last_error_line(trial)}"
-    return sandbox_args, str(check["why"])
-
-
-def _last_error_line(answer: dict[str, Any]) -> str:
-    return str((answer["stderr"].strip().splitlines() or [f"exit code {answer['exit_code']}"])[-1])
+    if not sandbox_args:
+        raise _make_refusal(host_name, str(check["why"]), _INSTALL_HINT)
+    trial = run_in_room([*sandbox_args, "--", "/bin/sh", "-c", ":"])
+    if trial.exit_code:
+        raise _make_refusal(host_name, f"bubblewrap does not work: {trial.last_error_line}", _INSTALL_HINT)
+    version = run_in_room([sandbox_args[0], "--version"])
+    return _WorkingSandbox(args=sandbox_args, version=version.stdout.strip() or "bubblewrap")
 
 
 # Find violations

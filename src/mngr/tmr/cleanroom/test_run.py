@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self
 
 from mngr.base.model import Struct
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, read_program
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, ProbeRequest, read_program
+from mngr.tmr.cleanroom.probe_report import (
+    NOTHING_RESOLVED,
+    Failure,
+    ProbeRow,
+    ResolvedCode,
+    SessionEnd,
+    TestPhase,
+    find_failure,
+    find_loaded_files,
+    find_session_end,
+    is_own_source,
+    make_row_paths_relative,
+    parse_lines,
+    parse_phase,
+    select_rows,
+)
 from mngr.tmr.cleanroom.replaced_files import pack_text
 from mngr.tmr.finding import Finding
 
 PROBE_ARGS = ("-p", "mngr_probe")
 TEST_TIMEOUT = 600.0  # seconds for one run of a test, by default
 _MAX_OUTPUT = 8_000  # characters of pytest's output that a run keeps
-_ENVIRONMENT_FIELDS = ("python", "pytest", "platform", "packages")
 
 
 class TestFunction(Struct):
@@ -30,37 +44,6 @@ class TestFunction(Struct):
     name: str
     doc: str = ""
     markers: list[str] = []
-
-
-class Frame(Struct):
-    """A location in the code that was running."""
-
-    path: str  # relative to the work dir, if it is the project's
-    line: int
-    function: str
-    project: bool
-
-
-class Failure(Struct):
-    """Why a test, or its collection, failed."""
-
-    id: str
-    when: str  # collect | setup | call | teardown | interrupted | internal
-    exception: str
-    cause: str = ""  # the exception that it was raised from, if any
-    message: str
-    frames: list[Frame] = []  # outermost first
-    text: str = ""  # pytest's explanation
-    sections: dict[str, str] = {}  # captured output
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form that the journal holds."""
-        return {**super().to_dict(), "frames": [frame.to_dict() for frame in self.frames]}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the failure that `to_dict` described."""
-        return cls(**{**data, "frames": [Frame(**frame) for frame in data["frames"]]})
 
 
 class TestRun(Struct):
@@ -81,29 +64,16 @@ class TestRun(Struct):
     command: str  # the command as a person would type it
     imported_from: dict[str, str] = {}  # the file of each of the project's packages
     wrong_code: list[str] = []  # imported project code from outside the clean room
-    resolved: dict[str, Any] = {}  # the files of packages and programs, if requested
+    resolved: ResolvedCode = NOTHING_RESOLVED  # if requested
     output: str = ""  # the end of pytest's output
     transcripts: dict[str, str] = {}  # from mngr.e2e, by node id
     artifacts: list[str] = []  # directories of mngr.e2e in the work dir
     left: int = 0  # number of processes that it left running
     environment: dict[str, str] = {}  # versions, and for the first run a hash of the installed packages
-    walls: str = ""  # the clean room's sandbox: on, on with the network, or why there was none
+    isolation: str = ""  # the isolation of the clean room, or `none: REASON`
     findings: list[Finding] = []  # what it did that is not allowed in a clean room
     lines: dict[str, list[int]] = {}  # the lines that ran, by file, if requested
     loaded: list[str] | None = None  # the files that it imported, if requested and known
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form that the journal holds."""
-        failures = [failure.to_dict() for failure in self.failures]
-        findings = [finding.to_dict() for finding in self.findings]
-        return {**super().to_dict(), "failures": failures, "findings": findings}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the run that `to_dict` described."""
-        failures = [Failure.from_dict(failure) for failure in data["failures"]]
-        findings = [Finding(**finding) for finding in data.get("findings", ())]
-        return cls(**{**data, "failures": failures, "findings": findings})
 
 
 class PytestOptions(Struct):
@@ -124,14 +94,17 @@ class ProbeOptions(Struct):
     trace: bool = False  # report the lines that are run
     loaded: bool = False  # report the files that are imported
 
-    def build_request(self) -> dict[str, Any]:
+    def build_request(self) -> ProbeRequest:
         """Return the settings in the form that the probe reads."""
-        request: dict[str, Any] = {"seed": self.seed, "resolve": self.resolve, "program": self.program}
-        if self.files:
-            request["files"] = {path: None if text is None else pack_text(text) for path, text in self.files.items()}
-        plugins = (("replaced_files", self.files), ("tracer", self.trace), ("imported_files", self.loaded))
-        request["plugins"] = {name: read_program(f"{name}.py") for name, is_wanted in plugins if is_wanted}
-        return request
+        files = self.files or {}
+        plugins = (("replaced_files", files), ("tracer", self.trace), ("imported_files", self.loaded))
+        return ProbeRequest(
+            seed=self.seed,
+            resolve=self.resolve,
+            program=self.program,
+            files={path: None if text is None else pack_text(text) for path, text in files.items()},
+            plugins={name: read_program(f"{name}.py") for name, is_wanted in plugins if is_wanted},
+        )
 
 
 _DEFAULT_PROBE = ProbeOptions()
@@ -157,7 +130,7 @@ def run_test(
     argv = [*options.pytest, *PROBE_ARGS, *options.args, test.id]
     outcome = room.run(argv, env=env, timeout=options.timeout, probe=probe.build_request())
     command = join(build_command(options.pytest, options.args, test.id))
-    result = read_test_run(test, outcome, command, room.inner_work_dir).replace(walls=room.isolation)
+    result = read_test_run(test, outcome, command, room.inner_work_dir).replace(isolation=room.isolation)
     if artifacts_dir is not None:
         for artifact in result.artifacts:
             os.makedirs(artifacts_dir, exist_ok=True)
@@ -167,142 +140,118 @@ def run_test(
 
 def read_test_run(test: TestFunction, command_outcome: CommandOutcome, command: str, work_dir: str) -> TestRun:
     """Build the run from the probe's report, with paths relative to the work dir."""
-    work_dir_prefix = f"{work_dir}{os.sep}"
-    command_outcome = command_outcome.replace(
-        probe_rows=make_paths_relative(command_outcome.probe_rows, work_dir_prefix),
-        out=make_paths_relative(command_outcome.out, work_dir_prefix),
-        err=make_paths_relative(command_outcome.err, work_dir_prefix),
-    )
-    phases = [row for row in command_outcome.probe_rows if row["row"] == "phase"]
-    end = next((row for row in reversed(command_outcome.probe_rows) if row["row"] == "end"), None)
-    ids, reruns = _parse_outcomes(phases)
-    failures = [
-        failure for row in _last_attempts(command_outcome.probe_rows) if (failure := parse_failure(row)) is not None
-    ]
+    command_outcome = make_paths_relative(command_outcome, work_dir)
+    rows = command_outcome.probe_rows
+    phases = [parse_phase(row) for row in select_rows(rows, "phase")]
+    end = find_session_end(rows)
+    ids, reruns = _combine_phases(phases)
+    failures = _list_failures(rows)
     outcome, reason = _decide_outcome(command_outcome, ids, failures, phases, end)
     if outcome in ("fail", "error") and not failures:
         failures = [_make_output_failure(test, command_outcome, reason)]
-    imported = parse_texts((end or {}).get("imported"))
-    e2e = (end or {}).get("e2e")
-    sessions = [parse_texts(row) for row in e2e if isinstance(row, dict)] if isinstance(e2e, list) else []
+    end = end or SessionEnd()
     return TestRun(
-        test=test.id, outcome=outcome, why=reason, seconds=command_outcome.seconds, cpu=command_outcome.cpu, exit_code=command_outcome.code, ids=ids,
-        missing=[node_id for node_id in test.ids if node_id not in ids], failures=failures, reruns=reruns, command=command,
-        imported_from=imported, wrong_code=_list_wrong_code(imported, (end or {}).get("strays")),
-        resolved=resolved if isinstance(resolved := (end or {}).get("resolved"), dict) else {},
-        output=_cut_output(command_outcome.out + command_outcome.err), transcripts={row.get("test", ""): row.get("text", "") for row in sessions},
-        artifacts=[row["path"] for row in sessions if _is_in_work_dir(row.get("path", ""))], left=command_outcome.leftover_processes,
+        test=test.id,
+        outcome=outcome,
+        why=reason,
+        seconds=command_outcome.seconds,
+        cpu=command_outcome.cpu,
+        exit_code=command_outcome.code,
+        ids=ids,
+        missing=[node_id for node_id in test.ids if node_id not in ids],
+        failures=failures,
+        reruns=reruns,
+        command=command,
+        imported_from=end.imported,
+        wrong_code=_list_wrong_code(end),
+        resolved=end.resolved,
+        output=_cut_output(command_outcome.out + command_outcome.err),
+        transcripts={session.test: session.text for session in end.sessions},
+        artifacts=[session.path for session in end.sessions if _is_in_work_dir(session.path)],
+        left=command_outcome.leftover_processes,
         findings=[finding.replace(path=test.path) for finding in command_outcome.findings],
-        environment={key: str(end[key]) for key in _ENVIRONMENT_FIELDS if key in end} if end else {},
-        lines=_parse_lines(command_outcome.probe_rows), loaded=_parse_loaded_files(command_outcome.probe_rows),
-    )  # fmt: skip
+        environment=end.environment,
+        lines=parse_lines(rows),
+        loaded=find_loaded_files(rows),
+    )
 
 
-def _parse_lines(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
-    files = next((row.get("files") for row in rows if row["row"] == "lines"), None)
-    if not isinstance(files, dict):
-        return {}
-    return {
-        str(path): [line for line in lines if isinstance(line, int)]
-        for path, lines in files.items()
-        if isinstance(lines, list)
-    }
+def make_paths_relative(command_outcome: CommandOutcome, work_dir: str) -> CommandOutcome:
+    """Return the outcome with all paths relative to the work dir, so that results are the same in all clean rooms."""
+    prefix = f"{work_dir}{os.sep}"
+    return command_outcome.replace(
+        probe_rows=make_row_paths_relative(command_outcome.probe_rows, prefix),
+        out=command_outcome.out.replace(prefix, ""),
+        err=command_outcome.err.replace(prefix, ""),
+    )
 
 
-def _parse_loaded_files(rows: list[dict[str, Any]]) -> list[str] | None:
-    paths = next((row.get("files") for row in rows if row["row"] == "loaded"), None)
-    return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else None
-
-
-def _parse_outcomes(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:
+def _combine_phases(phases: list[TestPhase]) -> tuple[dict[str, str], int]:
     """Return the outcome of each node id's last attempt, and how many attempts were repeated."""
     outcomes: dict[str, str] = {}
     attempts: dict[str, int] = {}
-    for row in phases:
-        node_id, when, outcome = (str(row.get(key)) for key in ("id", "when", "outcome"))
-        if when == "setup":
-            attempts[node_id] = attempts.get(node_id, 0) + 1
-            outcomes.pop(node_id, None)
-        if outcome == "failed":
-            outcomes[node_id] = "fail" if when == "call" or outcomes.get(node_id) == "fail" else "error"
-        elif outcome == "skipped":
-            outcomes.setdefault(node_id, "skip")
-        elif when == "call":
-            outcomes.setdefault(node_id, "pass")
+    for phase in phases:
+        if phase.when == "setup":
+            attempts[phase.id] = attempts.get(phase.id, 0) + 1
+            outcomes.pop(phase.id, None)
+        if phase.outcome == "failed":
+            has_failed_in_test = phase.when == "call" or outcomes.get(phase.id) == "fail"
+            outcomes[phase.id] = "fail" if has_failed_in_test else "error"
+        elif phase.outcome == "skipped":
+            outcomes.setdefault(phase.id, "skip")
+        elif phase.when == "call":
+            outcomes.setdefault(phase.id, "pass")
     return outcomes, sum(attempts.values()) - len(attempts)
 
 
-def _last_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows without those of repeated attempts."""
+def _list_failures(rows: list[ProbeRow]) -> list[Failure]:
+    """Return the failures without those of repeated attempts."""
     last_setups = {str(row.get("id")): position for position, row in enumerate(rows) if row.get("when") == "setup"}
-    return [
-        row
-        for position, row in enumerate(rows)
-        if row["row"] != "phase" or position >= last_setups.get(str(row.get("id")), 0)
-    ]
+    failures: list[Failure] = []
+    for position, row in enumerate(rows):
+        is_repeated = row["row"] == "phase" and position < last_setups.get(str(row.get("id")), 0)
+        failure = None if is_repeated else find_failure(row)
+        if failure is not None:
+            failures.append(failure)
+    return failures
 
 
 def _decide_outcome(
     command_outcome: CommandOutcome,
     ids: dict[str, str],
     failures: list[Failure],
-    phases: list[dict[str, Any]],
-    end: dict[str, Any] | None,
+    phases: list[TestPhase],
+    end: SessionEnd | None,
 ) -> tuple[str, str]:
     """Return the outcome of the run, and the reason when it is not a pass."""
-    if command_outcome.timed_out and (end is None or end.get("exit") not in (0, 1)):  # otherwise it ended just in time
+    ended_just_in_time = end is not None and end.exit in (0, 1)
+    if command_outcome.timed_out and not ended_just_in_time:
         return "timeout", f"it did not end within {command_outcome.timeout:g} s"
     if command_outcome.stop_reason:
         return "crash", command_outcome.stop_reason
     if end is None:
-        if any(row["row"] in ("begin", "phase") for row in command_outcome.probe_rows):
-            exit_text = (
-                f"signal {-command_outcome.code}" if command_outcome.code < 0 else f"exit code {command_outcome.code}"
-            )
-            return "crash", f"pytest itself ended in the middle: {exit_text}"
-        return "error", _last_line(command_outcome) or f"pytest did not begin: exit code {command_outcome.code}"
-    for outcome in ("fail", "error"):
-        if outcome in ids.values():
-            return outcome, _headline(failures)
-    if failures:
+        return _explain_missing_end(command_outcome)
+    outcomes = set(ids.values())
+    if "fail" in outcomes:
+        return "fail", _headline(failures)
+    if "error" in outcomes or failures:
         return "error", _headline(failures)
     if not ids:
         return "error", _last_line(command_outcome) or "there was nothing to run"
-    if set(ids.values()) == {"skip"}:
-        return "skip", next((str(row["why"]) for row in phases if row.get("why")), "skipped")
+    if outcomes == {"skip"}:
+        reasons = [phase.why for phase in phases if phase.why]
+        return "skip", reasons[0] if reasons else "skipped"
     return "pass", ""
 
 
-def parse_failure(row: dict[str, Any]) -> Failure | None:
-    """Return the failure in a row of the probe's report, or None."""
-    data = row.get("failure")
-    if not isinstance(data, dict):
-        return None
-    when = {"uncollected": "collect", "phase": row.get("when")}.get(row["row"], row["row"])
-    frames = data.get("frames")
-    return Failure(
-        id=str(row.get("id", "")), when=str(when), exception=str(data.get("exception", "")), cause=str(data.get("cause", "")),
-        message=str(data.get("message", "")), frames=_parse_frames(frames if isinstance(frames, list) else []),
-        text=str(data.get("text", "")), sections=parse_texts(data.get("sections")),
-    )  # fmt: skip
-
-
-def _parse_frames(rows: list[Any]) -> list[Frame]:
-    return [
-        Frame(
-            path=str(row.get("path", "")),
-            line=line if isinstance(line := row.get("line"), int) else 0,
-            function=str(row.get("function", "")),
-            project=row.get("project") is True,
-        )
-        for row in rows
-        if isinstance(row, dict)
-    ]
-
-
-def parse_texts(value: object) -> dict[str, str]:
-    """Return a dict of strings from an untrusted value; empty when the value is no dict."""
-    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
+def _explain_missing_end(command_outcome: CommandOutcome) -> tuple[str, str]:
+    """Return the outcome and the reason of a run in which pytest did not reach its end."""
+    code = command_outcome.code
+    has_begun = any(row["row"] in ("begin", "phase") for row in command_outcome.probe_rows)
+    if has_begun:
+        exit_text = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return "crash", f"pytest itself ended in the middle: {exit_text}"
+    return "error", _last_line(command_outcome) or f"pytest did not begin: exit code {code}"
 
 
 def _make_output_failure(test: TestFunction, command_outcome: CommandOutcome, reason: str) -> Failure:
@@ -316,28 +265,10 @@ def _make_output_failure(test: TestFunction, command_outcome: CommandOutcome, re
     )
 
 
-def make_paths_relative(value: Any, prefix: str) -> Any:
-    """Return the value with all paths relative to the work dir, so that results are the same in all rooms."""
-    if isinstance(value, str):
-        return value.replace(prefix, "")
-    if isinstance(value, list):
-        return [make_paths_relative(item, prefix) for item in value]
-    if isinstance(value, dict):
-        return {key: make_paths_relative(item, prefix) for key, item in value.items()}
-    return value
-
-
-def _list_wrong_code(imported: dict[str, str], strays: object) -> list[str]:
+def _list_wrong_code(end: SessionEnd) -> list[str]:
     """Describe the project's code that came from outside the clean room, or from an installed copy."""
-    wrong = [f"{name} came from {path}" for name, path in imported.items() if not is_own_source(path)]
-    if isinstance(strays, list):
-        wrong += [f"{path} was imported" for path in strays if isinstance(path, str)]
-    return wrong
-
-
-def is_own_source(path: str) -> bool:
-    """True when a path, relative to the work dir, is the clean room's own source and no installed copy."""
-    return not os.path.isabs(path) and {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
+    installed = [f"{name} came from {path}" for name, path in end.imported.items() if not is_own_source(path)]
+    return installed + [f"{path} was imported" for path in end.checkout_modules]
 
 
 def _is_in_work_dir(path: str) -> bool:

@@ -49,7 +49,7 @@ def check_mode(path: str, old: str, new: str, target: str | None, status: str, p
     if _MODULE in (new, old):
         yield _make_refusal("policy-module", path, "it is another repository, of which only a number is kept here")
     elif new == _LINK:
-        yield _check_link(path, (target or "").strip("\n"))
+        yield _check_link_stays_inside(path, (target or "").strip("\n"))
     elif old == _LINK and status != "A":
         yield _make_refusal("policy-mode", path, "it was a link and is a file now")
     elif new == _RUNS and (old != _RUNS or status == "A"):
@@ -61,7 +61,7 @@ def check_mode(path: str, old: str, new: str, target: str | None, status: str, p
         yield _make_refusal("policy-mode", path, f"it is no plain file: {new}")
 
 
-def _check_link(path: str, target: str) -> Finding:
+def _check_link_stays_inside(path: str, target: str) -> Finding:
     """Return a finding about a symbolic link: a refusal when it leads out of the tree or into git's directory."""
     shown = target.encode("unicode_escape").decode("ascii")
     resolved_path = os.path.normpath(os.path.join(os.path.dirname(path), target))

@@ -6,13 +6,13 @@ mngr moves it only when it is unchanged since the last delivery, or when no comm
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
+from mngr.tmr.changes.integration_record import BranchCommit, Integration, PushedBranch
 from mngr.tmr.commits import untrusted
 from mngr.tmr.commits.trees import (
     GIT_SAFE_ARGS,
@@ -112,22 +112,22 @@ def replay_commits(local: Host, repo: str, head: str, commits: Iterable[str]) ->
 
 
 def get_published_branch(
-    local: Host, run: RunDir, last_integration: dict[str, Any], user_commits: UserCommits | None
-) -> tuple[str, list[dict[str, Any]]]:
-    """Return the branch that people have seen, and its rows.
+    local: Host, run: RunDir, last_integration: Integration, user_commits: UserCommits | None
+) -> PushedBranch:
+    """Return the branch that people have seen.
 
     That is the pushed branch if the local one was rebuilt since then, else the local one.
     """
-    tip = user_commits.tip if user_commits is not None else str(last_integration["delivered"])
-    pushed = last_integration.get("pushed")
-    if pushed is None or not git.run(local, run.repo, "merge-base", "--is-ancestor", pushed["commit"], tip).code:
-        return tip, last_integration.get("commits") or []
+    tip = user_commits.tip if user_commits is not None else str(last_integration.delivered)
+    pushed = last_integration.pushed
+    if pushed is None or not git.run(local, run.repo, "merge-base", "--is-ancestor", pushed.commit, tip).code:
+        return PushedBranch(commit=tip, commits=last_integration.commits)
     if user_commits is not None:
         raise MngrError(
             f"{get_branch_name(run)} was made anew since it was pushed, and has commits of yours",
             "use --rewrite, too",
         )
-    return pushed["commit"], pushed["commits"]
+    return pushed
 
 
 def check_remote(local: Host, run: RunDir, remote: str = "origin") -> None:
@@ -145,35 +145,35 @@ def check_remote(local: Host, run: RunDir, remote: str = "origin") -> None:
 
 
 def append_changes(
-    local: Host, repo: str, tip: str, target: str, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], reason: str,
-) -> str:  # fmt: skip
-    """Return a new tip with the target's tree, built without removing any commit from the branch.
+    local: Host, repo: str, published: PushedBranch, target: str, commits: Sequence[BranchCommit], reason: str
+) -> str:
+    """Return a new tip with the target's tree, built without removing any commit from the published branch.
 
-    First come reverts of excluded changes, then the new changes. `tip` is the current branch. `before` and `after` are
-    the rows of the current branch and of the target.
+    First come reverts of excluded changes, then the new changes. `commits` are the commits of the target.
     """
-    changes_after = {name for row in after for name in row["changes"]}
-    changes_before = {name for row in before for name in row["changes"]}
-    for row in reversed(before):
-        if row["kind"] != "test" and not changes_after.intersection(row["changes"]):
-            parent = git.run_checked(local, repo, "rev-parse", f"{row['commit']}^")
-            revert = write_commits(
-                local,
-                repo,
-                [CommitSpec(parent=row["commit"], rows=[make_tree_row(str(list_trees(local, repo, [parent])[0]))])],
-            )[0]
-            message = f'Revert "{row["subject"]}"\n\nThis takes back {row["commit"]}.\n\n{reason}'.strip() + "\n"
-            tip = _append_commit(local, repo, tip, row["commit"], revert, message, row["commit"])
-    for row in after:
-        if row["kind"] != "test" and not changes_before.intersection(row["changes"]):
-            parent = git.run_checked(local, repo, "rev-parse", f"{row['commit']}^")
-            message = git.run_checked(local, repo, "show", "--no-patch", "--format=%B", row["commit"])
-            tip = _append_commit(local, repo, tip, parent, row["commit"], message + "\n", row["commit"])
-    trees = list_trees(local, repo, [tip, target])
-    if trees[0] == trees[1]:
+    tip = published.commit
+    for row in _select_new_fixes(reversed(published.commits), commits):
+        parent = git.run_checked(local, repo, "rev-parse", f"{row.commit}^")
+        parent_tree = str(list_trees(local, repo, [parent])[0])
+        revert_spec = CommitSpec(parent=row.commit, rows=[make_tree_row(parent_tree)])
+        revert = write_commits(local, repo, [revert_spec])[0]
+        message = f'Revert "{row.subject}"\n\nThis takes back {row.commit}.\n\n{reason}'.strip() + "\n"
+        tip = _append_commit(local, repo, tip, row.commit, revert, message, row.commit)
+    for row in _select_new_fixes(commits, published.commits):
+        parent = git.run_checked(local, repo, "rev-parse", f"{row.commit}^")
+        message = git.run_checked(local, repo, "show", "--no-patch", "--format=%B", row.commit)
+        tip = _append_commit(local, repo, tip, parent, row.commit, message + "\n", row.commit)
+    tree, target_tree = list_trees(local, repo, [tip, target])
+    if tree == target_tree:
         return tip
     message = f"[TEST/DOC] As the changes that are left have it\n\n{reason}".strip() + "\n"
-    return write_commits(local, repo, [_make_commit_spec(local, repo, tip, str(trees[1]), message, target)])[0]
+    return write_commits(local, repo, [_make_commit_spec(local, repo, tip, str(target_tree), message, target)])[0]
+
+
+def _select_new_fixes(commits: Iterable[BranchCommit], others: Iterable[BranchCommit]) -> list[BranchCommit]:
+    """Return the commits with single changes that the other branch does not have."""
+    known_changes = {name for row in others for name in row.changes}
+    return [row for row in commits if row.kind != "test" and known_changes.isdisjoint(row.changes)]
 
 
 def _append_commit(local: Host, repo: str, tip: str, parent: str, commit: str, message: str, date_source: str) -> str:

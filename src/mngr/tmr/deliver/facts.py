@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any
 
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
+from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, TaskState
-from mngr.tmr.plan import RunPlan
-
-Row = dict[str, Any]
-
+from mngr.tmr.changes.changes import Change, ChangeSize
+from mngr.tmr.changes.changes_file import load_changes
+from mngr.tmr.changes.excluded_tasks import EscalationGroup, ExcludedGroup
+from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, find_integration
+from mngr.tmr.plan import RunPlan, describe_missing_sandbox
+from mngr.tmr.prepare.run_facts import RootCauseGivenUp
 
 _MAX_FILES = 2000  # files that are searched for a recording
 
@@ -23,72 +23,99 @@ class PullRequestFacts(Struct):
 
     run: str
     agent: str  # the agent kind
-    integration: Row  # integration.json
-    changes: dict[str, Row]  # from changes.json, by id
-    causes: list[Row] = []
-    escalations: list[Row] = []
-    unrepaired_causes: list[Row] = []
+    integration: Integration
+    changes: dict[str, Change]  # by id
+    causes: list[ExcludedGroup] = []
+    escalations: list[EscalationGroup] = []
+    unrepaired_causes: list[RootCauseGivenUp] = []
     tasks: list[TaskState] = []
+    missing_sandbox: str = ""  # a sentence, if mngr ran tests without a sandbox
     recordings: dict[str, str] = {}  # paths by task slug, relative to the run's folder
 
-    def list_commits(self, *kinds: str) -> list[Row]:
+    def list_commits(self, *kinds: str) -> list[BranchCommit]:
         """Return the branch's commits of these kinds, in order."""
-        return [row for row in self.integration["commits"] if row["kind"] in kinds]
+        return [commit for commit in self.integration.commits if commit.kind in kinds]
 
-    def list_changes(self, *kinds: str) -> list[Row]:
+    def list_changes(self, *kinds: str) -> list[Change]:
         """Return the changes in the commits of these kinds."""
-        return [self.get_change(name) for row in self.list_commits(*kinds) for name in row["changes"]]
+        return [change for _, change in self.list_committed_changes(*kinds)]
 
-    def get_change(self, name: str) -> Row:
+    def list_committed_changes(self, *kinds: str) -> list[tuple[BranchCommit, Change]]:
+        """Return each change in the commits of these kinds, after its commit."""
+        commits = self.list_commits(*kinds)
+        return [(commit, self.get_change(name)) for commit in commits for name in commit.changes]
+
+    def get_change(self, name: str) -> Change:
         """Return a change by id; an unknown one has only its id and title."""
-        return self.changes.get(name) or {**_UNKNOWN_CHANGE, "id": name, "title": name}
+        return self.changes.get(name) or _UNKNOWN_CHANGE.replace(id=name, title=name)
 
     @property
     def fixed_tests(self) -> set[str]:
         """Return the tests that fail before and pass on the branch."""
-        return {test for row in self.integration["commits"] for test in row.get("turned") or ()}
+        return {test for commit in self.integration.commits for test in commit.fixed_tests}
 
     @property
-    def excluded_changes(self) -> list[Row]:
+    def excluded_changes(self) -> list[ExcludedChange]:
         """Return the excluded changes, without those that had nothing left to do."""
-        return [row for row in self.integration["left_out"] if row["why"] != "already"]
+        return [row for row in self.integration.left_out if row.why != "already"]
 
     @property
-    def flagged(self) -> list[tuple[Row, Row]]:
+    def flagged(self) -> list[tuple[BranchCommit, Change]]:
         """Return (commit, change) for each change that a person should look at."""
-        rows = [
-            (commit, self.get_change(name))
-            for commit in self.list_commits("flagged", "fix")
-            for name in commit["changes"]
-        ]
-        return [(commit, change) for commit, change in rows if change["flagged"] or commit["kind"] == "flagged"]
+        rows = self.list_committed_changes("flagged", "fix")
+        return [(commit, change) for commit, change in rows if change.flagged or commit.kind == "flagged"]
 
 
-_UNKNOWN_CHANGE: Row = {"made_by": [], "findings": [], "flagged": False, "paths": [], "tasks": []}
+_UNKNOWN_CHANGE = Change(
+    id="",
+    key="",
+    kind="",
+    flagged=False,
+    title="",
+    body="",
+    made_by=[],
+    commit="",
+    parent="",
+    needs=[],
+    paths=[],
+    size=ChangeSize(files=0, added=0, removed=0),
+    findings=[],
+    fixed_tests=[],
+    author="",
+    authored="",
+    committed="",
+)
 
 
 def load_facts(run: RunDir, state: RunState, plan: RunPlan) -> PullRequestFacts:
     """Read the facts; raise NotFound when nothing has been integrated yet."""
-    integration, gathered = _read_json(run, "integration.json"), _read_json(run, "changes.json")
-    changes = {row["id"]: row for row in gathered["changes"]}
-    fix_ids = [name for row in integration["commits"] if row["kind"] == "fix" for name in row["changes"]]
-    first_authors = [changes[name]["made_by"][:1] for name in fix_ids if name in changes]
-    recordings = {
-        author["task"]: _find_recording(run, author["task"]) for authors in first_authors for author in authors
-    }
-    return PullRequestFacts(
-        run=run.name, agent=plan.agent, integration=integration, changes=changes, causes=gathered["causes"],
-        escalations=gathered["escalations"], unrepaired_causes=gathered["held"], tasks=list(state.tasks.values()),
-        recordings={slug: path for slug, path in recordings.items() if path},
-    )  # fmt: skip
+    integration = find_integration(run)
+    if integration is None:
+        raise NotFound(f"the run {run.name} has no integration.json", f"make the branch: mngr tmr integrate {run.name}")
+    record = load_changes(run)
+    facts = PullRequestFacts(
+        run=run.name,
+        agent=plan.agent,
+        integration=integration,
+        changes={change.id: change for change in record.changes},
+        causes=record.causes,
+        escalations=record.escalations,
+        unrepaired_causes=record.held,
+        tasks=list(state.tasks.values()),
+        missing_sandbox=describe_missing_sandbox(plan.isolation, plan.no_sandbox_reason),
+    )
+    return facts.replace(recordings=_find_recordings(run, facts.list_changes("fix")))
 
 
-def _read_json(run: RunDir, name: str) -> Row:
-    try:
-        with open(os.path.join(run.path, name), encoding="utf-8") as file:
-            return dict(json.load(file))
-    except FileNotFoundError:
-        raise NotFound(f"the run {run.name} has no {name}", f"make the branch: mngr tmr integrate {run.name}") from None
+def _find_recordings(run: RunDir, fixes: list[Change]) -> dict[str, str]:
+    """Return a recording for the first task of each fix that has one."""
+    recordings = {}
+    for change in fixes:
+        for slug in change.tasks[:1]:
+            path = _find_recording(run, slug)
+            if path is not None:
+                recordings[slug] = path
+    return recordings
 
 
 def _find_recording(run: RunDir, slug: str) -> str | None:

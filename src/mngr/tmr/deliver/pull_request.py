@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from mngr.mapreduce.journal.run_state import RunState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState
 from mngr.tmr.deliver import pull_request_sections, pull_request_summary
 from mngr.tmr.deliver.facts import PullRequestFacts, load_facts
 from mngr.tmr.deliver.markdown import sanitize_line

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mngr.base import clock
-from mngr.mapreduce.run_state import add_usage
+from mngr.base import time_format
+from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage, sum_usages
+from mngr.tmr.changes.integration_record import AgentSummary, CheckResult, SuiteCounts
 from mngr.tmr.deliver.facts import PullRequestFacts
 from mngr.tmr.deliver.markdown import (
     format_cell,
@@ -16,9 +15,7 @@ from mngr.tmr.deliver.markdown import (
     sanitize_line,
     sort_known_first,
 )
-
-Row = dict[str, Any]
-
+from mngr.tmr.verify.receipt import find_verdict
 
 _VERDICT_MARKS = {"green": "✅ **Green.**", "red": "❌ **Red.**"}
 _OUTCOMES = ("fixed", "improved", "unchanged", "refuted", "flaky", "unverified", "blocked", "failed")
@@ -35,7 +32,7 @@ def render_title(facts: PullRequestFacts) -> str:
     excluded_count = len(facts.excluded_changes)
     contents = _format_contents(fixes, "", edits, "test edit") or "Nothing to merge"
     excluded_text = f", {excluded_count} not in" if excluded_count else ""
-    prefix = "RED: " if facts.integration["verdict"] == "red" else ""
+    prefix = "RED: " if facts.integration.verdict == "red" else ""
     return sanitize_line(
         f"{prefix}{contents} of {format_count(len(facts.tasks), 'task')}{excluded_text} ({facts.run})", 200
     )
@@ -53,10 +50,10 @@ def render_head(facts: PullRequestFacts, level: int = 0) -> str:
         parts.append(f"**{format_count(len(facts.excluded_changes), 'change')} not in**, each with its reason")
     if flagged := facts.flagged:
         parts.append(f"**{format_count(len(flagged), 'edit')} to look at**")
-    if data.get("open"):
-        parts.append(f"**{format_count(data['open'], 'task')} not settled yet**")
-    if data.get("only"):
-        parts.append(f"only {'fixes' if data['only'] == 'impl' else 'tests'} were asked for")
+    if data.open:
+        parts.append(f"**{format_count(data.open, 'task')} not settled yet**")
+    if data.only:
+        parts.append(f"only {'fixes' if data.only == 'impl' else 'tests'} were asked for")
     verdict = f"{_format_verdict(facts)}  \n{'; '.join(parts)}." if parts else _format_verdict(facts)
     return "\n".join(
         [
@@ -65,7 +62,8 @@ def render_head(facts: PullRequestFacts, level: int = 0) -> str:
             _render_outcome_table(facts),
             "",
             _format_footer(facts),
-            *_render_agent_text(facts.integration.get("prose") or {}),
+            *(["", f"⚠️ {format_text(facts.missing_sandbox)}"] if facts.missing_sandbox else []),
+            *_render_agent_text(data.prose),
         ]
     )
 
@@ -82,42 +80,45 @@ def _format_contents(fixes: int, more: str, edits: int, noun: str) -> str:
 def _format_verdict(facts: PullRequestFacts) -> str:
     """Return the verdict of the integration as one sentence."""
     data = facts.integration
-    location = f"{format_code(data['branch'])} ({format_code(str(data.get('delivered') or data['head'])[:10])})"
-    if data["verdict"] == "empty":
+    if data.verdict == "empty":
         return "⚪ **Nothing to merge.**"
-    red_before = data.get("red_before") or []
-    mark = _VERDICT_MARKS.get(data["verdict"], f"**{format_text(data['verdict'])}**")
-    if data["verdict"] == "red":
-        verb = "fails" if len(data["red"]) == 1 else "fail"
-        failing = f"{format_count(len(data['red']), 'test')} that passed before {verb} at {format_code(str(data['head'])[:10])}"
-        return f"{mark} {failing}; {format_code(data['branch'])} was not moved."
-    if tests := data.get("tests"):
-        return f"{mark} {_format_passing(tests, location, len(red_before), len(data.get('flaky') or ()))}."
-    exception = f", apart from {format_count(len(red_before), 'test')} red before and still" if red_before else ""
+    mark = _VERDICT_MARKS.get(data.verdict, f"**{format_text(data.verdict)}**")
+    if data.verdict == "red":
+        verb = "fails" if len(data.red) == 1 else "fail"
+        failing = f"{format_count(len(data.red), 'test')} that passed before {verb} at {format_code(data.head[:10])}"
+        return f"{mark} {failing}; {format_code(data.branch)} was not moved."
+    commit = data.delivered or data.head
+    location = f"{format_code(data.branch)} ({format_code(commit[:10])})"
+    still_red = len(data.red_before)
+    if data.tests is not None:
+        return f"{mark} {_format_passing(data.tests, location, still_red, len(data.flaky))}."
+    exception = f", apart from {format_count(still_red, 'test')} red before and still" if still_red else ""
     return f"{mark} The whole suite passes on {location}{exception}."
 
 
-def _format_passing(tests: Row, location: str, still_red: int, flaky: int) -> str:
+def _format_passing(tests: SuiteCounts, location: str, still_red: int, flaky: int) -> str:
     """Return how many tests pass, how many of them failed before, and the state of the others."""
-    passed, green = tests["pass"], len(tests["green"])
-    quantity = "All" if passed == tests["all"] else f"{passed:,} of"
-    passing = f"{quantity} {format_count(tests['all'], 'test')} pass on {location}"
-    parts = [
-        passing + (f", {green:,} of them red before" if green else ""),
-        f"{still_red:,} {'was' if still_red == 1 else 'were'} red before and still {'is' if still_red == 1 else 'are'}"
-        if still_red
-        else "",
-        f"{tests['skip']:,} skipped" if tests["skip"] else "",
-        f"{flaky:,} seen both ways" if flaky else "",
-    ]
-    return "; ".join(filter(None, parts))
+    quantity = "All" if tests.passed == tests.all else f"{tests.passed:,} of"
+    passing = f"{quantity} {format_count(tests.all, 'test')} pass on {location}"
+    if tests.green:
+        passing += f", {len(tests.green):,} of them red before"
+    parts = [passing]
+    if still_red == 1:
+        parts.append("1 was red before and still is")
+    elif still_red:
+        parts.append(f"{still_red:,} were red before and still are")
+    if tests.skipped:
+        parts.append(f"{tests.skipped:,} skipped")
+    if flaky:
+        parts.append(f"{flaky:,} seen both ways")
+    return "; ".join(parts)
 
 
 def _render_outcome_table(facts: PullRequestFacts) -> str:
     """Render a table of the tasks by outcome and receipt verdict."""
     counts: dict[tuple[str, str], int] = {}
     for task in facts.tasks:
-        key = str(task.outcome or task.state), str((task.check or {}).get("verdict") or "no receipt")
+        key = str(task.outcome or task.state), find_verdict(task.check) or "no receipt"
         counts[key] = counts.get(key, 0) + 1
     outcomes = sort_known_first({outcome for outcome, _ in counts}, _OUTCOMES)
     verdicts = sort_known_first({verdict for _, verdict in counts}, _VERDICTS)
@@ -133,30 +134,32 @@ def _render_outcome_table(facts: PullRequestFacts) -> str:
 
 
 def _format_footer(facts: PullRequestFacts) -> str:
-    marks = [
-        f"{format_text(row['name'], 30)} {'✅' if row['ok'] else '❌' if row.get('was_ok', True) else 'as before'}"
-        for row in facts.integration.get("checks") or ()
-    ]
-    money = _sum_usage(facts).get("cost_usd")
-    parts = [*marks, *([f"${money:.2f}"] if money else []), *_format_durations(facts)]
+    parts = [_format_check(check) for check in facts.integration.checks]
+    total = _sum_usage(facts)
+    money = None if total is None else total.cost_usd
+    if money:
+        parts.append(f"${money:.2f}")
     links = f"paths are in `.mngr/runs/{facts.run}/`, pages: `mngr tmr report {facts.run}`"
-    return " · ".join([*parts, links])  # fmt: skip
+    return " · ".join([*parts, *_format_durations(facts), links])
 
 
-def _render_agent_text(row: Row) -> list[str]:
+def _format_check(check: CheckResult) -> str:
+    failure_mark = "❌" if check.was_ok else "as before"
+    return f"{format_text(check.name, 30)} {'✅' if check.ok else failure_mark}"
+
+
+def _render_agent_text(summary: AgentSummary | None) -> list[str]:
     """Render an agent's few paragraphs as a quotation."""
-    text = str(row.get("words") or "")
-    paragraphs = [
-        paragraph
-        for paragraph in (format_text(block, _MAX_PROSE) for block in text[:_MAX_PROSE].split("\n\n"))
-        if paragraph
-    ][:4]
-    lines = [line for paragraph in paragraphs for line in (">", f"> {paragraph}")]
-    return (
-        ["", f"> _{format_text(row.get('agent') or 'an agent', 80)} says:_ {lines[1][2:]}", *lines[2:]]
-        if paragraphs
-        else []
-    )
+    if summary is None:
+        return []
+    blocks = [format_text(block, _MAX_PROSE) for block in summary.words[:_MAX_PROSE].split("\n\n")]
+    paragraphs = [block for block in blocks if block][:4]
+    if not paragraphs:
+        return []
+    lines = ["", f"> _{format_text(summary.agent or 'an agent', 80)} says:_ {paragraphs[0]}"]
+    for paragraph in paragraphs[1:]:
+        lines += [">", f"> {paragraph}"]
+    return lines
 
 
 # Suite, cost and instructions
@@ -165,11 +168,13 @@ def _render_agent_text(row: Row) -> list[str]:
 def render_suite(facts: PullRequestFacts, level: int = 0) -> str:
     """Render further facts about the test suite."""
     lines = []
-    for name, noun in (("red_before", "red before and still"), ("flaky", "seen both ways")):
-        if rows := facts.integration.get(name):
-            lines.append(f"- {format_count(len(rows), 'test')} {noun}: {format_list(rows, (10, 3)[min(level, 1)])}")
-    if partly := facts.integration.get("partly"):
-        lines.append(f"- {format_count(partly, 'commit')} below the head: only the nearest tests were run there")
+    data = facts.integration
+    max_tests = 10 if level == 0 else 3
+    for tests, noun in ((data.red_before, "red before and still"), (data.flaky, "seen both ways")):
+        if tests:
+            lines.append(f"- {format_count(len(tests), 'test')} {noun}: {format_list(tests, max_tests)}")
+    if data.partly:
+        lines.append(f"- {format_count(data.partly, 'commit')} below the head: only the nearest tests were run there")
     return "## The suite\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -177,49 +182,45 @@ def render_cost(facts: PullRequestFacts, level: int = 0) -> str:
     """Render money and time."""
     lines = []
     total, kinds = _sum_usage(facts), _sum_by_kind(facts)
-    if kinds:
+    if total is not None:
         parts = ", ".join(f"{format_text(kind, 30)} {_format_money(used)}" for kind, used in kinds.items())
-        read, wrote = total["input_tokens"], total["output_tokens"]
+        read, wrote = total.input_tokens, total.output_tokens
         lines.append(
             f"- cost: {_format_money(total)} ({parts}); {read:,} tokens in, {wrote:,} out; agents: {format_code(facts.agent)}"
         )
     data = facts.integration
-    runs = data.get("runs") or {}
     lines += [f"- agents: {duration}" for duration in _format_durations(facts)]
-    lines.append(
-        f"- integration: {clock.format_duration(round(data.get('seconds') or 0))}, {format_count(runs.get('processes', 0), 'test process', 'test processes')}, "
-        f"{format_count(runs.get('tests', 0), 'test run')}, {runs.get('cached', 0)} results known before"
-    )  # fmt: skip
+    duration = time_format.format_duration(round(data.seconds))
+    processes = format_count(data.runs.processes, "test process", "test processes")
+    test_runs = format_count(data.runs.tests, "test run")
+    lines.append(f"- integration: {duration}, {processes}, {test_runs}, {data.runs.cached} results known before")
     return "## Cost and time\n\n" + "\n".join(lines)
 
 
-def _sum_by_kind(facts: PullRequestFacts) -> dict[str, Row]:
+def _sum_by_kind(facts: PullRequestFacts) -> dict[str, AgentUsage]:
     """Return the usage of all tasks and of the integration, by agent kind."""
-    rows = [*(task.spend for task in facts.tasks), facts.integration.get("spend") or {}]
-    usage_by_kind: dict[str, Row] = {}
-    for row in rows:
+    usage_by_kind: dict[str, AgentUsage] = {}
+    for row in (*(task.usage_by_purpose for task in facts.tasks), facts.integration.spend):
         for kind, used in row.items():
-            usage_by_kind[kind] = add_usage(usage_by_kind.get(kind, {}), used) if used else usage_by_kind.get(kind, {})
-    return {kind: used for kind, used in usage_by_kind.items() if used}
+            usage_by_kind[kind] = add_usage(usage_by_kind.get(kind, AgentUsage()), used)
+    return usage_by_kind
 
 
-def _sum_usage(facts: PullRequestFacts) -> Row:
-    total: Row = {}
-    for used in _sum_by_kind(facts).values():
-        total = add_usage(total, used)
-    return total
+def _sum_usage(facts: PullRequestFacts) -> AgentUsage | None:
+    """Return the whole usage, or None when nothing is known."""
+    usages = _sum_by_kind(facts).values()
+    return sum_usages(usages) if usages else None
 
 
-def _format_money(used: Row) -> str:
-    cost = used.get("cost_usd")
-    return "price not known" if cost is None else f"${cost:.2f}"
+def _format_money(used: AgentUsage) -> str:
+    return "price not known" if used.cost_usd is None else f"${used.cost_usd:.2f}"
 
 
 def _format_durations(facts: PullRequestFacts) -> list[str]:
-    began = [clock.parse_timestamp(task.began_at) for task in facts.tasks if task.began_at]
-    ended = [clock.parse_timestamp(task.ended_at) for task in facts.tasks if task.ended_at]
+    began = [time_format.parse_timestamp(task.began_at) for task in facts.tasks if task.began_at]
+    ended = [time_format.parse_timestamp(task.ended_at) for task in facts.tasks if task.ended_at]
     return (
-        [f"{clock.format_duration(round(max(ended) - min(began)))} from the first task to the last"]
+        [f"{time_format.format_duration(round(max(ended) - min(began)))} from the first task to the last"]
         if began and ended
         else []
     )

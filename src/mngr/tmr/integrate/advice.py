@@ -9,23 +9,22 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mngr.api import Fleet
+from mngr.base.json_values import as_list, get_objects, get_text
 from mngr.host import git
-from mngr.mapreduce.governor import RunLimits
+from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
+from mngr.mapreduce.journal.journal_rows import NewTaskRow
+from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, Task, TaskState, add_usage
 from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.integration_record import AdvisedOrder, AgentSummary
 from mngr.tmr.commits import untrusted
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS
 from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
-
-Row = dict[str, Any]
-
 
 _ORDER, _PROSE = "order.json", "prose.md"
 _MAX_FULL_CHANGES = 20  # changes whose diff is in the prompt
@@ -39,10 +38,10 @@ class Advisor:
         self, fleet: Fleet, run: RunDir, plan: RunPlan, kind: str, timeout: float, report: Callable[[str], None]
     ) -> None:  # fmt: skip
         self._fleet, self._run, self._plan, self._kind, self._hear = fleet, run, plan, kind, make_row_announcer(report)
-        self._limits = RunLimits(**plan.limits).replace(timeout=timeout, deadline=timeout)
-        self.usage: Row = {}
+        self._limits = plan.limits.replace(timeout=timeout, deadline=timeout)
+        self.usage = AgentUsage()
 
-    def rank_groups(self, base: str, groups: Sequence[Sequence[Change]]) -> list[Row]:
+    def rank_groups(self, base: str, groups: Sequence[Sequence[Change]]) -> list[AdvisedOrder]:
         """Return each group in the order in which a person should review it, with the reason.
 
         Empty without an answer.
@@ -51,25 +50,29 @@ class Advisor:
             return []
         group_keys = [sorted(change.key for change in group) for group in groups]
         task = self._ask("order", group_keys, base, self._build_order_prompt(groups), _make_order_reader(groups))
-        rows = task.claim.get("order") or []
         keys = {change.id: change.key for group in groups for change in group}
-        return [{**row, "keys": [keys[name] for name in row["changes"]], "agent": task.agent} for row in rows]
+        orders = []
+        for row in get_objects(task.claim, "order"):
+            ids = [str(name) for name in as_list(row["changes"])]
+            order_keys = [keys[name] for name in ids]
+            orders.append(AdvisedOrder(changes=ids, reason=get_text(row, "reason"), keys=order_keys, agent=task.agent))
+        return orders
 
-    def write_summary(self, base: str, head: str, text: str) -> Row:
-        """Return a summary of the pull request and the agent's name, or an empty dict without an answer."""
+    def write_summary(self, base: str, head: str, text: str) -> AgentSummary | None:
+        """Return an agent's summary of the pull request, or None without an answer."""
         task = self._ask("prose", [head], base, _build_prose_prompt(text), _read_prose)
-        prose = task.claim.get("prose")
-        return {"words": prose, "agent": task.agent, "head": head} if prose else {}
+        prose = get_text(task.claim, "prose")
+        return AgentSummary(words=prose, agent=task.agent, head=head) if prose else None
 
     def _ask(
-        self, kind: str, subject: list[Any], base: str, prompt: str, read_answer: Callable[[str], Judgement]
+        self, kind: str, subject: Sequence[object], base: str, prompt: str, read_answer: Callable[[str], Judgement]
     ) -> TaskState:
         """Ask one question and return its settled task."""
         number = hashlib.sha256(json.dumps([base, self._kind, subject]).encode()).hexdigest()[:6]
         question = _AdviceRecipe(f"{kind}-{number}", base, prompt, read_answer)
         state = ask_agents(self._fleet, self._run, self._plan, self._limits, question, self._kind, self._hear)
         task = state.tasks[question.slug]
-        if task.usage:
+        if task.usage is not None:
             self.usage = add_usage(self.usage, task.usage)
         return task
 
@@ -120,12 +123,11 @@ class _AdviceRecipe:
         """True when the slug is this question's."""
         return slug == self.slug
 
-    def plan_rows(self, state: RunState) -> list[Row]:
+    def plan_rows(self, state: RunState) -> list[NewTaskRow]:
         """Return the question's task, if it does not exist yet."""
         if self.slug in state.tasks:
             return []
-        data = {"spend": "advice"}
-        return [{"type": "task", "task": Task(slug=self.slug, title=self.slug, data=data).to_dict()}]
+        return [NewTaskRow(task=Task(slug=self.slug, title=self.slug, usage_purpose="advice"))]
 
     def choose_base(self, task: TaskState) -> str | None:
         """Return the code before all changes."""
@@ -144,7 +146,7 @@ class _AdviceRecipe:
         """Return True: there is nothing to run."""
         return True
 
-    def check(self, task: TaskState) -> Row | None:
+    def check(self, task: TaskState) -> None:
         """Return None: there is nothing to verify."""
         return None
 
@@ -152,7 +154,7 @@ class _AdviceRecipe:
         """Return "advised", or "failed" with the reason if there is no answer."""
         if task.claim.get("order") or task.claim.get("prose"):
             return "advised", None
-        problem = str(task.claim.get("problem") or task.claim.get("closed") or "it did not answer")
+        problem = task.problem or task.close_reason or "it did not answer"
         return "failed", untrusted.clean_line(problem.partition("\n")[0])
 
 

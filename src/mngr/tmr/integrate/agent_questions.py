@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from mngr.api import Fleet
-from mngr.mapreduce import host_costs
 from mngr.mapreduce.governor import RunLimits
-from mngr.mapreduce.journal import Journal, JournaledState, read_journal
+from mngr.mapreduce.journal import host_costs
+from mngr.mapreduce.journal.journal_file import Journal, JournaledState, read_journal
+from mngr.mapreduce.journal.journal_rows import AlarmRow, AlertRow, LaunchedRow, SettledRow
+from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, add_usage, replay_rows
 from mngr.mapreduce.scheduler import Scheduler
 from mngr.tmr.commits import untrusted
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.plan_options import build_agent_options
+from mngr.tmr.plan_to_options import build_agent_options
 
 KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # agent kinds that cannot answer questions
 SCRIPTED = "player"  # can answer only what its script says, so it is asked only on request
+
+
+RowListener = Callable[[JournalRow], None]  # gets each new row of the questions' journal
 
 
 class QuestionRecipe(Recipe, Protocol):
@@ -35,7 +40,7 @@ class QuestionRecipe(Recipe, Protocol):
 
 def ask_agents(
     fleet: Fleet, run: RunDir, plan: RunPlan, limits: RunLimits, questions: QuestionRecipe, kind: str | None,
-    on_row: Callable[[dict[str, Any]], None],
+    on_row: RowListener,
 ) -> RunState:  # fmt: skip
     """Ask until every question is answered or given up. New agents are of the given kind.
 
@@ -47,7 +52,7 @@ def ask_agents(
         options = options.replace(agent=kind, args=[])
     with Journal(questions_dir.journal) as journal:
         _close_obsolete(fleet, journal, questions)
-        remaining_limits = limits.replace(**_compute_remaining_limits(run, limits), canary=0)
+        remaining_limits = _subtract_spent(run, limits).replace(canary=0)
         run_state = JournaledState(journal, on_row)
         return Scheduler(fleet, questions_dir, run_state, questions, options, remaining_limits).run()
 
@@ -62,14 +67,16 @@ def get_questions_dir(run: RunDir) -> RunDir:
     return questions_dir
 
 
-def make_row_announcer(report: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+def make_row_announcer(report: Callable[[str], None]) -> RowListener:
     """Return a listener that reports the important rows of the questions' journal."""
 
-    def announce(row: dict[str, Any]) -> None:
-        if row["type"] in ("alert", "alarm"):
-            report(str(row["text"]))
-        elif row["type"] in ("launched", "settled"):
-            report(f"{row['slug']}: {row.get('outcome') or 'asked'}")
+    def announce(row: JournalRow) -> None:
+        if isinstance(row, (AlertRow, AlarmRow)):
+            report(row.text)
+        elif isinstance(row, LaunchedRow):
+            report(f"{row.slug}: asked")
+        elif isinstance(row, SettledRow):
+            report(f"{row.slug}: {row.outcome}")
 
     return announce
 
@@ -87,21 +94,17 @@ def read_answer(path: str, max_characters: int = 20000) -> str:
         return file.read(max_characters)
 
 
-def _compute_remaining_limits(run: RunDir, limits: RunLimits) -> dict[str, Any]:
-    """Return what is left of the run's budget and tokens."""
-    usage: dict[str, Any] = {}
+def _subtract_spent(run: RunDir, limits: RunLimits) -> RunLimits:
+    """Return the limits with what is left of the run's budget and tokens."""
     state = replay_rows(read_journal(run.journal))
-    for task in state.tasks.values():
-        usage = add_usage(usage, {**task.usage, "cost_usd": task.usage.get("cost_usd") or 0.0})
-    tokens = sum(usage.get(key) or 0 for key in ("input_tokens", "output_tokens", "cache_write_tokens"))
-    remaining: dict[str, Any] = {}
+    usages = [task.usage for task in state.tasks.values() if task.usage is not None]
     if limits.budget is not None:
-        remaining["budget"] = max(
-            0.0, limits.budget - (usage.get("cost_usd") or 0.0) - host_costs.sum_costs(state.hosts.values())
-        )
+        spent = sum(usage.cost_usd or 0.0 for usage in usages) + host_costs.sum_costs(state.hosts.values())
+        limits = limits.replace(budget=max(0.0, limits.budget - spent))
     if limits.max_tokens is not None:
-        remaining["max_tokens"] = max(0, limits.max_tokens - tokens)
-    return remaining
+        tokens = sum(usage.budget_tokens for usage in usages)
+        limits = limits.replace(max_tokens=max(0, limits.max_tokens - tokens))
+    return limits
 
 
 def _close_obsolete(fleet: Fleet, journal: Journal, questions: QuestionRecipe) -> None:
@@ -110,4 +113,4 @@ def _close_obsolete(fleet: Fleet, journal: Journal, questions: QuestionRecipe) -
         if task.state != "settled" and not questions.has_task(task.task.slug):
             if task.agent is not None:
                 fleet.stop([task.agent])
-            journal.write("settled", slug=task.task.slug, outcome="unmerged", reason="it is not asked any more")
+            journal.write(SettledRow(slug=task.task.slug, outcome="unmerged", reason="it is not asked any more"))

@@ -32,7 +32,7 @@ from mngr.tmr.commits.trees import (
     read_blobs,
     write_commits,
 )
-from mngr.tmr.result_cache import make_cache_dir
+from mngr.tmr.result_cache import get_cache_dir
 
 MERGIRAF = "mergiraf merge {base} {ours} {theirs} -p {path} -o {out}"
 _GIT_WITHOUT_CONFIG = (
@@ -136,7 +136,7 @@ def record_resolution(local: Host, run: RunDir, head: str, change: Change, tree:
         row = rows.get(file.path)
         if row is None or row.new_mode not in _FILE_MODES or row.new not in texts:
             continue
-        if not has_markers(texts[row.new], file.texts.values()):
+        if not has_new_markers(texts[row.new], file.texts.values()):
             resolved[file.path] = texts[row.new]
     if resolved:
         _teach_rerere(local, run, [file for file in conflict.files or () if file.path in resolved], resolved)
@@ -172,7 +172,7 @@ def rebuild_change(local: Host, repo: str, change: Change, head: str, tree: str,
     )  # fmt: skip
 
 
-def has_markers(text: bytes, sides: Iterable[bytes]) -> bool:
+def has_new_markers(text: bytes, sides: Iterable[bytes]) -> bool:
     """True when a text has conflict markers that neither side had."""
     markers = set(_MARKER.findall(text))
     return bool(markers) and not markers <= {line for side in sides for line in _MARKER.findall(side)}
@@ -218,7 +218,7 @@ def _find_conflicted_files(
         )
         if not is_text or row is None or row.new_mode not in _FILE_MODES or row.new not in texts:
             return None
-        if file_stages[2][0] != file_stages[3][0] or not has_markers(texts[row.new], sides.values()):
+        if file_stages[2][0] != file_stages[3][0] or not has_new_markers(texts[row.new], sides.values()):
             return None
         files.append(
             _ConflictedFile(path=path, stages=file_stages, mode=row.new_mode, texts=sides, marked=texts[row.new])
@@ -240,17 +240,19 @@ def _replay_resolutions(local: Host, run: RunDir, files: Sequence[_ConflictedFil
         git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
         texts = {file.path: _read_file(os.path.join(work_dir, str(index))) for index, file in enumerate(files)}
     sides = {file.path: file.texts.values() for file in files}
-    return {path: text for path, text in texts.items() if text is not None and not has_markers(text, sides[path])}
+    return {path: text for path, text in texts.items() if text is not None and not has_new_markers(text, sides[path])}
 
 
 def _teach_rerere(local: Host, run: RunDir, files: Sequence[_ConflictedFile], resolved: Mapping[str, bytes]) -> None:
-    """Record the resolved texts in the project's rerere cache."""
+    """Record the resolved texts for later integrations."""
     with tempfile.TemporaryDirectory(prefix="mngr-merge-") as work_dir:
         cache = _prepare_rerere(local, run.repo, work_dir, files)
         for index, file in enumerate(files):
             _write_file(os.path.join(work_dir, str(index)), resolved[file.path])
         git.run_checked(local, work_dir, *_RERERE_ARGS, git_command=_GIT_WITHOUT_CONFIG)
-        _copy_entries(cache, make_cache_dir(run.root, _RERERE_CACHE_DIR), os.listdir(cache))
+        target = os.path.join(get_cache_dir(local.home, run.root), _RERERE_CACHE_DIR)
+        os.makedirs(target, exist_ok=True)
+        _copy_entries(cache, target, os.listdir(cache))
 
 
 def _prepare_rerere(local: Host, repo: str, work_dir: str, files: Sequence[_ConflictedFile]) -> str:
@@ -282,8 +284,8 @@ def _prepare_rerere(local: Host, repo: str, work_dir: str, files: Sequence[_Conf
 
 
 def _list_rerere_caches(local: Host, run: RunDir) -> list[str]:
-    """Return the rerere caches: the project's, then the user's, which takes precedence."""
-    caches = [os.path.join(run.root, ".mngr", "cache", _RERERE_CACHE_DIR)]
+    """Return the rerere caches: that of earlier integrations, then the user's, which takes precedence."""
+    caches = [os.path.join(get_cache_dir(local.home, run.root), _RERERE_CACHE_DIR)]
     repo = git.find_repo(local, run.root)
     return [*caches, os.path.join(repo.common_dir, _RERERE_CACHE_DIR)] if repo else caches
 
@@ -328,7 +330,7 @@ def _run_merge_tool(local: Host, tool: str, file: _ConflictedFile) -> bytes | No
         except MngrError:
             return None
         text = _read_file(paths["out"]) if result.code == 0 else None
-    return None if text is None or has_markers(text, file.texts.values()) else text
+    return None if text is None or has_new_markers(text, file.texts.values()) else text
 
 
 def _read_file(path: str) -> bytes | None:

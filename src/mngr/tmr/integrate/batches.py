@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
+from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.tmr.changes.changes import Change
 from mngr.tmr.changes.conflict_graph import ConflictPair, choose_compatible, list_conflicts, map_conflicts
+from mngr.tmr.changes.integration_record import EarlierVerdicts, Exclusion, ResolvedConflict
 from mngr.tmr.commits import untrusted
-from mngr.tmr.integrate.conflicts import ConflictResolver
 from mngr.tmr.integrate.earlier_verdicts import list_earlier_exclusions, list_retriable_changes
-from mngr.tmr.integrate.trial import BranchTrial, Exclusion, TrialResult
+from mngr.tmr.integrate.exclude_breaking import BranchTrial, TrialResult, remove_excluded
+from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
 
 
 class BatchResult(Struct):
@@ -20,18 +21,24 @@ class BatchResult(Struct):
 
     trial_result: TrialResult
     exclusions: list[Exclusion]
-    resolved: list[dict[str, Any]] = []  # conflicts that an agent or tool resolved
-    usage: dict[str, Any] = {}  # usage for resolving conflicts
+    resolved: list[ResolvedConflict] = []  # conflicts that an agent or tool resolved
+    usage: AgentUsage = AgentUsage()  # usage for resolving conflicts
 
 
 class BatchIntegration:
     """The batches of one integration."""
 
     def __init__(
-        self, local: Host, repo: str, onto: str, trial: BranchTrial, last_integration: dict[str, Any], report: Callable[[str], None]
-    ) -> None:  # fmt: skip
+        self,
+        local: Host,
+        repo: str,
+        onto: str,
+        trial: BranchTrial,
+        earlier_verdicts: EarlierVerdicts | None,
+        report: Callable[[str], None],
+    ) -> None:
         self._local, self._repo, self._onto, self._trial, self._say = local, repo, onto, trial, report
-        self._earlier_verdicts = last_integration.get("stood") or {}
+        self._earlier_verdicts = earlier_verdicts
 
     def integrate_changes(self, chosen: list[Change], make_resolver: Callable[[], ConflictResolver]) -> BatchResult:
         """Integrate as many changes as possible. `make_resolver` is called if some of them conflict."""
@@ -43,13 +50,14 @@ class BatchIntegration:
         resolution = make_resolver().resolve(
             result, [(by_id[exclusion.change], exclusion) for exclusion in conflicts], by_id
         )
-        merged = {row["change"] for row in resolution.resolved}
-        exclusions = [
+        merged = {row.change for row in resolution.resolved}
+        other_exclusions = [
             exclusion for exclusion in exclusions if exclusion.change not in merged and exclusion.why != "conflict"
-        ] + resolution.exclusions
+        ]
+        exclusions = [*other_exclusions, *resolution.exclusions]
         result, exclusions = self._add_unblocked(resolution.trial_result, exclusions, merged, by_id)
         included = {change.id for change in result.chosen}
-        resolved = [row for row in resolution.resolved if row["change"] in included]
+        resolved = [row for row in resolution.resolved if row.change in included]
         return BatchResult(trial_result=result, exclusions=exclusions, resolved=resolved, usage=resolution.usage)
 
     def _integrate_compatible(
@@ -57,22 +65,26 @@ class BatchIntegration:
     ) -> tuple[TrialResult, list[Exclusion]]:
         """Integrate the compatible changes. Earlier verdicts hold unless a new change could affect them."""
         earlier, doubtful = list_earlier_exclusions(self._earlier_verdicts, self._onto, chosen)
-        chosen = _remove_excluded(chosen, earlier)
-        if doubtful:
-            tests = {str(exclusion.proof["test"]) for exclusion in doubtful if exclusion.proof}
-            failing = self._trial.list_failing_with(chosen, tests)
-            earlier += [exclusion for exclusion in doubtful if exclusion.proof and exclusion.proof["test"] in failing]
-            chosen = _remove_excluded(chosen, earlier)
+        chosen = remove_excluded(chosen, earlier)
+        earlier += self._confirm_exclusions(doubtful, chosen)
+        chosen = remove_excluded(chosen, earlier)
         result, exclusions = self._grow_branch(chosen)
-        if retriable := list_retriable_changes(
-            self._trial, result, earlier, {exclusion.change for exclusion in doubtful}, by_id
-        ):
+        doubtful_ids = {exclusion.change for exclusion in doubtful}
+        retriable = list_retriable_changes(self._trial, result, earlier, doubtful_ids, by_id)
+        if retriable:
             result = self._trial.choose_changes(_sort_like(list(by_id.values()), [*result.chosen, *retriable]))
-            earlier = [
-                exclusion for exclusion in earlier if exclusion.change not in {change.id for change in retriable}
-            ]
+            retriable_ids = {change.id for change in retriable}
+            earlier = [exclusion for exclusion in earlier if exclusion.change not in retriable_ids]
             exclusions += result.exclusions
         return result, [*earlier, *exclusions]
+
+    def _confirm_exclusions(self, doubtful: Sequence[Exclusion], chosen: Sequence[Change]) -> list[Exclusion]:
+        """Return those of the doubtful exclusions whose test fails even without the excluded change."""
+        proven = [(exclusion, exclusion.proof) for exclusion in doubtful if exclusion.proof is not None]
+        if not proven:
+            return []
+        failing = self._trial.list_failing_with(chosen, {proof.test for _, proof in proven})
+        return [exclusion for exclusion, proof in proven if proof.test in failing]
 
     def _grow_branch(self, chosen: Sequence[Change]) -> tuple[TrialResult, list[Exclusion]]:
         """Integrate a large set without conflicts, then add what still fits. Explain the remaining exclusions."""
@@ -85,12 +97,11 @@ class BatchIntegration:
         tried = {change.id for change in first}
         while True:
             included = {change.id for change in result.chosen}
+            untried = [change for change in chosen if change.id not in tried]
             candidates = [
                 change
-                for change in chosen
-                if change.id not in tried
-                and included.isdisjoint(neighbours.get(change.id, ()))
-                and included.issuperset(change.needs)
+                for change in untried
+                if included.isdisjoint(neighbours.get(change.id, ())) and included.issuperset(change.needs)
             ]
             addition = choose_compatible(candidates, conflicts, included)
             if not addition:
@@ -98,9 +109,7 @@ class BatchIntegration:
             tried |= {change.id for change in addition}
             result = self._trial.choose_changes(_sort_like(chosen, [*result.chosen, *addition]))
             exclusions |= {exclusion.change: exclusion for exclusion in result.exclusions}
-        for change in chosen:
-            if change.id not in tried:
-                exclusions[change.id] = _explain_exclusion(change, included, conflicts)
+        exclusions |= {change.id: _explain_exclusion(change, included, conflicts) for change in untried}
         return result, list(exclusions.values())
 
     def _add_unblocked(
@@ -116,13 +125,9 @@ class BatchIntegration:
         if not unblocked:
             return result, exclusions
         result = self._trial.choose_changes([*result.chosen, *unblocked])
-        names = {change.id for change in unblocked}
-        return result, [exclusion for exclusion in exclusions if exclusion.change not in names] + result.exclusions
-
-
-def _remove_excluded(changes: list[Change], exclusions: list[Exclusion]) -> list[Change]:
-    names = {exclusion.change for exclusion in exclusions}
-    return [change for change in changes if change.id not in names]
+        unblocked_ids = {change.id for change in unblocked}
+        still_excluded = [exclusion for exclusion in exclusions if exclusion.change not in unblocked_ids]
+        return result, [*still_excluded, *result.exclusions]
 
 
 def _explain_exclusion(change: Change, included: set[str], conflicts: Sequence[ConflictPair]) -> Exclusion:
@@ -130,9 +135,9 @@ def _explain_exclusion(change: Change, included: set[str], conflicts: Sequence[C
     own_conflicts = [
         conflict
         for conflict in conflicts
-        if change.id in (conflict.one, conflict.other) and included.intersection((conflict.one, conflict.other))
+        if change.id in conflict.changes and not included.isdisjoint(conflict.changes)
     ]
-    others = sorted({name for conflict in own_conflicts for name in (conflict.one, conflict.other)} - {change.id})
+    others = sorted({name for conflict in own_conflicts for name in conflict.changes} - {change.id})
     if not others:
         missing = sorted(set(change.needs) - included)
         reason = f"it needs {', '.join(missing)}, which is not there"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
 from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.integration_record import Exclusion, FailureProof
 from mngr.tmr.integrate.compose import compose_branch
 from mngr.tmr.integrate.suite import Suite
 
@@ -22,11 +22,21 @@ class TaskChanges(Struct):
         """The ids of the changes."""
         return [change.id for change in self.changes]
 
+    @property
+    def paths(self) -> set[str]:
+        """The files that the changes touch."""
+        return {path for change in self.changes for path in change.paths}
+
+    @property
+    def claimed_tests(self) -> set[str]:
+        """The tests that the changes must make pass."""
+        return {test for change in self.changes for test in list_claimed_tests(change)}
+
 
 def list_claimed_tests(change: Change) -> set[str]:
     """Return the tests that a change must make pass."""
     task_tests = {author.title for author in change.made_by if "::" in author.title}
-    return task_tests | set(change.turned)
+    return task_tests | set(change.fixed_tests)
 
 
 class Bisection:
@@ -54,60 +64,69 @@ class Bisection:
         result = self._suite.run_all(commit)
         return test in result.failures or (test in self._verdicts and test not in result.outcomes)
 
-    def find_culprits(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[dict[str, Any]] | None:
+    def find_culprits(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[Exclusion] | None:
         """Return the changes to exclude so that the test passes, with the proof.
 
         Return None when no change is responsible, and an empty list when the test is flaky.
         """
         self._positions = {change.id: number for number, change in enumerate(chosen)}
         groups = _group_by_task(chosen)
-        positions = {id(group): number for number, group in enumerate(groups)}
-        authors = [group for group in groups if any(test in list_claimed_tests(change) for change in group.changes)]
-        if not authors and self._suite.run_tests(self._base, [test]).outcomes.get(test) == "missing":
-            path = test.partition("::")[0]
-            authors = [group for group in groups if any(path in change.paths for change in group.changes)]
-        order = [*authors, *(group for group in groups if group not in authors)]
-        if self._is_red_with(order[: len(authors)], test, alone):
-            if not authors:
-                return None
-            author, kept_ids = self._choose_author(authors, test, alone)
-            reason = f"{test} is red with it" + (" and what it needs" if len(author.changes) > 1 else "")
-            proof = self._make_proof(test, [group for group in authors if group is not author], authors)
-            return [self._make_exclusion(name, reason, kept_ids, proof) for name in author.ids]
-        order = self._list_suspects(order, len(authors), test, alone)
-        low, high = len(authors), len(order)  # the test passes with `low` groups and fails with `high`
-        if high == low:
+        authors = self._list_authors(groups, test)
+        if self._is_red_with(authors, test, alone):
+            return self._exclude_author(authors, test, alone) if authors else None
+        others = [group for group in groups if group not in authors]
+        suspects = self._list_suspects(authors, others, test, alone)
+        if not suspects:
             return None
+        passing, culprit = self._bisect(authors, suspects, test, alone)
+        if not self._suite.list_stable(self._compose_head(passing), [test], red=False, times=1):
+            return []
+        excluded, kept = culprit, authors[-1] if authors else TaskChanges(changes=[])
+        if authors and groups.index(authors[-1]) > groups.index(culprit) and not self._is_breaking(culprit, test):
+            excluded, kept = authors[-1], culprit  # keep the better change, although the other one's test fails
+        rest = [group for group in (*passing, culprit) if group is not excluded]
+        excluded_ids = self._list_single_change(test, excluded, rest, alone) or excluded.ids
+        proof = self._make_proof(test, passing, [*passing, culprit])
+        company = f"beside {', '.join(kept.ids[:3])} " if kept.ids else ""
+        reason = f"{company}it turns {test} red: {proof.why}"
+        return _make_exclusions(excluded_ids, reason, kept.ids, proof)
+
+    def _list_authors(self, groups: Sequence[TaskChanges], test: str) -> list[TaskChanges]:
+        """Return the groups that claim the test, or that touch its file if the test is new."""
+        authors = [group for group in groups if test in group.claimed_tests]
+        if authors or self._suite.run_tests(self._base, [test]).outcomes.get(test) != "missing":
+            return authors
+        path = test.partition("::")[0]
+        return [group for group in groups if path in group.paths]
+
+    def _exclude_author(self, authors: list[TaskChanges], test: str, alone: bool) -> list[Exclusion]:
+        """Return the exclusions of a group that claims the test, although the test fails with it."""
+        author, kept_ids = self._choose_author(authors, test, alone)
+        reason = f"{test} is red with it" + (" and what it needs" if len(author.changes) > 1 else "")
+        rest = [group for group in authors if group is not author]
+        return _make_exclusions(author.ids, reason, kept_ids, self._make_proof(test, rest, authors))
+
+    def _bisect(
+        self, authors: Sequence[TaskChanges], suspects: Sequence[TaskChanges], test: str, alone: bool
+    ) -> tuple[list[TaskChanges], TaskChanges]:
+        """Return the longest sequence of groups with which the test passes, and the next group, which breaks it."""
+        order = [*authors, *suspects]
+        low, high = len(authors), len(order)  # the test passes with `low` groups and fails with `high`
         while high - low > 1:
             middle = (low + high) // 2
             if self._is_red_with(order[:middle], test, alone):
                 high = middle
             else:
                 low = middle
-        if not self._suite.list_stable(self._compose_head(order[:low]), [test], red=False, times=1):
-            return []
-        proof = self._make_proof(test, order[:low], order[:high])
-        culprit = order[low]
-        if authors and positions[id(authors[-1])] > positions[id(culprit)] and not self._is_breaking(culprit, test):
-            excluded, kept_group = authors[-1], culprit  # keep the better change, although the other one's test fails
-        else:
-            excluded, kept_group = culprit, authors[-1] if authors else TaskChanges(changes=[])
-        rest = [group for group in order[:high] if group is not excluded]
-        enough = self._list_single_change(test, excluded, rest, alone)
-        description = (
-            f"beside {', '.join(kept_group.ids[:3])} it turns {test} red" if kept_group.ids else f"it turns {test} red"
-        )
-        return [
-            self._make_exclusion(name, f"{description}: {proof['why']}", kept_group.ids, proof)
-            for name in (enough or excluded.ids)
-        ]
+        return order[:low], order[low]
 
     def _choose_author(self, authors: list[TaskChanges], test: str, alone: bool) -> tuple[TaskChanges, list[str]]:
         """Return the author group whose removal makes the test pass and the other ids; else the last group."""
-        for author in reversed(authors if len(authors) > 1 else []):
-            rest = [group for group in authors if group is not author]
-            if not self._is_red_with(rest, test, alone):
-                return author, [name for group in rest for name in group.ids]
+        if len(authors) > 1:
+            for author in reversed(authors):
+                rest = [group for group in authors if group is not author]
+                if not self._is_red_with(rest, test, alone):
+                    return author, [name for group in rest for name in group.ids]
         return authors[-1], []
 
     def _is_breaking(self, group: TaskChanges, test: str) -> bool:
@@ -115,34 +134,28 @@ class Bisection:
         before = self._verdicts.get(test) or self._suite.run_tests(self._base, [test]).outcomes.get(test)
         if before not in ("pass", "skip"):
             return False
-        return self._suite.run_tests(self._compose_head([group]), [test]).outcomes.get(test) not in (
-            "pass",
-            "skip",
-            "missing",
-        )
+        after = self._suite.run_tests(self._compose_head([group]), [test]).outcomes.get(test)
+        return after not in ("pass", "skip", "missing")
 
-    def _list_suspects(self, order: list[TaskChanges], author_count: int, test: str, alone: bool) -> list[TaskChanges]:
+    def _list_suspects(
+        self, authors: Sequence[TaskChanges], others: list[TaskChanges], test: str, alone: bool
+    ) -> list[TaskChanges]:
         """Return the groups to bisect: those that touch the test's imports if they suffice, else all.
 
-        Return only the authors if the test does not fail even with all groups.
+        Return an empty list if the test does not fail even with all groups.
         """
-        files = self._imported_files.get(test)
-        python_files = {path for path in files or () if path.endswith(".py")}
-        related = [
-            *order[:author_count],
-            *(
-                group
-                for group in order[author_count:]
-                if any(
-                    path in python_files or not path.endswith(".py")
-                    for change in group.changes
-                    for path in change.paths
-                )
-            ),
-        ]
-        if files is not None and author_count < len(related) < len(order) and self._is_red_with(related, test, alone):
+        related = self._list_related(others, test)
+        if 0 < len(related) < len(others) and self._is_red_with([*authors, *related], test, alone):
             return related
-        return order if self._is_red_with(order, test, alone) else order[:author_count]
+        return others if self._is_red_with([*authors, *others], test, alone) else []
+
+    def _list_related(self, groups: Sequence[TaskChanges], test: str) -> list[TaskChanges]:
+        """Return the groups that touch code that the test imports, or other files. Empty if the imports are unknown."""
+        files = self._imported_files.get(test)
+        if files is None:
+            return []
+        imported = set(files)
+        return [group for group in groups if any(path in imported or not path.endswith(".py") for path in group.paths)]
 
     def _list_single_change(
         self, test: str, excluded: TaskChanges, rest: Sequence[TaskChanges], alone: bool
@@ -154,11 +167,11 @@ class Bisection:
             remaining = [other for other in excluded.changes if other.id != change.id and change.id not in other.needs]
             if any(other.kind == "fix" and test in list_claimed_tests(other) for other in remaining):
                 continue  # without its test, a fix would stay unverified
-            claimed_tests = {name for other in remaining for name in list_claimed_tests(other)} - {test}
-            head = self._compose_head([*rest, TaskChanges(changes=remaining)])
-            if not self._suite.run_tests(head, [test, *claimed_tests]).failures and (
-                alone or not self.is_red(head, test, alone=False)
-            ):
+            remaining_group = TaskChanges(changes=remaining)
+            head = self._compose_head([*rest, remaining_group])
+            if self._suite.run_tests(head, {test, *remaining_group.claimed_tests}).failures:
+                continue
+            if alone or not self.is_red(head, test, alone=False):
                 return [other.id for other in excluded.changes if other not in remaining]
         return []
 
@@ -176,20 +189,23 @@ class Bisection:
             self._composed_heads[key] = compose_branch(self._local, self._repo, self._base, changes).head
         return self._composed_heads[key]
 
-    def _make_proof(self, test: str, before: Sequence[TaskChanges], after: Sequence[TaskChanges]) -> dict[str, Any]:
-        heads = [self._compose_head(before), self._compose_head(after)]
-        results = [self._suite.run_tests(head, [test]) for head in heads]
-        before_outcome, after_outcome = (result.outcomes.get(test, "missing") for result in results)
-        return {
-            "test": test,
-            "before": before_outcome,
-            "after": after_outcome,
-            "why": results[1].whys.get(test, after_outcome),
-            "commit": heads[1],
-        }
+    def _make_proof(self, test: str, before: Sequence[TaskChanges], after: Sequence[TaskChanges]) -> FailureProof:
+        """Return the outcomes of the test with both sequences of groups."""
+        head = self._compose_head(after)
+        result_before = self._suite.run_tests(self._compose_head(before), [test])
+        result_after = self._suite.run_tests(head, [test])
+        outcome = result_after.outcomes.get(test, "missing")
+        return FailureProof(
+            test=test,
+            before=result_before.outcomes.get(test, "missing"),
+            after=outcome,
+            why=result_after.reasons.get(test, outcome),
+            commit=head,
+        )
 
-    def _make_exclusion(self, name: str, reason: str, others: list[str], proof: dict[str, Any]) -> dict[str, Any]:
-        return {"change": name, "why": "breaks", "reason": reason, "others": others, "proof": proof}
+
+def _make_exclusions(ids: Sequence[str], reason: str, others: list[str], proof: FailureProof) -> list[Exclusion]:
+    return [Exclusion(change=name, why="breaks", reason=reason, others=others, proof=proof) for name in ids]
 
 
 def _group_by_task(chosen: Sequence[Change]) -> list[TaskChanges]:
@@ -204,14 +220,13 @@ def _group_by_task(chosen: Sequence[Change]) -> list[TaskChanges]:
         if change.id in placed:
             continue
         task = change.tasks[0] if change.tasks else change.id
-        task_changes = [change, *(other for other in chosen if task in other.tasks and other.id != change.id)]
-        waiting = [other for other in task_changes if other.id not in placed]
-        group: dict[str, Change] = {}
+        waiting = [change.id, *(other.id for other in chosen if task in other.tasks)]
+        ids: set[str] = set()
         while waiting:
-            other = waiting.pop()
-            if other.id not in placed and other.id not in group:
-                group[other.id] = other
-                waiting += [change_by_id[name] for name in other.needs if name in change_by_id]
-        placed |= group.keys()
-        groups.append(TaskChanges(changes=[group[name] for name in sorted(group)]))
+            name = waiting.pop()
+            if name in change_by_id and name not in placed | ids:
+                ids.add(name)
+                waiting += change_by_id[name].needs
+        placed |= ids
+        groups.append(TaskChanges(changes=[change_by_id[name] for name in sorted(ids)]))
     return groups

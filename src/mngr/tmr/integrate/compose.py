@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
 from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.integration_record import BranchCommit
 from mngr.tmr.commits.hunks import Hunk, apply_hunks, can_merge_hunks, list_file_edits
 from mngr.tmr.commits.trees import (
     MNGR_AUTHOR,
@@ -27,16 +28,6 @@ from mngr.tmr.verify.legacy.policy import sort_of
 
 _MAX_TEXT_BYTES = 1 << 20  # larger files are merged by git only
 _RISKY_FILE_TYPES = ("startup", "conftest", "ci", "lock", "config")
-
-
-class BranchCommit(Struct):
-    """A commit of the branch."""
-
-    commit: str
-    tree: str
-    changes: list[str]  # ids
-    kind: str  # test | flagged | fix
-    subject: str
 
 
 class ChangeConflict(Struct):
@@ -100,15 +91,15 @@ def list_ties(changes: Sequence[Change], blocks: Mapping[str, Sequence[str]]) ->
 
 def _compute_evidence(change: Change, blocks: Mapping[str, Sequence[str]]) -> tuple[int, ...]:
     """Return the evidence as a sort key: repaired tests, agents that found it, cited blocks, risk and size."""
-    cited = {block for test in change.turned for block in blocks.get(test, ())}
-    size = change.size["added"] + change.size["removed"]
-    return -len(set(change.turned)), -len(change.agents), -len(cited), compute_risk(change), size
+    cited = {block for test in change.fixed_tests for block in blocks.get(test, ())}
+    size = change.size.added + change.size.removed
+    return -len(set(change.fixed_tests)), -len(change.agents), -len(cited), compute_risk(change), size
 
 
 def compute_risk(change: Change) -> int:
     """Return how much care a change needs: its noted findings plus its files that affect others."""
-    noted = [row for row in change.findings if row["level"] == "note"]
-    return len(noted) + sum(sort_of(path).name in _RISKY_FILE_TYPES for path in change.paths)
+    risky_paths = [path for path in change.paths if sort_of(path).name in _RISKY_FILE_TYPES]
+    return len(change.notes) + len(risky_paths)
 
 
 def compose_branch(local: Host, repo: str, base: str, chosen: Sequence[Change]) -> ComposedBranch:
@@ -186,7 +177,7 @@ class _BranchBuilder:
         if unmerged_rows is not None:
             self._record_change(change)
             return [*rows, *unmerged_rows]
-        commit, tree = self._write_pending_tree(rows)
+        commit, tree = self._write_pending_commit(rows)
         if change.parent == self._base:
             merged = merge_pairs(self._local, self._repo, [(commit, change.commit)])[0]
         else:
@@ -232,7 +223,7 @@ class _BranchBuilder:
         self._included[change.id] = change
         self._touched_paths.add(change.paths)
 
-    def _write_pending_tree(self, rows: list[PathChange]) -> tuple[str, str]:
+    def _write_pending_commit(self, rows: list[PathChange]) -> tuple[str, str]:
         """Write a commit with the branch and the unfinished rows. Return the commit and its tree."""
         self._write_pending_commits()
         if not rows:
@@ -289,8 +280,7 @@ def _make_combined_spec(changes: Sequence[Change], rows: list[PathChange]) -> Co
 def _make_single_spec(change: Change, rows: list[PathChange]) -> CommitSpec:
     body = change.body
     if change.flagged:
-        noted = [row for row in change.findings if row["level"] == "note"]
-        body += "\n\nLook at this:\n" + "\n".join(f"- {row['path']}: {row['what']}" for row in noted)
+        body += "\n\nLook at this:\n" + "\n".join(f"- {note.path}: {note.what}" for note in change.notes)
     return CommitSpec(
         parent="",
         rows=rows,
@@ -307,7 +297,7 @@ def _format_message(subject: str, body: str, changes: Sequence[Change]) -> str:
     rows += [f"Mngr-Agent: {agent}" for agent in sorted({author.agent for author in authors.values()}) if agent]
     for task in sorted(authors):
         author_row = authors[task]
-        rows.append(f"Mngr-Receipt: {task} {author_row.verdict} {author_row.runs} {author_row.claimed[:12]}")
+        rows.append(f"Mngr-Receipt: {task} {author_row.verdict} {author_row.runs} {author_row.claimed_commit[:12]}")
     return "\n\n".join(filter(None, [subject, body.strip(), "\n".join(rows)])) + "\n"
 
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
+from mngr.base.json_values import get_text
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
+from mngr.mapreduce.budget import make_usage
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.hosts.pool import list_saved_agents
+from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
+from mngr.mapreduce.journal.journal_rows import NewTaskRow
+from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
-from mngr.mapreduce.run_state import RunState, Task, TaskState, add_usage
 from mngr.tmr.changes.changes import Change
 from mngr.tmr.cleanroom.test_run import build_command
 from mngr.tmr.commits import untrusted
@@ -29,11 +32,12 @@ from mngr.tmr.commits.trees import GIT_SAFE_ARGS, PathChange, diff_trees, list_t
 from mngr.tmr.integrate.agent_questions import (
     KINDS_WITHOUT_ANSWERS,
     SCRIPTED,
+    RowListener,
     ask_agents,
     get_questions_dir,
     read_first_line,
 )
-from mngr.tmr.integrate.automatic_resolution import commit_with_markers, has_markers
+from mngr.tmr.integrate.automatic_resolution import commit_with_markers, has_new_markers
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
 
@@ -57,7 +61,14 @@ class ConflictResolution(Struct):
     by: str = ""  # owner | integrator
     agent: str | None = None
     reason: str = ""  # why there is no tree
-    usage: dict[str, Any] = {}
+    usage: AgentUsage = AgentUsage()
+
+
+class _AuthorAgents(Struct):
+    """The agents that made the changes and can be asked about them."""
+
+    name_by_change: dict[str, str] = {}
+    usage_by_name: Mapping[str, AgentUsage] = {}  # what these agents have used so far
 
 
 class _ConflictCase(Struct):
@@ -78,7 +89,7 @@ class _ConflictCase(Struct):
 
 def resolve_conflicts(
     fleet: Fleet, run: RunDir, plan: RunPlan, limits: RunLimits, items: Sequence[UnmergedChange], agent: str | None,
-    on_row: Callable[[dict[str, Any]], None],
+    on_row: RowListener,
 ) -> dict[str, ConflictResolution]:  # fmt: skip
     """Ask agents to merge changes. Return a resolution for each, by id. `agent` is the integrator's kind, if any.
 
@@ -86,46 +97,52 @@ def resolve_conflicts(
     """
     local, questions_dir = fleet.context.local_host, get_questions_dir(run)
     integrator = None if agent is None or agent in KINDS_WITHOUT_ANSWERS else agent
-    owners, usage_by_agent = _list_author_agents(fleet, run, plan, items, is_played=agent == SCRIPTED)
+    authors = _list_author_agents(fleet, run, plan, items, is_played=agent == SCRIPTED)
     nobody_reason = "there is nobody to ask: neither who made it nor an integrator has a mind of its own"
     resolutions = {
         item.change.id: ConflictResolution(tree=None, reason=nobody_reason)
         for item in items
-        if integrator is None and owners.get(item.change.id) is None
+        if integrator is None and item.change.id not in authors.name_by_change
     }
     cases = [
-        _make_case(local, run, item, owners.get(item.change.id)) for item in items if item.change.id not in resolutions
+        _make_case(local, run, item, authors.name_by_change.get(item.change.id))
+        for item in items
+        if item.change.id not in resolutions
     ]
     if not cases:
         return resolutions
-    recipe = _ConflictRecipe(local, questions_dir, plan, cases, integrator, usage_by_agent)
+    recipe = _ConflictRecipe(local, questions_dir, plan, cases, integrator, authors)
     state = ask_agents(fleet, run, plan, limits, recipe, integrator, on_row)
     return resolutions | {case.item.change.id: recipe.get_resolution(state, case) for case in cases}
 
 
 def _list_author_agents(
     fleet: Fleet, run: RunDir, plan: RunPlan, items: Sequence[UnmergedChange], *, is_played: bool
-) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+) -> _AuthorAgents:
     """Return the author of each change that can be asked, and what these agents have used so far."""
     if plan.transfer != "mirror":  # these agents work in the user's own repository
-        return {}, {}
+        return _AuthorAgents()
     unable_kinds = KINDS_WITHOUT_ANSWERS if is_played else (*KINDS_WITHOUT_ANSWERS, SCRIPTED)
     saved = list_saved_agents(fleet, run, plan.on)
     able_names = {agent.name for agent in fleet.list().agents if agent.kind not in unable_kinds}
     able_names |= {name for name, trashed in saved.items() if trashed.kind not in unable_kinds}
-    owners = {
-        item.change.id: next(author.agent for author in item.change.made_by if author.agent in able_names)
-        for item in items
-        if not able_names.isdisjoint(author.agent for author in item.change.made_by)
-    }
-    usage_by_agent: dict[str, dict[str, Any]] = {}
-    for name in set(owners.values()):
-        try:
-            rows = fleet.usage(destroyed=True) if name in saved else fleet.usage([name])
-            usage_by_agent[name] = next((row.to_dict() for row in rows if row.group == name), {})
-        except MngrError:
-            usage_by_agent[name] = {}
-    return owners, usage_by_agent
+    name_by_change: dict[str, str] = {}
+    for item in items:
+        able_authors = [author.agent for author in item.change.made_by if author.agent in able_names]
+        if able_authors:
+            name_by_change[item.change.id] = able_authors[0]
+    names = set(name_by_change.values())
+    usage_by_name = {name: _read_usage(fleet, name, is_destroyed=name in saved) for name in names}
+    return _AuthorAgents(name_by_change=name_by_change, usage_by_name=usage_by_name)
+
+
+def _read_usage(fleet: Fleet, name: str, *, is_destroyed: bool) -> AgentUsage:
+    """Return what an agent has used so far. Nothing when that is unknown."""
+    try:
+        rows = fleet.usage(destroyed=True) if is_destroyed else fleet.usage([name])
+    except MngrError:
+        return AgentUsage()
+    return next((make_usage(row) for row in rows if row.group == name), AgentUsage())
 
 
 def _make_case(local: Host, run: RunDir, item: UnmergedChange, owner: str | None) -> _ConflictCase:
@@ -142,10 +159,15 @@ class _ConflictRecipe:
     """The recipe for merging conflicting changes."""
 
     def __init__(
-        self, local: Host, run: RunDir, plan: RunPlan, cases: Sequence[_ConflictCase], integrator: str | None,
-        usage_by_agent: dict[str, dict[str, Any]],
-    ) -> None:  # fmt: skip
-        self._local, self._run, self._plan, self._integrator, self._used = local, run, plan, integrator, usage_by_agent
+        self,
+        local: Host,
+        run: RunDir,
+        plan: RunPlan,
+        cases: Sequence[_ConflictCase],
+        integrator: str | None,
+        authors: _AuthorAgents,
+    ) -> None:
+        self._local, self._run, self._plan, self._integrator, self._authors = local, run, plan, integrator, authors
         self._cases = cases
         self._case_by_slug = {slug: case for case in cases for _, slug in case.rounds}
 
@@ -155,13 +177,13 @@ class _ConflictRecipe:
 
     # Questions
 
-    def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
+    def plan_rows(self, state: RunState) -> list[NewTaskRow]:
         """Return a task for the first agent to ask about each conflict, or the next if that one failed.
 
         No agent gets two questions at the same time.
         """
         rows = []
-        busy = {task.task.data.get("who") for task in state.tasks.values() if task.state != "settled"}
+        busy = {task.task.existing_agent for task in state.tasks.values() if task.state != "settled"}
         for case in self._cases:
             for role, slug in case.rounds:
                 task = state.tasks.get(slug)
@@ -177,14 +199,15 @@ class _ConflictRecipe:
     def _is_available(self, case: _ConflictCase, role: str) -> bool:
         return (case.author_agent if role == "owner" else self._integrator) is not None
 
-    def _make_task(self, case: _ConflictCase, role: str, slug: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"spend": "conflicts", "change": case.item.change.id, "by": role}
-        row: dict[str, Any] = {"type": "task"}
-        if role == "owner" and case.author_agent is not None:
-            data |= {"who": case.author_agent, "branch": f"mngr/{self._run.name}/{case.slug}"}
-            row["own"] = self._used.get(case.author_agent) or {}
-        title = f"merge {case.item.change.id}"
-        return {**row, "task": Task(slug=slug, title=title, data=data).to_dict()}
+    def _make_task(self, case: _ConflictCase, role: str, slug: str) -> NewTaskRow:
+        task = Task(
+            slug=slug, title=f"merge {case.item.change.id}", usage_purpose="conflicts",
+            data={"change": case.item.change.id, "by": role},
+        )  # fmt: skip
+        if role != "owner" or case.author_agent is None:
+            return NewTaskRow(task=task)
+        task = task.replace(existing_agent=case.author_agent, branch=f"mngr/{self._run.name}/{case.slug}")
+        return NewTaskRow(task=task, agent_usage=self._authors.usage_by_name.get(case.author_agent, AgentUsage()))
 
     def choose_base(self, task: TaskState) -> str | None:
         """Return the commit with conflict markers."""
@@ -194,7 +217,7 @@ class _ConflictRecipe:
         """Return the prompt with both sides of the conflict and the tests that must pass."""
         case = self._case_by_slug[task.task.slug]
         change, others = case.item.change, case.item.others
-        branch = task.task.data.get("branch")
+        branch = task.task.branch
         is_owner = branch is not None
         start_sentence = (
             f"It is in your repository: begin with `git switch -C {branch} {case.marked_commit}`."
@@ -228,7 +251,7 @@ class _ConflictRecipe:
         ]
         return "\n\n".join(parts) + "\n"
 
-    def _make_job(self, case: _ConflictCase, task: TaskState) -> dict[str, Any]:
+    def _make_job(self, case: _ConflictCase, task: TaskState) -> dict[str, object]:
         test = case.item.tests[0] if case.item.tests else ""
         return {
             "job": "merge", "task": task.task.slug, "test": test, "paths": case.paths, "commit": case.marked_commit,
@@ -306,7 +329,7 @@ class _ConflictRecipe:
             untrusted.clean_line(row.path)
             for row in rows
             if row.new in texts
-            and has_markers(
+            and has_new_markers(
                 texts[row.new], [texts.get(row.old, b""), texts.get(change_blobs.get(row.path, row.old), b"")]
             )
         ]
@@ -315,7 +338,7 @@ class _ConflictRecipe:
         """Return True: the caller runs the tests."""
         return True
 
-    def check(self, task: TaskState) -> dict[str, Any] | None:
+    def check(self, task: TaskState) -> None:
         """Return None: `judge` has checked everything already."""
         return None
 
@@ -325,20 +348,20 @@ class _ConflictRecipe:
             return "merged", None
         if task.claim.get("no"):
             return "unmerged", untrusted.clean_line(str(task.claim["no"]))
-        problem = str(task.claim.get("problem") or "").partition("\n")[0].removeprefix(_REMINDER_PREFIX)
-        return "failed", untrusted.clean_line(problem or str(task.claim.get("closed") or "it did not answer"))
+        problem = (task.problem or "").partition("\n")[0].removeprefix(_REMINDER_PREFIX)
+        return "failed", untrusted.clean_line(problem or (task.close_reason or "it did not answer"))
 
     def get_resolution(self, state: RunState, case: _ConflictCase) -> ConflictResolution:
         """Return the merged tree of a case, or the reasons why there is none."""
-        usage: dict[str, Any] = {}
+        usage = AgentUsage()
         reasons = []
         for role, slug in case.rounds:
             task = state.tasks.get(slug)
             if task is None:
                 continue
-            usage = add_usage(usage, task.usage) if task.usage else usage
+            usage = add_usage(usage, task.usage or AgentUsage())
             if task.outcome == "merged":
-                return ConflictResolution(tree=task.claim["tree"], by=role, agent=task.agent, usage=usage)
+                return ConflictResolution(tree=get_text(task.claim, "tree"), by=role, agent=task.agent, usage=usage)
             reason = task.reason or ("it is not over" if task.state != "settled" else task.outcome)
             reasons.append(f"{task.agent or role}: {reason}")
         return ConflictResolution(tree=None, reason="; ".join(reasons) or "nobody was asked", usage=usage)

@@ -1,4 +1,4 @@
-"""Runs the suite, or a part of it, at a commit, in one clean room that moves from commit to commit.
+"""Runs the suite, or a part of it, at a commit, in a clean room that serves only this commit.
 
 Results are cached by tree.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool, CommandOutcome
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool, CommandOutcome, ProbeRequest
 from mngr.tmr.cleanroom.test_run import PROBE_ARGS, TestFunction, TestRun, first_line, read_test_run
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, diff_trees, list_trees
 from mngr.tmr.plan import RunPlan
@@ -22,7 +22,7 @@ from mngr.tmr.result_cache import ResultCache
 TreeCheck = Callable[[str, CleanRoom], tuple[bool, str]]  # given a commit: whether the check passes, and its output
 
 
-_RULES_VERSION = 2  # increased when the same run may be judged differently
+_RULES_VERSION = 3  # increased when the same run may be judged differently
 _MAX_ARG_CHARACTERS = 60_000  # characters of test names on one command line of pytest
 _PASSING_OUTCOMES = ("pass", "skip")
 # Python reuses bytecode while a source file has the same size and second of change. Here, commits follow faster.
@@ -38,13 +38,13 @@ class SuiteResult(Struct):
     """The outcomes of tests. A file that cannot be collected counts as a test."""
 
     outcomes: dict[str, str]
-    whys: dict[str, str] = {}
+    reasons: dict[str, str] = {}
 
     @property
     def failures(self) -> dict[str, str]:
         """The failed tests, with the reasons."""
         return {
-            test: self.whys.get(test, outcome)
+            test: self.reasons.get(test, outcome)
             for test, outcome in self.outcomes.items()
             if outcome not in _PASSING_OUTCOMES
         }
@@ -109,14 +109,14 @@ class Suite:
         }
         new_result = self.run_tests(commit, files.keys() - results)
         for test in keys.keys() - results:
-            own_whys = {test: new_result.whys[test]} if test in new_result.whys else {}
-            results[test] = SuiteResult(outcomes={test: new_result.outcomes[test]}, whys=own_whys)
+            own_reasons = {test: new_result.reasons[test]} if test in new_result.reasons else {}
+            results[test] = SuiteResult(outcomes={test: new_result.outcomes[test]}, reasons=own_reasons)
             self._cache.put(keys[test], results[test].to_dict())
         outcomes = {
             test: outcome for single_result in results.values() for test, outcome in single_result.outcomes.items()
         }
-        whys = {test: why for single_result in results.values() for test, why in single_result.whys.items()}
-        return SuiteResult(outcomes={**new_result.outcomes, **outcomes}, whys={**new_result.whys, **whys})
+        reasons = {test: why for single_result in results.values() for test, why in single_result.reasons.items()}
+        return SuiteResult(outcomes={**new_result.outcomes, **outcomes}, reasons={**new_result.reasons, **reasons})
 
     def run_all(self, commit: str) -> SuiteResult:
         """Run all tests as the project itself does, or return the cached result."""
@@ -156,7 +156,7 @@ class Suite:
         """Run these tests or files. Only those without a cached result run, together in one pytest."""
         wanted = sorted(set(targets))
         outcomes: dict[str, str] = {}
-        whys: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         uncached = []
         for target in wanted:
             cached = self._find_cached(self._build_cache_key(commit, target))
@@ -164,15 +164,15 @@ class Suite:
                 uncached.append(target)
             else:
                 outcomes |= cached.outcomes
-                whys |= cached.whys
+                reasons |= cached.reasons
         while uncached:
             batch = _take_fitting(uncached)
             uncached = uncached[len(batch) :]
             for target, result in self._run_batch(commit, batch).items():
                 self._cache.put(self._build_cache_key(commit, target), result.to_dict())
                 outcomes |= result.outcomes
-                whys |= result.whys
-        return SuiteResult(outcomes=outcomes, whys=whys)
+                reasons |= result.reasons
+        return SuiteResult(outcomes=outcomes, reasons=reasons)
 
     def _build_cache_key(self, commit: str, target: str) -> list[object]:
         if commit not in self._tree_by_commit:
@@ -212,9 +212,9 @@ class Suite:
             why = (
                 ""
                 if outcome in _PASSING_OUTCOMES
-                else result.whys.get(failed[0] if failed else target) or _explain_not_run(result, target)
+                else result.reasons.get(failed[0] if failed else target) or _explain_not_run(result, target)
             )
-            results[target] = SuiteResult(outcomes={target: outcome}, whys={target: why} if why else {})
+            results[target] = SuiteResult(outcomes={target: outcome}, reasons={target: why} if why else {})
         return results
 
     def _check_collection(self, commit: str) -> SuiteResult:
@@ -223,12 +223,16 @@ class Suite:
         collected = collect_tests(self._get_room(commit), plan.pytest, plan.paths, plan.args)
         self.counts["processes"] += 1
         why = first_line(collected.errors[0]) if collected.errors else ""
-        return SuiteResult(outcomes={WHOLE_SUITE: "error" if why else "pass"}, whys={WHOLE_SUITE: why} if why else {})
+        return SuiteResult(
+            outcomes={WHOLE_SUITE: "error" if why else "pass"}, reasons={WHOLE_SUITE: why} if why else {}
+        )
 
     def _run_check(self, commit: str, target: str) -> SuiteResult:
         """Run one of the other checks."""
         is_passing, output = self.checks[target.removeprefix(CHECK_PREFIX)](commit, self._get_room(commit))
-        return SuiteResult(outcomes={target: "pass" if is_passing else "fail"}, whys={target: output} if output else {})
+        return SuiteResult(
+            outcomes={target: "pass" if is_passing else "fail"}, reasons={target: output} if output else {}
+        )
 
     # Running
 
@@ -239,7 +243,7 @@ class Suite:
             batch = _take_fitting(remaining)
             remaining = remaining[len(batch) :]
             result = self._run_pytest(commit, batch)
-            if _NOT_FOUND_TEXT in result.whys.get(WHOLE_SUITE, "") and len(batch) > 1:
+            if _NOT_FOUND_TEXT in result.reasons.get(WHOLE_SUITE, "") and len(batch) > 1:
                 names = self._list_tests(commit)
                 files = {name.partition("::")[0] for name in names}
                 existing = [name for name in batch if name in files or name in names]
@@ -277,7 +281,7 @@ class Suite:
         for is_last in (False, True):
             try:
                 return self._get_room(commit).run(
-                    command, env={"PYTHONHASHSEED": "0"}, timeout=timeout, probe={"seed": 0}
+                    command, env={"PYTHONHASHSEED": "0"}, timeout=timeout, probe=ProbeRequest(seed=0)
                 )
             except CleanRoomBroken:
                 self._room = None
@@ -287,12 +291,12 @@ class Suite:
         raise AssertionError
 
     def _get_room(self, commit: str) -> CleanRoom:
-        """Return the clean room, switched to the commit."""
-        if self._room is None:
+        """Return the clean room of the commit. The tests of another commit could have changed its clean room."""
+        if self._room is None or self._room.commit != commit:
+            self._room = None
+            self._stack.close()
             self._room = self._stack.enter_context(self._rooms.acquire(commit))
             self._room.env = _NO_BYTECODE_ENV
-        else:
-            self._room.switch_commit(commit)
         return self._room
 
 
@@ -322,7 +326,7 @@ def _make_result(command_outcome: CommandOutcome, run: TestRun) -> SuiteResult:
     The worst of its parameters counts, and a test that was interrupted has failed.
     """
     outcomes: dict[str, str] = {}
-    whys: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for node, outcome in run.ids.items():
         test = strip_parameters(node)
         if test not in outcomes or (outcomes[test] in _PASSING_OUTCOMES and outcome not in _PASSING_OUTCOMES):
@@ -330,21 +334,21 @@ def _make_result(command_outcome: CommandOutcome, run: TestRun) -> SuiteResult:
         elif outcomes[test] == "skip" and outcome == "pass":
             outcomes[test] = "pass"
     for failure in run.failures:
-        test = _get_target(failure.id)
+        test = _get_failed_target(failure.id)
         if failure.when == "collect" or test not in outcomes:
             outcomes[test] = "error"
         message = f"{failure.exception}: {first_line(failure.message)}".strip(": ") or first_line(failure.text)
-        whys.setdefault(test, message[:500])
+        reasons.setdefault(test, message[:500])
     if run.outcome in ("timeout", "crash"):
         started = [str(row.get("id")) for row in command_outcome.probe_rows if row["row"] == "begin"]
         for node in started[-1:]:
             if run.ids.get(node, "pass") in _PASSING_OUTCOMES or run.outcome == "timeout":
-                outcomes[strip_parameters(node)], whys[strip_parameters(node)] = run.outcome, run.why
+                outcomes[strip_parameters(node)], reasons[strip_parameters(node)] = run.outcome, run.why
         if all(outcome in _PASSING_OUTCOMES for outcome in outcomes.values()):
-            outcomes[WHOLE_SUITE], whys[WHOLE_SUITE] = run.outcome, run.why
+            outcomes[WHOLE_SUITE], reasons[WHOLE_SUITE] = run.outcome, run.why
     elif run.outcome == "error" and not any(outcome not in _PASSING_OUTCOMES for outcome in outcomes.values()):
-        outcomes[WHOLE_SUITE], whys[WHOLE_SUITE] = "error", run.why
-    return SuiteResult(outcomes=outcomes, whys=whys)
+        outcomes[WHOLE_SUITE], reasons[WHOLE_SUITE] = "error", run.why
+    return SuiteResult(outcomes=outcomes, reasons=reasons)
 
 
 def _select_outcomes(result: SuiteResult, target: str) -> dict[str, str]:
@@ -355,7 +359,7 @@ def _select_outcomes(result: SuiteResult, target: str) -> dict[str, str]:
 
 
 def _merge_results(first: SuiteResult, second: SuiteResult) -> SuiteResult:
-    return SuiteResult(outcomes=first.outcomes | second.outcomes, whys=first.whys | second.whys)
+    return SuiteResult(outcomes=first.outcomes | second.outcomes, reasons=first.reasons | second.reasons)
 
 
 def _is_truncated(result: SuiteResult) -> bool:
@@ -369,7 +373,7 @@ def _is_red(result: SuiteResult, target: str) -> bool:
     return not outcomes or any(outcome not in _PASSING_OUTCOMES for outcome in outcomes)
 
 
-def _get_target(name: str) -> str:
+def _get_failed_target(name: str) -> str:
     """Return the target of a failure: a test, a file, or the whole suite."""
     target = re.sub(r"^\./", "", strip_parameters(name))
     return target if target.partition("::")[0].endswith(".py") else WHOLE_SUITE
@@ -377,4 +381,4 @@ def _get_target(name: str) -> str:
 
 def _explain_not_run(result: SuiteResult, target: str) -> str:
     """Return why a test did not run: its file, or the whole suite, could not be collected."""
-    return result.whys.get(target.partition("::")[0]) or result.whys.get(WHOLE_SUITE) or "it did not run"
+    return result.reasons.get(target.partition("::")[0]) or result.reasons.get(WHOLE_SUITE) or "it did not run"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable
-from typing import Any
 
 from mngr.api import Fleet
-from mngr.mapreduce.journal import Journal
+from mngr.mapreduce.journal.journal_file import Journal
+from mngr.mapreduce.journal.journal_rows import CheckedRow, SettledRow
+from mngr.mapreduce.journal.replay import apply_row, replay_rows
+from mngr.mapreduce.journal.run_state import TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import TaskState, apply_row, replay_rows
 from mngr.tmr.plan import load_plan
-from mngr.tmr.plan_options import open_clean_rooms
+from mngr.tmr.plan_to_options import open_clean_rooms
 from mngr.tmr.prepare.prepare import prepare_run
 from mngr.tmr.recipe import TmrRecipe
+from mngr.tmr.verify.receipt import find_receipt, find_verdict
 
 
 def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None]) -> None:
@@ -29,21 +31,20 @@ def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None])
         prepared = prepare_run(local, run, plan, clean_rooms, journal, lambda row: None)
         recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, {})
 
-        def check(task: TaskState) -> dict[str, Any] | None:
-            return recipe.check(task)
-
         try:
             with concurrent.futures.ThreadPoolExecutor(clean_rooms.max_rooms) as pool:
-                for task, receipt in zip(tasks, pool.map(check, tasks), strict=True):
+                for task, receipt in zip(tasks, pool.map(recipe.check, tasks), strict=True):
                     slug = task.task.slug
-                    updated = apply_row(state, journal.write("checked", slug=slug, check=receipt)).tasks[slug]
+                    updated = apply_row(state, journal.write(CheckedRow(slug=slug, check=receipt))).tasks[slug]
                     outcome, reason = recipe.decide_outcome(updated)
-                    journal.write("settled", slug=slug, outcome=outcome, reason=reason)
-                    report(f"{slug}: {(receipt or {}).get('verdict')}, in full")
+                    journal.write(SettledRow(slug=slug, outcome=outcome, reason=reason))
+                    report(f"{slug}: {find_verdict(receipt)}, in full")
         finally:
             clean_rooms.release_hosts()
 
 
 def _has_quick_receipt(task: TaskState) -> bool:
-    check = task.check or {}
-    return check.get("verdict") == "confirmed" and check.get("level") == "quick" and task.commit != task.base
+    receipt = find_receipt(task.check)
+    if receipt is None or task.commit == task.base:
+        return False
+    return receipt.verdict == "confirmed" and receipt.level == "quick"

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from mngr.base.json_values import as_list, get_text
 from mngr.base.model import Struct
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome
-from mngr.tmr.cleanroom.test_run import PROBE_ARGS, Failure, TestFunction, make_paths_relative, parse_failure
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, ProbeRequest
+from mngr.tmr.cleanroom.probe_report import (
+    NOTHING_RESOLVED,
+    Failure,
+    ProbeRow,
+    ResolvedCode,
+    SessionEnd,
+    find_failure,
+    find_session_end,
+    select_rows,
+)
+from mngr.tmr.cleanroom.test_run import PROBE_ARGS, TestFunction, make_paths_relative
 
 COLLECT_TIMEOUT = 600.0
 
@@ -18,7 +28,7 @@ class CollectedTests(Struct):
     tests: list[TestFunction]
     errors: list[str]  # as text for people
     failures: list[Failure] = []  # the same errors, as data
-    resolved: dict[str, Any] = {}  # files of the project's packages and programs: see describe_foreign_code
+    resolved: ResolvedCode = NOTHING_RESOLVED  # files of the project's packages and programs: see describe_foreign_code
     checkout_modules: list[str] = []  # modules that were imported from the user's checkout
     python: str = ""
     pytest: str = ""
@@ -39,42 +49,50 @@ def collect_tests(
     """
     pytest_args = ["--collect-only", "-q", *args, *paths]
     outcome = room.run(
-        [*pytest, *PROBE_ARGS, *pytest_args], timeout=COLLECT_TIMEOUT, probe={"resolve": True, "program": program}
+        [*pytest, *PROBE_ARGS, *pytest_args], timeout=COLLECT_TIMEOUT, probe=ProbeRequest(resolve=True, program=program)
     )
-    work_dir_prefix = f"{room.inner_work_dir}/"
-    outcome = outcome.replace(
-        probe_rows=make_paths_relative(outcome.probe_rows, work_dir_prefix),
-        out=make_paths_relative(outcome.out, work_dir_prefix),
-        err=make_paths_relative(outcome.err, work_dir_prefix),
-    )
-    end = next((row for row in outcome.probe_rows if row["row"] == "end"), {})
-    failures = [failure for row in outcome.probe_rows if (failure := parse_failure(row)) is not None]
-    tests = _parse_tests([row for row in outcome.probe_rows if row["row"] == "test"])
+    outcome = make_paths_relative(outcome, room.inner_work_dir)
+    end = find_session_end(outcome.probe_rows)
+    failures = [failure for row in outcome.probe_rows if (failure := find_failure(row)) is not None]
+    tests = _parse_tests(select_rows(outcome.probe_rows, "test"))
     errors = [failure.text.strip() or f"{failure.exception}: {failure.message}" for failure in failures]
-    if not errors and (not end or not tests):
+    if not errors and (end is None or not tests):
         errors = [_describe_error(outcome)]
-    resolved, strays = end.get("resolved"), end.get("strays")
+    end = end or SessionEnd()
     return CollectedTests(
-        tests=tests, errors=errors, failures=failures, resolved=resolved if isinstance(resolved, dict) else {},
-        checkout_modules=[str(path) for path in strays] if isinstance(strays, list) else [],
-        python=str(end.get("python", "")), pytest=str(end.get("pytest", "")), command=[*pytest, *pytest_args],
-    )  # fmt: skip
+        tests=tests,
+        errors=errors,
+        failures=failures,
+        resolved=end.resolved,
+        checkout_modules=end.checkout_modules,
+        python=end.environment.get("python", ""),
+        pytest=end.environment.get("pytest", ""),
+        command=[*pytest, *pytest_args],
+    )
 
 
-def _parse_tests(rows: list[dict[str, Any]]) -> list[TestFunction]:
+def _parse_tests(rows: list[ProbeRow]) -> list[TestFunction]:
     """Return the test functions; node ids that differ only in parameters belong to one function."""
-    fields_by_test: dict[str, dict[str, Any]] = {}
+    tests: dict[str, TestFunction] = {}
+    ids: dict[str, list[str]] = {}
     for row in rows:
         test_id = str(row.get("test"))
-        if test_id not in fields_by_test:
-            line, markers = row.get("line"), row.get("markers")
-            fields_by_test[test_id] = {
-                "id": test_id, "ids": [], "path": str(row.get("path")), "line": line if isinstance(line, int) else None,
-                "name": str(row.get("name")), "doc": str(row.get("doc", "")),
-                "markers": [str(mark) for mark in markers] if isinstance(markers, list) else [],
-            }  # fmt: skip
-        fields_by_test[test_id]["ids"].append(str(row.get("id")))
-    return [TestFunction(**fields) for fields in fields_by_test.values()]
+        tests.setdefault(test_id, _parse_test(test_id, row))
+        ids.setdefault(test_id, []).append(str(row.get("id")))
+    return [test.replace(ids=ids[test_id]) for test_id, test in tests.items()]
+
+
+def _parse_test(test_id: str, row: ProbeRow) -> TestFunction:
+    line = row.get("line")
+    return TestFunction(
+        id=test_id,
+        ids=[],
+        path=str(row.get("path")),
+        line=line if isinstance(line, int) else None,
+        name=str(row.get("name")),
+        doc=get_text(row, "doc"),
+        markers=[str(mark) for mark in as_list(row.get("markers"))],
+    )
 
 
 def _describe_error(outcome: CommandOutcome) -> str:

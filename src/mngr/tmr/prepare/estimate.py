@@ -25,10 +25,10 @@ class Estimate(Struct):
 
     tests: int
     failing: int
-    causes: int
+    root_causes: int
     skipped: int
     agents: tuple[int, int]
-    brief_tokens: int  # of the longest prompt
+    prompt_tokens: int  # of the longest prompt
     shared_tokens: int  # of the part that all prompts share, so that prompt caches work
     tokens: tuple[int, int]
     cost_usd: tuple[float, float] | None
@@ -40,9 +40,9 @@ class Estimate(Struct):
         cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd[0]:.2f} to ${self.cost_usd[1]:.2f}"
         low, high = (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s" for seconds in self.seconds)
         return (
-            f"{self.tests} tests ({self.failing} fail, {self.causes} shared causes, {self.skipped} skipped): "
+            f"{self.tests} tests ({self.failing} fail, {self.root_causes} shared root causes, {self.skipped} skipped): "
             f"{_format_range(*self.agents)} agents, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}; "
-            f"a brief of {self.brief_tokens} tokens, {self.shared_tokens} of them the same for all"
+            f"a prompt of {self.prompt_tokens} tokens, {self.shared_tokens} of them the same for all"
         )
 
 
@@ -52,10 +52,10 @@ def estimate_run(
     """Estimate the run from its baseline, its prompts and the history of earlier runs."""
     selected = prepared.selected_tests
     prompt_tokens = max((prompt.tokens for prompt in prompts), default=0)
-    grouped = sum(len(root_cause["tests"]) for root_cause in prepared.root_causes)
+    grouped = sum(len(root_cause.tests) for root_cause in prepared.root_causes)
     min_agents, max_agents = (
         len(selected) - grouped + len(prepared.root_causes),
-        len(selected) + plan.tries * len(prepared.root_causes),
+        len(selected) + plan.root_cause_attempts * len(prepared.root_causes),
     )
     known_entries = [entry for entry in history.tests.values() if entry.tokens]
     is_free = plan.agent in KINDS_WITHOUT_MODEL
@@ -72,13 +72,13 @@ def estimate_run(
         cost = (0.0, 0.0)
     elif rates:
         cost = (tokens[0] * min(rates), tokens[1] * max(rates))
-    receipt_runs = plan.verify_k + (_FULL_RECEIPT_RUNS if plan.verify == "full" else 0)
+    receipt_runs = plan.receipt_runs + (_FULL_RECEIPT_RUNS if plan.verify == "full" else 0)
     mngr_seconds = sum(result.seconds for result in selected) * receipt_runs / cores
     agent_seconds = _SCRIPTED_AGENT_SECONDS if is_free else (_AGENT_MINUTES[0] * 60, _AGENT_MINUTES[1] * 60)
     rounds = (math.ceil(min_agents / max(1, slots)), math.ceil(max_agents / max(1, slots)))
     return Estimate(
         tests=len(prepared.tests), failing=sum(result.verdict != "pass" for result in prepared.tests.values()),
-        causes=len(prepared.root_causes), skipped=len(prepared.skipped), agents=(min_agents, max_agents), brief_tokens=prompt_tokens,
+        root_causes=len(prepared.root_causes), skipped=len(prepared.skipped), agents=(min_agents, max_agents), prompt_tokens=prompt_tokens,
         shared_tokens=prompts[0].shared_tokens if prompts else 0,
         tokens=tokens, cost_usd=cost, seconds=(mngr_seconds + rounds[0] * agent_seconds[0], mngr_seconds * 2 + rounds[1] * agent_seconds[1]),
     )  # fmt: skip

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.prepare.history_files import HistoryFile
 from mngr.tmr.prepare.root_causes import is_test_code
+from mngr.tmr.prepare.row_file import HistoryFile
 
 
 class HistoryEntry(Struct):
@@ -21,7 +21,7 @@ class HistoryEntry(Struct):
     verdict: str | None  # the receipt's verdict
     run: str
     at: str
-    print: str  # the fingerprint (see Fingerprinter) at the time of the verdict
+    fingerprint: str  # see Fingerprinter; at the time of the verdict
     seconds: float = 0.0
     tokens: int = 0
     cost: float | None = None

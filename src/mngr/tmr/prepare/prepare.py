@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.mapreduce.journal import Journal
+from mngr.mapreduce.journal.journal_file import Journal
+from mngr.mapreduce.journal.replay import replay_rows
+from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.run_dir import RunDir, make_slug
-from mngr.mapreduce.run_state import replay_rows
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun
 from mngr.tmr.plan import RunPlan
@@ -20,9 +21,20 @@ from mngr.tmr.prepare.baseline import BaselinePlan, combine_outcomes, run_baseli
 from mngr.tmr.prepare.code_under_test import describe_foreign_code
 from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.history import Fingerprinter, RunHistory
-from mngr.tmr.prepare.root_causes import group_failures
+from mngr.tmr.prepare.root_causes import RootCause, group_failures
+from mngr.tmr.prepare.run_facts import (
+    BaselineDone,
+    BaselineRun,
+    RootCauseFound,
+    RunFact,
+    TestsChosen,
+    TestsCollected,
+    TestSkipped,
+    list_baseline_runs,
+    list_facts,
+)
 
-RowListener = Callable[[dict[str, Any]], None]
+RowListener = Callable[[JournalRow], None]
 
 
 class BaselineResult(Struct):
@@ -38,7 +50,7 @@ class PreparedTests(Struct):
     """Everything that is known before agents are created. The journal holds it too, so that it is computed once."""
 
     tests: dict[str, BaselineResult]
-    root_causes: list[dict[str, Any]]  # each shared by several tests
+    root_causes: list[RootCause]  # each shared by several tests
     skipped: dict[str, str]  # test: why it gets no agent
 
     @property
@@ -55,89 +67,86 @@ def prepare_run(
     Raises MngrError when the tests cannot be collected or would run foreign code.
     """
 
-    def note(kind: str, **data: Any) -> None:
-        publish(journal.write(kind, sync=False, **data))
+    def note(fact: RunFact) -> None:
+        publish(journal.write(fact.to_row(), sync=False))
 
-    facts = replay_rows(journal.rows).recipe_rows
-    if "collected" not in facts:
-        note("collected", tests=[test.to_dict() for test in _collect_tests(plan, rooms)])
-        facts = replay_rows(journal.rows).recipe_rows
-    tests = [TestFunction(**row) for row in facts["collected"][0]["tests"]]
+    state = replay_rows(journal.rows)
+    if not list_facts(state, TestsCollected):
+        note(TestsCollected(tests=_collect_tests(plan, rooms)))
+        state = replay_rows(journal.rows)
+    tests = list_facts(state, TestsCollected)[0].tests
     history = RunHistory(run.root)
-    fingerprinter = Fingerprinter(local, run.repo, plan.base, plan.tutorial)
-    skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
-    if "chosen" not in facts:
+    skipped = {fact.test: fact.why for fact in list_facts(state, TestSkipped)}
+    if not list_facts(state, TestsChosen):
+        fingerprinter = Fingerprinter(local, run.repo, plan.base, plan.tutorial)
         changed = _find_changed_files(local, run, plan)
         for test in tests:
             reason = _find_skip_reason(plan, test, changed, history, fingerprinter)
             if reason is not None:
                 skipped[test.id] = reason
-                note("skip", test=test.id, why=reason)
-        note("chosen")
+                note(TestSkipped(test=test.id, why=reason))
+        note(TestsChosen())
     wanted = [test for test in tests if test.id not in skipped]
     durations = {test: entry.seconds for test, entry in history.tests.items() if entry.seconds}
     run_baseline(
         rooms,
         plan.base,
         PytestOptions(pytest=plan.pytest, args=plan.args, timeout=plan.test_timeout),
-        BaselinePlan(tests=wanted, k=plan.k, durations=durations, known_runs=list_baseline_runs(facts)),
-        on_run_end=lambda test, number, test_run: note("ran", run=test_run.to_dict()),
+        BaselinePlan(tests=wanted, k=plan.baseline_runs, durations=durations, known_runs=list_baseline_runs(state)),
+        on_run_end=lambda test, number, test_run: note(BaselineRun(run=test_run)),
         get_artifact_dir=lambda test, number: _artifact_path(run, test, number),
     )
-    return _load_prepared(replay_rows(journal.rows).recipe_rows, plan.only, note)
+    return _load_prepared(replay_rows(journal.rows), plan.only, note)
 
 
 def _artifact_path(run: RunDir, test: TestFunction, number: int) -> str:
     return os.path.join(run.path, "baseline", make_slug(test.id), str(number + 1))
 
 
-def _load_prepared(
-    facts: Mapping[str, Sequence[dict[str, Any]]], only: str, note: Callable[..., None]
-) -> PreparedTests:
+def _load_prepared(state: RunState, only: str, note: Callable[[RunFact], None]) -> PreparedTests:
     """Build the result from the journal's rows; `note` writes the root causes and counts if the journal lacks them."""
-    tests = [TestFunction(**row) for row in facts["collected"][0]["tests"]]
-    runs = list_baseline_runs(facts)
-    skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
-    results: dict[str, BaselineResult] = {}
-    for test in tests:
-        test_runs = runs.get(test.id, [])
-        if not test_runs:
-            continue
-        failing_run = next((test_run for test_run in test_runs if test_run.outcome not in ("pass", "skip")), None)
-        results[test.id] = BaselineResult(
-            test=test,
-            verdict=combine_outcomes([test_run.outcome for test_run in test_runs]),
-            seconds=max(test_run.seconds for test_run in test_runs),
-            failing_run=failing_run,
-        )
-        if test.id not in skipped and only == "failing" and results[test.id].verdict in ("pass", "skip"):
-            skipped[test.id] = "it passes"
-    root_causes = [row["cluster"] for row in facts.get("cluster", [])]
-    if "standing" not in facts:
-        failing = {
-            name: result.failing_run
-            for name, result in results.items()
-            if result.verdict == "fail" and result.failing_run
-        }
-        for root_cause in group_failures(failing):
-            if root_cause.shared and all(known_cause["id"] != root_cause.id for known_cause in root_causes):
-                root_causes.append(root_cause.to_dict())
-                note("cluster", cluster=root_cause.to_dict())
-        counts = {
-            verdict: sum(result.verdict == verdict for result in results.values())
-            for verdict in ("pass", "fail", "flaky", "skip")
-        }
-        counts = {verdict: number for verdict, number in counts.items() if number}
-        note("standing", tests=len(tests), counts=counts, skipped=len(skipped), causes=len(root_causes))
+    tests = list_facts(state, TestsCollected)[0].tests
+    results = _combine_runs(tests, list_baseline_runs(state))
+    skipped = {fact.test: fact.why for fact in list_facts(state, TestSkipped)}
+    if only == "failing":
+        passing = [name for name, result in results.items() if result.verdict in ("pass", "skip")]
+        skipped |= {name: "it passes" for name in passing if name not in skipped}
+    root_causes = [fact.root_cause for fact in list_facts(state, RootCauseFound)]
+    if not list_facts(state, BaselineDone):
+        known_ids = {root_cause.id for root_cause in root_causes}
+        for root_cause in _find_shared_causes(results):
+            if root_cause.id not in known_ids:
+                root_causes.append(root_cause)
+                note(RootCauseFound(root_cause=root_cause))
+        counts = Counter(result.verdict for result in results.values())
+        ordered = {verdict: counts[verdict] for verdict in ("pass", "fail", "flaky", "skip") if counts[verdict]}
+        note(BaselineDone(tests=len(tests), counts=ordered, skipped=len(skipped), root_causes=len(root_causes)))
     return PreparedTests(tests=results, root_causes=root_causes, skipped=skipped)
 
 
-def list_baseline_runs(facts: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, list[TestRun]]:
-    """Return the baseline runs in the journal so far, by test."""
-    runs_by_test: dict[str, list[TestRun]] = {}
-    for row in facts.get("ran", []):
-        runs_by_test.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
-    return runs_by_test
+def _combine_runs(
+    tests: Sequence[TestFunction], runs_by_test: Mapping[str, Sequence[TestRun]]
+) -> dict[str, BaselineResult]:
+    """Return the baseline of each test that was run."""
+    results: dict[str, BaselineResult] = {}
+    for test in tests:
+        runs = runs_by_test.get(test.id, [])
+        if runs:
+            results[test.id] = BaselineResult(
+                test=test,
+                verdict=combine_outcomes([run.outcome for run in runs]),
+                seconds=max(run.seconds for run in runs),
+                failing_run=next((run for run in runs if run.outcome not in ("pass", "skip")), None),
+            )
+    return results
+
+
+def _find_shared_causes(results: Mapping[str, BaselineResult]) -> list[RootCause]:
+    """Return the root causes that several failing tests share."""
+    failing = {
+        name: result.failing_run for name, result in results.items() if result.verdict == "fail" and result.failing_run
+    }
+    return [root_cause for root_cause in group_failures(failing) if root_cause.is_shared]
 
 
 def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
@@ -171,7 +180,7 @@ def _find_skip_reason(
     if changed_files is not None and test.path not in changed_files:
         return f"it has not changed since {plan.changed_since}"
     entry = history.tests.get(test.id)
-    if entry is None or entry.print != fingerprinter.fingerprint_test(test.path):
+    if entry is None or entry.fingerprint != fingerprinter.fingerprint_test(test.path):
         return None
     if plan.only == "changed":
         return f"it has not changed since run {entry.run} ({entry.outcome})"

@@ -10,10 +10,10 @@ import os
 import re
 import zlib
 from collections.abc import Mapping
-from typing import Any
 
 from mngr.base.model import Struct
-from mngr.tmr.cleanroom.test_run import Failure, Frame, TestRun, first_line
+from mngr.tmr.cleanroom.probe_report import Failure, Frame
+from mngr.tmr.cleanroom.test_run import TestRun, first_line
 
 # Failures that affect everything come first.
 _FAILURE_KINDS = {
@@ -80,11 +80,7 @@ class RootCause(Struct):
     title: str
     signature: FailureSignature
     tests: list[str]
-    shared: bool  # several affected tests: the root cause is its own task
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form that clusters.json holds."""
-        return {**super().to_dict(), "signature": self.signature.to_dict()}
+    is_shared: bool  # several affected tests: the root cause is its own task
 
 
 def group_failures(runs: Mapping[str, TestRun]) -> list[RootCause]:
@@ -101,13 +97,17 @@ def group_failures(runs: Mapping[str, TestRun]) -> list[RootCause]:
             title=signature.title,
             signature=signature,
             tests=tests,
-            shared=len(tests) > 1,
+            is_shared=len(tests) > 1,
         )
         for signature, tests in groups.items()
     ]
     return sorted(
         root_causes,
-        key=lambda root_cause: (not root_cause.shared, _rank_kind(root_cause.signature.kind), -len(root_cause.tests)),
+        key=lambda root_cause: (
+            not root_cause.is_shared,
+            _rank_kind(root_cause.signature.kind),
+            -len(root_cause.tests),
+        ),
     )
 
 

@@ -7,26 +7,29 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from mngr.api import Fleet
 from mngr.base.errors import MngrError, NotFound, UsageError
+from mngr.base.json_structs import decode
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_repo import is_own_run
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.test_run import TestFunction
+from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.claimed_commits import diff_commits
 from mngr.tmr.verify.legacy.policy import Change, Policy
-from mngr.tmr.verify.receipt import Receipt
+from mngr.tmr.verify.receipt import Receipt, VerificationInputs
 from mngr.tmr.verify.red_green import list_unneeded_fixes
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
-from mngr.tmr.verify.text_checks import find_changed_tests, list_weakenings
+from mngr.tmr.verify.setup_changes import list_setup_changes
+from mngr.tmr.verify.text_checks import check_policy, find_changed_tests, list_weakenings
 from mngr.tmr.verify.verify import verify
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
 ReceiptListener = Callable[[Receipt], None]
 
@@ -49,31 +52,25 @@ class BranchReceipts(Struct):
     commit: str
     base: str
     receipts: list[Receipt]
-    guard: list[dict[str, Any]]  # weakened tests, including those that were not run
+    guard: list[Finding]  # weakened tests, including those that were not run
 
     @property
     def verdict(self) -> str:
         """The worst verdict of all receipts."""
         verdicts = {receipt.verdict for receipt in self.receipts}
-        verdicts |= {"refuted"} if any(row["level"] == "refuse" for row in self.guard) else set()
+        verdicts |= {"refuted"} if any(finding.level == "refuse" for finding in self.guard) else set()
         return next((verdict for verdict in _VERDICT_ORDER if verdict in verdicts), "confirmed")
 
     @property
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[Finding]:
         """All findings, each once."""
-        rows = {
-            (row["rule"], row["path"], row["line"], row["what"]): row
-            for rows in (
-                self.guard,
-                *(receipt.all_findings for receipt in self.receipts),
-                self._list_unneeded_fixes(),
-            )
-            for row in rows
+        of_receipts = [finding for receipt in self.receipts for finding in receipt.all_findings]
+        unneeded_fixes = list_unneeded_fixes([receipt.proofs for receipt in self.receipts])
+        by_identity = {
+            (finding.rule, finding.path, finding.line, finding.what): finding
+            for finding in (*self.guard, *of_receipts, *unneeded_fixes)
         }
-        return list(rows.values())
-
-    def _list_unneeded_fixes(self) -> list[dict[str, Any]]:
-        return [finding.to_dict() for finding in list_unneeded_fixes([receipt.proofs for receipt in self.receipts])]
+        return list(by_identity.values())
 
 
 def verify_branch(
@@ -93,8 +90,15 @@ def verify_branch(
     changes = diff_commits(local, root, base_commit, commit)
     if not changes:
         raise UsageError(f"{ref} changes nothing since {base_commit[:10]}", "say since when: --base REF")
-    with _open_clean_rooms(fleet, root, (commit, base_commit), room_options) as clean_rooms:
-        tests = _select_tests(clean_rooms, commit, options, changes, request.paths)
+    trusted_commit = None if options.trusts_setup else base_commit
+    room_options = room_options.replace(settings_root=root, trusted_commit=trusted_commit)
+    with _open_clean_rooms(fleet, [root], (commit, base_commit), room_options) as clean_rooms:
+        findings = check_policy([], changes, options.policy, is_claim=False)
+        if trusted_commit is not None and list_setup_changes(clean_rooms.settings, changes, findings):
+            # Nothing of the branch runs, not even the collection of its tests: each file gets one receipt.
+            tests = [TestFunction(id=path, ids=[], path=path, name="") for path in _list_paths(changes, request.paths)]
+        else:
+            tests = _select_tests(clean_rooms, commit, options, changes, request.paths)
         receipts = _verify_claims(
             clean_rooms,
             [VerifyRequest(test=test, commit=commit, base=base_commit, is_one_of_many=True) for test in tests],
@@ -102,13 +106,7 @@ def verify_branch(
             cache,
             on_receipt,
         )
-    return BranchReceipts(
-        ref=ref,
-        commit=commit,
-        base=base_commit,
-        receipts=receipts,
-        guard=[finding.to_dict() for finding in list_weakenings(changes)],
-    )
+    return BranchReceipts(ref=ref, commit=commit, base=base_commit, receipts=receipts, guard=list_weakenings(changes))
 
 
 def _verify_claims(
@@ -153,31 +151,36 @@ def _select_tests(
     clean_rooms: CleanRoomPool, commit: str, options: VerifyOptions, changes: Sequence[Change], paths: Sequence[str]
 ) -> list[TestFunction]:
     """Return the named tests, or those that the branch changed."""
-    files = [change for change in changes if is_test_file(change.path) and change.new is not None]
-    selection = list(paths) or [change.path for change in files]
-    if not selection:
-        raise UsageError("no test was changed", "name the tests that it is about: mngr tmr verify REF TEST…")
+    selection = _list_paths(changes, paths)
     with clean_rooms.acquire(commit) as clean_room:
         collected = collect_tests(clean_room, options.pytest, selection, options.args, program=options.program)
     if collected.errors:
         raise MngrError(f"the tests cannot be collected:\n  {collected.errors[0].strip()[-1500:]}", "mend that first")
     if paths:
         return collected.tests
-    changed = {change.path: find_changed_tests(change) for change in files}
+    changed = {change.path: find_changed_tests(change) for change in changes if change.path in selection}
     return [test for test in collected.tests if changed[test.path] is None or test.name in (changed[test.path] or ())]
+
+
+def _list_paths(changes: Sequence[Change], paths: Sequence[str]) -> list[str]:
+    """Return the named tests, or the files of tests that the branch changed."""
+    files = [change.path for change in changes if is_test_file(change.path) and change.new is not None]
+    if not paths and not files:
+        raise UsageError("no test was changed", "name the tests that it is about: mngr tmr verify REF TEST…")
+    return list(paths) or files
 
 
 @contextlib.contextmanager
 def _open_clean_rooms(
     fleet: Fleet,
-    repo: str,
+    repos: Sequence[str],
     commits: tuple[str, ...],
     options: CleanRoomOptions,
     max_rooms: int | None = None,
 ) -> Iterator[CleanRoomPool]:
-    """Open clean rooms for some commits of a repository, without writing to the repository."""
+    """Open clean rooms for some commits that are in one of the repositories, without writing to a repository."""
     with tempfile.TemporaryDirectory(prefix="mngr-verify-") as temp_dir:
-        borrowing_repo = _create_borrowing_repo(fleet.context.local_host, repo, temp_dir, commits)
+        borrowing_repo = _create_borrowing_repo(fleet.context.local_host, repos, temp_dir, commits)
         run_name = f"verify-{os.urandom(3).hex()}"
         clean_rooms = CleanRoomPool(fleet, run_name, borrowing_repo, options, at_once=max_rooms)
         try:
@@ -186,15 +189,16 @@ def _open_clean_rooms(
             clean_rooms.release_hosts()
 
 
-def _create_borrowing_repo(local: Host, root: str, parent_dir: str, commits: tuple[str, ...]) -> str:
-    """Create a bare repository that borrows the objects of another and has branches for the commits."""
-    path = os.path.join(parent_dir, "repo.git")
+def _create_borrowing_repo(local: Host, repos: Sequence[str], parent_dir: str, commits: tuple[str, ...]) -> str:
+    """Create a bare repository that borrows the objects of others and has branches for the commits."""
+    path, root = os.path.join(parent_dir, "repo.git"), repos[0]
     object_format = git.run_checked(local, root, "rev-parse", "--show-object-format")
     git.run_checked(local, root, "init", "--quiet", "--bare", f"--object-format={object_format}", "--template=", path)
-    objects = git.run_checked(local, root, "rev-parse", "--path-format=absolute", "--git-path", "objects")
     os.makedirs(os.path.join(path, "objects", "info"), exist_ok=True)
     with open(os.path.join(path, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
-        file.write(f"{objects}\n")
+        for repo in repos:
+            objects = git.run_checked(local, repo, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+            file.write(f"{objects}\n")
     for number, commit in enumerate(commits):
         git.run_checked(local, path, "update-ref", f"refs/heads/c{number}", commit)
     return path
@@ -215,37 +219,77 @@ def recheck_receipt(
     fleet: Fleet,
     root: str,
     path: str,
-    data: dict[str, Any],
+    data: object,
     room_options: CleanRoomOptions,
     policy: Policy,
+    *,
+    trusts_setup: bool = False,
 ) -> ReceiptComparison:
-    """Repeat the verification of a receipt from its commits, and compare. Raise MngrError."""
+    """Repeat the verification of a receipt from its commits, and compare. Raise MngrError.
+
+    A receipt can come from somebody else. So set-up uses the last commit of your checkout that the receipt's base has.
+    """
     before = _parse_receipt(path, data)
-    local, again = fleet.context.local_host, before.again
-    repo = _get_repo(local, root, path, before.commit)
+    inputs = _get_inputs(path, before)
+    repo = _get_repo(fleet.context.local_host, root, path, before.commit)
     options = VerifyOptions(
-        pytest=again["pytest"], args=again["args"], runs=before.k, timeout=again["timeout"], program=again["program"],
-        level=before.level, seed=before.seed, policy=policy, mutant_count=again["faults"],
-    )  # fmt: skip
+        pytest=inputs.pytest,
+        args=inputs.args,
+        runs=before.runs,
+        timeout=inputs.timeout,
+        program=inputs.program,
+        level=before.level,
+        seed=before.seed,
+        policy=policy,
+        mutant_count=inputs.mutant_count,
+        trusts_setup=trusts_setup,
+    )
     request = VerifyRequest(
-        test=TestFunction(**again["test"]), commit=before.commit, base=before.base, is_shared=again["is_shared"], is_one_of_many=again.get("is_one_of_many", False),
-        affected_tests=[TestFunction(**row) for row in again["witnesses"]], claim={"changes": again["kinds"]} if again["kinds"] else {},
-    )  # fmt: skip
-    with _open_clean_rooms(fleet, repo, (before.commit, before.base), room_options, max_rooms=1) as clean_rooms:
+        test=inputs.test,
+        commit=before.commit,
+        base=before.base,
+        affected_tests=inputs.affected_tests,
+        claimed_changes=inputs.claimed_changes,
+        is_one_of_many=inputs.is_one_of_many,
+        is_shared=inputs.is_shared,
+    )
+    commits = (before.commit, before.base)
+    trusted_commit = None if trusts_setup else _find_trusted_commit(fleet.context.local_host, root, repo, before.base)
+    room_options = room_options.replace(settings_root=root, trusted_commit=trusted_commit)
+    with _open_clean_rooms(fleet, list(dict.fromkeys((root, repo))), commits, room_options, max_rooms=1) as clean_rooms:
         after = verify(clean_rooms, request, options)
     return ReceiptComparison(before=before, after=after, differences=compare_receipts(before, after))
 
 
-def _parse_receipt(path: str, data: dict[str, Any]) -> Receipt:
-    try:
-        receipt = Receipt(**{key: value for key, value in data.items() if key in Receipt._fields})
-        if not receipt.again.get("test"):
-            raise ValueError("it does not say how it was made")
-    except (TypeError, ValueError) as error:
+def _find_trusted_commit(local: Host, root: str, repo: str, base: str) -> str:
+    """Return the last commit of the user's checkout that is also in the history of `base`."""
+    head = _get_commit(local, root, "HEAD")
+    with tempfile.TemporaryDirectory(prefix="mngr-verify-") as temp_dir:
+        borrowing_repo = _create_borrowing_repo(local, list(dict.fromkeys((root, repo))), temp_dir, (head, base))
+        merge_base = git.run(local, borrowing_repo, "merge-base", head, base)
+    if merge_base.code:
         raise MngrError(
-            f"{path} is no receipt: {error}", "a receipt.json of a task, or one that tmr verify wrote"
-        ) from None
-    return receipt
+            f"the receipt's base {base[:12]} and your checkout have no commit in common",
+            "check out the branch that the receipt is about",
+        )
+    return merge_base.text
+
+
+def _parse_receipt(path: str, data: object) -> Receipt:
+    try:
+        return decode(Receipt, data)
+    except ValueError as error:
+        raise _make_no_receipt_error(path, str(error)) from None
+
+
+def _get_inputs(path: str, receipt: Receipt) -> VerificationInputs:
+    if receipt.rerun is None:
+        raise _make_no_receipt_error(path, "it does not say how it was made")
+    return receipt.rerun
+
+
+def _make_no_receipt_error(path: str, reason: str) -> MngrError:
+    return MngrError(f"{path} is no receipt: {reason}", "a receipt.json of a task, or one that tmr verify wrote")
 
 
 def _get_repo(local: Host, root: str, path: str, commit: str) -> str:
@@ -253,7 +297,9 @@ def _get_repo(local: Host, root: str, path: str, commit: str) -> str:
     parts = os.path.abspath(path).split(os.sep)
     candidates = [root]
     if "runs" in parts and "tasks" in parts:
-        candidates.insert(0, RunDir(root, parts[parts.index("tasks") - 1]).repo)
+        run = RunDir(root, parts[parts.index("tasks") - 1])
+        if is_own_run(local, run):
+            candidates.insert(0, run.repo)
     for repo in candidates:
         if os.path.isdir(repo) and git.find_commit(local, repo, commit) == commit:
             return repo
@@ -262,25 +308,22 @@ def _get_repo(local: Host, root: str, path: str, commit: str) -> str:
 
 def compare_receipts(before: Receipt, after: Receipt) -> list[str]:
     """Return the differences between two receipts, apart from times."""
-    differences: list[str] = []
+    old_facts, new_facts = _map_comparable_facts(before), _map_comparable_facts(after)
+    return [
+        f"{label}: {old} then, {new_facts[label]} now" for label, old in old_facts.items() if old != new_facts[label]
+    ]
 
-    def compare(label: str, old: object, new: object) -> None:
-        if old != new:
-            differences.append(f"{label}: {old} then, {new} now")
 
-    compare("verdict", before.verdict, after.verdict)
-    compare("tree", before.tree, after.tree)
-    compare("results", *([row["outcome"] for row in receipt.results] for receipt in (before, after)))
-    compare(
-        "witnesses",
-        *(sorted((row["test"], row["outcome"]) for row in receipt.witnesses) for receipt in (before, after)),
-    )
-    compare("imported", before.imported_from, after.imported_from)
-    for name in ("command", "environment"):
-        compare(f"hash of {name}", before.hashes.get(name), after.hashes.get(name))
-    compare(
-        "findings",
-        *(sorted({(row["rule"], row["path"]) for row in receipt.all_findings}) for receipt in (before, after)),
-    )
-    compare("proofs", *([row["is_needed"] for row in receipt.proofs] for receipt in (before, after)))
-    return differences
+def _map_comparable_facts(receipt: Receipt) -> dict[str, object]:
+    """Return the facts that must be the same when a verification is repeated, by their names in messages."""
+    return {
+        "verdict": receipt.verdict,
+        "tree": receipt.tree,
+        "results": [result.outcome for result in receipt.results],
+        "witnesses": sorted((result.test, result.outcome) for result in receipt.affected_tests),
+        "imported": receipt.imported_from,
+        "hash of command": receipt.hashes.get("command"),
+        "hash of environment": receipt.hashes.get("environment"),
+        "findings": sorted({(finding.rule, finding.path) for finding in receipt.all_findings}),
+        "proofs": [proof.is_needed for proof in receipt.proofs],
+    }

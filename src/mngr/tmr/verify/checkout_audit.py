@@ -14,16 +14,25 @@ from typing import Any
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.base.fanout import map_parallel
+from mngr.base.json_structs import encode
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init import detect_settings
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CommandOutcome, count_cores, read_program
-from mngr.tmr.cleanroom.test_run import Failure, PytestOptions, TestFunction, first_line
+from mngr.tmr.cleanroom.clean_rooms import (
+    CleanRoom,
+    CleanRoomBroken,
+    CommandOutcome,
+    RoomJob,
+    count_cores,
+    read_program,
+)
+from mngr.tmr.cleanroom.probe_report import Failure
+from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, first_line
 from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.history import Fingerprinter
-from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.verify.audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test
+from mngr.tmr.result_cache import ResultCache, get_cache_dir
+from mngr.tmr.verify.stub_audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test
 
 _CHDIR_SCRIPT = 'cd "$1" && shift && exec "$@"'
 _RULES_VERSION = "4"  # increased when the same test may be judged differently
@@ -63,9 +72,9 @@ class Checkout(CleanRoom):
         self.name = self.work_dir = self.repo = self.inner_work_dir = os.path.realpath(root)
         self._env = {**os.environ, "MNGR_OUTPUT_DIR": output_dir, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
-        self._sandbox_job: dict[str, Any] = {}
+        self._limits = self._sandbox = None
         self.env: dict[str, str] = {}
-        self.isolation = "none: it is the user's own"
+        self.isolation = "none: the tests ran in the user's own checkout"
 
     def run(self, argv: list[str], *, clean: bool = True, **options: Any) -> CommandOutcome:
         """Run a command as in a clean room, but keep what the last command left."""
@@ -79,11 +88,9 @@ class Checkout(CleanRoom):
         except OSError as error:
             raise MngrError(f"{path!r}: {error.strerror}") from None
 
-    def _run_program(
-        self, job: dict[str, Any], timeout: float | None = None
-    ) -> tuple[dict[str, float], dict[str, str]]:
+    def _run_program(self, job: RoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program in the work tree and return its parsed answer."""
-        argv = ["python3", "-I", "-S", "-c", self._warden, repr(job)]
+        argv = ["python3", "-I", "-S", "-c", self._warden, repr(encode(job))]
         result = shell.run(
             ["sh", "-c", _CHDIR_SCRIPT, "sh", self.work_dir, *argv], display_argv=["warden"], env=self._env
         )
@@ -212,7 +219,7 @@ class AuditCache:
     """The last result of each test, valid as long as neither the test nor its program has changed."""
 
     def __init__(self, local: Host, root: str, program: str, tutorial: str | None, options: AuditOptions) -> None:
-        self._results = ResultCache(root, "audit")
+        self._results = ResultCache(get_cache_dir(local.home, root), "audit")
         self._modes = set(options.modes)
         self._key_parts = [_RULES_VERSION, program, _fingerprint_program(program), *options.pytest, *options.args]
         try:
@@ -222,17 +229,18 @@ class AuditCache:
 
     def find(self, test: TestFunction) -> AuditResult | None:
         """Return the cached result of a test, if it covers all requested modes."""
-        row = self._results.find(self._key(test))
-        if self._prints is None or not isinstance(row, dict) or not self._modes <= set(row["modes"]):
+        if self._prints is None:
             return None
-        cached = AuditResult.from_dict(row)
+        cached = self._results.find_struct(self._key(test), AuditResult)
+        if cached is None or not self._modes <= set(cached.modes):
+            return None
         holes = [hole for hole in cached.holes if hole.mode in self._modes]
         return cached.replace(holes=holes, outcome=_derive_outcome(cached.outcome, [hole.rule for hole in holes]))
 
     def put(self, test: TestFunction, result: AuditResult) -> None:
         """Save the result of a completed audit."""
         if self._prints is not None and result.outcome not in ("failing", "unclear", "left"):
-            self._results.put(self._key(test), result.to_dict())
+            self._results.put(self._key(test), result)
 
     def _key(self, test: TestFunction) -> list[object]:
         return [test.id, *self._key_parts, self._prints.fingerprint_test(test.path) if self._prints else ""]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import stat
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from mngr.base.errors import suggest_closest
+from mngr.base.json_structs import decode
+from mngr.base.json_values import as_list, find_int, get_objects, get_text
 from mngr.base.model import Struct
 
 OUTCOMES = ("fixed", "improved", "unchanged", "blocked", "failed")
@@ -29,7 +32,7 @@ class ClaimedChange(Struct):
     """A claimed change, with its commits of one kind."""
 
     kind: str
-    summary: str
+    summary: str = ""
     commits: tuple[str, ...] = ()
 
 
@@ -59,6 +62,7 @@ class ClaimedRun(Struct):
 class AgentClaim(Struct):
     """The agent's claim. Nothing in it is verified."""
 
+    v: int = 1
     task: str
     outcome: str
     before: str
@@ -68,9 +72,46 @@ class AgentClaim(Struct):
     escalations: tuple[Escalation, ...] = ()
     runs: tuple[ClaimedRun, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the claim as it is in the file."""
-        return {"v": 1, **{name: _plain(value) for name, value in super().to_dict().items()}}
+
+def load_claim(claim: Mapping[str, object]) -> AgentClaim:
+    """Return a claim that the journal holds, whatever the agent wrote. A value of another type counts as missing."""
+    return AgentClaim(
+        task=get_text(claim, "task"),
+        outcome=get_text(claim, "outcome"),
+        before=get_text(claim, "before"),
+        after=get_text(claim, "after"),
+        summary=get_text(claim, "summary"),
+        changes=tuple(_load_change(row) for row in get_objects(claim, "changes")),
+        escalations=tuple(_load_escalation(row) for row in get_objects(claim, "escalations")),
+        runs=tuple(
+            ClaimedRun(name=get_text(row, "name"), description=get_text(row, "description"))
+            for row in get_objects(claim, "runs")
+        ),
+    )
+
+
+def _load_change(row: Mapping[str, object]) -> ClaimedChange:
+    commits = tuple(str(commit) for commit in as_list(row.get("commits")))
+    return ClaimedChange(kind=get_text(row, "kind"), summary=get_text(row, "summary"), commits=commits)
+
+
+def _load_escalation(row: Mapping[str, object]) -> Escalation:
+    locations = tuple(
+        Location(path=get_text(location, "path"), line=find_int(location, "line"))
+        for location in get_objects(row, "locations")
+    )
+    return Escalation(
+        kind=get_text(row, "kind"), title=get_text(row, "title"), detail=get_text(row, "detail"), locations=locations
+    )
+
+
+def list_claimed_changes(claim: Mapping[str, object]) -> list[ClaimedChange]:
+    """Return the changes in a claim that the journal holds, without those that are not in the right form."""
+    changes: list[ClaimedChange] = []
+    for row in get_objects(claim, "changes"):
+        with contextlib.suppress(ValueError):
+            changes.append(decode(ClaimedChange, row))
+    return changes
 
 
 def read_claim(path: str, task: str) -> AgentClaim | list[str]:
@@ -134,7 +175,7 @@ class _ClaimReader:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def read_claim(self, data: Any, task: str) -> AgentClaim:
+    def read_claim(self, data: object, task: str) -> AgentClaim:
         """Return the claim, which is valid only if there are no problems."""
         row = self._read_object("result.json", data, _REQUIRED_FIELDS, _LIST_FIELDS)
         if row is None:
@@ -168,7 +209,7 @@ class _ClaimReader:
         if claim.outcome == "unchanged" and claim.changes:
             self.problems.append('"outcome" is "unchanged" but "changes" is not empty: one of them is wrong.')
 
-    def _read_change(self, label: str, data: Any) -> ClaimedChange:
+    def _read_change(self, label: str, data: object) -> ClaimedChange:
         row = self._read_object(label, data, ("kind", "summary", "commits")) or {}
         commits = [value for _, value in self._list_entries(f"{label}.commits", row, "commits")]
         for commit in commits:
@@ -180,7 +221,7 @@ class _ClaimReader:
             commits=tuple(map(str, commits)),
         )
 
-    def _read_escalation(self, label: str, data: Any) -> Escalation:
+    def _read_escalation(self, label: str, data: object) -> Escalation:
         row = self._read_object(label, data, ("kind", "title"), ("detail", "locations")) or {}
         return Escalation(
             kind=self._read_choice("kind", row, ESCALATION_KINDS, label),
@@ -191,7 +232,7 @@ class _ClaimReader:
             ),
         )
 
-    def _read_location(self, label: str, data: Any) -> Location:
+    def _read_location(self, label: str, data: object) -> Location:
         row = self._read_object(label, data, ("path",), ("line",)) or {}
         line = row.get("line")
         if line is not None and (isinstance(line, bool) or not isinstance(line, int) or not 0 < line < 1 << 31):
@@ -199,7 +240,7 @@ class _ClaimReader:
             line = None
         return Location(path=self._read_text(f"{label}.path", row, "path", 4096), line=line)
 
-    def _read_run(self, label: str, data: Any) -> ClaimedRun:
+    def _read_run(self, label: str, data: object) -> ClaimedRun:
         row = self._read_object(label, data, ("name",), ("description",)) or {}
         return ClaimedRun(
             name=self._read_text(f"{label}.name", row, "name", _TITLE),
@@ -207,8 +248,8 @@ class _ClaimReader:
         )
 
     def _read_object(
-        self, label: str, data: Any, required: Sequence[str], optional: Sequence[str] = ()
-    ) -> dict[str, Any] | None:
+        self, label: str, data: object, required: Sequence[str], optional: Sequence[str] = ()
+    ) -> dict[str, object] | None:
         if not isinstance(data, dict):
             self.problems.append(f"{label} is {_format_value(data)}, it must be an object.")
             return None
@@ -223,7 +264,7 @@ class _ClaimReader:
             )
         return data
 
-    def _list_entries(self, label: str, row: dict[str, Any], name: str) -> list[tuple[str, Any]]:
+    def _list_entries(self, label: str, row: dict[str, object], name: str) -> list[tuple[str, object]]:
         """Return the entries of a list, each with its label for messages."""
         data = row.get(name, [])
         if not isinstance(data, list):
@@ -234,14 +275,14 @@ class _ClaimReader:
             return []
         return [(f"{label}[{number}]", value) for number, value in enumerate(data)]
 
-    def _read_choice(self, name: str, row: dict[str, Any], choices: Sequence[str], parent_label: str = "") -> str:
+    def _read_choice(self, name: str, row: dict[str, object], choices: Sequence[str], parent_label: str = "") -> str:
         value = row.get(name)
         if name in row and value not in choices:
             label = f"{parent_label}.{name}" if parent_label else f'"{name}"'
             self.problems.append(f"{label} is {_format_value(value)}, it must be one of {', '.join(choices)}.")
         return str(value)
 
-    def _read_text(self, label: str, row: dict[str, Any], name: str, max_length: int) -> str:
+    def _read_text(self, label: str, row: dict[str, object], name: str, max_length: int) -> str:
         value = row.get(name, "")
         if not isinstance(value, str):
             self.problems.append(f"{label} is {_format_value(value)}, it must be a text.")
@@ -253,7 +294,7 @@ class _ClaimReader:
         return value
 
 
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         names: set[str] = set()
@@ -264,20 +305,14 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _reject_constant(word: str) -> Any:
+def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     """Return a value for use in a sentence: short and in ASCII."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, str):
         value = value if len(value) <= 60 else value[:60] + "…"
     return json.dumps(value)[:100]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Struct):
-        return {name: _plain(item) for name, item in value.to_dict().items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value

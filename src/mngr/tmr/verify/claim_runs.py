@@ -13,7 +13,7 @@ from mngr.host import git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
 from mngr.tmr.cleanroom.test_run import ProbeOptions, TestFunction, TestRun, build_command, run_test
 from mngr.tmr.result_cache import ResultCache
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
 _RULES_VERSION = 1  # increased when the same run may be judged differently
 
@@ -84,13 +84,11 @@ class ClaimRunner:
             trace,
             self._rooms.cache_key,
         ]
-        cached = self.cache.find(key) if self.cache is not None else None
-        if isinstance(cached, dict):
-            run = TestRun.from_dict(cached)
-        else:
+        run = self.cache.find_struct(key, TestRun) if self.cache is not None else None
+        if run is None:
             run = self._run_uncached(test, probe)
             if self.cache is not None:
-                self.cache.put(key, run.to_dict())
+                self.cache.put(key, run)
         if self._done is not None and files is None:
             self._done(test, run)
         return run

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
+from mngr.tmr.verify.claim import CHANGE_KINDS, ClaimedChange
 from mngr.tmr.verify.legacy.policy import Change
 
-CHANGE_KINDS = ("FIX_IMPL", "FIX_TEST", "IMPROVE_TEST", "ADD_TEST", "FIX_TUTORIAL", "FIX_DOC")
 _MAX_TEXT_BYTES = 1 << 20  # larger files are not read
 _MAX_COMMITS = 200  # commits that are read one by one
 _KIND_PATTERN = re.compile(r"\[([A-Z_]+)\]")
@@ -30,13 +29,13 @@ class ClaimedCommit(Struct):
 
 
 def list_commits(
-    local: Host, repo: str, base: str, commit: str, claim: Mapping[str, Any] | None = None
+    local: Host, repo: str, base: str, commit: str, claimed_changes: Sequence[ClaimedChange] = ()
 ) -> list[ClaimedCommit]:
-    """Return the commits since the base, oldest first. The claim can name their kinds.
+    """Return the commits since the base, oldest first. The claimed changes can name their kinds.
 
     Raise MngrError when there are too many, because none may go unchecked.
     """
-    kind_by_commit = _map_claimed_kinds(claim or {})
+    kind_by_commit = {name: change.kind for change in claimed_changes for name in change.commits}
     args = (
         "log",
         "--no-show-signature",
@@ -133,16 +132,6 @@ def _read_blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple
         blobs[name] = (sizes[name], data[start : start + sizes[name]])
         offset = start + sizes[name] + 1
     return blobs
-
-
-def _map_claimed_kinds(claim: Mapping[str, Any]) -> dict[str, str]:
-    """Return the kind that the claim gives to each commit."""
-    rows = claim.get("changes")
-    kinds: dict[str, str] = {}
-    for row in rows if isinstance(rows, list) else ():
-        for name in row.get("commits") or ():
-            kinds[str(name)] = str(row.get("kind"))
-    return kinds
 
 
 def _find_kind(kind_by_commit: dict[str, str], commit: str) -> str:

@@ -6,7 +6,7 @@ The new test must catch what the old one caught.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mngr.base.errors import MngrError
@@ -20,7 +20,7 @@ from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify.legacy.mutants import Mutant, candidates, choose
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
 _RULES_VERSION = 1  # increased when the same run may be judged differently
 # Characters that the old tests, and a file with a fault, may take on a command line.
@@ -83,10 +83,17 @@ class MutationReport(Struct):
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as in a receipt."""
-        named = {"newly_caught": self.newly_caught, "newly_missed": self.newly_missed}
-        lists = {name: [trial.to_dict() for trial in rows] for name, rows in (named | {"trials": self.trials}).items()}
-        return {**super().to_dict(), **lists}
+        """Return the fields, and what a reader of the JSON wants to know first."""
+        return {**super().to_dict(), "newly_caught": self.newly_caught, "newly_missed": self.newly_missed}
+
+
+class VersionRun(Struct):
+    """One run of a version of the test, with or without a fault."""
+
+    outcome: str
+    why: str
+    seconds: float
+    lines: dict[str, list[int]]
 
 
 class _MutationBudgetExhausted(Exception):
@@ -127,10 +134,10 @@ def _run_comparison(blank: MutationReport, runner: _VersionRunner, options: Veri
     """Run both versions on the chosen mutants and return the report."""
     files, timeout = runner.files, options.timeout
     new_run = runner.run_unchanged("new", timeout)
-    if new_run["outcome"] != "pass":
-        return blank.replace(reason=f"the new test does not pass: {new_run['why'] or new_run['outcome']}")
+    if new_run.outcome != "pass":
+        return blank.replace(reason=f"the new test does not pass: {new_run.why or new_run.outcome}")
     state, reason, old_lines = _run_old_test(runner, timeout)
-    lines = [new_run["lines"], old_lines] if state == "compared" else [new_run["lines"]]
+    lines = [new_run.lines, old_lines] if state == "compared" else [new_run.lines]
     sources = files.read_files(path for executed in lines for path in executed if not files.is_test_code(path))
     sources = {path: text for path, text in sources.items() if len(pack_text(text)) < _FAULTY}
     covered = {path: {line for executed in lines for line in executed.get(path, [])} for path in sources}
@@ -150,9 +157,9 @@ def _run_old_test(runner: _VersionRunner, timeout: float) -> tuple[str, str, dic
     if sum(len(pack_text(old_text)) for old_text in runner.before.values() if old_text is not None) > _OLD:
         return "alone", "the old tests are too large to be put in the place of the new ones", {}
     old_run = runner.run_unchanged("old", timeout)
-    if old_run["outcome"] != "pass":
-        return "alone", f"the old test does not pass on this code: {old_run['why'] or old_run['outcome']}", {}
-    return "compared", "", old_run["lines"]
+    if old_run.outcome != "pass":
+        return "alone", f"the old test does not pass on this code: {old_run.why or old_run.outcome}", {}
+    return "compared", "", old_run.lines
 
 
 def _list_reached_sites(sources: dict[str, str], lines: dict[str, list[int]]) -> set[tuple[str, int, int]]:
@@ -187,7 +194,7 @@ class _MutantComparison:
                 new = self._judge_version("new", mutant)
                 trials[index] = trials[index].replace(new=new)
                 if new == "missed" and self._both:
-                    trials[index] = trials[index].replace(**self._confirm_missed(mutant))
+                    trials[index] = self._confirm_missed(mutant, trials[index])
             for index, mutant in enumerate(mutants):
                 if trials[index].new == "caught" and self._both:
                     trials[index] = trials[index].replace(old=self._judge_version("old", mutant))
@@ -202,14 +209,15 @@ class _MutantComparison:
     def _run_mutant(self, side: str, mutant: Mutant, again: int = 0) -> str:
         return self._runner.run_mutant(side, mutant, mutant.apply(self._sources[mutant.path]), again)
 
-    def _confirm_missed(self, mutant: Mutant) -> dict[str, str]:
+    def _confirm_missed(self, mutant: Mutant, trial: MutantResult) -> MutantResult:
         """Judge a fault that the new test misses. If the old test caught it, run that once more to be sure."""
         old = self._judge_version("old", mutant)
         if old == "missed":
-            return {"old": old}
+            return trial.replace(old=old)
         if not self._is_reached("new", mutant) and self._run_mutant("new", mutant) == "caught":
-            return {"old": old, "new": "caught"}  # the trace did not see the new test reach the fault
-        return {"old": old if self._run_mutant("old", mutant, again=1) == "caught" else "flaky"}
+            return trial.replace(old=old, new="caught")  # the trace did not see the new test reach the fault
+        is_caught_again = self._run_mutant("old", mutant, again=1) == "caught"
+        return trial.replace(old=old if is_caught_again else "flaky")
 
 
 class _VersionRunner:
@@ -236,27 +244,24 @@ class _VersionRunner:
         self._normal_seconds: dict[str, float] = {}
         self.runs, self.cached, self.seconds = 0, 0, 0.0
 
-    def run_unchanged(self, side: str, timeout: float) -> dict[str, Any]:
+    def run_unchanged(self, side: str, timeout: float) -> VersionRun:
         """Run a version without a fault and return its outcome and its lines."""
         if side == "new" and self._known_run is not None:
-            summary = _summarize_run(self._known_run)
+            version_run = _summarize_run(self._known_run)
         else:
-            summary = self._run_cached([side], lambda: _summarize_run(self._run_test(side, {}, timeout, trace=True)))
-        self._normal_seconds[side] = float(summary["seconds"])
-        return summary
+            version_run = self._run_cached(side, [], lambda: self._run_test(side, {}, timeout, trace=True))
+        self._normal_seconds[side] = version_run.seconds
+        return version_run
 
     def run_mutant(self, side: str, mutant: Mutant, text: str, again: int) -> str:
         """Run a version with a fault and return caught or missed. A test that no longer ends has caught it."""
         timeout = _SPARE + _TIMES * self._normal_seconds[side]
         edit = [mutant.path, mutant.start, mutant.end, mutant.new]
-        summary = self._run_cached(
-            [side, edit, again], lambda: _summarize_run(self._run_test(side, {mutant.path: text}, timeout))
-        )
-        return "caught" if summary["outcome"] in _FAILED_OUTCOMES else "missed"
+        version_run = self._run_cached(side, [edit, again], lambda: self._run_test(side, {mutant.path: text}, timeout))
+        return "caught" if version_run.outcome in _FAILED_OUTCOMES else "missed"
 
-    def _run_cached(self, key_parts: list[Any], run: Any) -> dict[str, Any]:
-        """Return the cached summary of a run, or run it now and cache it."""
-        side = str(key_parts[0])
+    def _run_cached(self, side: str, key_parts: Sequence[object], run: Callable[[], TestRun]) -> VersionRun:
+        """Return the cached run of a version, or run it now and cache it."""
         command = build_command(self._options.pytest, self._options.args, self.test.id)
         old_fingerprint = self.files.fingerprint_before if side == "old" else ""
         key = [
@@ -266,16 +271,17 @@ class _VersionRunner:
             old_fingerprint,
             self._rooms.cache_key,
             command,
+            side,
             *key_parts,
         ]
-        cached = None if self._cache is None else self._cache.find(key)
-        if isinstance(cached, dict) and {"outcome", "why", "seconds", "lines"} <= cached.keys():
+        cached = None if self._cache is None else self._cache.find_struct(key, VersionRun)
+        if cached is not None:
             self.cached += 1
             return cached
-        summary: dict[str, Any] = run()
+        version_run = _summarize_run(run())
         if self._cache is not None:
-            self._cache.put(key, summary)
-        return summary
+            self._cache.put(key, version_run)
+        return version_run
 
     def _run_test(self, side: str, files: dict[str, str | None], timeout: float, trace: bool = False) -> TestRun:
         """Run a version once. If the clean room breaks, try once more in a new one."""
@@ -310,8 +316,8 @@ class _VersionRunner:
         self._room = None
 
 
-def _summarize_run(run: TestRun) -> dict[str, Any]:
-    return {"outcome": run.outcome, "why": run.why, "seconds": run.seconds, "lines": run.lines}
+def _summarize_run(run: TestRun) -> VersionRun:
+    return VersionRun(outcome=run.outcome, why=run.why, seconds=run.seconds, lines=run.lines)
 
 
 class _CommitFiles:

@@ -2,17 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from mngr.base.json_structs import decode
+from mngr.base.json_values import find_text
 from mngr.base.model import Struct
-from mngr.tmr.cleanroom.test_run import TestRun
+from mngr.tmr.cleanroom.test_run import TestFunction, TestRun
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.baseline import combine_outcomes as together
 from mngr.tmr.prepare.code_under_test import describe_foreign_code, map_locations
+from mngr.tmr.verify.claim import ClaimedChange
+from mngr.tmr.verify.mutation import MutationReport
+from mngr.tmr.verify.red_green import RedGreenProof
+from mngr.tmr.verify.stub_audit import AuditResult
 
 VERDICTS = ("confirmed", "refuted", "flaky", "unverified")
 _MAX_TEXT = 2_000  # characters of a failure's text
+
+
+class RunResult(Struct):
+    """How one run of a test ended."""
+
+    outcome: str
+    seconds: float = 0.0
+    cpu: float = 0.0
+    exit_code: int = 0
+    why: str = ""  # one line for people, unless it passed
+    text: str = ""  # the end of pytest's explanation of the first failure
+    reruns: int = 0  # attempts that a plugin repeated
+    missing: list[str] = []  # node ids that were collected and did not run
+    left: int = 0  # processes that it left running
+
+
+class AffectedTestResult(RunResult):
+    """How one run of an affected test ended."""
+
+    test: str
+
+
+class VerificationInputs(Struct):
+    """Everything that is needed to repeat a verification, except the commits and the repository."""
+
+    test: TestFunction
+    affected_tests: list[TestFunction] = []
+    is_shared: bool = False
+    is_one_of_many: bool = False
+    claimed_changes: list[ClaimedChange] | None = None  # None: no agent claims anything
+    pytest: list[str]
+    args: list[str] = []
+    timeout: float
+    program: str | None = None
+    mutant_count: int
 
 
 class Receipt(Struct):
@@ -27,56 +66,64 @@ class Receipt(Struct):
     tree: str = ""
     level: str = "quick"  # quick | full
     command: list[str]
-    k: int
-    results: list[dict[str, Any]] = []  # outcome, seconds, why of each run of the test, in order
-    witnesses: list[dict[str, Any]] = []  # the same for the affected tests
+    runs: int  # how often the test is run
+    results: list[RunResult] = []  # of each run of the test, in order
+    affected_tests: list[AffectedTestResult] = []
     rate: float | None = None  # the share of failed runs of a flaky test
     imported_from: dict[str, str] = {}
-    policy: list[dict[str, Any]] = []  # findings about the touched files
-    guard: list[dict[str, Any]] = []  # findings about weakened tests
-    findings: list[dict[str, Any]] = []  # all other findings: of the clean room, proofs, audit and mutants
-    proofs: list[dict[str, Any]] = []  # the red-green proof of each fix of the implementation
-    mutation: dict[str, Any] | None = None
-    audit: dict[str, Any] | None = None
-    room: str = ""  # the isolation of the clean room
+    policy: list[Finding] = []  # about the touched files
+    guard: list[Finding] = []  # about weakened tests
+    findings: list[Finding] = []  # all others: of the clean room, proofs, audit and mutants
+    proofs: list[RedGreenProof] = []  # one for each fix of the implementation
+    mutation: MutationReport | None = None
+    audit: AuditResult | None = None
+    isolation: str = "none: mngr ran no test"  # the isolation of the clean room, or `none: REASON`
     environment: dict[str, str] = {}
     hashes: dict[str, str] = {}  # hashes of tree, command, environment, transcript and recording
-    again: dict[str, Any] = {}  # everything that is needed to repeat the verification
+    rerun: VerificationInputs | None = None  # None for a test that was not run again
     seed: int = 0
     seconds: float = 0.0  # total time of all runs
 
     @property
-    def all_findings(self) -> list[dict[str, Any]]:
+    def all_findings(self) -> list[Finding]:
         """All findings, from every check."""
         return [*self.policy, *self.guard, *self.findings]
+
+
+def find_receipt(check: object) -> Receipt | None:
+    """Return the receipt that the journal holds as a task's check. Return None if there is none or it is damaged."""
+    try:
+        return decode(Receipt, check)
+    except ValueError:
+        return None
+
+
+def find_verdict(check: Mapping[str, object] | None) -> str | None:
+    """Return only the verdict of the receipt that the journal holds as a task's check."""
+    return None if check is None else find_text(check, "verdict")
 
 
 def make_receipt(
     blank: Receipt,
     test_runs: Sequence[TestRun],
     affected_runs: Sequence[TestRun],
-    findings: Iterable[Finding],
     program: str | None,
 ) -> Receipt:
-    """Return the receipt from the runs of the test and of the affected tests, and from the findings about the edit."""
+    """Return the receipt from the runs of the test and of the affected tests. `blank` has the findings already."""
     runs = [*test_runs, *affected_runs]
-    imported = {name: path for run in runs for name, path in map_locations(run.resolved).items()}
-    imported |= {name: path for run in runs for name, path in run.imported_from.items()}
     verdict, reason = decide_verdict(test_runs, affected_runs, _describe_wrong_code(runs, program))
-    refused = [finding for finding in findings if finding.level == "refuse"]
-    if verdict in ("confirmed", "flaky") and refused:
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        location = f"{refused[0].path}:{refused[0].line}" if refused[0].line else refused[0].path
-        verdict, reason = "refuted", f"it passes, but {location}: {refused[0].what}{more}"
-    failed = sum(run.outcome != "pass" or bool(run.reruns) for run in test_runs)
+    if verdict in ("confirmed", "flaky"):
+        refused = [finding for finding in blank.all_findings if finding.level == "refuse"]
+        if refused:
+            verdict, reason = "refuted", f"it passes, but {_describe_refusals(refused)}"
     return blank.replace(
         verdict=verdict,
         reason=reason,
         results=[_summarize_run(run) for run in test_runs],
-        witnesses=[{"test": run.test, **_summarize_run(run)} for run in affected_runs],
-        rate=round(failed / len(test_runs), 3) if test_runs and verdict == "flaky" else None,
-        imported_from=dict(sorted(imported.items())),
-        room=runs[0].walls if runs else "",
+        affected_tests=[AffectedTestResult(test=run.test, **_summarize_run(run).to_dict()) for run in affected_runs],
+        rate=_compute_failure_rate(test_runs) if verdict == "flaky" else None,
+        imported_from=_map_imports(runs),
+        isolation=runs[0].isolation if runs else blank.isolation,
         environment=runs[0].environment if runs else {},
         seconds=round(sum(run.seconds for run in runs), 3),
     )
@@ -88,36 +135,56 @@ def decide_verdict(
     """Return (verdict, reason) from the runs of the test and of the affected tests."""
     if wrong_code:
         return "unverified", f"wrong code under test: {wrong_code}"
-    passed = sum(run.outcome == "pass" for run in test_runs)
-    failed_run = next((run for run in test_runs if run.outcome != "pass"), None)
-    if failed_run is not None and passed:
-        return (
-            "flaky",
-            f"it passed {passed} of {len(test_runs)} times; else {failed_run.outcome}: {_describe_failure(failed_run)}",
-        )
-    if failed_run is not None:
-        return (
-            "refuted",
-            f"{_describe_outcome(failed_run)} {_format_times(len(test_runs))}: {_describe_failure(failed_run)}",
-        )
-    affected_outcomes: dict[str, list[str]] = {}
-    for run in affected_runs:
-        affected_outcomes.setdefault(run.test, []).append(run.outcome)
-    for name, outcomes in affected_outcomes.items():
-        if together(outcomes) != "pass":
-            failed_run = next(run for run in affected_runs if run.test == name and run.outcome != "pass")
-            return "refuted", f"the witness {name} does not pass: {_describe_failure(failed_run)}"
+    count = len(test_runs)
+    failed_runs = [run for run in test_runs if run.outcome != "pass"]
+    passed = count - len(failed_runs)
+    if failed_runs:
+        first_failed = failed_runs[0]
+        failure = _describe_failure(first_failed)
+        if passed:
+            return "flaky", f"it passed {passed} of {count} times; else {first_failed.outcome}: {failure}"
+        return "refuted", f"{_describe_outcome(first_failed)} {_format_times(count)}: {failure}"
+    failed_affected = next((run for run in affected_runs if run.outcome != "pass"), None)
+    if failed_affected is not None:
+        failure = _describe_failure(failed_affected)
+        return "refuted", f"the witness {failed_affected.test} does not pass: {failure}"
     reruns = sum(run.reruns for run in test_runs)
     if reruns:
         return "flaky", f"it passed only because a plugin repeated it: {reruns}"
-    suffix = (
-        f", and so did {len(affected_outcomes)} witnesses"
-        if len(affected_outcomes) > 1
-        else ", and so did its witness"
-        if affected_outcomes
-        else ""
-    )
-    return "confirmed", f"it passed {passed} of {len(test_runs)} times{suffix}"
+    suffix = _describe_affected_tests(len({run.test for run in affected_runs}))
+    return "confirmed", f"it passed {passed} of {count} times{suffix}"
+
+
+def _describe_affected_tests(count: int) -> str:
+    if not count:
+        return ""
+    return ", and so did its witness" if count == 1 else f", and so did {count} witnesses"
+
+
+def _describe_refusals(refused: Sequence[Finding]) -> str:
+    """Return the place and the sentence of the first finding, and the number of the others."""
+    first = refused[0]
+    location = f"{first.path}:{first.line}" if first.line else first.path
+    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return f"{location}: {first.what}{more}"
+
+
+def _compute_failure_rate(test_runs: Sequence[TestRun]) -> float | None:
+    """Return the share of runs that failed or passed only after a rerun, or None without runs."""
+    if not test_runs:
+        return None
+    failed = sum(run.outcome != "pass" or bool(run.reruns) for run in test_runs)
+    return round(failed / len(test_runs), 3)
+
+
+def _map_imports(runs: Sequence[TestRun]) -> dict[str, str]:
+    """Return the file of each package and program that the runs used. An import counts more than a location."""
+    files: dict[str, str] = {}
+    for run in runs:
+        files |= map_locations(run.resolved)
+    for run in runs:
+        files |= run.imported_from
+    return dict(sorted(files.items()))
 
 
 def _describe_wrong_code(runs: Sequence[TestRun], program: str | None) -> str:
@@ -128,24 +195,18 @@ def _describe_wrong_code(runs: Sequence[TestRun], program: str | None) -> str:
     return ""
 
 
-def _summarize_run(run: TestRun) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "outcome": run.outcome,
-        "seconds": round(run.seconds, 3),
-        "cpu": round(run.cpu, 3),
-        "exit_code": run.exit_code,
-    }
-    if run.outcome != "pass":
-        row["why"] = _describe_failure(run)
-    if run.failures:
-        row["text"] = run.failures[0].text[-_MAX_TEXT:]
-    if run.reruns:
-        row["reruns"] = run.reruns
-    if run.missing:
-        row["missing"] = run.missing
-    if run.left:
-        row["left"] = run.left
-    return row
+def _summarize_run(run: TestRun) -> RunResult:
+    return RunResult(
+        outcome=run.outcome,
+        seconds=round(run.seconds, 3),
+        cpu=round(run.cpu, 3),
+        exit_code=run.exit_code,
+        why="" if run.outcome == "pass" else _describe_failure(run),
+        text=run.failures[0].text[-_MAX_TEXT:] if run.failures else "",
+        reruns=run.reruns,
+        missing=run.missing,
+        left=run.left,
+    )
 
 
 def _describe_failure(run: TestRun) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.test_run import TestRun
-from mngr.tmr.commits.task_base import AUTHOR_ARGS
+from mngr.tmr.commits.base_with_fixes import AUTHOR_ARGS
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import compute_signature, is_test_code
 from mngr.tmr.verify.claimed_commits import ClaimedCommit, diff_commits
@@ -123,14 +122,14 @@ def revert_fixes(local: Host, repo: str, head: str, fixes: Sequence[ClaimedCommi
     return git.run_checked(local, repo, "rev-parse", tree)
 
 
-def list_unneeded_fixes(proofs_by_receipt: Sequence[Sequence[dict[str, Any]]]) -> list[Finding]:
+def list_unneeded_fixes(proofs_by_receipt: Sequence[Sequence[RedGreenProof]]) -> list[Finding]:
     """Return a finding for each fix that no test needs, from the proofs of several receipts."""
     needed: dict[str, bool] = {}
     subjects: dict[str, str] = {}
     for proof in (proof for proofs in proofs_by_receipt for proof in proofs):
-        for fix in proof["fixes"]:
-            subjects[fix] = proof["subject"]
-            needed[fix] = needed.get(fix, False) or proof["is_needed"] is not False
+        for fix in proof.fixes:
+            subjects[fix] = proof.subject
+            needed[fix] = needed.get(fix, False) or proof.is_needed is not False
     return [
         Finding(
             rule="fix-not-needed",

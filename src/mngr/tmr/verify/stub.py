@@ -20,33 +20,46 @@ _MIN_VARYING_DIGITS = 5  # digits in a word that marks it as varying between run
 
 
 def main() -> int:
-    plan = _read_json(os.path.join(ROOT, "plan.json"))
-    call_site = _read_json(os.path.join(ROOT, "at.json"))
-    real, fixed_args, args = _find_real_program(plan), plan["words"][1:], sys.argv[1:]
+    plan = _Plan(_read_json(os.path.join(ROOT, "plan.json")))
+    call_site = _read_json(os.path.join(ROOT, "call_site.json"))
+    real, fixed_args, args = _find_real_program(plan.search_path), plan.words[1:], sys.argv[1:]
     if args[: len(fixed_args)] != fixed_args:  # another program that begins with the same word
         _exec_program(real, args)
     args = args[len(fixed_args) :]
-    shape = [_normalize_word(word) for word in args]
-    action = _choose_action(plan, call_site, shape)
-    _log_call({**call_site, "args": args, "shape": shape, "real": [*real, *fixed_args], "altered": bool(action)})
+    normalized_args = [_normalize_word(word) for word in args]
+    real_command = [*real, *fixed_args]
+    action = plan.choose_action(call_site.get("phase"), normalized_args)
+    call = {"args": args, "normalized_args": normalized_args, "real_command": real_command, "altered": bool(action)}
+    _log_call({**call_site, **call})
     if action == "help":
-        os.write(1, _read_usage([*real, *fixed_args]))
+        os.write(1, _read_usage(real_command))
     if action in ("nop", "help"):
         return 0
     if action == "drop":
-        begin, end = plan["cut"]
+        begin, end = plan.cut
         args = args[:begin] + args[end:]
     _exec_program(real, [*fixed_args, *args])
     return 127
 
 
-def _choose_action(plan: "dict[str, Any]", at: "dict[str, Any]", shape: "list[str]") -> str:
-    """Return the action for a call: nop, help or drop, or an empty string for a normal call."""
-    if plan["mode"] in ("nop", "help"):
-        return str(plan["mode"]) if at.get("phase") == plan["phase"] else ""
-    if shape != plan.get("shape") or at.get("phase") != plan["phase"]:
-        return ""
-    return "drop" if plan.get("cut") else "nop"
+class _Plan:
+    """What the stubs do in this run of the test: see StubPlan."""
+
+    def __init__(self, data: "Any") -> None:
+        self.words: list[str] = data["words"]
+        self.cut: list[int] = data["cut"] or []
+        self.search_path: str = data["path"]
+        self._mode, self._phase, self._normalized_args = data["mode"], data["phase"], data["normalized_args"]
+
+    def choose_action(self, phase: "Any", normalized_args: "list[str]") -> str:
+        """Return the action for a call: nop, help or drop, or an empty string for a normal call."""
+        if phase != self._phase:
+            return ""
+        if self._mode in ("nop", "help"):
+            return str(self._mode)
+        if normalized_args != self._normalized_args:
+            return ""
+        return "drop" if self.cut else "nop"
 
 
 def _normalize_word(word: str) -> str:
@@ -64,7 +77,7 @@ def _read_json(path: str) -> "Any":
         return {}
 
 
-def _log_call(row: "dict[str, Any]") -> None:
+def _log_call(row: "dict[str, object]") -> None:
     fd = os.open(os.path.join(ROOT, "calls.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(fd, (json.dumps(row) + "\n").encode())
     os.close(fd)
@@ -75,11 +88,11 @@ def _list_path_dirs() -> "list[str]":
     return [directory for directory in os.environ.get("PATH", os.defpath).split(":") if not directory.startswith(ROOT)]
 
 
-def _find_real_program(plan: "dict[str, Any]") -> "list[str]":
+def _find_real_program(search_path: str) -> "list[str]":
     """Return the command of the real program: the one that the stub replaced, or the one on PATH."""
     if replaced := _read_json(os.path.join(STUB_DIR, "real.json")):
         return [str(word) for word in replaced]
-    for directory in (*_list_path_dirs(), *plan["path"].split(":")):
+    for directory in (*_list_path_dirs(), *search_path.split(":")):
         path = os.path.join(directory, PROGRAM_NAME)
         if os.path.isfile(path) and os.access(path, os.X_OK) and not os.path.realpath(path).startswith(ROOT):
             return [path]

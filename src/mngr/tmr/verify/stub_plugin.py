@@ -30,7 +30,15 @@ _PREFIX_COMMANDS = _SHELLS | frozenset(
 )
 _PYTHON_NAME = re.compile(r"python[\d.]*")
 _SHELL_SEPARATOR = re.compile(r"(\s*[;|&()`\n]+\s*|\s+)")
-_current_test: dict[str, Any] = {}
+
+
+class _RunningTest:
+    """The test that runs now; `file` is empty before the first one."""
+
+    id, phase, file = "", "", ""
+
+
+_running_test = _RunningTest()
 
 
 def _install_stub(place: str, real: list[str] | None = None) -> str:
@@ -47,7 +55,7 @@ def _install_stub(place: str, real: list[str] | None = None) -> str:
     return path
 
 
-def _write_json(name: str, data: dict[str, Any]) -> None:
+def _write_json(name: str, data: object) -> None:
     temp_path = os.path.join(ROOT, f"{name}.{os.getpid()}.{threading.get_ident()}")
     with open(temp_path, "w", encoding="utf-8") as file:
         json.dump(data, file)
@@ -59,25 +67,22 @@ def _write_json(name: str, data: dict[str, Any]) -> None:
 
 def pytest_runtest_protocol(item: Any) -> None:
     file = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
-    _current_test.clear()
-    _current_test.update(id=probe._get_node_id(item), phase="setup", file=file)
+    _running_test.id, _running_test.phase, _running_test.file = probe._get_node_id(item), "setup", file
 
 
 def pytest_runtest_call(item: Any) -> None:
-    _current_test["phase"] = "call"
+    _running_test.phase = "call"
 
 
 def pytest_runtest_teardown(item: Any) -> None:
-    _current_test["phase"] = "teardown"
+    _running_test.phase = "teardown"
 
 
 def _on_audit_event(event: str, args: Any) -> None:
-    if event in _PROCESS_EVENTS and _current_test:
+    if event in _PROCESS_EVENTS and _running_test.file:
         path, line = _find_call_site()
-        _write_json(
-            "at.json",
-            {"id": _current_test["id"], "phase": _current_test["phase"], "path": path, "line": line},
-        )
+        call_site = {"id": _running_test.id, "phase": _running_test.phase, "path": path, "line": line}
+        _write_json("call_site.json", call_site)
 
 
 def _find_call_site() -> tuple[str, int]:
@@ -89,11 +94,11 @@ def _find_call_site() -> tuple[str, int]:
         if not os.path.isabs(filename):  # not a file, for example <string>
             continue
         path = os.path.realpath(filename)
-        if path == _current_test["file"]:
+        if path == _running_test.file:
             in_test = (path, line)
         elif in_project is None and probe.is_project_file(path):
             in_project = (path, line)
-    path, line = in_test or in_project or (_current_test["file"], 0)
+    path, line = in_test or in_project or (_running_test.file, 0)
     return (os.path.relpath(path, probe.WORK_DIR) if probe.is_project_file(path) else path), line
 
 

@@ -19,7 +19,7 @@ _KIND_BY_FILE_TYPE = {
     "doc": "FIX_DOC",
     "tutorial": "FIX_TUTORIAL",
 }
-_HUMAN_RULE_NAMES = ("startup", "conftest", "ci", "lock", "config", "docstring", "block", "deleted")
+_HUMAN_RULE_NAMES = ("startup", "conftest", "ci", "lock", "config", "setup", "docstring", "block", "deleted")
 _HUMAN_RULES = {f"policy-{name}" for name in _HUMAN_RULE_NAMES}
 
 

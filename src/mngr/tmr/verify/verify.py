@@ -10,8 +10,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from mngr.agents.sandbox.isolation import SandboxUnavailable
 from mngr.base.errors import MngrError
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomBroken, CleanRoomPool
@@ -19,13 +19,14 @@ from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, build_command
 from mngr.tmr.finding import Finding
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.verify import red_green
+from mngr.tmr.verify.audit_and_mutation import FullChecks, has_passed
 from mngr.tmr.verify.claim_runs import ClaimRunner
 from mngr.tmr.verify.claimed_commits import ClaimedCommit, diff_commits, list_commits
-from mngr.tmr.verify.full_checks import FullChecks, has_passed
 from mngr.tmr.verify.legacy.policy import Change
-from mngr.tmr.verify.receipt import Receipt, make_receipt
-from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
+from mngr.tmr.verify.receipt import Receipt, VerificationInputs, make_receipt
+from mngr.tmr.verify.setup_changes import add_setup_row, list_changed_inputs, list_setup_changes
 from mngr.tmr.verify.text_checks import check_policy, list_weakenings
+from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
 
 def verify(
@@ -42,13 +43,23 @@ def verify(
     `artifacts_dir` receives the artifacts, and `on_run` is called with each run.
     """
     blank = Receipt(
-        test=request.test.id, verdict="unverified", reason="", commit=request.commit, base=request.base, level=options.level,
-        command=build_command(options.pytest, options.args, request.test.id), k=options.runs, seed=options.seed, again=_describe_rerun(request, options),
-    )  # fmt: skip
+        test=request.test.id,
+        verdict="unverified",
+        reason="",
+        commit=request.commit,
+        base=request.base,
+        level=options.level,
+        command=build_command(options.pytest, options.args, request.test.id),
+        runs=options.runs,
+        seed=options.seed,
+        rerun=_collect_inputs(request, options),
+    )
     try:
         runner = ClaimRunner(clean_rooms, request, options, cache=cache, artifacts_dir=artifacts_dir, on_run=on_run)
         with contextlib.closing(runner):
             return _verify_in_room(clean_rooms, request, options, blank, runner)
+    except SandboxUnavailable:
+        raise
     except CleanRoomBroken as error:
         return blank.replace(reason=f"the clean room broke twice: {error.message}")
     except MngrError as error:
@@ -60,15 +71,17 @@ def _verify_in_room(
 ) -> Receipt:
     """Run all checks of a claim and return its receipt."""
     local, repo = clean_rooms.fleet.context.local_host, runner.repo
-    commits = list_commits(local, repo, request.base, request.commit, request.claim)
+    commits = list_commits(local, repo, request.base, request.commit, request.claimed_changes or ())
     changes = diff_commits(local, repo, request.base, request.commit)
-    policy = check_policy(commits, changes, options.policy, is_shared=request.is_shared, is_claim=bool(request.claim))
+    is_claim = request.claimed_changes is not None
+    settings = clean_rooms.settings
+    rules = add_setup_row(options.policy, list_changed_inputs(settings, changes))
+    policy = check_policy(commits, changes, rules, is_shared=request.is_shared, is_claim=is_claim)
     guard = list_weakenings(changes, request.test if request.is_one_of_many else None)
-    if not options.trusts_setup and (setup_findings := _list_setup_findings(clean_rooms, policy)):
-        return _make_unverified(
-            blank.replace(commit=runner.commit, tree=runner.tree, policy=_to_rows(policy), guard=_to_rows(guard)),
-            setup_findings,
-        )
+    blank = blank.replace(commit=runner.commit, tree=runner.tree, policy=policy, guard=guard)
+    setup_changes = [] if options.trusts_setup else list_setup_changes(settings, changes, policy)
+    if setup_changes:
+        return _make_unverified(blank, setup_changes, policy)
     full_checks = FullChecks(clean_rooms, request, options, runner, changes) if options.level == "full" else None
     test_runs, affected_runs = runner.run_all(
         full_checks.run_audit() if full_checks else [], trace=full_checks is not None and full_checks.is_test_changed
@@ -80,11 +93,10 @@ def _verify_in_room(
     if full_checks is not None and has_passed(test_runs):
         full_checks.run_mutation(test_runs, guard)
         findings += full_checks.findings
-    blank = blank.replace(commit=runner.commit, tree=runner.tree)
-    receipt = make_receipt(blank, test_runs, affected_runs, [*policy, *guard, *findings], options.program).replace(
-        policy=_to_rows(policy), guard=_to_rows(guard), findings=_to_rows(findings), proofs=[proof.to_dict() for proof in proofs],
-        mutation=full_checks.mutation if full_checks else None, audit=full_checks.audited if full_checks else None,
-    )  # fmt: skip
+    blank = blank.replace(findings=findings, proofs=proofs)
+    if full_checks is not None:
+        blank = blank.replace(mutation=full_checks.mutation, audit=full_checks.audit)
+    receipt = make_receipt(blank, test_runs, affected_runs, options.program)
     return receipt.replace(hashes=_compute_hashes(receipt, test_runs, runner.keep))
 
 
@@ -121,23 +133,15 @@ def _prove_fixes(
     )
 
 
-def _list_setup_findings(clean_rooms: CleanRoomPool, policy: Sequence[Finding]) -> list[Finding]:
-    """Return the findings about files that decide the project's set-up, which runs outside the sandbox."""
-    findings = [finding for finding in policy if finding.rule in ("policy-lock", "policy-config", "policy-startup")]
-    is_set_up = clean_rooms.fleet.context.settings.get("project.setup") is not None
-    is_forbidden = any(finding.level == "refuse" or finding.path.startswith(".mngr/") for finding in findings)
-    return findings if is_set_up or is_forbidden else []
-
-
-def _make_unverified(blank: Receipt, setup_findings: Sequence[Finding]) -> Receipt:
+def _make_unverified(blank: Receipt, setup_changes: Sequence[str], policy: Sequence[Finding]) -> Receipt:
     """Return the receipt of a claim that was not run because it changes the set-up."""
-    names = ", ".join(sorted({finding.path for finding in setup_findings}))
-    if any(finding.level == "refuse" for finding in setup_findings):
-        return blank.replace(
-            verdict="refuted", reason=f"it was not run: it touches {names}, and {setup_findings[0].what}"
-        )
+    names = ", ".join(setup_changes)
+    refusal = next((one for one in policy if one.path in setup_changes and one.level == "refuse"), None)
+    if refusal is not None:
+        return blank.replace(verdict="refuted", reason=f"it was not run: it touches {names}, and {refusal.what}")
     return blank.replace(
-        reason=f"it was not run: it changes how the project is set up ({names}), which is done outside of walls; with --trust-setup it is"
+        reason=f"it was not run: it changes how the project is set up ({names}). "
+        "To run set-up with its files, verify the branch with --trust-setup"
     )
 
 
@@ -148,18 +152,19 @@ def _is_test_missing(run: TestRun) -> bool:
 # Writing the receipt
 
 
-def _to_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [finding.to_dict() for finding in findings]
-
-
-def _describe_rerun(request: VerifyRequest, options: VerifyOptions) -> dict[str, Any]:
-    """Return everything that is needed to repeat the verification, except the repository."""
-    return {
-        "test": request.test.to_dict(), "witnesses": [test.to_dict() for test in request.affected_tests], "is_shared": request.is_shared,
-        "is_one_of_many": request.is_one_of_many,
-        "kinds": request.claim.get("changes") or [], "pytest": options.pytest, "args": options.args, "timeout": options.timeout,
-        "program": options.program, "faults": options.mutant_count,
-    }  # fmt: skip
+def _collect_inputs(request: VerifyRequest, options: VerifyOptions) -> VerificationInputs:
+    return VerificationInputs(
+        test=request.test,
+        affected_tests=request.affected_tests,
+        is_shared=request.is_shared,
+        is_one_of_many=request.is_one_of_many,
+        claimed_changes=request.claimed_changes,
+        pytest=options.pytest,
+        args=options.args,
+        timeout=options.timeout,
+        program=options.program,
+        mutant_count=options.mutant_count,
+    )
 
 
 def _compute_hashes(receipt: Receipt, test_runs: Sequence[TestRun], artifacts_dir: str | None) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.tutorial.blocks import ReadProblem
@@ -22,6 +20,14 @@ class ProgramUse(Struct):
     flags: tuple[str, ...]
 
 
+class OptionCoverage(Struct):
+    """An option with all its flags, and whether the tutorial shows it and a test runs it."""
+
+    flags: list[str]
+    shown: bool
+    run: bool
+
+
 class CommandCoverage(Struct):
     """A command with the blocks that show it, the tests that run it, and the same for its options."""
 
@@ -29,7 +35,7 @@ class CommandCoverage(Struct):
     is_group: bool
     shown: list[str]  # ids of blocks
     run: list[str]  # tests
-    options: list[dict[str, Any]]  # flags, shown, run
+    options: list[OptionCoverage]
 
 
 class BlockCoverage(Struct):
@@ -61,8 +67,8 @@ class TutorialCoverage(Struct):
             "commands_shown": sum(bool(command.shown) for command in commands),
             "commands_run": sum(bool(command.run) for command in commands),
             "options": len(options),
-            "options_shown": sum(option["shown"] for option in options),
-            "options_run": sum(option["run"] for option in options),
+            "options_shown": sum(option.shown for option in options),
+            "options_run": sum(option.run for option in options),
             "blocks": len(self.blocks),
             "blocks_unhappy": sum(block.unhappy for block in self.blocks),
         }
@@ -163,12 +169,12 @@ def _build_command_coverage(
                 shown=_list_users(shown_uses, command),
                 run=_list_users(run_uses, command),
                 options=[
-                    {
-                        "flags": list(option),
-                        "shown": _has_use(shown_uses, command, option),
-                        "run": _has_use(run_uses, command, option),
-                    }
-                    for option in command.options
+                    OptionCoverage(
+                        flags=list(flags),
+                        shown=_has_use(shown_uses, command, flags),
+                        run=_has_use(run_uses, command, flags),
+                    )
+                    for flags in command.options
                 ],
             )
         )

@@ -59,29 +59,43 @@ def init_tutorial(ctx: Context, program: str | None = None) -> TutorialInitResul
     root = paths.find_project_root(ctx.cwd) or ctx.cwd
     detected = {finding.key: finding.value for finding in project.detect_settings(ctx.local_host, root)}
     settings = ctx.load_project_settings(root)
-    program = program or settings.get("project.program") or detected.get("project.program")
-    if not program or not re.fullmatch(r"[\w./+-]+", str(program)):
+
+    def choose(key: str, default: str = "") -> str:
+        return str(settings.get(key) or detected.get(key) or default)
+
+    program = program or choose("project.program")
+    if not re.fullmatch(r"[\w./+-]+", program):
         raise MngrError("nothing says which program the tutorial is about", "name it: --program NAME")
-    file = str(settings.get("tutorial.file") or detected.get("tutorial.file") or "tutorial.sh")
-    tests = str(settings.get("tutorial.tests") or detected.get("tutorial.tests") or "tests/e2e")
+    file = choose("tutorial.file", "tutorial.sh")
+    tests = choose("tutorial.tests", "tests/e2e")
+    written = _write_templates(ctx, root, program, file, tests)
+    chosen = {"tutorial.file": file, "tutorial.tests": tests, "project.program": program}
+    new_settings = {key: value for key, value in chosen.items() if settings.get(key) is None}
+    for key, value in new_settings.items():
+        set_setting(ctx, key, value, "project")
+    if new_settings:
+        written.append(paths.PROJECT_SETTINGS)
+    missing = _find_missing_fixture(root, choose("project.pytest", "python3 -m pytest"))
+    return TutorialInitResult(file=file, tests=tests, written=written, missing=missing)
+
+
+def _write_templates(ctx: Context, root: str, program: str, file: str, tests: str) -> list[str]:
+    """Write the script and an example test where there are none, and return the names of the written files."""
     written: list[str] = []
-    example = os.path.join(tests, "test_first_steps.py")
-    for name, text, mode in ((file, _SCRIPT_TEMPLATE, 0o755), (example, _TEST_TEMPLATE, 0o644)):
-        path = os.path.join(root, name)
-        if os.path.lexists(path) or (
-            name == example and os.path.isdir(os.path.dirname(path)) and os.listdir(os.path.dirname(path))
-        ):
-            continue
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        ctx.local_host.write(path, text.replace("{program}", str(program)).encode(), mode)
-        written.append(name)
-    for key, value in (("tutorial.file", file), ("tutorial.tests", tests), ("project.program", str(program))):
-        if settings.get(key) is None:
-            set_setting(ctx, key, value, "project")
-            if paths.PROJECT_SETTINGS not in written:
-                written.append(paths.PROJECT_SETTINGS)
-    pytest = str(settings.get("project.pytest") or detected.get("project.pytest") or "python3 -m pytest")
-    return TutorialInitResult(file=file, tests=tests, written=written, missing=_find_missing_fixture(root, pytest))
+    if not os.path.lexists(os.path.join(root, file)):
+        _write_template(ctx, os.path.join(root, file), _SCRIPT_TEMPLATE, program, 0o755)
+        written.append(file)
+    tests_dir = os.path.join(root, tests)
+    if not os.path.isdir(tests_dir) or not os.listdir(tests_dir):
+        example = os.path.join(tests, "test_first_steps.py")
+        _write_template(ctx, os.path.join(root, example), _TEST_TEMPLATE, program, 0o644)
+        written.append(example)
+    return written
+
+
+def _write_template(ctx: Context, path: str, template: str, program: str, mode: int) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    ctx.local_host.write(path, template.replace("{program}", program).encode(), mode)
 
 
 def _find_missing_fixture(root: str, pytest: str) -> str | None:

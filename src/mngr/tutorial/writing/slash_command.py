@@ -8,7 +8,7 @@ from mngr.agents.context import Context
 from mngr.base import paths
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.model import Struct
-from mngr.tutorial.writing.prompt import RULES
+from mngr.tutorial.writing.test_update_prompt import RULES
 
 COMMAND_NAME = "sync-tutorial-to-e2e-tests"
 _COMMAND_TEXT = """\

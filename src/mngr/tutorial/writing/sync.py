@@ -8,14 +8,14 @@ import shlex
 import tempfile
 
 from mngr.agents.context import Context
-from mngr.base.clock import parse_duration
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
+from mngr.base.time_format import parse_duration
 from mngr.tutorial.blocks import ReadProblem, read_script
 from mngr.tutorial.check import TutorialFinding, TutorialReport, check_tutorial, compare_with_tests
 from mngr.tutorial.citations import read_tests
 from mngr.tutorial.paths import TutorialPaths
-from mngr.tutorial.writing import prompt
+from mngr.tutorial.writing import test_update_prompt
 from mngr.tutorial.writing.worker import (
     MECHANIC,
     WriterAgent,
@@ -78,9 +78,9 @@ def _work_in_turns(
 ) -> SyncResult:
     """Send the prompt, check the agent's work, and send reminders until no problem remains or all rounds are used."""
     tests = tutorial_paths.to_display_path(tutorial_paths.tests)
-    text = prompt.build_prompt(report, tests, tutorial_paths.root, get_project_prefix(ctx, tutorial_paths))
+    text = test_update_prompt.build_prompt(report, tests, tutorial_paths.root, get_project_prefix(ctx, tutorial_paths))
     if request.agent == MECHANIC:
-        text += "\n" + prompt.build_job(report, tests, get_run_settings(ctx, tutorial_paths))
+        text += "\n" + test_update_prompt.build_job(report, tests, get_run_settings(ctx, tutorial_paths))
     max_rounds = 1 if request.agent == MECHANIC else request.rounds  # It would do the same again in another round.
     for number in range(1, max_rounds + 1):
         worker.send_and_wait(text)
@@ -95,7 +95,7 @@ def _work_in_turns(
         ctx.note(f"round {number}: {len(problems)} things are still wrong" if problems else f"round {number}: done")
         if not problems:
             break
-        text = prompt.build_reminder(problems)
+        text = test_update_prompt.build_reminder(problems)
     return SyncResult(
         agent=worker.name,
         branch=pulled.branch,
@@ -144,10 +144,10 @@ def list_import_errors(output: str) -> list[str]:
 
 def _read_mechanic_reasons(worker: WriterAgent) -> dict[str, str]:
     """Return for each block why the rule-based agent wrote no test for it."""
-    rows = [
-        row for row in worker.read_transcript() if row.get("tool") == "observe" and isinstance(row.get("input"), dict)
-    ]
-    return {str(row["input"].get("block")): f"; {row.get('output')}" for row in rows}
+    observations = [entry for entry in worker.read_transcript() if entry.tool == "observe"]
+    return {
+        str(entry.input.get("block")): f"; {entry.output}" for entry in observations if isinstance(entry.input, dict)
+    }
 
 
 def _format_diff(finding: TutorialFinding) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from mngr.agents.context import Context
+from mngr.agents.create.spec import AgentSpec
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import git
+from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.tutorial.paths import TutorialPaths
 
 MECHANIC = "mechanic"
@@ -46,16 +47,17 @@ class WriterAgent:
 
     def __enter__(self) -> WriterAgent:
         request = self._wish
-        self.fleet.create(
-            self.name + (request.on or ""),
-            request.agent,
-            request.args,
+        spec = AgentSpec(
+            address=self.name + (request.on or ""),
+            kind=request.agent,
+            command=request.args,
             dirty="ignore",
             sandbox=request.sandbox,
             network=request.network,
             yolo=request.yolo,
             labels={"for": f"tutorial-{self._what}"},
         )
+        self.fleet.create(spec)
         self._ctx.note(f"{self.name} works on it; watch it with: mngr connect {self.name}")
         return self
 
@@ -102,7 +104,7 @@ class WriterAgent:
                 "see its work: mngr diff " + self.name,
             )
 
-    def read_transcript(self) -> list[dict[str, Any]]:
+    def read_transcript(self) -> list[TranscriptEntry]:
         """Return the agent's conversation."""
         return list(self.fleet.transcript(self.name))
 

@@ -6,7 +6,7 @@ import os
 import shutil
 
 from mngr.base.errors import MngrError
-from mngr.web import artifacts, pages, terminal_player
+from mngr.web import artifacts, e2e_run_pages, terminal_player
 from mngr.web.live import server, tutorial
 
 
@@ -24,7 +24,7 @@ def export_pages(artifacts_dir: str, target: str, script: str | None = None) -> 
         _write_page(os.path.join(target, tutorial.PAGE_FILE), tutorial.render_tutorial(script, artifacts_dir))
     for run in run_names[: server.MAX_LISTED_RUNS]:
         loaded = artifacts.load_run(artifacts_dir, run)
-        _write_page(os.path.join(target, run, "index.html"), pages.render_run(loaded))
+        _write_page(os.path.join(target, run, "index.html"), e2e_run_pages.render_run(loaded))
         for test in loaded.tests:
             _write_page(
                 os.path.join(target, run, test.slug, "index.html"), server.render_test(artifacts_dir, run, test.slug)

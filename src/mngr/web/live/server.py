@@ -7,7 +7,7 @@ import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.web import artifacts, pages, terminal_player
+from mngr.web import artifacts, e2e_run_pages, terminal_player
 from mngr.web.live import tutorial
 
 MAX_LISTED_RUNS = 200  # The most runs on the first page.
@@ -33,7 +33,7 @@ def render_path(artifacts_dir: str, path: str, script: str | None = None) -> tup
     if parts == [tutorial.PAGE_FILE] and script is not None:
         return _encode_html(tutorial.render_tutorial(script, artifacts_dir))
     if len(parts) == 1:
-        return _encode_html(pages.render_run(artifacts.load_run(artifacts_dir, parts[0])))
+        return _encode_html(e2e_run_pages.render_run(artifacts.load_run(artifacts_dir, parts[0])))
     if len(parts) == 2:
         return _encode_html(render_test(artifacts_dir, *parts))
     raise NotFound(f"there is no page {path}")
@@ -44,14 +44,14 @@ def render_index(artifacts_dir: str, script: str | None = None) -> str:
     names = artifacts.list_runs(artifacts_dir)
     runs = [artifacts.load_run(artifacts_dir, name) for name in names[:MAX_LISTED_RUNS]]
     tutorial_page = tutorial.PAGE_FILE if tutorial.has_script(script) else None
-    return pages.render_index(runs, max(0, len(names) - MAX_LISTED_RUNS), tutorial=tutorial_page)
+    return e2e_run_pages.render_index(runs, max(0, len(names) - MAX_LISTED_RUNS), tutorial=tutorial_page)
 
 
 def render_test(artifacts_dir: str, run: str, slug: str) -> str:
     """Return the page of one test with its transcript and recordings."""
     test = artifacts.load_test(artifacts_dir, run, slug)
     transcript = artifacts.read_transcript(artifacts_dir, run, slug)
-    return pages.render_test(run, test, transcript, list(artifacts.read_recordings(artifacts_dir, run, test)))
+    return e2e_run_pages.render_test(run, test, transcript, list(artifacts.read_recordings(artifacts_dir, run, test)))
 
 
 def _read_static(name: str) -> tuple[str, bytes]:

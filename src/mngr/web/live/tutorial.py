@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.tutorial.blocks import Block, TutorialScript, compute_block_id, read_script
-from mngr.web import artifacts, pages
+from mngr.web import artifacts, e2e_run_pages
 from mngr.web.artifacts import E2eTest
 from mngr.web.html_text import escape_plain as escape
 
@@ -23,7 +23,7 @@ def render_tutorial(script_path: str, artifacts_dir: str) -> str:
     body = "".join(
         [_render_head(script, citing_tests), _render_navigation(titles), *parts, *citing_tests.data.values()]
     )
-    return pages.render_page("Tutorial", body, "", plays=bool(citing_tests.data))
+    return e2e_run_pages.render_page("Tutorial", body, "", plays=bool(citing_tests.data))
 
 
 def has_script(script: str | None) -> bool:
@@ -63,8 +63,8 @@ class _CitingTests:
         for number, recording in enumerate(artifacts.read_recordings(self.place, self.get_run(test), test)):
             if len(recording.text) <= MAX_RECORDING_CHARACTERS:
                 key = f"cast-{test.slug}-{number}"
-                html += pages.render_terminal(key, recording)
-                self.data[key] = pages.render_recording(key, recording)
+                html += e2e_run_pages.render_terminal(key, recording)
+                self.data[key] = e2e_run_pages.render_recording(key, recording)
         return html
 
 
@@ -84,7 +84,7 @@ def _render_head(script: TutorialScript, citing_tests: _CitingTests) -> str:
     blocks = [block for block in script.blocks if block.commands]
     tests = {test.name: test for block in blocks for test in citing_tests.list_tests(block)}
     cited_count = sum(bool(citing_tests.list_tests(block)) for block in blocks)
-    summary = f"{cited_count} of {len(blocks)} blocks are cited by tests that ran: {pages.render_counts(list(tests.values()))}"
+    summary = f"{cited_count} of {len(blocks)} blocks are cited by tests that ran: {e2e_run_pages.render_counts(list(tests.values()))}"
     return (
         '<p class="way"><a href="index.html">runs</a></p>'
         f"<h1>{escape(script.path.rpartition('/')[2])}</h1><p>{summary if tests else 'No test that ran cites it.'}</p>"
@@ -120,19 +120,26 @@ def _render_block(block: Block, citing_tests: _CitingTests) -> str:
 
 def _render_test(test: E2eTest, citing_tests: _CitingTests) -> str:
     """Return one line that opens to show the transcript with the recordings beside it."""
-    run, count = citing_tests.get_run(test), len(test.recordings)
-    notes = f", {count} recording{'s' if count > 1 else ''}" if count else ""
-    notes += ", observed, not reviewed" if test.is_observed else ""
+    run = citing_tests.get_run(test)
+    notes = _describe_recordings(len(test.recordings))
+    if test.is_observed:
+        notes += ", observed, not reviewed"
     text = artifacts.read_transcript(citing_tests.place, run, test.slug)
     if len(text) > MAX_TRANSCRIPT_CHARACTERS:
         text = text[:MAX_TRANSCRIPT_CHARACTERS].rpartition("\n")[0] + "\n# [the rest is on the page of the test]\n"
     terminals = citing_tests.render_terminals(test)
     first_line = test.doc.strip().partition("\n")[0]
     page_link = f'<a href="{escape(run)}/{escape(test.slug)}/index.html">its page</a>, of {escape(run)}'
+    about = f"{escape(first_line)} · {page_link}" if first_line else page_link
+    terminal_section = f"<section>{terminals}</section>" if terminals else ""
     return (
         f'<details class="{test.status}"><summary><span class="status">{test.status}</span> '
-        f"{escape(test.name.rpartition('/')[2])}{notes}</summary>"
-        f"<p>{escape(first_line)}{' · ' if first_line else ''}{page_link}</p>"
-        f'<div class="columns"><section>{pages.render_transcript(text)}</section>'
-        f"{f'<section>{terminals}</section>' if terminals else ''}</div></details>"
+        f"{escape(test.name.rpartition('/')[2])}{notes}</summary><p>{about}</p>"
+        f'<div class="columns"><section>{e2e_run_pages.render_transcript(text)}</section>{terminal_section}</div></details>'
     )
+
+
+def _describe_recordings(count: int) -> str:
+    if count == 0:
+        return ""
+    return ", 1 recording" if count == 1 else f", {count} recordings"

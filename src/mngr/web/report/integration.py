@@ -3,205 +3,203 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from mngr.web.html_text import escape_long, escape_plain, escape_with_code, render_chip
-from mngr.web.report.receipt import render_findings
-from mngr.web.report.report_data import ReportFacts, ReportTask, list_dicts
-
-Rows = Sequence[dict[str, Any]]
-
+from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.excluded_tasks import ExcludedGroup
+from mngr.tmr.changes.integration_record import BranchCommit, CheckResult, ExcludedChange, Integration, SuiteCounts
+from mngr.tmr.verify.red_green import RedGreenProof
+from mngr.web.html_text import (
+    escape_long,
+    escape_plain,
+    escape_with_code,
+    join_limited,
+    render_chip,
+    render_folded,
+    render_list,
+)
+from mngr.web.report.receipt import SAME_REASON_TEXTS, render_findings, render_proof_outcome
+from mngr.web.report.report_data import ReportFacts, ReportTask
 
 _MAX_LISTED = 12  # The most tasks or tests to name for one change.
+_MAX_LISTED_OUTCOMES = 200  # The most tests with one outcome to name.
 _MAX_OPEN_CHANGES = 10  # A commit with more changes shows them folded.
 _KIND_LABELS = {"fix": "fix", "flagged": "look at it", "test": "tests and texts"}
 
 
 def render_integration(facts: ReportFacts) -> str:
-    """Return the commits of `integration.json` with their changes, and the excluded changes.
+    """Return the commits of the branch with their changes, and the excluded changes.
 
-    Before the integration, return the changes of `changes.json` that could be merged, or nothing.
+    Before the integration, return the changes that could be merged, or nothing.
     """
-    data = facts.integration if isinstance(facts.integration, dict) else {}
-    changes_data = facts.changes if isinstance(facts.changes, dict) else {}
-    renderer = _ChangeRenderer(facts.tasks, list_dicts(changes_data.get("changes")), data)
-    excluded = list_dicts(data.get("left_out"))
-    reasons = list_dicts(changes_data.get("causes"))
-    parts = [
-        _render_verdict(data) if data.get("branch") else "",
-        _render_list(
-            "commits, in this order",
-            [renderer.render_commit(row) for row in list_dicts(data.get("commits"))],
-            "ol",
-        ),
-        ""
-        if data
-        else _render_list(
-            "changes to merge", [renderer.render_change(str(row.get("id"))) for row in renderer.rows], "ol"
-        ),
-        _render_list("changes put aside", [renderer.render_excluded(row) for row in excluded], "ul"),
-        _render_list("reasons why work was not taken", [renderer.render_reason(row) for row in reasons], "ul"),
-    ]
-    return "".join(parts)
+    renderer = _ChangeRenderer(facts)
+    if facts.integration is None:
+        candidates = [renderer.render_change(change.id) for change in facts.changes]
+        branch = _render_numbered("change", " to merge", candidates, "ol")
+    else:
+        branch = renderer.render_branch(facts.integration)
+    reasons = [renderer.render_excluded_group(group) for group in facts.excluded_groups]
+    problems = [f'<p class="note">{escape_long(problem, 500)}</p>' for problem in facts.problems]
+    return "".join(problems) + branch + _render_numbered("reason", " why work was not taken", reasons, "ul")
 
 
-def _render_verdict(data: dict[str, Any]) -> str:
-    """Return the branch, and the results of its tests and other checks."""
-    branch_html = f"<code>{escape_plain(data.get('branch'), 200)}</code> <code>{escape_long(str(data.get('delivered') or data.get('head') or '')[:10])}</code>"
-    results = [_describe_test_results(data)] + [
-        f"{escape_plain(row.get('name'), 40)} {'holds' if row.get('ok') else 'fails, as before' if row.get('was_ok') is False else '<b>fails</b>'}"
-        for row in list_dicts(data.get("checks"))
-    ]
-    if data.get("open"):
-        results.append(f"<b>{escape_plain(data['open'], 12)} tasks not settled yet</b>")
-    test_groups = {
-        "red": ("red that were not", [row.get("test") for row in list_dicts(data.get("red"))]),
-        "red_before": ("red before and still", data.get("red_before")),
-        "flaky": ("seen both ways", data.get("flaky")),
-    }
-    folded = "".join(
-        f"<details{' open' if key == 'red' else ''}><summary>{len(tests)} {label}</summary>"
-        f'<p class="why">{_render_names(tests, 200)}</p></details>'
-        for key, (label, tests) in test_groups.items()
-        if isinstance(tests, list) and tests
-    )
-    return f'<p>{render_chip(data.get("verdict"))} {branch_html} <span class="quiet">{" · ".join(filter(None, results))}</span></p>{folded}'
-
-
-def _describe_test_results(data: dict[str, Any]) -> str:
-    """Return how many tests of the branch pass."""
-    tests = data.get("tests")
-    if not isinstance(tests, dict):
-        return ""
-    newly_green = len(tests.get("green") or ())
-    newly_green_note = f", {newly_green} of them red before" if newly_green else ""
-    return f"{escape_plain(tests.get('pass'), 12)} of {escape_plain(tests.get('all'), 12)} tests pass{newly_green_note}"
-
-
-def _render_names(names: Any, max_names: int = _MAX_LISTED) -> str:
-    texts = [str(name) for name in names] if isinstance(names, list) else []
-    more = f" and {len(texts) - max_names} more" if len(texts) > max_names else ""
-    return ", ".join(f"<code>{escape_plain(name, 300)}</code>" for name in texts[:max_names]) + more
-
-
-def _render_list(title: str, items: Sequence[str], kind: str) -> str:
+def _render_numbered(noun: str, rest_of_title: str, items: Sequence[str], tag: str) -> str:
+    """Return a list below its title, which begins with the number of items; nothing without items."""
     if not items:
         return ""
-    text = "".join(f"<li>{item}</li>" for item in items)
-    head = (
-        title
-        if len(items) > 1
-        else title.replace("commits", "commit").replace("changes", "change").replace("reasons", "reason")
+    plural = "s" if len(items) > 1 else ""
+    return f"<h3>{len(items)} {noun}{plural}{rest_of_title}</h3>{render_list(items, 'changes', tag)}"
+
+
+# The branch and its tests
+
+
+def _render_verdict(integration: Integration) -> str:
+    """Return the branch, and the results of its tests and other checks."""
+    commit = integration.delivered or integration.head
+    results = [_describe_check(check) for check in integration.checks]
+    if integration.tests is not None:
+        results.insert(0, _describe_test_results(integration.tests))
+    if integration.open:
+        results.append(f"<b>{integration.open} tasks not settled yet</b>")
+    red_tests = [failing.test for failing in integration.red]
+    return (
+        f"<p>{render_chip(integration.verdict)} <code>{escape_plain(integration.branch, 200)}</code> "
+        f'<code>{escape_plain(commit[:10])}</code> <span class="quiet">{" · ".join(results)}</span></p>'
+        + _render_tests("red that were not", red_tests, is_open=True)
+        + _render_tests("red before and still", integration.red_before)
+        + _render_tests("seen both ways", integration.flaky)
     )
-    return f'<h3>{len(items)} {head}</h3><{kind} class="changes">{text}</{kind}>'
+
+
+def _describe_test_results(counts: SuiteCounts) -> str:
+    """Return how many tests of the branch pass."""
+    newly_green_note = f", {len(counts.green)} of them red before" if counts.green else ""
+    return f"{counts.passed} of {counts.all} tests pass{newly_green_note}"
+
+
+def _describe_check(check: CheckResult) -> str:
+    name = escape_plain(check.name, 40)
+    if check.ok:
+        return f"{name} holds"
+    return f"{name} <b>fails</b>" if check.was_ok else f"{name} fails, as before"
+
+
+def _render_tests(label: str, tests: Sequence[str], *, is_open: bool = False) -> str:
+    if not tests:
+        return ""
+    names = f'<p class="why">{_render_names(tests, _MAX_LISTED_OUTCOMES)}</p>'
+    return render_folded(f"{len(tests)} {label}", names, is_open=is_open)
+
+
+def _render_names(names: Sequence[str], max_names: int = _MAX_LISTED) -> str:
+    return join_limited([f"<code>{escape_plain(name, 300)}</code>" for name in names], max_names)
 
 
 class _ChangeRenderer:
     """Renders changes, with links to the tasks that made them."""
 
-    def __init__(self, tasks: Sequence[ReportTask], changes: Rows, data: dict[str, Any]) -> None:
-        self.rows = changes
-        self._tasks = {task.slug: task for task in tasks}
-        self._changes = {str(row.get("id")): row for row in changes}
-        self._ranked, self._resolved = list_dicts(data.get("ranked")), list_dicts(data.get("resolved"))
+    def __init__(self, facts: ReportFacts) -> None:
+        self._tasks = {task.slug: task for task in facts.tasks}
+        self._proofs = {task.slug: task.receipt.proofs for task in facts.tasks if task.receipt is not None}
+        self._changes = {change.id: change for change in facts.changes}
 
-    def render_commit(self, row: dict[str, Any]) -> str:
+    def render_branch(self, integration: Integration) -> str:
+        """Return the verdict on the branch, its commits, and the changes that it does not contain."""
+        verdict = _render_verdict(integration) if integration.branch else ""
+        commits = [self._render_commit(integration, commit) for commit in integration.commits]
+        excluded = [self._render_excluded(change) for change in integration.left_out]
+        commit_list = _render_numbered("commit", ", in this order", commits, "ol")
+        return verdict + commit_list + _render_numbered("change", " put aside", excluded, "ul")
+
+    def _render_commit(self, integration: Integration, commit: BranchCommit) -> str:
         """Return one commit of the branch with its changes; a single change comes with its evidence."""
-        ids = [str(change_id) for change_id in row.get("changes") or ()]
-        kind = str(row.get("kind"))
-        head = f"<code>{escape_long(str(row.get('commit') or '')[:10])}</code> {render_chip(kind, _KIND_LABELS.get(kind))} <b>{escape_with_code(row.get('subject'), 300)}</b>"
-        if len(ids) == 1 and kind != "test":
-            change = self._changes.get(ids[0], {})
-            about = f' <code class="id">{escape_plain(ids[0], 40)}</code> <span class="quiet">{self._describe_change(change)}</span>'
-            return head + about + self._render_evidence(row, change)
-        items = "".join(f"<li>{self.render_change(change_id)}</li>" for change_id in ids)
-        body = f'<ul class="changes">{items}</ul>'
-        if len(ids) > _MAX_OPEN_CHANGES:
-            body = f"<details><summary>{len(ids)} changes</summary>{body}</details>"
-        return head + (body if ids else "")
+        head = (
+            f"<code>{escape_plain(commit.commit[:10])}</code> {render_chip(commit.kind, _KIND_LABELS.get(commit.kind))} "
+            f"<b>{escape_with_code(commit.subject, 300)}</b>"
+        )
+        change = self._changes.get(commit.changes[0]) if len(commit.changes) == 1 else None
+        if change is not None and commit.kind != "test":
+            about = f'<code class="id">{escape_plain(change.id, 40)}</code> <span class="quiet">{self._describe_change(change)}</span>'
+            return f"{head} {about}{self._render_evidence(integration, commit, change)}"
+        body = render_list([self.render_change(change_id) for change_id in commit.changes], "changes")
+        if len(commit.changes) > _MAX_OPEN_CHANGES:
+            body = render_folded(f"{len(commit.changes)} changes", body)
+        return head + body
 
     def render_change(self, change_id: str) -> str:
         """Return one change: its size, the tests it turns green, and its tasks."""
-        row = self._changes.get(change_id, {})
-        kind = "flagged" if row.get("flagged") else str(row.get("kind") or "")
-        chip = render_chip(kind, _KIND_LABELS.get(kind)) if kind != "test" else ""
-        return (
-            f'<code class="id">{escape_plain(change_id, 40)}</code> {chip} {escape_with_code(row.get("title"), 300)} '
-            f'<span class="quiet">{self._describe_change(row)}</span>'
-        )
+        id_html = f'<code class="id">{escape_plain(change_id, 40)}</code>'
+        change = self._changes.get(change_id)
+        if change is None:
+            return id_html
+        kind = "flagged" if change.flagged else change.kind
+        chip = "" if kind == "test" else render_chip(kind, _KIND_LABELS.get(kind))
+        title = escape_with_code(change.title, 300)
+        return f'{id_html} {chip} {title} <span class="quiet">{self._describe_change(change)}</span>'
 
-    def _describe_change(self, row: dict[str, Any]) -> str:
-        size = row.get("size")
-        parts = []
-        if isinstance(size, dict) and size:
-            parts.append(f"+{escape_plain(size.get('added', 0), 12)} −{escape_plain(size.get('removed', 0), 12)}")
-        if row.get("turned"):
-            parts.append(f"turns {len(row['turned'])} green")
-        if isinstance(row.get("agents"), list) and len(row["agents"]) > 1:
-            parts.append(f"found by {len(row['agents'])} agents")
-        return " · ".join(filter(None, [*parts, self._render_tasks(row.get("tasks"))]))
+    def _describe_change(self, change: Change) -> str:
+        parts = [f"+{change.size.added} −{change.size.removed}"]
+        if change.fixed_tests:
+            parts.append(f"turns {len(change.fixed_tests)} green")
+        if len(change.agents) > 1:
+            parts.append(f"found by {len(change.agents)} agents")
+        if change.tasks:
+            parts.append(self._render_tasks(change.tasks))
+        return " · ".join(parts)
 
-    def _render_evidence(self, commit: dict[str, Any], change: dict[str, Any]) -> str:
+    def _render_evidence(self, integration: Integration, commit: BranchCommit, change: Change) -> str:
         """Return the evidence for a change: tests, proof, conflicts, rank and findings."""
-        change_id = change.get("id")
         lines = []
-        if tests := commit.get("turned"):
-            lines.append(f"turns green: {_render_names(tests)}")
-        if proof := self._find_proof(change):
-            is_same_reason = proof.get("is_same_reason")
-            reason = (
-                "" if is_same_reason is None else " for the same reason" if is_same_reason else " for another reason"
-            )
-            lines.append(
-                f"before {render_chip(proof.get('before') or '?')} without it {render_chip(proof.get('without') or '?')}{reason} with it {render_chip('pass')}"
-            )
-        for row in self._resolved:
-            if row.get("change") == change_id:
-                lines.append(f"merged with {_render_names(row.get('others'))} by {escape_plain(row.get('by'), 40)}")
-        for row in self._ranked:
-            if isinstance(row.get("changes"), list) and row["changes"][:1] == [change_id]:
-                lines.append(
-                    f"first of {len(row['changes'])} that are equal by evidence, says {escape_plain(row.get('agent'), 100)}: {escape_long(row.get('reason'), 500)}"
-                )
-        findings = list_dicts(change.get("findings"))
-        findings_html = (
-            f"<details><summary>what was found: {len(findings)}</summary>{render_findings(findings)}</details>"
-            if findings
-            else ""
-        )
-        return "".join(f'<p class="why">{line}</p>' for line in lines) + findings_html
+        if commit.fixed_tests:
+            lines.append(f"turns green: {_render_names(commit.fixed_tests)}")
+        proof = self._find_proof(change)
+        if proof is not None:
+            lines.append(_describe_proof(proof))
+        for conflict in integration.resolved:
+            if conflict.change == change.id:
+                lines.append(f"merged with {_render_names(conflict.others)} by {escape_plain(conflict.by, 40)}")
+        for order in integration.ranked:
+            if order.changes[:1] == [change.id]:
+                agent, reason = escape_plain(order.agent, 100), escape_long(order.reason, 500)
+                lines.append(f"first of {len(order.changes)} that are equal by evidence, says {agent}: {reason}")
+        paragraphs = "".join(f'<p class="why">{line}</p>' for line in lines)
+        return paragraphs + render_folded(f"what was found: {len(change.findings)}", render_findings(change.findings))
 
-    def _find_proof(self, change: dict[str, Any]) -> dict[str, Any] | None:
+    def _find_proof(self, change: Change) -> RedGreenProof | None:
         """Return the proof of the first receipt that says whether the change is needed, or None."""
-        for author in list_dicts(change.get("made_by")):
-            task = self._tasks.get(str(author.get("task")))
-            commits = set(map(str, author.get("commits") or ()))
-            for row in list_dicts(task.receipt.get("proofs")) if task is not None and task.receipt else ():
-                if row.get("is_needed") is not None and commits.intersection(map(str, row.get("fixes") or ())):
-                    return row
+        for author in change.made_by:
+            for proof in self._proofs.get(author.task, []):
+                if proof.is_needed is not None and not set(author.commits).isdisjoint(proof.fixes):
+                    return proof
         return None
 
-    def render_excluded(self, row: dict[str, Any]) -> str:
+    def _render_excluded(self, excluded: ExcludedChange) -> str:
         """Return an excluded change with the reason and the evidence."""
-        change_id = row.get("change") or row.get("id")
-        title = self.render_change(str(change_id)) if change_id else self._render_tasks([row.get("task")])
-        proof = row.get("proof")
-        proof_html = ""
-        if isinstance(proof, dict):
-            proof_html = f'<p class="why"><code>{escape_plain(proof.get("test"), 300)}</code> {render_chip(proof.get("before"))} → {render_chip(proof.get("after"))}</p>'
-        return f'{title}<p class="why">{escape_long(row.get("reason"), 2000)}</p>{proof_html}'
+        html = f'{self.render_change(excluded.change)}<p class="why">{escape_long(excluded.reason, 2000)}</p>'
+        proof = excluded.proof
+        if proof is None:
+            return html
+        outcomes = f"{render_chip(proof.before)} → {render_chip(proof.after)}"
+        return f'{html}<p class="why"><code>{escape_plain(proof.test, 300)}</code> {outcomes}</p>'
 
-    def render_reason(self, row: dict[str, Any]) -> str:
+    def render_excluded_group(self, group: ExcludedGroup) -> str:
         """Return one reason why tasks have nothing to merge."""
-        return f'<b>{escape_plain(row.get("count"), 12)}×</b> {escape_long(row.get("reason"), 500)} <span class="quiet">{self._render_tasks(row.get("tasks"))}</span>'
+        tasks = self._render_tasks(group.tasks)
+        return f'<b>{group.count}×</b> {escape_long(group.reason, 500)} <span class="quiet">{tasks}</span>'
 
-    def _render_tasks(self, slugs: Any) -> str:
-        names = [str(slug) for slug in slugs] if isinstance(slugs, list) else []
-        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-        return ", ".join(self._render_task_link(slug) for slug in names[:_MAX_LISTED]) + more
+    def _render_tasks(self, slugs: Sequence[str]) -> str:
+        return join_limited([self._render_task_link(slug) for slug in slugs], _MAX_LISTED)
 
     def _render_task_link(self, slug: str) -> str:
         task = self._tasks.get(slug)
-        if task is None:
-            return escape_plain(slug, 80)
-        return f'<a href="tasks/{escape_plain(slug)}.html">{escape_plain(task.title.rpartition("::")[2], 80)}</a>'
+        return escape_plain(slug, 80) if task is None else render_task_link(task)
+
+
+def render_task_link(task: ReportTask) -> str:
+    """Return a link from the first page to the page of a task."""
+    return f'<a href="tasks/{escape_plain(task.slug)}.html">{escape_plain(task.short_title, 80)}</a>'
+
+
+def _describe_proof(proof: RedGreenProof) -> str:
+    without = f"{render_proof_outcome(proof.without)} {SAME_REASON_TEXTS[proof.is_same_reason]}".rstrip()
+    return f"before {render_proof_outcome(proof.before)} without it {without} with it {render_chip('pass')}"

@@ -2,222 +2,235 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from mngr.tmr.finding import LEVELS
-from mngr.web.html_text import escape_long, escape_plain, format_duration, render_chip, to_class_name
-from mngr.web.report.report_data import ReportTask, list_dicts
+from mngr.tmr.finding import LEVELS, Finding
+from mngr.tmr.verify.claim import AgentClaim, ClaimedChange, Escalation
+from mngr.tmr.verify.mutation import MutantResult, MutationReport
+from mngr.tmr.verify.receipt import AffectedTestResult, Receipt, RunResult
+from mngr.tmr.verify.red_green import RedGreenProof
+from mngr.tmr.verify.stub_audit import AuditResult
+from mngr.web.html_text import (
+    escape_long,
+    escape_plain,
+    format_duration,
+    render_chip,
+    render_folded,
+    render_list,
+    to_class_name,
+)
+from mngr.web.report.report_data import ReportTask
 
 _MAX_ROWS = 200  # The most rows of one kind.
+_PROOF_CONCLUSIONS = {None: "unproven", True: "needed", False: "not needed"}
+SAME_REASON_TEXTS = {None: "", True: "for the same reason", False: "for another reason"}
 
 
 def render_claim(task: ReportTask) -> str:
     """Return the claim of a task's agent."""
-    claim = task.state.claim
-    if not claim:
-        return '<p class="quiet">Nothing was claimed.</p>'
-    parts = [f"<p>{render_chip(claim.get('outcome'))} {_describe_outcome_change(claim)}</p>"]
-    for key in ("closed", "problem"):
-        if claim.get(key):
-            parts.append(f'<p class="note">{escape_long(claim[key], 2000)}</p>')
-    if claim.get("summary"):
-        parts.append(f'<pre class="said">{escape_long(claim["summary"])}</pre>')
-    changes = "".join(
-        f'<li><span class="kind">{escape_plain(row.get("kind"), 40)}</span> {escape_long(str(row.get("summary") or "").removeprefix("- "), 2000)} {_render_commits(row.get("commits"))}</li>'
-        for row in list_dicts(claim.get("changes"))[:_MAX_ROWS]
+    notes = [text for text in (task.state.close_reason, task.state.problem) if text]
+    notes_html = "".join(f'<p class="note">{escape_long(note, 2000)}</p>' for note in notes)
+    if task.claim is None:
+        return notes_html or '<p class="quiet">Nothing was claimed.</p>'
+    claim = task.claim
+    changes = [_render_claimed_change(change) for change in claim.changes[:_MAX_ROWS]]
+    escalations = [_render_escalation(escalation) for escalation in claim.escalations[:_MAX_ROWS]]
+    runs = [
+        f"<code>{escape_plain(run.name, 200)}</code> {escape_long(run.description, 2000)}"
+        for run in claim.runs[:_MAX_ROWS]
+    ]
+    summary = f'<pre class="said">{escape_long(claim.summary)}</pre>' if claim.summary else ""
+    return (
+        f"<p>{render_chip(claim.outcome)} {_describe_outcome_change(claim)}</p>{notes_html}{summary}"
+        + _render_part("Changes", render_list(changes))
+        + _render_part("For people", "".join(escalations))
+        + _render_part("Runs it tells of", render_list(runs))
     )
-    parts.append(_render_part("Changes", f'<ul class="plain">{changes}</ul>' if changes else ""))
-    parts.append(
-        _render_part(
-            "For people",
-            "".join(_render_escalation(row) for row in list_dicts(claim.get("escalations"))[:_MAX_ROWS]),
-        )
-    )
-    runs = "".join(
-        f"<li><code>{escape_plain(row.get('name'), 200)}</code> {escape_long(row.get('description'), 2000)}</li>"
-        for row in list_dicts(claim.get("runs"))[:_MAX_ROWS]
-    )
-    parts.append(_render_part("Runs it tells of", f'<ul class="plain">{runs}</ul>' if runs else ""))
-    return "".join(parts)
 
 
-def _describe_outcome_change(claim: Mapping[str, Any]) -> str:
+def _describe_outcome_change(claim: AgentClaim) -> str:
     """Return the claimed result before and after the change."""
-    before, after = claim.get("before"), claim.get("after")
-    return f'<span class="quiet">{render_chip(before)} → {render_chip(after)}</span>' if before and after else ""
+    if not claim.before or not claim.after:
+        return ""
+    return f'<span class="quiet">{render_chip(claim.before)} → {render_chip(claim.after)}</span>'
 
 
-def _render_commits(names: Any) -> str:
-    short_names = [str(name)[:10] for name in names] if isinstance(names, list | tuple) else []
-    return " ".join(f"<code>{escape_long(name)}</code>" for name in short_names[:20])
+def _render_claimed_change(change: ClaimedChange) -> str:
+    kind = f'<span class="kind">{escape_plain(change.kind, 40)}</span>'
+    return f"{kind} {escape_long(change.summary.removeprefix('- '), 2000)} {_render_commits(change.commits[:20])}"
 
 
-def _render_escalation(row: dict[str, Any]) -> str:
+def _render_commits(commits: Sequence[str]) -> str:
+    return " ".join(f"<code>{escape_plain(commit[:10])}</code>" for commit in commits)
+
+
+def _render_escalation(escalation: Escalation) -> str:
     locations = " ".join(
-        f"<code>{escape_plain(_format_location(location), 200)}</code>"
-        for location in list_dicts(row.get("locations"))[:20]
+        f"<code>{escape_plain(_format_location(location.path, location.line), 200)}</code>"
+        for location in escalation.locations[:20]
     )
-    detail = f"<pre>{escape_long(row.get('detail'))}</pre>" if row.get("detail") else ""
-    return f"<details><summary>{render_chip(row.get('kind'))} {escape_plain(row.get('title'), 300)}</summary><p>{locations}</p>{detail}</details>"
+    detail = f"<pre>{escape_long(escalation.detail)}</pre>" if escalation.detail else ""
+    summary = f"{render_chip(escalation.kind)} {escape_plain(escalation.title, 300)}"
+    return render_folded(summary, f"<p>{locations}</p>{detail}")
+
+
+def _format_location(path: str, line: int | None) -> str:
+    return f"{path}:{line}" if line else path
 
 
 def render_receipt(task: ReportTask) -> str:
     """Return the receipt of a task: everything that mngr saw when it re-ran the claim."""
     receipt = task.receipt
-    if not receipt:
-        note = (
-            "There is none yet."
-            if task.status_row["outcome"] is None
-            else "There is none: nobody claims that it passes."
-        )
-        return f'<p class="quiet">{note}</p>'
-    rate = f", {receipt['rate']:.0%} of the runs failed" if isinstance(receipt.get("rate"), float) else ""
+    if receipt is None:
+        return f'<p class="quiet">{_explain_missing_receipt(task)}</p>'
+    rate = "" if receipt.rate is None else f", {receipt.rate:.0%} of the runs failed"
     parts = [
-        f"<p>{render_chip(receipt.get('verdict'))} {escape_long(receipt.get('reason'), 3000)}{rate}</p>",
-        _render_part("Runs", _render_runs(list_dicts(receipt.get("results")))),
-        _render_part("Witnesses", _render_affected_tests(list_dicts(receipt.get("witnesses")))),
-        _render_part("Red and green", _render_proofs(list_dicts(receipt.get("proofs")))),
+        f"<p>{render_chip(receipt.verdict)} {escape_long(receipt.reason, 3000)}{rate}</p>",
+        _render_part("Runs", _render_runs(receipt.results)),
+        _render_part("Affected tests", _render_affected_tests(receipt.affected_tests)),
+        _render_part("Red and green", "".join(_render_proof(proof) for proof in receipt.proofs[:_MAX_ROWS])),
         _render_part("Found", render_findings(task.findings)),
-        _render_part("Faults put into the code", _render_mutations(receipt.get("mutation"))),
-        _render_part("Without the program", _render_audit(receipt.get("audit"))),
+        _render_part(
+            "Faults put into the code", "" if receipt.mutation is None else _render_mutation(receipt.mutation)
+        ),
+        _render_part("Without the program", "" if receipt.audit is None else _render_audit(receipt.audit)),
         _render_clean_room(receipt),
     ]
     return "".join(parts)
 
 
-def _render_runs(rows: Sequence[dict[str, Any]]) -> str:
+def _explain_missing_receipt(task: ReportTask) -> str:
+    if task.state.check is not None:
+        return "It is damaged: see the journal of the run."
+    if not task.is_over:
+        return "There is none yet."
+    return "There is none: nobody claims that it passes."
+
+
+def _render_runs(results: Sequence[RunResult]) -> str:
     """Return a light for each run, and the reason of the first failure."""
+    if not results:
+        return ""
     lights = "".join(
-        f'<span class="light {to_class_name(row.get("outcome"))}" title="{escape_plain(row.get("outcome"), 40)}, exit code {escape_plain(row.get("exit_code"), 20)}">'
-        f"{_format_seconds(row)}</span>"
-        for row in rows[:_MAX_ROWS]
+        f'<span class="light {to_class_name(result.outcome)}" title="{escape_plain(result.outcome, 40)}, exit code {result.exit_code}">'
+        f"{format_duration(result.seconds)}</span>"
+        for result in results[:_MAX_ROWS]
     )
-    failed_run = next((row for row in rows if row.get("outcome") != "pass"), None)
-    reason = f'<p class="why">{escape_long(failed_run.get("why"), 2000)}</p>' if failed_run else ""
-    if failed_run and failed_run.get("text"):
-        reason += f'<details><summary>what pytest said</summary><pre class="failure">{escape_long(failed_run["text"])}</pre></details>'
-    return f'<div class="lights">{lights}</div>{reason}' if rows else ""
+    failed = [result for result in results if result.outcome != "pass"]
+    return f'<div class="lights">{lights}</div>{_render_failed_run(failed[0]) if failed else ""}'
 
 
-def _format_seconds(row: dict[str, Any]) -> str:
-    seconds = row.get("seconds")
-    return format_duration(seconds) if isinstance(seconds, int | float) else ""
+def _render_failed_run(result: RunResult) -> str:
+    reason = f'<p class="why">{escape_long(result.why, 2000)}</p>'
+    if not result.text:
+        return reason
+    return reason + render_folded("what pytest said", f'<pre class="failure">{escape_long(result.text)}</pre>')
 
 
-def _render_affected_tests(rows: Sequence[dict[str, Any]]) -> str:
-    by_test: dict[str, list[dict[str, Any]]] = {}
-    for row in rows[: 10 * _MAX_ROWS]:
-        by_test.setdefault(str(row.get("test")), []).append(row)
+def _render_affected_tests(results: Sequence[AffectedTestResult]) -> str:
+    by_test: dict[str, list[RunResult]] = {}
+    for result in results[: 10 * _MAX_ROWS]:
+        by_test.setdefault(result.test, []).append(result)
     return "".join(
-        f'<div class="witness"><code>{escape_plain(name, 300)}</code>{_render_runs(runs)}</div>'
+        f'<div class="affected"><code>{escape_plain(name, 300)}</code>{_render_runs(runs)}</div>'
         for name, runs in by_test.items()
     )
 
 
-def _render_proofs(rows: Sequence[dict[str, Any]]) -> str:
-    """Return each fix with the result before it, with it, and without it."""
-    return "".join(_render_proof(row) for row in rows[:_MAX_ROWS])
-
-
-def _render_proof(row: dict[str, Any]) -> str:
-    is_needed, is_same_reason = row.get("is_needed"), row.get("is_same_reason")
-    conclusion = "unproven" if is_needed is None else "needed" if is_needed else "not needed"
-    reason = "" if is_same_reason is None else "for the same reason" if is_same_reason else "for another reason"
-    commits = " ".join(f"<code>{escape_plain(str(fix)[:10])}</code>" for fix in row.get("fixes") or ())
+def _render_proof(proof: RedGreenProof) -> str:
+    """Return a fix with the result before it, with it, and without it."""
     reasons = "".join(
-        f'<p class="why">{name}: {escape_long(row[key], 1000)}</p>'
-        for name, key in (("before", "before_why"), ("without it", "without_why"), ("", "reason"))
-        if row.get(key)
+        f'<p class="why">{name}: {escape_long(text, 1000)}</p>'
+        for name, text in (("before", proof.before_why), ("without it", proof.without_why), ("", proof.reason))
+        if text
     )
     return (
-        f'<div class="proof"><p>{commits} {escape_plain(row.get("subject"), 300)}</p><p class="steps">'
-        f"<span>before {render_chip(row.get('before') or '?')}</span><span>with it {render_chip('pass')}</span>"
-        f"<span>without it {render_chip(row.get('without') or '?')}</span><b>{conclusion}</b> "
-        f'<span class="quiet">{reason}</span></p>{reasons}</div>'
+        f'<div class="proof"><p>{_render_commits(proof.fixes)} {escape_plain(proof.subject, 300)}</p><p class="steps">'
+        f"<span>before {render_proof_outcome(proof.before)}</span><span>with it {render_chip('pass')}</span>"
+        f"<span>without it {render_proof_outcome(proof.without)}</span><b>{_PROOF_CONCLUSIONS[proof.is_needed]}</b> "
+        f'<span class="quiet">{SAME_REASON_TEXTS[proof.is_same_reason]}</span></p>{reasons}</div>'
     )
 
 
-def _format_location(row: Mapping[str, Any]) -> str:
-    return f"{row.get('path') or ''}{':' + str(row['line']) if row.get('line') else ''}"
+def render_proof_outcome(outcome: str) -> str:
+    """Return the outcome of a test before a fix or without it, which may be unknown."""
+    return render_chip(outcome or "?")
 
 
-def render_findings(rows: Sequence[dict[str, Any]]) -> str:
+def render_findings(findings: Sequence[Finding]) -> str:
     """Return the findings on an edit, the worst first, each with its location and lines."""
     rank = {level: index for index, level in enumerate(LEVELS)}
-    items = ""
-    rows = list({json.dumps(row, sort_keys=True, default=str): row for row in rows}.values())
-    for row in sorted(rows, key=lambda row: rank.get(str(row.get("level")), len(rank)))[:_MAX_ROWS]:
-        is_same = row.get("old") == row.get("new")
-        sides = (("old", "same", " "),) if is_same else (("old", "gone", "−"), ("new", "come", "+"))
-        lines = "".join(
-            f'<div class="{kind}">{mark}{escape_long(row[key], 2000)}</div>'
-            for key, kind, mark in sides
-            if row.get(key)
-        )
-        items += (
-            f'<li class="finding {to_class_name(row.get("level"))}"><p>{render_chip(row.get("level"))} <code>{escape_plain(_format_location(row), 300)}</code> '
-            f'<span class="quiet">{escape_plain(row.get("rule"), 60)}</span></p><p>{escape_long(row.get("what"), 2000)}</p>'
-            f'{f"""<div class="diff">{lines}</div>""" if lines else ""}</li>'
-        )
-    more = f'<li class="quiet">and {len(rows) - _MAX_ROWS} more</li>' if len(rows) > _MAX_ROWS else ""
-    return f'<ul class="plain">{items}{more}</ul>' if items else ""
-
-
-def _render_mutations(mutation: Any) -> str:
-    if not isinstance(mutation, dict):
+    unique = list(dict.fromkeys(findings))
+    worst_first = sorted(unique, key=lambda finding: rank.get(finding.level, len(rank)))
+    items = "".join(_render_finding(finding) for finding in worst_first[:_MAX_ROWS])
+    if not items:
         return ""
-    trials = list_dicts(mutation.get("trials"))
-    caught = sum(row.get("new") == "caught" for row in trials)
-    html = (
-        f"<p>{caught} of {len(trials)} are caught</p>"
-        if trials
-        else f'<p class="quiet">{escape_long(mutation.get("state"))}: {escape_long(mutation.get("reason"), 500)}</p>'
-    )
-    for name, key in (("newly missed", "newly_missed"), ("newly caught", "newly_caught")):
-        rows = "".join(
-            f"<li>{render_chip(name)} <code>{escape_plain(row.get('path'), 300)}:{escape_plain(row.get('line'), 20)}</code> "
-            f'<span class="quiet">{escape_plain(row.get("kind"), 60)}</span><div class="diff"><div class="gone">−{escape_long(row.get("before"), 500)}</div>'
-            f'<div class="come">+{escape_long(row.get("after"), 500)}</div></div></li>'
-            for row in list_dicts(mutation.get(key))[:_MAX_ROWS]
-        )
-        html += f'<ul class="plain">{rows}</ul>' if rows else ""
-    return html
+    more = f'<li class="quiet">and {len(unique) - _MAX_ROWS} more</li>' if len(unique) > _MAX_ROWS else ""
+    return f'<ul class="plain">{items}{more}</ul>'
 
 
-def _render_audit(audit: Any) -> str:
-    if not isinstance(audit, dict):
-        return ""
-    gaps = "".join(
-        f"<li>{escape_plain(row.get('rule'), 60)}: {escape_long(row.get('what') or row.get('why'), 1000)}</li>"
-        for row in list_dicts(audit.get("holes"))[:_MAX_ROWS]
-    )
-    return f"<p>{render_chip(audit.get('outcome'))} {escape_long(audit.get('why'), 1000)}</p>" + (
-        f'<ul class="plain">{gaps}</ul>' if gaps else ""
+def _render_finding(finding: Finding) -> str:
+    if finding.old == finding.new:
+        sides = [(finding.old, "same", " ")]
+    else:
+        sides = [(finding.old, "gone", "−"), (finding.new, "come", "+")]
+    lines = "".join(f'<div class="{kind}">{mark}{escape_long(text, 2000)}</div>' for text, kind, mark in sides if text)
+    location = _format_location(finding.path, finding.line)
+    diff = f'<div class="diff">{lines}</div>' if lines else ""
+    return (
+        f'<li class="finding {to_class_name(finding.level)}"><p>{render_chip(finding.level)} <code>{escape_plain(location, 300)}</code> '
+        f'<span class="quiet">{escape_plain(finding.rule, 60)}</span></p><p>{escape_long(finding.what, 2000)}</p>{diff}</li>'
     )
 
 
-def _render_clean_room(receipt: Mapping[str, Any]) -> str:
+def _render_mutation(report: MutationReport) -> str:
+    caught = sum(trial.new == "caught" for trial in report.trials)
+    if report.trials:
+        summary = f"<p>{caught} of {len(report.trials)} are caught</p>"
+    else:
+        summary = f'<p class="quiet">{escape_long(report.state)}: {escape_long(report.reason, 500)}</p>'
+    newly_missed = _render_mutants("newly missed", report.newly_missed)
+    return summary + newly_missed + _render_mutants("newly caught", report.newly_caught)
+
+
+def _render_mutants(label: str, mutants: Sequence[MutantResult]) -> str:
+    return render_list([_render_mutant(label, mutant) for mutant in mutants[:_MAX_ROWS]])
+
+
+def _render_mutant(label: str, mutant: MutantResult) -> str:
+    location = escape_plain(_format_location(mutant.path, mutant.line), 300)
+    return (
+        f"{render_chip(label)} <code>{location}</code> "
+        f'<span class="quiet">{escape_plain(mutant.kind, 60)}</span><div class="diff"><div class="gone">−{escape_long(mutant.before, 500)}</div>'
+        f'<div class="come">+{escape_long(mutant.after, 500)}</div></div>'
+    )
+
+
+def _render_audit(audit: AuditResult) -> str:
+    gaps = [f"{escape_plain(gap.rule, 60)}: {escape_long(gap.what, 1000)}" for gap in audit.holes[:_MAX_ROWS]]
+    return f"<p>{render_chip(audit.outcome)} {escape_long(audit.why, 1000)}</p>{render_list(gaps)}"
+
+
+def _render_clean_room(receipt: Receipt) -> str:
     """Return how mngr ran the tests, so that anybody can repeat it."""
-    command = receipt.get("command")
-    facts: dict[str, Any] = {
-        "walls": receipt.get("room"), "level": receipt.get("level"), "commit": receipt.get("commit"), "base": receipt.get("base"), "tree": receipt.get("tree"),
-        "command": " ".join(map(str, command)) if isinstance(command, list) else None, "seed": receipt.get("seed"),
-    }  # fmt: skip
-    for key in ("imported_from", "environment", "hashes"):
-        values = receipt.get(key)
-        facts |= (
-            {f"{key.replace('_', ' ')}: {name}": value for name, value in values.items()}
-            if isinstance(values, dict)
-            else {}
-        )
+    facts: dict[str, object] = {
+        "isolation": receipt.isolation,
+        "level": receipt.level,
+        "commit": receipt.commit,
+        "base": receipt.base,
+        "tree": receipt.tree,
+        "command": " ".join(receipt.command),
+        "seed": receipt.seed,
+        **{f"imported from: {name}": path for name, path in receipt.imported_from.items()},
+        **{f"environment: {name}": value for name, value in receipt.environment.items()},
+        **{f"hashes: {name}": value for name, value in receipt.hashes.items()},
+    }
     rows = "".join(
         f"<dt>{escape_plain(key, 100)}</dt><dd><code>{escape_long(value, 500)}</code></dd>"
         for key, value in facts.items()
-        if value not in (None, "")
+        if value != ""
     )
-    return f"<details><summary>how it was run</summary><dl>{rows}</dl></details>"
+    return render_folded("how it was run", f"<dl>{rows}</dl>")
 
 
 def _render_part(title: str, body: str) -> str:

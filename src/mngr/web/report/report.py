@@ -40,7 +40,7 @@ def write_report(local: Host, run: RunDir) -> str:
     return index_path
 
 
-def export_report(index_path: str, target: str, name: str) -> int:
+def zip_report(index_path: str, target: str, name: str) -> int:
     """Write the folder of a report as one zip file, and return its size; raise MngrError if that fails."""
     report_dir = os.path.dirname(index_path)
     temporary = f"{target}.new"
@@ -113,9 +113,9 @@ def _fingerprint_page(facts: ReportFacts, index: int) -> str:
         _PAGE_VERSION,
         neighbour_titles,
         task.journal_rows,
-        task.status_row["verdict"],
+        task.status.verdict,
         sorted(files),
-        facts.is_live and task.status_row["outcome"] is None,
+        facts.is_live and not task.is_over,
     )
     return hashlib.sha256(repr(inputs).encode("utf-8", "replace")).hexdigest()[:20]
 

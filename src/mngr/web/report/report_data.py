@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from mngr.base import clock
+from mngr.base import time_format
+from mngr.base.errors import MngrError, NotFound
+from mngr.base.json_values import as_object, get_text
 from mngr.base.model import Struct
-from mngr.mapreduce.journal import read_journal
+from mngr.mapreduce.journal.journal_file import read_journal
+from mngr.mapreduce.journal.replay import apply_task_row, find_task_slug, replay_rows
+from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import TaskState, apply_task_row, find_task_slug, replay_rows
-from mngr.tmr.status import build_status
+from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.changes_file import ChangesRecord, load_changes
+from mngr.tmr.changes.excluded_tasks import ExcludedGroup
+from mngr.tmr.changes.integration_record import Integration, find_integration
+from mngr.tmr.finding import Finding
+from mngr.tmr.status import RunStatus, TaskStatus, build_status
+from mngr.tmr.verify.claim import AgentClaim, Escalation, load_claim
+from mngr.tmr.verify.receipt import Receipt, find_receipt
 
 WORST_FIRST = (
     "refuted", "failed", "blocked", "flaky", "unverified", "working", "talking", "launching", "pulling", "checking", "parked",
     "queued", "fixed", "improved", "unchanged",
 )  # fmt: skip
-_MAX_FILE_BYTES = 32 << 20  # The most bytes to read of one file.
 
 
 class StateSpan(Struct):
@@ -34,8 +42,10 @@ class ReportTask(Struct):
     """One task of the run."""
 
     state: TaskState
-    status_row: dict[str, Any]  # The row of `mngr tmr status`.
-    journal_rows: list[dict[str, Any]]  # The task's rows of the journal.
+    status: TaskStatus
+    claim: AgentClaim | None  # None if the agent claims nothing.
+    receipt: Receipt | None  # None if there is none, or if it is damaged.
+    journal_rows: list[JournalRow]  # The task's rows of the journal.
     spans: list[StateSpan]
 
     @property
@@ -44,57 +54,100 @@ class ReportTask(Struct):
         return self.state.task.slug
 
     @property
-    def outcome(self) -> str:
-        """The outcome of the task, or its state if it has not ended."""
-        return str(self.status_row["outcome"] or self.status_row["state"])
-
-    @property
-    def test(self) -> str:
-        """The test of the task."""
-        return str(self.state.task.data.get("test") or self.state.task.title)
-
-    @property
     def title(self) -> str:
         """The title of the task."""
         return self.state.task.title
 
     @property
+    def short_title(self) -> str:
+        """The title without the path of the test."""
+        return self.title.rpartition("::")[2]
+
+    @property
+    def test(self) -> str:
+        """The test of the task."""
+        return self.state.task.data.get("test") or self.title
+
+    @property
+    def kind(self) -> str:
+        """The kind of work: a test, a root cause, or any other task."""
+        return self.state.task.data.get("kind") or "task"
+
+    @property
+    def about(self) -> str:
+        """The description of the task, or nothing."""
+        return self.state.task.data.get("about") or ""
+
+    @property
+    def is_over(self) -> bool:
+        """True when the task has an outcome."""
+        return self.status.outcome is not None
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of the task, or its state if it has not ended."""
+        return self.status.outcome or self.status.state
+
+    @property
+    def claimed(self) -> str:
+        """The outcome that the agent claims, or "nothing"."""
+        return self.status.claimed or "nothing"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of the receipt, or "none"."""
+        return self.status.verdict or "none"
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that the agents of the task have used."""
+        return 0 if self.status.usage is None else self.status.usage.tokens
+
+    @property
     def change_kinds(self) -> list[str]:
         """The kinds of changes that the agent claims."""
-        rows = self.state.claim.get("changes")
-        kinds = (
-            [str(row.get("kind")) for row in rows if isinstance(row, dict)] if isinstance(rows, list | tuple) else []
-        )
-        return sorted(set(kinds))
+        return [] if self.claim is None else sorted({change.kind for change in self.claim.changes})
 
     @property
-    def receipt(self) -> Mapping[str, Any]:
-        """The receipt, or an empty dictionary if there is none yet."""
-        return self.state.check or {}
+    def escalations(self) -> Sequence[Escalation]:
+        """The problems that the agent cannot decide."""
+        return () if self.claim is None else self.claim.escalations
 
     @property
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[Finding]:
         """All findings on the task's edit."""
-        return [row for name in ("policy", "guard", "findings") for row in list_dicts(self.receipt.get(name))]
+        return [] if self.receipt is None else self.receipt.all_findings
+
+
+class PlanSummary(Struct):
+    """The parts of a run's plan that a report shows. A part is empty if the plan does not have it."""
+
+    kind: str  # tmr | map
+    agent: str
+    base: str
+    isolation: str = ""  # of the tests that mngr runs
+    no_sandbox_reason: str = ""
 
 
 class ReportFacts(Struct):
     """One run."""
 
     run: RunDir
-    plan: dict[str, Any]
-    status: dict[str, Any]
+    plan: PlanSummary
+    status: RunStatus
+    run_state: RunState
     tasks: list[ReportTask]
-    rows_by_type: Mapping[str, Sequence[dict[str, Any]]]  # Journal rows that belong to no task, by type.
     started_at: float
     ended_at: float  # The end of the run, or now.
-    changes: Any
-    integration: Any
+    changes: list[Change]
+    excluded_groups: list[ExcludedGroup]
+    integration: Integration | None
+    problems: list[str]  # Why the changes or the integration cannot be shown.
 
     @property
     def is_live(self) -> bool:
         """True when the run is not settled."""
-        return bool(self.status["state"] != "settled")
+        return self.status.state != "settled"
 
 
 def load_facts(run: RunDir) -> ReportFacts:
@@ -102,71 +155,109 @@ def load_facts(run: RunDir) -> ReportFacts:
     rows = read_journal(run.journal)
     status = build_status(run)
     state = replay_rows(rows)
-    times = [clock.parse_timestamp(row["at"]) for row in rows] or [time.time()]
-    end_time = time.time() if status["state"] == "running" else times[-1]
-    spans, rows_by_slug = _build_spans(rows, end_time)
-    status_by_slug = {row["slug"]: row for row in status["tasks"]}
-    tasks = [
-        ReportTask(
-            state=task_state,
-            status_row=status_by_slug[slug],
-            journal_rows=rows_by_slug.get(slug, []),
-            spans=spans.get(slug, []),
-        )
-        for slug, task_state in state.tasks.items()
-        if slug in status_by_slug
-    ]
+    times = [time_format.parse_timestamp(row.at) for row in rows] or [time.time()]
+    end_time = time.time() if status.state == "running" else times[-1]
+    changes, changes_problems = _load_changes(run)
+    integration, integration_problems = _load_integration(run)
     return ReportFacts(
-        run=run, plan=_dict_or_empty(read_json(run.plan)), status=status, tasks=sorted(tasks, key=_rank_task), rows_by_type=state.recipe_rows, started_at=times[0],
-        ended_at=end_time, changes=read_json(os.path.join(run.path, "changes.json")),
-        integration=read_json(os.path.join(run.path, "integration.json")),
-    )  # fmt: skip
+        run=run,
+        plan=_load_plan(run),
+        status=status,
+        run_state=state,
+        tasks=sorted(_build_tasks(state, status, rows, end_time), key=_rank_task),
+        started_at=times[0],
+        ended_at=end_time,
+        changes=changes.changes,
+        excluded_groups=changes.causes,
+        integration=integration,
+        problems=[*changes_problems, *integration_problems],
+    )
 
 
-def _build_spans(
-    rows: list[dict[str, Any]], end_time: float
-) -> tuple[dict[str, list[StateSpan]], dict[str, list[dict[str, Any]]]]:
-    """Return for each task the periods in each state, and its journal rows."""
-    tasks: dict[str, TaskState] = {}
-    spans: dict[str, list[StateSpan]] = {}
-    rows_by_slug: dict[str, list[dict[str, Any]]] = {}
-    open_spans: dict[str, tuple[str, float]] = {}
+def _build_tasks(state: RunState, status: RunStatus, rows: list[JournalRow], end_time: float) -> list[ReportTask]:
+    rows_by_slug: dict[str, list[JournalRow]] = {}
     for row in rows:
-        slug = find_task_slug(row)
-        task = apply_task_row(tasks.get(slug or ""), row)
-        if slug is None or task is None:
+        rows_by_slug.setdefault(find_task_slug(row) or "", []).append(row)
+    tasks = []
+    for task_status in status.tasks:
+        task_state = state.tasks.get(task_status.slug)
+        if task_state is None:  # The task is newer than the rows that were read.
             continue
-        tasks[slug] = task
-        rows_by_slug.setdefault(slug, []).append(row)
-        timestamp, current = clock.parse_timestamp(row["at"]), task.state
-        previous = open_spans.get(slug)
-        if previous is None or previous[0] != current:
-            if previous is not None and previous[0] != "settled":
-                spans.setdefault(slug, []).append(StateSpan(state=previous[0], begin=previous[1], end=timestamp))
-            open_spans[slug] = (current, timestamp)
-    for slug, (current, timestamp) in open_spans.items():
-        if current != "settled":
-            spans.setdefault(slug, []).append(StateSpan(state=current, begin=timestamp, end=max(timestamp, end_time)))
-    return spans, rows_by_slug
+        task_rows = rows_by_slug[task_status.slug]
+        tasks.append(
+            ReportTask(
+                state=task_state,
+                status=task_status,
+                claim=load_claim(task_state.claim) if task_state.claim else None,
+                receipt=find_receipt(task_state.check),
+                journal_rows=task_rows,
+                spans=_build_spans(task_rows, end_time),
+            )
+        )
+    return tasks
+
+
+def _build_spans(task_rows: Sequence[JournalRow], end_time: float) -> list[StateSpan]:
+    """Return the periods of a task in each state, without the time after its end."""
+    spans: list[StateSpan] = []
+    task: TaskState | None = None
+    for row in task_rows:
+        task = apply_task_row(task, row)
+        if task is None:
+            continue
+        timestamp = time_format.parse_timestamp(row.at)
+        if spans:
+            spans[-1] = spans[-1].replace(end=timestamp)
+        if not spans or spans[-1].state != task.state:
+            spans.append(StateSpan(state=task.state, begin=timestamp, end=timestamp))
+    if spans:
+        spans[-1] = spans[-1].replace(end=max(spans[-1].begin, end_time))
+    return [span for span in spans if span.state != "settled"]
 
 
 def _rank_task(task: ReportTask) -> tuple[int, str]:
-    return (WORST_FIRST.index(task.outcome) if task.outcome in WORST_FIRST else len(WORST_FIRST), task.title)
+    rank = WORST_FIRST.index(task.outcome) if task.outcome in WORST_FIRST else len(WORST_FIRST)
+    return rank, task.title
 
 
-def read_json(path: str) -> Any:
-    """Return the content of a JSON file, or None if it is missing or damaged."""
+def count_in_order(words: Iterable[str], order: Sequence[str]) -> dict[str, int]:
+    """Return how often each word occurs: first the words in the given order, then the others alphabetically."""
+    counts = Counter(words)
+    known = [word for word in order if word in counts]
+    others = sorted(set(counts) - set(known))
+    return {word: counts[word] for word in [*known, *others]}
+
+
+def _load_plan(run: RunDir) -> PlanSummary:
+    """Return the plan of a run of any kind; a plan that is missing or damaged counts as empty."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return json.loads(file.read(_MAX_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
+        with open(run.plan, encoding="utf-8", errors="replace") as file:
+            plan = as_object(json.load(file))
+    except (OSError, ValueError):
+        plan = {}
+    return PlanSummary(
+        kind=get_text(plan, "kind"),
+        agent=get_text(plan, "agent"),
+        base=get_text(plan, "base"),
+        isolation=get_text(plan, "isolation"),
+        no_sandbox_reason=get_text(plan, "no_sandbox_reason"),
+    )
 
 
-def list_dicts(value: Any) -> list[dict[str, Any]]:
-    """Return the entries of a list that are dictionaries; nothing if the value is no list."""
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list | tuple) else []
+def _load_changes(run: RunDir) -> tuple[ChangesRecord, list[str]]:
+    """Return the changes that exist so far, and the problem if they cannot be read."""
+    no_changes = ChangesRecord(run=run.name, changes=[])
+    try:
+        return load_changes(run), []
+    except NotFound:
+        return no_changes, []
+    except (OSError, ValueError) as error:
+        return no_changes, [f"The changes cannot be read: {error}"]
 
 
-def _dict_or_empty(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _load_integration(run: RunDir) -> tuple[Integration | None, list[str]]:
+    """Return the integration, or None before it, and the problem if it cannot be read."""
+    try:
+        return find_integration(run), []
+    except MngrError as error:
+        return None, [error.message]

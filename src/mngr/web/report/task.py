@@ -6,23 +6,25 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from mngr.base.errors import NotFound
+from mngr.base.json_values import get_text
 from mngr.host.protocol import Host
+from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import make_slug
-from mngr.web import artifacts, pages, terminal_player
+from mngr.web import artifacts, e2e_run_pages, terminal_player
 from mngr.web.html_text import (
-    count_tokens,
     escape_long,
     escape_plain,
     format_count,
     format_dollars,
     format_duration,
     render_chip,
+    render_folded,
+    render_list,
 )
-from mngr.web.report.index import render_report_page, render_section
+from mngr.web.report.page import render_report_page, render_section
 from mngr.web.report.receipt import render_claim, render_receipt
 from mngr.web.report.report_data import ReportFacts, ReportTask
 
@@ -31,81 +33,81 @@ _MAX_CONVERSATION_BYTES = 600_000  # Of a conversation, counted from its end.
 _MAX_RECORDING_BYTES = 6_000_000  # Of all recordings on a page.
 _MAX_PROMPT_CHARACTERS = 100_000  # Of a prompt.
 _MAX_COMMIT_LINES = 3_000  # Of one commit.
+_MAX_TESTS = 20  # Of one kind: run by mngr or by the agent.
 _LOG_SCRIPT = """
 git -C "$1" -c core.bigFileThreshold=1m log --no-show-signature --reverse --topo-order --max-count=200 --no-color --no-ext-diff \
     --no-textconv --no-renames --no-notes --patch --submodule=short --format='%x00%H%n%an%n%B%n%x00' "$2" -- | head -c "$3"
 """  # Files above 1 MB count as binary, whatever they contain.
+_MAX_JOURNAL_ROWS = 300
+_SHOWN_FIELDS = ("agent", "host", "proof", "reason", "why", "error", "outcome", "until", "commit", "close_reason")
 _DIFF_CLASSES = {"+": "come", "-": "gone", "@": "at"}
 
 
 def render_task(local: Host, facts: ReportFacts, index: int, fingerprint: str) -> str:
     """Return the page of the task at an index; `fingerprint` identifies the facts that it shows."""
     task = facts.tasks[index]
-    neighbours = [
-        ("‹ before", facts.tasks[index - 1]) if index else None,
-        ("next ›", facts.tasks[index + 1]) if index + 1 < len(facts.tasks) else None,
-    ]
-    links = " ".join(
-        f'<a href="{escape_plain(neighbour[1].slug)}.html" title="{escape_plain(neighbour[1].title, 200)}">{neighbour[0]}</a>'
-        for neighbour in neighbours
-        if neighbour
-    )
     claim_and_receipt = (
         f'<div class="sides"><section class="card"><h2>Claim<span class="about">what the agent says</span></h2>{render_claim(task)}</section>'
         f'<section class="card"><h2>Receipt<span class="about">what we saw</span></h2>{render_receipt(task)}</section></div>'
     )
     task_artifacts = _TaskArtifacts(facts, task)
+    prompt = _read_limited(facts.run.task_path(task.slug, "prompt.md"), _MAX_PROMPT_CHARACTERS)
+    uncommitted = _read_limited(facts.run.task_path(task.slug, "uncommitted.diff"), _MAX_PROMPT_CHARACTERS)
     conversation = (
         _render_conversation(facts.run.task_path(task.slug, "transcript.jsonl"))
-        + _render_folded(
-            "the prompt", _read_limited(facts.run.task_path(task.slug, "prompt.md"), _MAX_PROMPT_CHARACTERS)
-        )
-        + _render_folded(
-            "left in its work tree, not committed",
-            _read_limited(facts.run.task_path(task.slug, "uncommitted.diff"), _MAX_PROMPT_CHARACTERS),
-        )
+        + _render_folded_text("the prompt", prompt)
+        + _render_folded_text("left in its work tree, not committed", uncommitted)
         + _render_history(task)
     )
+    run_link = f'<a href="../index.html">{escape_long(facts.run.name)}</a>'
     body = (
-        f'<header><p class="way"><a href="../index.html">{escape_long(facts.run.name)}</a> <span class="steps">{links}</span></p>{_render_head(task)}</header>{claim_and_receipt}'
+        f'<header><p class="way">{run_link} <span class="steps">{_render_neighbour_links(facts, index)}</span></p>{_render_head(task)}</header>{claim_and_receipt}'
         + render_section("Diff by commit", _render_diff(local, facts, task))
         + render_section("What was run", task_artifacts.body, "transcript and terminals, side by side")
         + render_section("What was said and done", conversation)
     )
-    is_live = facts.is_live and task.status_row["outcome"] is None
     return render_report_page(
         task.title,
         body,
         "../",
-        live=is_live,
+        is_live=facts.is_live and not task.is_over,
         plays=task_artifacts.plays and terminal_player.has_player(),
         fingerprint=fingerprint,
     )
 
 
+def _render_neighbour_links(facts: ReportFacts, index: int) -> str:
+    """Return links to the tasks before and after the task at an index."""
+    links = [_render_neighbour_link("‹ before", task) for task in facts.tasks[max(0, index - 1) : index]]
+    links += [_render_neighbour_link("next ›", task) for task in facts.tasks[index + 1 : index + 2]]
+    return " ".join(links)
+
+
+def _render_neighbour_link(label: str, task: ReportTask) -> str:
+    return f'<a href="{escape_plain(task.slug)}.html" title="{escape_plain(task.title, 200)}">{label}</a>'
+
+
 def _render_head(task: ReportTask) -> str:
     """Return the heading of the page: the outcome, the test, the agent, time and cost."""
-    row = task.status_row
-    path, _, name = task.title.rpartition("::")
+    status = task.status
+    path = task.title.rpartition("::")[0]
     about = [escape_plain(path, 300)] if path else []
     if task.test != task.title:
         about.append(f"<code>{escape_plain(task.test, 300)}</code>")
-    if row["agent"]:
-        about.append(f"agent <code>{escape_plain(row['agent'], 100)}</code> on {escape_plain(row['host'], 100)}")
-    if row["outcome"] is not None:
-        about.append(format_duration(row["seconds"]))
-    if count_tokens(row["usage"]):
-        about.append(
-            f"{format_count(count_tokens(row['usage']))} tokens, {format_dollars(row['usage'].get('cost_usd'))}"
-        )
-    if task.state.attempt > 1:
-        about.append(f"try {task.state.attempt}")
-    if task.state.reminders:
-        about.append(f"reminded {task.state.reminders}×")
-    reason = row["reason"] or task.state.task.data.get("about")
-    return f'<h1>{render_chip(task.outcome)} {escape_plain(name, 300)}</h1><p class="quiet">{" · ".join(about)}</p>' + (
-        f'<p class="lead">{escape_long(reason, 2000)}</p>' if reason else ""
-    )
+    if status.agent:
+        about.append(f"agent <code>{escape_plain(status.agent, 100)}</code> on {escape_plain(status.host, 100)}")
+    if task.is_over:
+        about.append(format_duration(status.seconds))
+    if status.usage is not None and status.usage.tokens:
+        about.append(f"{format_count(status.usage.tokens)} tokens, {format_dollars(status.usage.cost_usd)}")
+    if status.attempt > 1:
+        about.append(f"try {status.attempt}")
+    if status.reminders:
+        about.append(f"reminded {status.reminders}×")
+    reason = status.reason or task.about
+    reason_html = f'<p class="lead">{escape_long(reason, 2000)}</p>' if reason else ""
+    title = f"<h1>{render_chip(task.outcome)} {escape_plain(task.short_title, 300)}</h1>"
+    return f'{title}<p class="quiet">{" · ".join(about)}</p>{reason_html}'
 
 
 # Diff
@@ -118,28 +120,28 @@ def _render_diff(local: Host, facts: ReportFacts, task: ReportTask) -> str:
         return ""
     result = local.run(["sh", "-c", _LOG_SCRIPT, "git", facts.run.repo, f"{base}..{commit}", str(_MAX_DIFF_BYTES)])
     parts = re.split(r"(?m)^\0", result.out.decode("utf-8", "replace"))
-    commits = "".join(_render_commit(header, patch) for header, patch in zip(parts[1::2], parts[2::2], strict=False))
-    cut_note = (
-        f'<p class="note">Only the first {_MAX_DIFF_BYTES // 1000} kB are shown.</p>'
-        if len(result.out) >= _MAX_DIFF_BYTES
-        else ""
-    )
-    return commits + cut_note
+    html = "".join(_render_commit(header, patch) for header, patch in zip(parts[1::2], parts[2::2], strict=False))
+    if len(result.out) >= _MAX_DIFF_BYTES:
+        html += f'<p class="note">Only the first {_MAX_DIFF_BYTES // 1000} kB are shown.</p>'
+    return html
 
 
 def _render_commit(header: str, patch: str) -> str:
     name, _, rest = header.partition("\n")
     author, _, message = rest.partition("\n")
     subject, _, message_body = message.strip().partition("\n")
+    message_body = message_body.strip()
     lines = patch.strip("\n").split("\n")
     diff_html = "".join(_render_diff_lines(lines[:_MAX_COMMIT_LINES]))
     surplus = len(lines) - _MAX_COMMIT_LINES
-    diff_html += f'<div class="cut">… {surplus} lines more are left out</div>' if surplus > 0 else ""
-    body_html = f'<pre class="said">{escape_long(message_body.strip(), 4000)}</pre>' if message_body.strip() else ""
-    return (
-        f"<details open><summary><code>{escape_long(name[:10])}</code> <b>{escape_plain(subject, 300)}</b> "
-        f'<span class="quiet">{escape_plain(author, 100)}</span></summary>{body_html}<div class="diff">{diff_html}</div></details>'
+    if surplus > 0:
+        diff_html += f'<div class="cut">… {surplus} lines more are left out</div>'
+    body_html = f'<pre class="said">{escape_long(message_body, 4000)}</pre>' if message_body else ""
+    summary = (
+        f"<code>{escape_plain(name[:10])}</code> <b>{escape_plain(subject, 300)}</b> "
+        f'<span class="quiet">{escape_plain(author, 100)}</span>'
     )
+    return render_folded(summary, f'{body_html}<div class="diff">{diff_html}</div>', is_open=True)
 
 
 def _render_diff_lines(lines: list[str]) -> Iterator[str]:
@@ -174,64 +176,68 @@ class _TaskArtifacts:
 
     def __init__(self, facts: ReportFacts, task: ReportTask) -> None:
         self.plays = False
-        self._left, self._number = _MAX_RECORDING_BYTES, 0
-        run, baseline_slug = facts.run, make_slug(task.test)
-        parts = [self._render_tests("As claimed, run by us", run.task_path(task.slug), "receipt", is_open=True)]
-        parts.append(
-            self._render_tests("Untouched, before any agent", os.path.join(run.path, "baseline", baseline_slug), "1")
-        )
-        parts += [
-            self._render_agent_transcript(name, text)
-            for name, text in _iter_agent_transcripts(run.task_path(task.slug, "outputs", "runs"))
-        ]
-        self.body = "".join(parts)
+        self._bytes_left, self._number = _MAX_RECORDING_BYTES, 0
+        run = facts.run
+        baseline_dir = os.path.join(run.path, "baseline", make_slug(task.test))
+        claimed = self._render_tests("As claimed, run by us", run.task_path(task.slug), "receipt", is_open=True)
+        baseline = self._render_tests("Untouched, before any agent", baseline_dir, "1")
+        agent_runs = _read_run_transcripts(run.task_path(task.slug, "outputs", "runs"))
+        own_runs = [_render_agent_transcript(name, text) for name, text in agent_runs]
+        self.body = "".join([claimed, baseline, *own_runs])
 
     def _render_tests(self, title: str, parent: str, name: str, *, is_open: bool = False) -> str:
         directory = os.path.join(parent, name)
-        slugs = sorted(os.listdir(directory)) if os.path.isdir(directory) and not os.path.islink(directory) else []
-        return "".join(self._render_test(title, parent, name, slug, is_open) for slug in slugs[:20])
+        if os.path.islink(directory) or not os.path.isdir(directory):
+            return ""
+        slugs = sorted(os.listdir(directory))[:_MAX_TESTS]
+        return "".join(self._render_test(title, parent, name, slug, is_open) for slug in slugs)
 
     def _render_test(self, title: str, parent: str, name: str, slug: str, is_open: bool) -> str:
         try:
             test = artifacts.load_test(parent, name, slug)
         except NotFound:
             return ""
-        text = artifacts.read_transcript(parent, name, slug)
+        transcript = _render_transcript(artifacts.read_transcript(parent, name, slug))
         terminals = "".join(
             self._render_terminal(recording) for recording in artifacts.read_recordings(parent, name, test)
         )
         terminal_section = f'<section class="terminals">{terminals}</section>' if terminals else ""
-        return (
-            f'<details{" open" if is_open else ""}><summary>{title} <span class="{test.status}"><span class="status">{test.status}</span></span> '
-            f'<span class="quiet">{escape_plain(test.name, 300)}</span></summary><div class="columns"><section>{_render_transcript(text)}</section>{terminal_section}</div></details>'
+        summary = (
+            f'{title} <span class="{test.status}"><span class="status">{test.status}</span></span> '
+            f'<span class="quiet">{escape_plain(test.name, 300)}</span>'
         )
+        body = f'<div class="columns"><section>{transcript}</section>{terminal_section}</div>'
+        return render_folded(summary, body, is_open=is_open)
 
     def _render_terminal(self, recording: artifacts.Recording) -> str:
-        self._left -= len(recording.text)
-        if self._left < 0:
+        self._bytes_left -= len(recording.text)
+        if self._bytes_left < 0:
             return f'<p class="note">{escape_plain(recording.name, 100)} is too large for this page.</p>'
         self.plays = True
         self._number += 1
         key = f"cast-{self._number}"
-        return pages.render_terminal(key, recording) + pages.render_recording(key, recording)
+        return e2e_run_pages.render_terminal(key, recording) + e2e_run_pages.render_recording(key, recording)
 
-    def _render_agent_transcript(self, name: str, text: str) -> str:
-        return f"<details><summary>The agent's own run <code>{escape_plain(name, 100)}</code></summary>{_render_transcript(text)}</details>"
+
+def _render_agent_transcript(name: str, text: str) -> str:
+    return render_folded(f"The agent's own run <code>{escape_plain(name, 100)}</code>", _render_transcript(text))
 
 
 def _render_transcript(text: str) -> str:
+    if not text:
+        return '<p class="quiet">no transcript</p>'
+    html = e2e_run_pages.render_transcript(text[:_MAX_PROMPT_CHARACTERS])
     surplus = len(text) - _MAX_PROMPT_CHARACTERS
-    cut_note = f'<p class="note">{format_count(surplus)} characters more are left out.</p>' if surplus > 0 else ""
-    return (
-        pages.render_transcript(text[:_MAX_PROMPT_CHARACTERS]) if text else '<p class="quiet">no transcript</p>'
-    ) + cut_note
+    if surplus > 0:
+        html += f'<p class="note">{format_count(surplus)} characters more are left out.</p>'
+    return html
 
 
-def _iter_agent_transcripts(runs_dir: str) -> Iterator[tuple[str, str]]:
+def _read_run_transcripts(runs_dir: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each transcript that the agent left; the files may be anything."""
     if os.path.islink(runs_dir) or not os.path.isdir(runs_dir):
         return
-    for name in sorted(os.listdir(runs_dir))[:20]:
+    for name in sorted(os.listdir(runs_dir))[:_MAX_TESTS]:
         text = _read_limited(os.path.join(runs_dir, name, "transcript.txt"), _MAX_PROMPT_CHARACTERS)
         if text and not os.path.islink(os.path.join(runs_dir, name)):
             yield name, text
@@ -254,51 +260,51 @@ def _render_conversation(path: str) -> str:
     if not messages:
         return ""
     size = os.path.getsize(path)
-    cut_note = (
-        f'<p class="note">Only the last {_MAX_CONVERSATION_BYTES // 1000} kB of {format_count(size)}B are shown.</p>'
-        if size > _MAX_CONVERSATION_BYTES
-        else ""
-    )
-    return f'<details><summary>the conversation, {len(messages)} rows</summary>{cut_note}<div class="talk">{"".join(messages)}</div></details>'
+    cut_note = ""
+    if size > _MAX_CONVERSATION_BYTES:
+        cut_note = f'<p class="note">Only the last {_MAX_CONVERSATION_BYTES // 1000} kB of {format_count(size)}B are shown.</p>'
+    body = f'{cut_note}<div class="talk">{"".join(messages)}</div>'
+    return render_folded(f"the conversation, {len(messages)} rows", body)
 
 
-def _render_message(row: dict[str, Any]) -> str:
-    role = row.get("role") if row.get("role") in ("user", "assistant", "tool") else "other"
-    time_html = f"<time>{escape_long(str(row.get('at') or '')[11:19])}</time>"
-    author = escape_plain(row.get("tool") or row.get("model") or role, 60)
-    text = row.get("text")
+def _render_message(row: Mapping[str, object]) -> str:
+    """Return one message of a conversation; agents wrote it, so it may have any fields."""
+    role = get_text(row, "role")
+    if role not in ("user", "assistant", "tool"):
+        role = "other"
+    text = get_text(row, "text")
     body = f"<pre>{escape_long(text)}</pre>" if text else ""
-    for key in ("input", "output"):
-        value = row.get(key)
-        if value:
-            body += f"<details><summary>{key}</summary><pre>{escape_long(value if isinstance(value, str) else json.dumps(value, indent=1))}</pre></details>"
-    return f'<div class="{role}"><p class="quiet">{time_html} {author}</p>{body}</div>' if body else ""
+    body += _render_tool_data("input", row.get("input")) + _render_tool_data("output", row.get("output"))
+    if not body:
+        return ""
+    author = escape_plain(get_text(row, "tool") or get_text(row, "model") or role, 60)
+    time_html = f"<time>{escape_plain(get_text(row, 'at')[11:19])}</time>"
+    return f'<div class="{role}"><p class="quiet">{time_html} {author}</p>{body}</div>'
+
+
+def _render_tool_data(label: str, value: object) -> str:
+    if not value:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, indent=1)
+    return render_folded(label, f"<pre>{escape_long(text)}</pre>")
 
 
 def _render_history(task: ReportTask) -> str:
     """Return the journal rows of the task."""
-    rows = "".join(
-        f"<li><time>{escape_long(row['at'][11:19])}</time> <b>{escape_plain(row['type'], 40)}</b> {escape_plain(_describe_row(row), 300)}</li>"
-        for row in task.journal_rows[-300:]
-    )
-    return (
-        f'<details><summary>its steps, {len(task.journal_rows)} rows of the journal</summary><ul class="plain">{rows}</ul></details>'
-        if rows
-        else ""
-    )
+    items = [_render_journal_row(row) for row in task.journal_rows[-_MAX_JOURNAL_ROWS:]]
+    return render_folded(f"its steps, {len(task.journal_rows)} rows of the journal", render_list(items))
 
 
-def _describe_row(row: dict[str, Any]) -> str:
-    keys = ("agent", "host", "proof", "reason", "why", "error", "outcome", "until", "commit", "closed")
-    return ", ".join(f"{key} {row[key]}" for key in keys if row.get(key))
+def _render_journal_row(row: JournalRow) -> str:
+    fields = row.to_dict()
+    details = ", ".join(f"{key} {fields[key]}" for key in _SHOWN_FIELDS if fields.get(key))
+    return f"<time>{escape_plain(row.at[11:19])}</time> <b>{row.type_name}</b> {escape_plain(details, 300)}"
 
 
-def _render_folded(title: str, text: str) -> str:
-    return (
-        f"<details><summary>{title}</summary><pre>{escape_long(text, _MAX_PROMPT_CHARACTERS)}</pre></details>"
-        if text.strip()
-        else ""
-    )
+def _render_folded_text(title: str, text: str) -> str:
+    if not text.strip():
+        return ""
+    return render_folded(title, f"<pre>{escape_long(text, _MAX_PROMPT_CHARACTERS)}</pre>")
 
 
 def _read_limited(path: str, max_bytes: int, *, from_end: bool = False) -> str:

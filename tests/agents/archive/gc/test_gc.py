@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from mngr.base.paths import Home
-from mngr.host import registry
+from mngr.host import host_store
+from mngr.host.host_store import HostFacts
 from tests.agents.archive.test_destroy import make
 from tests.conftest import MngrProgram, kill_tmux_servers, run_git
 from tests.support.hosts.boxes import Boxes
@@ -104,6 +105,7 @@ def test_gc_deletes_cached_set_ups_that_are_long_unused(mngr: MngrProgram) -> No
     (mngr.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "mkdir -p build && echo x >build/x"\n')
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "settings")
+    mngr("trust", "--yes")
     make(mngr)
     cached_dir = next(path for path in (mngr.home / "cache" / "setup").iterdir() if path.is_dir())
     old_time = time.time() - 40 * 86400
@@ -119,12 +121,12 @@ def test_gc_deletes_old_facts_about_images(mngr: MngrProgram) -> None:
     make(mngr)
     home = Home(str(mngr.home))
     for image in ("old", "new"):
-        registry.save_image_facts(home, "modal", image, {"uid": 0})
+        host_store.save_image_facts(home, "modal", image, HostFacts(uid=7))
     old_time = time.time() - 40 * 86400
     os.utime(next((mngr.home / "cache").glob("alike-*old*")), (old_time, old_time))
     assert mngr("gc").out.startswith("cleaned: what was known of an image")
-    assert registry.find_image_facts(home, "modal", "old") is None
-    assert registry.find_image_facts(home, "modal", "new") == {"uid": 0}
+    assert host_store.find_image_facts(home, "modal", "old") is None
+    assert host_store.find_image_facts(home, "modal", "new") == HostFacts(uid=7)
 
 
 def test_gc_deletes_old_facts_about_hosts_that_no_trashed_agent_needs(mngr: MngrProgram, tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_gc_deletes_old_facts_about_hosts_that_no_trashed_agent_needs(mngr: Mngr
     kill_tmux_servers(boxes.boxes)
     home = Home(str(mngr.home))
     for host in ("old", "new"):
-        registry.save_facts(home, "box", host, {"options": {}}, "gone")
+        host_store.save_facts(home, "box", host, HostFacts(), "gone")
     old_time = time.time() - 20 * 86400
     for host in ("old", "h1"):
         os.utime(mngr.home / f"hosts/box/{host}.gone", (old_time, old_time))
@@ -143,7 +145,7 @@ def test_gc_deletes_old_facts_about_hosts_that_no_trashed_agent_needs(mngr: Mngr
     for host in ("old", "h1"):
         os.utime(mngr.home / f"hosts/box/{host}.gone", (old_time - 1e6, old_time - 1e6))
     assert mngr("gc").out == "cleaned: what was known of hosts that are gone 1 of box\n"
-    assert registry.list_hosts(home, "box", "gone") == ["h1", "new"]
+    assert host_store.list_hosts(home, "box", "gone") == ["h1", "new"]
 
 
 def test_gc_deletes_an_old_agent_directory_without_a_record(mngr: MngrProgram) -> None:

@@ -4,7 +4,7 @@ from tide import level
 
 
 def test_level():
-    """The level is asked over the wire."""
+    """The level is asked over the transport."""
 
     async def ask():
         return await level("harbour")

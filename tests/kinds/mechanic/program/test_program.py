@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from mngr.kinds.mechanic.kind import build_archive
-from mngr.kinds.mechanic.program.project_sources import ProjectSources
+from mngr.kinds.mechanic.program.source_word_search import ProjectSources
 from tests.conftest import run_git
 
 

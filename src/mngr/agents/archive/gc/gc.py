@@ -26,14 +26,14 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.inspect.trash import TrashedAgent, get_keep_seconds, list_trash
 from mngr.agents.saved import save as saving
+from mngr.agents.saved.fetch_to_staging import remove_tree
 from mngr.agents.saved.save import remove_saved_directory
-from mngr.agents.saved.staging import remove_tree
 from mngr.agents.workdir.discard import RESTORING_FILE, discard_agent
-from mngr.base import clock, names
+from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Outcome
-from mngr.host import git, registry, store, tmux
+from mngr.host import git, host_store, record_store, tmux_server
 from mngr.host.protocol import Host
 
 
@@ -150,9 +150,10 @@ def _is_branch_ours(host: Host, record: AgentRecord) -> bool:
         "--date=unix",
         f"refs/heads/{record.branch}",
         "--",
+        git_command=git.SAFE_GIT,
     )
     created_at = reflog.text.split("\n")[-1].rpartition("@{")[2].rstrip("}")
-    return created_at.isdigit() and int(created_at) >= int(clock.parse_timestamp(record.created_at))
+    return created_at.isdigit() and int(created_at) >= int(time_format.parse_timestamp(record.created_at))
 
 
 def _is_unfinished_agent_dir(directory: str) -> bool:
@@ -177,9 +178,9 @@ def _make_removal_task(category: str, name: str, ctx: Context, path: str, agent_
 def _list_stale_names(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     """Return tasks for names whose agent no longer exists or has another name."""
     tasks = []
-    for name in store.list_names(ctx.home):
-        holder_id = store.find_id(ctx.home, name)
-        if holder_id is not None and store.is_on_other_host(ctx.home, name):
+    for name in record_store.list_names(ctx.home):
+        holder_id = record_store.find_id(ctx.home, name)
+        if holder_id is not None and record_store.is_on_other_host(ctx.home, name):
             if survey.is_agent_missing(ctx, name, holder_id):
                 tasks.append(
                     CleanupTask(
@@ -215,14 +216,14 @@ def _is_old_name(ctx: Context, name: str, holder_id: str) -> bool:
         return False
     try:
         with Lock(os.path.join(directory, "lock"), timeout=5.0):
-            return store.get_record(ctx.local_host, holder_id).name != name
+            return record_store.get_record(ctx.local_host, holder_id).name != name
     except MngrError:
         return False
 
 
 def _make_name_release(ctx: Context, name: str, holder_id: str) -> Callable[[], None]:
     """Return a function that releases the name."""
-    return lambda: store.release_name(ctx.home, name, holder_id)
+    return lambda: record_store.release_name(ctx.home, name, holder_id)
 
 
 def _list_stray_sessions(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
@@ -231,10 +232,12 @@ def _list_stray_sessions(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     for host, _ in survey.agents_by_host:
         if not host.is_local or not os.path.exists(host.tmux_socket):
             continue
-        sessions = host.run(tmux.build_argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}"))
+        sessions = host.run(
+            tmux_server.build_argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}")
+        )
         for row in sessions.text.split("\n"):
             session, agent_id, name = [*row.split(" ", 2), "", "", ""][:3]
-            if names.is_agent_id(agent_id) and not host.has_path(host.home.agent_dir(agent_id)):
+            if names_and_addresses.is_agent_id(agent_id) and not host.has_path(host.home.agent_dir(agent_id)):
                 tasks.append(
                     CleanupTask(
                         category="stray session",
@@ -250,7 +253,7 @@ def _make_session_kill(host: Host, session: str) -> Callable[[], None]:
     """Return a function that kills the tmux session."""
 
     def act() -> None:
-        host.run(tmux.build_argv(host, "kill-session", "-t", session))
+        host.run(tmux_server.build_argv(host, "kill-session", "-t", session))
 
     return act
 
@@ -266,9 +269,7 @@ def _list_interrupted_destroys(ctx: Context, survey: HostSurvey) -> list[Cleanup
             run=_make_removal_confirmation(ctx, trashed),
         )
         for trashed in list_trash(ctx)
-        if trashed.meta.get("leaving")
-        and (trashed.provider, trashed.host) in surveyed
-        and trashed.id not in survey.agent_ids
+        if trashed.saved.leaving and (trashed.provider, trashed.host) in surveyed and trashed.id not in survey.agent_ids
     ]
 
 
@@ -276,23 +277,23 @@ def _make_removal_confirmation(ctx: Context, trashed: TrashedAgent) -> Callable[
     """Return a function that confirms in the trash that the host no longer has the agent."""
 
     def act() -> None:
-        if not is_still_on_host(ctx, trashed.meta):
-            confirm_removed(ctx, trashed.place, trashed.meta)
-            store.release_name(ctx.home, trashed.name, trashed.id)
+        if not is_still_on_host(ctx, trashed.saved):
+            confirm_removed(ctx, trashed.place, trashed.saved)
+            record_store.release_name(ctx.home, trashed.name, trashed.id)
 
     return act
 
 
 def _list_expired_trash(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     """Return tasks for trashed agents that are older than the setting `graveyard.keep`."""
-    limit = clock.format_timestamp(time.time() - get_keep_seconds(ctx))
+    limit = time_format.format_timestamp(time.time() - get_keep_seconds(ctx))
     expired = [
         trashed
         for trashed in list_trash(ctx)
         if trashed.destroyed_at < limit
         and trashed.id not in survey.agent_ids
         and (trashed.provider, trashed.host) not in survey.errors
-        and not trashed.meta.get("leaving")
+        and not trashed.saved.leaving
     ]
     return [
         CleanupTask(category="old grave", name=trashed.name, id=trashed.id, run=_make_saved_removal(ctx, trashed.place))
@@ -314,7 +315,7 @@ def _list_interrupted_saves(ctx: Context, survey: HostSurvey) -> list[CleanupTas
             path = os.path.join(folder, name)
             is_partial = (
                 name.endswith(saved_directory.PARTIAL_SUFFIX)
-                or name.startswith((".clone-", store.INCOMPLETE_PREFIX))
+                or name.startswith((".clone-", record_store.INCOMPLETE_PREFIX))
                 or folder == staging
             )
             if is_partial and not _is_in_use(path):
@@ -338,7 +339,7 @@ def _is_in_use(path: str) -> bool:
     """True when the process that writes to this directory is alive, or may have started only just now."""
     try:
         with open(os.path.join(path, saving.OWNER_FILE), encoding="utf-8") as file:
-            return store.is_owner_alive(json.load(file))
+            return record_store.is_owner_alive(json.load(file))
     except (OSError, ValueError):
         return time.time() - os.lstat(path).st_mtime < MIN_AGE_SECONDS
 
@@ -356,7 +357,7 @@ def _list_unused_setups(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
             continue
         if process.isdigit() and os.path.exists(f"/proc/{process}"):
             continue
-        lock = os.path.join(folder, key + ".lock")
+        lock = os.path.join(folder, key.partition("-")[0] + ".lock")  # the name of untrusted content follows the "-"
         tasks.append(CleanupTask(category="unused set-up", name=key, run=_make_locked_removal(ctx, lock, path)))
     return tasks
 
@@ -388,11 +389,11 @@ def _list_unused_repos(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     for directory in (ctx.home.trash, ctx.home.snapshots):
         for name in os.listdir(directory) if os.path.isdir(directory) else ():
             try:
-                used_paths.add(
-                    (saved_directory.load_meta(os.path.join(directory, name)).get("record") or {}).get("source")
-                )
+                saved = saved_directory.load_saved_state(os.path.join(directory, name))
             except ValueError:
                 return []
+            if saved.record is not None:
+                used_paths.add(saved.record.source)
     paths = [os.path.join(folder, name) for name in old_names]
     return [
         CleanupTask(
@@ -411,7 +412,7 @@ def _list_old_image_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]
     return [
         _make_removal_task("what was known of an image", name, ctx, os.path.join(folder, name))
         for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
-        if name.startswith(registry.IMAGE_CACHE_PREFIX)
+        if name.startswith(host_store.IMAGE_CACHE_PREFIX)
         and time.time() - os.stat(os.path.join(folder, name)).st_mtime > MAX_CACHE_SECONDS
     ]
 

@@ -13,7 +13,7 @@ from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.inspect.trash import list_trash
 from mngr.agents.lifecycle import lost_hosts
 from mngr.base.errors import HostGone, HostStopped, MngrError
-from mngr.host import registry, store
+from mngr.host import host_store, record_store
 from mngr.host.protocol import Host, LeftoverProvider
 
 
@@ -35,7 +35,7 @@ def list_leftover_hosts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     """Return tasks for hosts that are gone, for empty hosts created for agents, and for providers' leftovers."""
     tasks = []
     for error in survey.errors.values():
-        if isinstance(error, HostGone) and not registry.is_removed(ctx.home, error.provider, error.host):
+        if isinstance(error, HostGone) and not host_store.is_removed(ctx.home, error.provider, error.host):
             name = f"@{error.host}.{error.provider}"
             tasks.append(CleanupTask(category="host that is gone", name=name, run=_make_forget_action(ctx, error)))
     for host, agents in survey.agents_by_host:
@@ -43,7 +43,7 @@ def list_leftover_hosts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
             tasks.append(
                 CleanupTask(category="host without agents", name=host.name, run=_make_removal_action(ctx, host))
             )
-    for name in registry.list_providers(ctx.home):
+    for name in host_store.list_providers(ctx.home):
         try:
             provider = ctx.get_provider(name)
             for leftover in provider.list_leftovers() if isinstance(provider, LeftoverProvider) else ():
@@ -59,14 +59,13 @@ def list_leftover_hosts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
 
 def _is_abandoned(ctx: Context, host: Host, agents: list[ObservedAgent]) -> bool:
     """True when a host was created for agents, has none, and no process is creating one on it."""
-    facts = registry.find_facts(ctx.home, host.provider, host.name) or {}
-    if not facts.get("auto") or any(agent.record and agent.record.phase == "ready" for agent in agents):
+    facts = host_store.find_facts(ctx.home, host.provider, host.name)
+    if facts is None or not facts.auto or any(agent.record and agent.record.phase == "ready" for agent in agents):
         return False
-    creator = facts.get("maker")
     if (
-        store.is_owner_alive(creator)
-        if creator
-        else registry.get_age(ctx.home, host.provider, host.name) < MIN_AGE_SECONDS
+        record_store.is_owner_alive(facts.maker)
+        if facts.maker
+        else host_store.get_age(ctx.home, host.provider, host.name) < MIN_AGE_SECONDS
     ):
         return False
     try:
@@ -80,11 +79,11 @@ def list_old_host_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     """Return tasks for facts about hosts that are long gone and that no trashed agent was on."""
     tasks = []
     trash_hosts = {(trashed.provider, trashed.host) for trashed in list_trash(ctx)}
-    for name in registry.list_providers(ctx.home):
+    for name in host_store.list_providers(ctx.home):
         old_hosts = [
             host
-            for host in registry.list_hosts(ctx.home, name, "gone")
-            if (name, host) not in trash_hosts and registry.get_age(ctx.home, name, host, "gone") > MAX_CACHE_SECONDS
+            for host in host_store.list_hosts(ctx.home, name, "gone")
+            if (name, host) not in trash_hosts and host_store.get_age(ctx.home, name, host, "gone") > MAX_CACHE_SECONDS
         ]
         if old_hosts:
             delete = partial(_delete_host_facts, ctx, name, old_hosts)
@@ -99,7 +98,7 @@ def list_old_host_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
 def _delete_host_facts(ctx: Context, provider: str, hosts: list[str]) -> None:
     """Delete what mngr knows of these hosts, which are gone."""
     for host in hosts:
-        registry.delete_phases(ctx.home, provider, host, "gone")
+        host_store.delete_phases(ctx.home, provider, host, "gone")
 
 
 def _make_forget_action(ctx: Context, error: HostGone) -> Callable[[], None]:

@@ -12,11 +12,11 @@ from mngr.agents.archive.gc.tasks import CleanupTask, HostSurvey
 from mngr.agents.context import Context
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.workdir.discard import REMOVE_TREE
-from mngr.base import names
+from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError
 from mngr.base.fanout import map_parallel
 from mngr.base.model import Struct
-from mngr.host import registry, scripts, store, tmux
+from mngr.host import host_store, record_store, scripts, tmux_server
 from mngr.host.protocol import Host
 
 UNUSED_HOST_SECONDS = 86400.0  # After this time mngr forgets a host without agents.
@@ -73,11 +73,15 @@ def find_home_contents(host: Host) -> RemoteHomeContents | None:
         return [list(row.partition(" ")[::2]) for row in parts.get(kind, ())]
 
     return RemoteHomeContents(
-        names=[pair for pair in split_rows("name") if names.is_agent_name(pair[0]) and names.is_agent_id(pair[1])],
-        dangling_names=[pair for pair in split_rows("dangling") if names.is_agent_name(pair[0])],
+        names=[
+            pair
+            for pair in split_rows("name")
+            if names_and_addresses.is_agent_name(pair[0]) and names_and_addresses.is_agent_id(pair[1])
+        ],
+        dangling_names=[pair for pair in split_rows("dangling") if names_and_addresses.is_agent_name(pair[0])],
         unknown_work_dirs=parts.get("work", []),
         sessions=split_rows("session"),
-        empty_agents=[row for row in parts.get("empty", ()) if names.is_agent_id(row)],
+        empty_agents=[row for row in parts.get("empty", ()) if names_and_addresses.is_agent_id(row)],
         leftovers=[row for row in parts.get("left", ()) if _is_mngr_leftover(row)],
         unused_sources=[row for row in parts.get("source", ()) if "/" not in row and row.endswith(".git")],
     )
@@ -87,7 +91,7 @@ def _is_mngr_leftover(path: str) -> bool:
     """True when mngr itself could have left a file or directory at this path."""
     folder, _, rest = path.partition("/")
     agent_id, _, name = rest.partition("/")
-    if folder != "agents" or not names.is_agent_id(agent_id.removesuffix(".gone")):
+    if folder != "agents" or not names_and_addresses.is_agent_id(agent_id.removesuffix(".gone")):
         return False
     return not name if agent_id.endswith(".gone") else name == "gather" or (name.endswith(".new") and "/" not in name)
 
@@ -108,7 +112,7 @@ def _make_tasks(
     for name, holder_id in renamed:
         add("old name", name, _build_release_argv(host, name, holder_id))
     for session, name in contents.sessions:
-        add("stray session", name, tmux.build_argv(host, "kill-session", "-t", session))
+        add("stray session", name, tmux_server.build_argv(host, "kill-session", "-t", session))
     for agent_id in contents.empty_agents:
         add("interrupted create", agent_id, _build_remove_argv(host, f"agents/{agent_id}"))
     for path in contents.leftovers:
@@ -134,14 +138,14 @@ def _is_host_unused(ctx: Context, host: Host) -> bool:
     """True when mngr cannot create such hosts, no name points to this host, and it is long unused."""
     if ctx.get_provider(host.provider).can_create_hosts:
         return False
-    named_hosts = (store.find_host_of_name(ctx.home, name) for name in store.list_names(ctx.home))
-    is_old = registry.get_age(ctx.home, host.provider, host.name) > UNUSED_HOST_SECONDS
+    named_hosts = (record_store.find_host_of_name(ctx.home, name) for name in record_store.list_names(ctx.home))
+    is_old = host_store.get_age(ctx.home, host.provider, host.name) > UNUSED_HOST_SECONDS
     return is_old and (host.provider, host.name) not in named_hosts
 
 
 def _make_forget_action(ctx: Context, host: Host) -> Callable[[], None]:
     """Return a function that removes the host from the registry."""
-    return lambda: registry.forget_host(ctx.home, host.provider, host.name)
+    return lambda: host_store.forget_host(ctx.home, host.provider, host.name)
 
 
 def _build_release_argv(host: Host, name: str, holder_id: str) -> list[str]:

@@ -11,7 +11,7 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
-from mngr.host import store
+from mngr.host import record_store
 from mngr.host.protocol import Host
 
 MAX_CACHE_SECONDS = 30 * 86400.0
@@ -42,7 +42,7 @@ class HostSurvey(Struct):
 
     def is_agent_missing(self, ctx: Context, name: str, agent_id: str) -> bool:
         """True when the host that a name points to does not have the agent, and no process is creating it."""
-        address = store.find_host_of_name(ctx.home, name)
+        address = record_store.find_host_of_name(ctx.home, name)
         surveyed = {(host.provider, host.name) for host, _ in self.agents_by_host}
         if (
             address not in surveyed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import NAME_ARGUMENT, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import NAME_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ COMMAND = CommandSpec(
 def run(cli: Cli, args: Args) -> int:
     """Print an agent's screen."""
     screen = cli.fleet.capture(args["name"], _parse_history(args["history"]))
-    if not screen.live:
+    if not screen.is_live:
         cli.print_message(f"{screen.name} is stopped; this is its screen as it was then")
         if args["history"] is not None:
             cli.print_message("what had scrolled away by then is gone")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
-from mngr.cli.framework.spec import NAMES_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from mngr.agents.inspect.events import AgentEvent
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
@@ -45,21 +44,22 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Print the events of agents."""
-    rows = cli.fleet.events(read_names(args), since=args["since"], types=tuple(args["type"]), follow=args["follow"])
+    found = cli.fleet.events(read_names(args), since=args["since"], types=tuple(args["type"]), follow=args["follow"])
     if args["follow"]:
-        render.render_stream(cli, rows, _format_event)
+        render.render_stream(cli, found, _format_event)
     else:
-        events = list(rows)
-        render.render_rows(cli, "events", events, "".join(_format_event(row) for row in events))
+        events = list(found)
+        rows = [event.to_dict() for event in events]
+        render.render_rows(cli, "events", rows, "".join(_format_event(event) for event in events))
     return 0
 
 
-def _format_event(row: dict[str, Any]) -> str:
-    time = row["at"][:23].replace("T", " ")
-    details = " ".join(f"{key}={_format_value(value)}" for key, value in row["data"].items() if value is not None)
-    line = f"{time}  {row['name']:12}  {row['type']:12}  {row['source']:8}  {details}"
+def _format_event(event: AgentEvent) -> str:
+    time = event.at[:23].replace("T", " ")
+    details = " ".join(f"{key}={_format_value(value)}" for key, value in event.data.items() if value is not None)
+    line = f"{time}  {event.name:12}  {event.type:12}  {event.source:8}  {details}"
     return terminal_text.strip_controls(line).rstrip()[: terminal_text.get_width()] + "\n"
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     return value if isinstance(value, str) and value and " " not in value else render.format_json(value)

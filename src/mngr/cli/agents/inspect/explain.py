@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mngr.base import clock
+from mngr.base import time_format
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import NAME_ARGUMENT, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import NAME_ARGUMENT, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def run(cli: Cli, args: Args) -> int:
 
 def _format_explanation(explanation: Explanation) -> str:
     reason = f" ({explanation.state_reason})" if explanation.state_reason else ""
-    duration = f" for {clock.format_age(explanation.age)}" if explanation.age is not None else ""
+    duration = f" for {time_format.format_age(explanation.age)}" if explanation.age is not None else ""
     lines = [
         f"{explanation.name} is {explanation.state}{reason}{duration}, by the word of: {explanation.state_source}",
         "",
     ]
     for entry in explanation.evidence:
-        age = f" ({clock.format_age(entry.age)} ago)" if entry.age is not None else ""
-        lines.append(f"{'→' if entry.decided else ' '} {entry.witness:12} {entry.said}{age}")
-    lines += ["", f"What would change it: {explanation.change}"]
+        age = f" ({time_format.format_age(entry.age)} ago)" if entry.age is not None else ""
+        lines.append(f"{'→' if entry.is_decisive else ' '} {entry.source:12} {entry.text}{age}")
+    lines += ["", f"What would change it: {explanation.next_step}"]
     return terminal_text.strip_controls("\n".join(lines)) + "\n"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from mngr.base.errors import UsageError, suggest_closest
 from mngr.base.model import STATES, AgentView
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.agents.inspect.list import Listing
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
@@ -62,7 +60,7 @@ def run(cli: Cli, args: Args) -> int:
     if args["watch"]:
         return _watch_agents(cli, args)
     listing = cli.fleet.list()
-    _show_items(cli, args, _select_items(cli, args, listing), listing)
+    _show_agents(cli, args, _select_agents(cli, args, listing), listing)
     return 0
 
 
@@ -79,11 +77,7 @@ def _check_options(cli: Cli, args: Args) -> None:
                 f"there is no state {state!r}",
                 suggest_closest(state, list(STATES)) or f"states: {', '.join(STATES)}",
             )
-    for name in [
-        *_parse_fields(args),
-        (args["sort"] or "name").removeprefix("-"),
-        *render.list_template_fields(cli.format),
-    ]:
+    for name in (*_parse_fields(args), _parse_sort_field(args) or "name", *render.list_template_fields(cli.format)):
         first = name.partition(".")[0]
         if first not in AgentView._fields:
             hint = suggest_closest(first, list(AgentView._fields)) or "fields: " + ", ".join(AgentView._fields)
@@ -98,66 +92,80 @@ def _parse_fields(args: Args) -> list[str]:
     return [name.strip() for name in (args["fields"] or "").split(",") if name.strip()]
 
 
-def _select_items(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
-    """Return the agents that the options select, as dictionaries, sorted."""
-    agents = listing.agents
+def _parse_sort_field(args: Args) -> str:
+    """Return the field to sort by, or an empty string."""
+    return (args["sort"] or "").removeprefix("-")
+
+
+def _select_agents(cli: Cli, args: Args, listing: Listing) -> list[AgentView]:
+    """Return the agents that the options select, sorted, with the fields that the options use."""
     states = _parse_states(args)
     agents = [
-        agent for agent in agents if (not states or agent.state in states) and args["project"] in (None, agent.project)
+        agent
+        for agent in listing.agents
+        if (not states or agent.state in states) and _is_in_place(agent, args) and _has_labels(agent, args["label"])
     ]
-    agents = [
-        agent for agent in agents if args["host"] in (None, agent.host) and args["provider"] in (None, agent.provider)
-    ]
-    for text in args["label"]:
-        key, equals, value = text.partition("=")
-        agents = [agent for agent in agents if key in agent.labels and (not equals or agent.labels[key] == value)]
-    used_fields = {*_parse_fields(args), (args["sort"] or "").removeprefix("-")}
-    uses_git_state = any(
-        word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled")
-    )
-    if args["git"] or used_fields & {"dirty", "unpulled"} or uses_git_state:
-        agents = cli.fleet.add_git_state(agents)
-    if "usage" in {
-        name.partition(".")[0] for name in (*used_fields, *render.list_template_fields(cli.format))
-    } or "usage." in (args["filter"] or ""):
-        agents = cli.fleet.add_usage(agents)
-    items = [agent.to_dict() for agent in agents]
+    agents = _add_costly_fields(cli, args, agents)
     if args["filter"]:
         from mngr.agents.inspect.filter import compile_filter
 
         matches = compile_filter(args["filter"], AgentView._fields)
-        items = [item for item in items if matches(item)]
+        agents = [agent for agent in agents if matches(agent.to_dict())]
     if args["sort"]:
-        path = args["sort"].removeprefix("-")
-        items.sort(
-            key=lambda item: _build_sort_key(render.get_field(item, path)),
+        path = _parse_sort_field(args)
+        agents.sort(
+            key=lambda agent: _build_sort_key(render.get_field(agent.to_dict(), path)),
             reverse=args["sort"].startswith("-"),
         )
-    return items
+    return agents
 
 
-def _build_sort_key(value: Any) -> tuple[int, float, str]:
+def _is_in_place(agent: AgentView, args: Args) -> bool:
+    """True when the agent is of the project, the host and the provider that the options name."""
+    places = {"project": agent.project, "host": agent.host, "provider": agent.provider}
+    return all(args[option] in (None, place) for option, place in places.items())
+
+
+def _has_labels(agent: AgentView, labels: list[str]) -> bool:
+    """True when the agent has all these labels, each written as K or K=V."""
+    pairs = [f"{key}={value}" for key, value in agent.labels.items()]
+    return all(text in pairs if "=" in text else text in agent.labels for text in labels)
+
+
+def _add_costly_fields(cli: Cli, args: Args, agents: list[AgentView]) -> list[AgentView]:
+    """Return the agents with the git state and the usage, where the options use them."""
+    filter_text = args["filter"] or ""
+    named_fields = {*_parse_fields(args), _parse_sort_field(args)}
+    git_fields = {"dirty", "unpulled"}
+    filtered_git_fields = [field for field in git_fields if field in filter_text or f"{{{field}}}" in cli.format]
+    if args["git"] or named_fields & git_fields or filtered_git_fields:
+        agents = cli.fleet.add_git_state(agents)
+    first_parts = {name.partition(".")[0] for name in (*named_fields, *render.list_template_fields(cli.format))}
+    if "usage" in first_parts or "usage." in filter_text:
+        agents = cli.fleet.add_usage(agents)
+    return agents
+
+
+def _build_sort_key(value: object) -> tuple[int, float, str]:
     """Return a key that sorts missing values first, then numbers, then text."""
     if isinstance(value, int | float):
         return (1, float(value), "")
     return (0, 0.0, "") if value is None else (2, 0.0, str(value))
 
 
-def _show_items(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -> None:
+def _show_agents(cli: Cli, args: Args, agents: list[AgentView], listing: Listing) -> None:
     """Print the agents in the requested format, and messages about hosts that did not answer."""
     fields = ["id"] if args["ids"] else _parse_fields(args)
     if args["ids"] and cli.format == "human":
-        cli.print_data("".join(f"{item['id']}\n" for item in items))
+        cli.print_data("".join(f"{agent.id}\n" for agent in agents))
     elif fields and cli.format in ("json", "jsonl"):
-        selected = [{name: render.get_field(item, name) for name in fields} for item in items]
+        selected = [{name: render.get_field(agent.to_dict(), name) for name in fields} for agent in agents]
         render.render_rows(cli, "agents", selected, errors=listing.errors)
     else:
-        human = _format_table(
-            items,
-            fields or ([*_DEFAULT_FIELDS, "unpulled", "dirty"] if args["git"] else list(_DEFAULT_FIELDS)),
-        )
-        render.render_rows(cli, "agents", items, human, errors=listing.errors)
-    if cli.format == "human" and not items and not args["ids"]:
+        default_fields = [*_DEFAULT_FIELDS, "unpulled", "dirty"] if args["git"] else list(_DEFAULT_FIELDS)
+        human = _format_table(agents, fields or default_fields)
+        render.render_rows(cli, "agents", [agent.to_dict() for agent in agents], human, errors=listing.errors)
+    if cli.format == "human" and not agents and not args["ids"]:
         cli.print_message("no agent matches" if listing.agents else "no agents; make one: mngr create NAME -- COMMAND")
     for error in listing.errors:
         cli.print_message(f"{error['host']} ({error['provider']}) did not answer: {error['error']}")
@@ -165,27 +173,27 @@ def _show_items(cli: Cli, args: Args, items: list[dict[str, Any]], listing: List
         cli.print_message(note)
 
 
-def _format_table(items: list[dict[str, Any]], fields: list[str]) -> str:
+def _format_table(agents: list[AgentView], fields: list[str]) -> str:
     """Return the agents as a table for people."""
-    if not items:
+    if not agents:
         return ""
     import time
 
     now = time.time()
-    rows = [[_format_cell(item, name, now) for name in fields] for item in items]
+    rows = [[_format_cell(agent, name, now) for name in fields] for agent in agents]
     headings = [{"activity_at": "ACTIVE"}.get(name, name.upper()) for name in fields]
     return render.format_table(headings, rows, state_column=fields.index("state") if "state" in fields else None)
 
 
-def _format_cell(item: dict[str, Any], name: str, now: float) -> str:
+def _format_cell(agent: AgentView, name: str, now: float) -> str:
     """Return one field of an agent as text; times become ages."""
-    value = render.get_field(item, name)
+    value = render.get_field(agent.to_dict(), name)
     if value is None:
         return "-"
-    if name == "state" and item["state_reason"]:
-        return f"{value} ({item['state_reason']})"
+    if name == "state" and agent.state_reason:
+        return f"{value} ({agent.state_reason})"
     if name.endswith(("_at", "_since", "_until")):
-        from mngr.base.clock import format_age, parse_timestamp
+        from mngr.base.time_format import format_age, parse_timestamp
 
         try:
             return format_age(now - parse_timestamp(str(value)))
@@ -199,17 +207,17 @@ def _format_cell(item: dict[str, Any], name: str, now: float) -> str:
 def _list_hosts(cli: Cli) -> int:
     """Print the hosts."""
     hosts = cli.fleet.list_hosts()
-    keys = ["host", "provider", "state", "agents"]
-    if any(host["ends_at"] for host in hosts):
-        keys.append("ends_at")
-    human = render.format_table(
-        tuple(key.upper().replace("_AT", "") for key in keys),
-        [[str("-" if host[key] is None else host[key]) for key in keys] for host in hosts],
-    )
-    render.render_rows(cli, "hosts", hosts, human)
+    headings = ["HOST", "PROVIDER", "STATE", "AGENTS", "ENDS"]
+    rows = [
+        [host.host, host.provider, host.state, "-" if host.agents is None else str(host.agents), host.ends_at or "-"]
+        for host in hosts
+    ]
+    if not any(host.ends_at for host in hosts):
+        headings, rows = headings[:-1], [row[:-1] for row in rows]
+    render.render_rows(cli, "hosts", [host.to_dict() for host in hosts], render.format_table(headings, rows))
     for host in hosts:
-        if cli.format == "human" and host["state"] == "UNKNOWN":
-            cli.print_message(f"{host['host']} ({host['provider']}) did not answer: {host['error']}")
+        if cli.format == "human" and host.state == "UNKNOWN":
+            cli.print_message(f"{host.host} ({host.provider}) did not answer: {host.error}")
     return 0
 
 
@@ -219,22 +227,25 @@ def _watch_agents(cli: Cli, args: Args) -> int:
     import time
 
     is_screen = cli.format == "human" and sys.stdout.isatty()
-    last_items: list[dict[str, Any]] | None = None
-    items_by_id: dict[str, dict[str, Any]] = {}
+    shown: list[AgentView] | None = None
     while True:
         listing = cli.fleet.list()
-        items = _select_items(cli, args, listing)
+        agents = _select_agents(cli, args, listing)
         if is_screen:
             sys.stdout.write("\x1b[H\x1b[2J")
-            _show_items(cli, args, items, listing)
-        elif items != last_items:
-            changed = [item for item in items if items_by_id.get(item["id"]) != item]
-            gone = [
-                {**item, "state": "GONE"}
-                for key, item in items_by_id.items()
-                if key not in {current["id"] for current in items}
-            ]
-            _show_items(cli, args, items if cli.format == "human" else [*changed, *gone], listing)
-        last_items, items_by_id = items, {item["id"]: item for item in items}
+            _show_agents(cli, args, agents, listing)
+        elif agents != shown:
+            rows = agents if cli.format == "human" else _list_changes(shown or [], agents)
+            _show_agents(cli, args, rows, listing)
+        shown = agents
         sys.stdout.flush()
         time.sleep(0.5)
+
+
+def _list_changes(before: list[AgentView], agents: list[AgentView]) -> list[AgentView]:
+    """Return the agents that are new or changed, and with the state GONE those that are no longer there."""
+    before_by_id = {agent.id: agent for agent in before}
+    current_ids = {agent.id for agent in agents}
+    changed = [agent for agent in agents if before_by_id.get(agent.id) != agent]
+    gone = [agent.replace(state="GONE") for agent in before if agent.id not in current_ids]
+    return changed + gone

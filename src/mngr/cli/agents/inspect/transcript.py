@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import NAME_ARGUMENT, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import NAME_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
+    from mngr.kinds.transcript_entry import TranscriptEntry
 
 COMMAND = CommandSpec(
     name="transcript",
@@ -33,23 +32,25 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Print an agent's conversation."""
-    rows = cli.fleet.transcript(args["name"], follow=args["follow"])
+    conversation = cli.fleet.transcript(args["name"], follow=args["follow"])
     if args["follow"]:
-        render.render_stream(cli, rows, _format_row)
+        render.render_stream(cli, conversation, _format_entry)
     else:
-        entries = list(rows)
-        render.render_rows(cli, "transcript", entries, "".join(_format_row(row) for row in entries))
+        entries = list(conversation)
+        rows = [entry.to_dict() for entry in entries]
+        render.render_rows(cli, "transcript", rows, "".join(_format_entry(entry) for entry in entries))
     return 0
 
 
-def _format_row(row: dict[str, Any]) -> str:
+def _format_entry(entry: TranscriptEntry) -> str:
     """Return a heading with the role and the time, and the indented text below it."""
-    time = str(row.get("at", ""))[:19].replace("T", " ")
-    if row["role"] != "tool":
-        return f"{row['role']}  {terminal_text.strip_controls(time)}\n{_indent(row['text'])}\n"
-    tool_input, output = row.get("input"), row.get("output")
-    input_text = tool_input if isinstance(tool_input, str) else render.format_json(tool_input)
-    text = f"{row.get('tool')} {input_text}" + (f"\n{output}" if isinstance(output, str) and output else "")
+    time = str(entry.at)[:19].replace("T", " ")
+    if entry.role != "tool":
+        return f"{entry.role}  {terminal_text.strip_controls(time)}\n{_indent(entry.text)}\n"
+    input_text = entry.input if isinstance(entry.input, str) else render.format_json(entry.input)
+    text = f"{entry.tool} {input_text}"
+    if entry.output:
+        text += f"\n{entry.output}"
     return f"tool  {terminal_text.strip_controls(time)}\n{_indent(text)}\n"
 
 

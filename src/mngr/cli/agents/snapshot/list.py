@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

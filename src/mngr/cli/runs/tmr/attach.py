@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from mngr.base.errors import NotFound
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
 from mngr.cli.runs.run_options import RunProgress
 from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
@@ -28,7 +28,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Show every row of the journal as it arrives, until the run ends."""
-    from mngr.mapreduce.journal import find_writer, read_journal
+    from mngr.mapreduce.journal.journal_file import find_writer, read_journal
 
     run_dir = get_run(cli, args)
     progress, shown_count = RunProgress(cli), 0

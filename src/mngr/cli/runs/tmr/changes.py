@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import get_project_root
 from mngr.cli.runs.tmr.shared import RUN_ARGUMENT
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
     from mngr.tmr.changes.changes import Change
+    from mngr.tmr.changes.excluded_tasks import ExcludedGroup
     from mngr.tmr.changes.gather import GatheredChanges
+    from mngr.tmr.changes.integration_record import Integration
 
 _TITLE, _NAMES, _CAUSES = 60, 2, 5  # The most columns of a title, and the most names and reasons to show.
 _MAX_DIFF_CHARACTERS = 1 << 20  # The most characters of a diff to show to people.
@@ -51,18 +53,20 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Gather the changes of a run and show all of them, or one."""
+    from mngr.base.json_structs import encode
     from mngr.tmr.changes.conflict_graph import list_conflicts, map_conflicts
-    from mngr.tmr.changes.excluded import group_by_reason
-    from mngr.tmr.changes.gather import find_integration, gather_changes
+    from mngr.tmr.changes.excluded_tasks import group_by_reason
+    from mngr.tmr.changes.gather import gather_changes
+    from mngr.tmr.changes.integration_record import Integration, find_integration
 
     run_dir, change_word = _resolve_arguments(cli, args)
     if args["diff"] and change_word is None:
         raise UsageError("--diff needs a change", "name one: mngr tmr changes CHANGE --diff")
     gathered = gather_changes(cli.context.local_host, run_dir)
     conflicts_by_id = map_conflicts(list_conflicts(cli.context.local_host, run_dir.repo, gathered.changes))
-    integration = find_integration(run_dir)
+    integration = find_integration(run_dir) or Integration()
     rows = {
-        change.id: {**change.to_dict(), "clashes": sorted(conflicts_by_id.get(change.id, ())), "integration": _find_integration_result(change, integration)}
+        change.id: {**encode(change), "clashes": sorted(conflicts_by_id.get(change.id, ())), "integration": _find_integration_result(change, integration)}
         for change in gathered.changes
     }  # fmt: skip
     if change_word is not None:
@@ -70,7 +74,7 @@ def run(cli: Cli, args: Args) -> int:
         row = {**rows[change.id], **({"diff": _read_diff(cli, run_dir, change)} if args["diff"] else {})}
         render.render_item(cli, row, terminal_text.strip_controls(_format_change(row)))
         return 0
-    excluded = [entry.to_dict() for entry in gathered.excluded]
+    excluded = encode(gathered.excluded)
     human = terminal_text.strip_controls(_format_heading(run_dir, gathered)) + _format_table(list(rows.values()))
     human += terminal_text.strip_controls(_format_tasks_without_change(group_by_reason(gathered.excluded)))
     render.render_rows(cli, "changes", list(rows.values()), human, run=run_dir.name, left_out=excluded)
@@ -82,18 +86,20 @@ def run(cli: Cli, args: Args) -> int:
 
 def _resolve_arguments(cli: Cli, args: Args) -> tuple[RunDir, str | None]:
     """Return the run and the word for a change; a single word means a run if one has that name."""
-    from mngr.mapreduce.run_dir import get_run, list_runs
+    from mngr.mapreduce.run_dir import list_runs
+    from mngr.mapreduce.run_repo import get_own_run
 
+    local = cli.context.local_host
     root, word, change = get_project_root(cli), args["run"], args["change"]
     if word is not None and change is None and word not in list_runs(root):
-        return get_run(root, kind="tmr"), word
-    return get_run(root, word, "tmr"), change
+        return get_own_run(local, root, kind="tmr"), word
+    return get_own_run(local, root, word, "tmr"), change
 
 
 def _get_change(run_dir: RunDir, changes: Sequence[Change], word: str, run_argument: str | None) -> Change:
     """Return the one change whose id begins with a word; raise an error if there is none or several."""
     from mngr.mapreduce.run_dir import list_runs
-    from mngr.tmr.changes.selection import list_by_id_prefix
+    from mngr.tmr.changes.find_changes import list_by_id_prefix
 
     matches = list_by_id_prefix(changes, word)
     if len(matches) == 1:
@@ -111,14 +117,14 @@ def _get_change(run_dir: RunDir, changes: Sequence[Change], word: str, run_argum
     raise NotFound(f"no change of {run_dir.name} begins with {word!r}", hint or f"see: mngr tmr changes {run_dir.name}")
 
 
-def _find_integration_result(change: Change, integration: dict[str, Any] | None) -> dict[str, Any] | None:
+def _find_integration_result(change: Change, integration: Integration) -> dict[str, Any] | None:
     """Return whether the integration took a change, and why not. Ids may have been shorter then."""
-    for row in (integration or {}).get("commits", ()):
-        if any(change.key.startswith(change_id) for change_id in row["changes"]):
-            return {"in": True, "commit": row["commit"], "why": None, "reason": None}
-    for row in (integration or {}).get("left_out", ()):
-        if change.key.startswith(row["change"]):
-            return {"in": False, "commit": None, "why": row["why"], "reason": row["reason"]}
+    for commit in integration.commits:
+        if any(change.key.startswith(change_id) for change_id in commit.changes):
+            return {"in": True, "commit": commit.commit, "why": None, "reason": None}
+    for excluded in integration.left_out:
+        if change.key.startswith(excluded.change):
+            return {"in": False, "commit": None, "why": excluded.why, "reason": excluded.reason}
     return None
 
 
@@ -181,9 +187,9 @@ def _format_short_result(result: dict[str, Any] | None) -> str:
     return str(result["commit"])[:10] if result["in"] else f"no: {result['why']}"
 
 
-def _format_tasks_without_change(reasons: list[dict[str, Any]]) -> str:
+def _format_tasks_without_change(reasons: Sequence[ExcludedGroup]) -> str:
     """Return the tasks that led to no change, grouped by reason."""
-    lines = [f"not taken, {row['count']}: {row['reason']}" for row in reasons[:_CAUSES]]
+    lines = [f"not taken, {row.count}: {row.reason}" for row in reasons[:_CAUSES]]
     hidden_count = len(reasons) - len(lines)
     return "\n".join([*lines, f"and for {hidden_count} more reasons: --format json"] if hidden_count else lines)
 
@@ -197,7 +203,7 @@ def _format_change(row: dict[str, Any]) -> str:
     parts = (
         ("made by", [_format_author(author) for author in row["made_by"]]),
         ("files", [clean_line(path, 1000) for path in row["paths"]]),
-        ("turns green", row["turned"]),
+        ("turns green", row["fixed_tests"]),
         ("needs", row["needs"]),
         ("clashes with", row["clashes"]),
         ("look at", [_format_finding(finding) for finding in row["findings"]]),
@@ -217,7 +223,7 @@ def _format_change(row: dict[str, Any]) -> str:
 
 def _format_author(author: dict[str, Any]) -> str:
     variant_note = ", in other words" if author["variant"] else ""
-    return f"{author['task']} ({author['title']}) by {author['agent'] or 'nobody'}: {author['verdict']}, passed {author['runs']}, {author['claimed'][:12]}{variant_note}"
+    return f"{author['task']} ({author['title']}) by {author['agent'] or 'nobody'}: {author['verdict']}, passed {author['runs']}, {author['claimed_commit'][:12]}{variant_note}"
 
 
 def _format_finding(row: dict[str, Any]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.base.errors import PartialFailure
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Move the agents of a run to the trash and release its hosts, or count both with --dry-run."""
-    from mngr.tmr.control import clean_run
+    from mngr.tmr.stop_retry_clean import clean_run
 
     run_dir = get_run(cli, args)
     result = clean_run(cli.fleet, run_dir, dry_run=args["dry_run"])

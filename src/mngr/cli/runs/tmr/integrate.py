@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 from mngr.cli.framework.terminal_text import strip_controls
-from mngr.cli.runs.run_options import INTEGRATOR_OPTION
-from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, format_count, format_integration, get_run
+from mngr.cli.runs.run_options import CHANGED_ISOLATION_OPTION, INTEGRATOR_OPTION
+from mngr.cli.runs.tmr.shared import (
+    RUN_ARGUMENT,
+    change_isolation,
+    format_count,
+    format_integration,
+    get_run,
+    offer_isolation_off,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
-    from mngr.tmr.integrate.request import IntegrateRequest
+    from mngr.tmr.changes.integration_record import Integration
+    from mngr.tmr.integrate.integration_request import IntegrateRequest
 
 COMMAND = CommandSpec(
     name="tmr integrate",
@@ -39,6 +45,7 @@ COMMAND = CommandSpec(
         Option(flags=("--only",), metavar="WHAT", choices=("impl", "tests", "all"), help="only fixes of the implementation, or only the rest"),
         Option(flags=("--onto",), metavar="REF", help="what the branch stands on (default: what the run started from)"),
         Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="full: first check each claim with an audit, and faults put into the code"),
+        CHANGED_ISOLATION_OPTION,
         INTEGRATOR_OPTION,
         Option(flags=("--conflict-rounds",), metavar="N", kind="int", default=2, help="agents that are asked about one conflict; 0 asks nobody"),
         Option(flags=("--conflict-timeout",), metavar="TIME", kind="length", default=1800.0, help="how long all conflicts may take"),
@@ -56,6 +63,8 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Build the integrated branch, and publish it if asked to."""
+    from mngr.base.json_structs import encode
+
     run_dir = get_run(cli, args, "tmr")
     for option, required_option in (("reason", "without"), ("rewrite", "update_pr")):
         if args[option] and not args[required_option]:
@@ -71,9 +80,10 @@ def run(cli: Cli, args: Args) -> int:
         from mngr.tmr.deliver.branch import check_remote
 
         check_remote(cli.context.local_host, run_dir)
+    change_isolation(run_dir, args["isolation"])
     integration = integrate_run(cli, run_dir, _build_order(run_dir, args))
     if cli.format == "jsonl":
-        render.render_item(cli, integration, "")
+        render.render_item(cli, encode(integration), "")
     if args["pr"] or args["update_pr"]:
         _publish_branch(cli, run_dir, integration, args)
     return compute_exit_code(integration)
@@ -81,7 +91,7 @@ def run(cli: Cli, args: Args) -> int:
 
 def _build_order(run_dir: RunDir, args: Args) -> IntegrateRequest:
     """Return the integration request that the command line describes."""
-    from mngr.tmr.integrate.request import IntegrateRequest
+    from mngr.tmr.integrate.integration_request import IntegrateRequest
     from mngr.tmr.plan import load_plan
 
     return IntegrateRequest(
@@ -91,74 +101,73 @@ def _build_order(run_dir: RunDir, args: Args) -> IntegrateRequest:
     )  # fmt: skip
 
 
-def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> dict[str, Any]:
+def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> Integration:
     """Integrate a run, write its report, print the result and return it."""
-    from mngr.tmr.changes.gather import find_integration
-    from mngr.tmr.integrate.integrate import integrate, list_regressions
+    from mngr.base.json_structs import encode
+    from mngr.tmr.changes.integration_record import Integration, find_integration
+    from mngr.tmr.integrate.integrate import integrate
     from mngr.web.report.report import write_report
 
-    previous = find_integration(run_dir) or {}
-    integration = integrate(cli.fleet, run_dir, request, cli.print_message)
+    previous = find_integration(run_dir) or Integration()
+    with offer_isolation_off(f"mngr tmr integrate {run_dir.name} --isolation off"):
+        integration = integrate(cli.fleet, run_dir, request, cli.print_message)
     report_path = write_report(cli.context.local_host, run_dir)
-    red_again = list_regressions(previous, integration) if previous else []
+    red_again = integration.list_regressions(previous)
     if cli.format == "jsonl":
         return integration
     lines = [format_integration(integration)]
     lines += [
-        f"  {row['change']} {strip_controls(row['title'])}: {strip_controls(row['reason'])}"
-        for row in integration["left_out"][:20]
+        f"  {row.change} {strip_controls(row.title)}: {strip_controls(row.reason)}" for row in integration.left_out[:20]
     ]
-    if len(integration["left_out"]) > 20:
-        lines.append(f"  and {len(integration['left_out']) - 20} more: mngr tmr changes {run_dir.name}")
-    if integration["open"]:
-        is_single = integration["open"] == 1
+    if len(integration.left_out) > 20:
+        lines.append(f"  and {len(integration.left_out) - 20} more: mngr tmr changes {run_dir.name}")
+    if integration.open:
+        is_single = integration.open == 1
         lines.append(
-            f"{format_count(integration['open'], 'task')} {'is' if is_single else 'are'} not settled yet: integrate again when {'it is' if is_single else 'they are'}"
+            f"{format_count(integration.open, 'task')} {'is' if is_single else 'are'} not settled yet: integrate again when {'it is' if is_single else 'they are'}"
         )
     if red_again:
         lines.append(
             f"red again: {', '.join(map(strip_controls, red_again[:5]))}"
             + (f" and {len(red_again) - 5} more" if len(red_again) > 5 else "")
         )
-    lines += [f"red: {strip_controls(row['test'])}: {strip_controls(row['why'])}" for row in integration["red"][:10]]
-    log = f"git log --stat {integration['onto'][:10]}..{integration['branch']}; " if integration["delivered"] else ""
+    lines += [f"red: {strip_controls(row.test)}: {strip_controls(row.why)}" for row in integration.red[:10]]
+    log = f"git log --stat {integration.onto[:10]}..{integration.branch}; " if integration.delivered else ""
     lines.append(f"look at it: {log}{run_dir.path}/PR.md; {report_path}")
-    render.render_item(cli, {**integration, "red_again": red_again}, "\n".join(lines))
+    render.render_item(cli, {**encode(integration), "red_again": red_again}, "\n".join(lines))
     return integration
 
 
-def compute_exit_code(integration: dict[str, Any]) -> int:
+def compute_exit_code(integration: Integration) -> int:
     """Return 0 when the integration is complete, else 4."""
-    from mngr.tmr.integrate.integrate import is_complete
-
-    return 0 if is_complete(integration) else 4
+    return 0 if integration.is_complete else 4
 
 
-def _publish_branch(cli: Cli, run_dir: RunDir, integration: dict[str, Any], args: Args) -> None:
+def _publish_branch(cli: Cli, run_dir: RunDir, integration: Integration, args: Args) -> None:
     """Push the branch and open or update its pull request; print the commands if that is not possible."""
     import os
 
     from mngr.host import git
-    from mngr.tmr.changes.gather import save_integration
+    from mngr.tmr.changes.integration_record import PushedBranch, save_integration
     from mngr.tmr.deliver.forge import get_base_branch, open_pull_request, update_pull_request
     from mngr.tmr.deliver.pull_request import read_title
 
-    if integration["delivered"] is None or integration["verdict"] == "red":
+    if integration.delivered is None or integration.verdict == "red":
         cli.print_message("nothing was pushed: there is no green branch")
         return
     local_host, path = cli.context.local_host, os.path.join(run_dir.path, "PR.md")
     if args["pr"]:
-        base = get_base_branch(local_host, run_dir.root, integration.get("onto_ref"))
-        result = open_pull_request(local_host, run_dir.root, integration["branch"], base, read_title(path), path)
+        base = get_base_branch(local_host, run_dir.root, integration.onto_ref)
+        result = open_pull_request(local_host, run_dir.root, integration.branch, base, read_title(path), path)
     else:
-        remote_ref = f"refs/remotes/origin/{integration['branch']}"
+        remote_ref = f"refs/remotes/origin/{integration.branch}"
         rewrite = (git.find_commit(local_host, run_dir.root, remote_ref) or "") if args["rewrite"] else ""
         result = update_pull_request(
-            local_host, run_dir.root, integration["branch"], read_title(path), path, rewrite=rewrite
+            local_host, run_dir.root, integration.branch, read_title(path), path, rewrite=rewrite
         )
     if not result.commands:
-        integration["pushed"] = {"commit": integration["delivered"], "commits": integration["commits"]}
-        save_integration(run_dir, integration)
+        pushed = PushedBranch(commit=integration.delivered, commits=integration.commits)
+        save_integration(run_dir, integration.replace(pushed=pushed))
     lines = [line for line in (result.url, result.note, *([] if result.url else result.commands)) if line]
     for line in lines:
         cli.print_message(line)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
 from mngr.cli.runs.run_options import get_project_root
 
 TYPE_CHECKING = False
@@ -21,18 +21,19 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Show the runs of the project."""
+    from mngr.base.json_structs import encode
     from mngr.mapreduce.run_dir import RunDir, list_runs
     from mngr.tmr.status import build_status
 
     root = get_project_root(cli)
     statuses = [build_status(RunDir(root, name)) for name in list_runs(root)]
     rows = [
-        {"run": status["run"], "state": status["state"], "counts": status["counts"], "budget": status["budget"]}
+        {"run": status.run, "state": status.state, "counts": status.counts, "budget": encode(status.budget)}
         for status in statuses
     ]
     lines = [
-        (row["run"], row["state"], ", ".join(f"{number} {word}" for word, number in sorted(row["counts"].items())))
-        for row in rows
+        (status.run, status.state, ", ".join(f"{number} {word}" for word, number in sorted(status.counts.items())))
+        for status in statuses
     ]
     render.render_rows(
         cli,

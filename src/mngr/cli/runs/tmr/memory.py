@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.base.errors import NotFound, UsageError, suggest_closest
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec
 from mngr.cli.runs.run_options import get_project_root
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def _list_known(cli: Cli, tests: list[str]) -> int:
 
 
 def _list_flaky(cli: Cli, tests: list[str]) -> int:
-    from mngr.tmr.prepare.flaky import FlakyTestFile
+    from mngr.tmr.prepare.flaky_list import FlakyTestFile
 
     entries = [
         entry for entry in FlakyTestFile(get_project_root(cli)).read().values() if not tests or entry.test in tests
@@ -82,7 +82,7 @@ def _list_flaky(cli: Cli, tests: list[str]) -> int:
 
 
 def _list_reasons(cli: Cli, names: list[str]) -> int:
-    from mngr.tmr.changes.rejections import RejectionFile
+    from mngr.tmr.changes.rejection_reasons import RejectionFile
 
     entries = sorted(RejectionFile(get_project_root(cli)).read().values(), key=lambda entry: entry.at)
     entries = [
@@ -110,8 +110,8 @@ def _list_reasons(cli: Cli, names: list[str]) -> int:
 
 def _forget_entries(cli: Cli, names: list[str]) -> int:
     """Delete the named entries, or all of them; raise NotFound for a name that is unknown or ambiguous."""
-    from mngr.tmr.changes.rejections import RejectionFile
-    from mngr.tmr.prepare.flaky import FlakyTestFile
+    from mngr.tmr.changes.rejection_reasons import RejectionFile
+    from mngr.tmr.prepare.flaky_list import FlakyTestFile
     from mngr.tmr.prepare.history import RunHistory
 
     history, flaky, reasons = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import (
     LIMIT_OPTIONS,
     NOTIFY_OPTION,
@@ -48,18 +48,19 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Send the request to the agent of a change, complete its task, and integrate again."""
-    from mngr.mapreduce.journal import read_journal
-    from mngr.mapreduce.run_dir import get_run
-    from mngr.tmr.changes.gather import find_integration, gather_changes
-    from mngr.tmr.changes.selection import get_changes
+    from mngr.mapreduce.journal.journal_file import read_journal
+    from mngr.mapreduce.run_repo import get_own_run
+    from mngr.tmr.changes.find_changes import get_changes
+    from mngr.tmr.changes.gather import gather_changes
+    from mngr.tmr.changes.integration_record import Integration, find_integration
     from mngr.tmr.pipeline import RunObserver, run_tasks
     from mngr.tmr.redo import request_redo, restore_unanswered
 
     if not (args["message"] or "").strip():
         raise UsageError("mngr tmr redo needs -m", "say what you want otherwise: -m 'keep the old name, too'")
-    run_dir = get_run(get_project_root(cli), args["run"], "tmr")
+    run_dir = get_own_run(cli.context.local_host, get_project_root(cli), args["run"], "tmr")
     limits = load_limits(run_dir, args)
-    commits = (find_integration(run_dir) or {}).get("commits") or []
+    commits = (find_integration(run_dir) or Integration()).commits
     changes = get_changes(gather_changes(cli.context.local_host, run_dir).changes, args["change"], commits)
     redo = request_redo(cli.fleet, run_dir, changes, args["message"])
     slug = redo.slug
@@ -78,7 +79,7 @@ def run(cli: Cli, args: Args) -> int:
 def integrate_again(cli: Cli, run_dir: RunDir) -> int:
     """Integrate a run again with the saved options, and return the exit code."""
     from mngr.cli.runs.tmr.integrate import compute_exit_code, integrate_run
-    from mngr.tmr.integrate.request import IntegrateRequest
+    from mngr.tmr.integrate.integration_request import IntegrateRequest
     from mngr.tmr.plan import load_plan
 
     return compute_exit_code(integrate_run(cli, run_dir, IntegrateRequest(agent=load_plan(run_dir).integrator)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 from mngr.cli.runs.web import open_page
 
@@ -35,14 +35,14 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Write the report, and print its path."""
-    from mngr.web.report.report import export_report, write_report
+    from mngr.web.report.report import write_report, zip_report
 
     run_dir = get_run(cli, args)
     index_path = write_report(cli.context.local_host, run_dir)
     fields, human = {"run": run_dir.name, "path": index_path}, index_path
     if args["export"] is not None:
         target = cli.context.resolve_path(args["export"])
-        export_report(index_path, target, run_dir.name)
+        zip_report(index_path, target, run_dir.name)
         fields, human = {**fields, "export": target}, target
     render.render_item(cli, fields, terminal_text.strip_controls(human))
     if args["open"]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
-from mngr.cli.runs.run_options import LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, merge_limits
-from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, complete_run, get_run
+from mngr.cli.runs.run_options import CHANGED_ISOLATION_OPTION, LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, merge_limits
+from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, change_isolation, complete_run, get_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ COMMAND = CommandSpec(
         "that the run began with, unless others are given here: more money, more time. A run that goes on already is left alone."
     ),
     arguments=(RUN_ARGUMENT,),
-    options=(NOTIFY_OPTION, *LIMIT_OPTIONS),
+    options=(NOTIFY_OPTION, CHANGED_ISOLATION_OPTION, *LIMIT_OPTIONS),
     examples=(
         ("mngr tmr resume", "go on with the latest run"),
         ("mngr tmr resume nightly --budget 20", "with more money"),
@@ -32,9 +32,10 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Continue an interrupted run."""
-    from mngr.mapreduce.journal import read_journal
+    from mngr.mapreduce.journal.journal_file import read_journal
 
     run_dir = get_run(cli, args, "tmr")
+    change_isolation(run_dir, args["isolation"])
     cli.print_message(f"run {run_dir.name}")
     limits = load_limits(run_dir, args)
     progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError, UsageError
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, get_project_root
 from mngr.cli.runs.tmr.resume import load_limits
 from mngr.cli.runs.tmr.shared import complete_run
@@ -46,11 +46,11 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Queue tasks again and continue the run."""
-    from mngr.mapreduce.journal import read_journal
-    from mngr.mapreduce.run_dir import get_run
-    from mngr.tmr.control import RETRYABLE_OUTCOMES, retry_tasks
+    from mngr.mapreduce.journal.journal_file import read_journal
+    from mngr.mapreduce.run_repo import get_own_run
+    from mngr.tmr.stop_retry_clean import RETRYABLE_OUTCOMES, retry_tasks
 
-    run_dir = get_run(get_project_root(cli), args["run"], "tmr")
+    run_dir = get_own_run(cli.context.local_host, get_project_root(cli), args["run"], "tmr")
     limits = load_limits(run_dir, args)
     if args["agent"] is not None:
         cli.context.get_kind(args["agent"])

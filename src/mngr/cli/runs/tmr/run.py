@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from mngr.agents.create.spec import AgentSpec
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import is_interactive
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import (
     AGENT_OPTIONS,
     INTEGRATOR_OPTION,
@@ -23,7 +24,7 @@ from mngr.cli.runs.run_options import (
     parse_limits,
     to_root_path,
 )
-from mngr.cli.runs.tmr.shared import complete_run
+from mngr.cli.runs.tmr.shared import build_unisolated_command, complete_run, offer_isolation_off
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ COMMAND = CommandSpec(
         Option(flags=("--runs",), metavar="K", kind="int", default=2, help="how often each test is run untouched"),
         Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="how a claim is checked: full adds an audit, and faults put into the code"),
         Option(flags=("--verify-runs",), metavar="K", kind="int", default=3, help="how often a test is run for a receipt"),
-        Option(flags=("--verify-on",), metavar="ADDRESS", help="where receipts are made (default: here)"),
+        Option(flags=("--test-on",), metavar="ADDRESS", help="where receipts are made (default: here)"),
         ISOLATION_OPTION,
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one test may take"),
         Option(flags=("--tries",), metavar="N", kind="int", default=3, help="agents for one shared cause"),
@@ -83,11 +84,16 @@ def run(cli: Cli, args: Args) -> int:
     """Create a run and complete it."""
     from mngr.host import git
     from mngr.mapreduce.run_repo import create_run
+    from mngr.tmr.cleanroom.sandbox import require_isolation
     from mngr.tmr.plan import save_plan
 
     limits = parse_limits(args)
     root = get_project_root(cli)
-    plan = _build_plan(cli, args, root).replace(limits=limits.to_dict())
+    plan = _build_plan(cli, args, root).replace(limits=limits)
+    if plan.isolation != "off":
+        with offer_isolation_off(build_unisolated_command(cli)):
+            for host in {"", plan.test_on}:
+                require_isolation(cli.context, host)
     run_dir, base = create_run(cli.fleet, root, args["name"])
     save_plan(run_dir, plan.replace(base=base))
     cli.print_message(f"run {run_dir.name}")
@@ -116,9 +122,10 @@ def _remove_empty_run(run_dir: RunDir) -> None:
     """Delete a run that failed before it collected its tests, so that it does not count as the latest."""
     import shutil
 
-    from mngr.mapreduce.journal import read_journal
+    from mngr.mapreduce.journal.journal_file import read_journal
+    from mngr.mapreduce.journal.replay import replay_rows
 
-    if not any(row["type"] == "collected" for row in read_journal(run_dir.journal)):
+    if not replay_rows(read_journal(run_dir.journal)).recipe_rows.get("collected"):
         shutil.rmtree(run_dir.path)
 
 
@@ -126,6 +133,7 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
     """Do everything but start agents, print the estimate, and delete the run."""
     import shutil
 
+    from mngr.base.json_structs import encode
     from mngr.tmr.pipeline import RunObserver, run_tasks
     from mngr.tmr.status import build_status
 
@@ -142,7 +150,7 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
         status = build_status(run_dir)
     finally:
         shutil.rmtree(run_dir.path)
-    details = {key: status[key] for key in ("clusters", "skipped")}
+    details = {"root_causes": encode(status.root_causes), "skipped": encode(status.skipped)}
     if cli.format != "jsonl":
         render.render_item(cli, {**estimates[0].to_dict(), **details}, estimates[0].text)
     return 0
@@ -158,10 +166,15 @@ def _start_detached(cli: Cli, run_dir: RunDir, notify: str | None) -> int:
     words = [sys.executable, "-m", "mngr", "--home", cli.context.home.root]
     words += [word for text in [*env_assignments, *cli.assignments] for word in ("-S", text)]
     words += ["tmr", "resume", run_dir.name, *(["--notify", notify] if notify else [])]
-    labels = {"run": run_dir.name, "role": "run"}
-    agent = cli.fleet.create(
-        f"tmr-{run_dir.name}", "command", words, source=run_dir.root, transfer="none", labels=labels
+    spec = AgentSpec(
+        address=f"tmr-{run_dir.name}",
+        kind="command",
+        command=words,
+        source=run_dir.root,
+        transfer="none",
+        labels={"run": run_dir.name, "role": "run"},
     )
+    agent = cli.fleet.create(spec)
     human = f"{agent.name} runs it; watch it with: mngr tmr attach {run_dir.name}"
     render.render_item(cli, {"run": run_dir.name, "agent": agent.name}, human)
     return 0
@@ -191,9 +204,9 @@ def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return RunPlan(
         base="", pytest=build_pytest_command(cli, args), paths=_choose_test_paths(cli, args, root), args=args.rest or [],
-        program=settings.get("project.program"), agent=agent_options.agent, agent_args=args["agent_arg"] or [], on=agent_options.on, per_host=agent_options.per_host, keep_hosts=agent_options.keep_hosts,
+        program=settings.get("project.program"), agent=agent_options.agent, agent_args=args["agent_arg"] or [], on=agent_options.on, agents_per_host=agent_options.agents_per_host, keep_hosts=agent_options.keep_hosts,
         transfer=agent_options.transfer or "mirror", sandbox=agent_options.sandbox, network=agent_options.network, yolo=agent_options.yolo, only=args["only"],
-        changed_since=since, k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
-        verify_on=format_host_suffix(args["verify_on"]), walls=args["walls"], policy=settings.get_table("policy"), test_timeout=args["test_timeout"],
-        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], integrator=args["integrator"], tries=1 if agent_options.agent == "mechanic" else args["tries"],  # The mechanic would do the same again.
+        changed_since=since, baseline_runs=args["runs"], receipt_runs=args["verify_runs"], verify=args["verify"],
+        test_on=format_host_suffix(args["test_on"]), isolation=args["isolation"], policy=settings.get_table("policy"), test_timeout=args["test_timeout"],
+        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], integrator=args["integrator"], root_cause_attempts=1 if agent_options.agent == "mechanic" else args["tries"],  # The mechanic would do the same again.
     )  # fmt: skip

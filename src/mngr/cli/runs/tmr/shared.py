@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument
+from mngr.cli.framework.command_spec import Argument
 from mngr.cli.runs.run_options import build_parked_error, compute_exit_code, format_summary, get_project_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from mngr.cli.framework.command_line import Cli
@@ -16,11 +18,42 @@ if TYPE_CHECKING:
     from mngr.cli.runs.run_options import RunProgress
     from mngr.mapreduce.governor import RunLimits
     from mngr.mapreduce.run_dir import RunDir
+    from mngr.tmr.changes.integration_record import Integration
     from mngr.tmr.pipeline import PipelineResult
     from mngr.tmr.prepare.estimate import Estimate
 
 RUN_ARGUMENT = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
 BAD_OUTCOMES = ("failed", "blocked", "refuted", "flaky", "unverified")
+
+
+@contextlib.contextmanager
+def offer_isolation_off(command: str) -> Iterator[None]:
+    """Add the command that goes without isolation to the error for a host that cannot isolate tests."""
+    from mngr.agents.sandbox.isolation import SandboxUnavailable
+
+    try:
+        yield
+    except SandboxUnavailable as error:
+        hint = f"{error.hint}; or run the tests without isolation: {command}"
+        raise SandboxUnavailable(error.message, hint) from None
+
+
+def build_unisolated_command(cli: Cli) -> str:
+    """Return this command line with `--isolation off`."""
+    from mngr.base import shell
+
+    words = list(cli.words)
+    end = words.index("--") if "--" in words else len(words)
+    return shell.join(["mngr", *cli.name.split(), *words[:end], "--isolation", "off", *words[end:]])
+
+
+def change_isolation(run_dir: RunDir, isolation: str | None) -> None:
+    """Write another isolation to the plan of a run. None keeps the present one."""
+    from mngr.tmr.plan import load_plan, save_plan
+
+    plan = load_plan(run_dir)
+    if isolation is not None and isolation != plan.isolation:
+        save_plan(run_dir, plan.replace(isolation=isolation))
 
 
 def complete_run(
@@ -31,7 +64,7 @@ def complete_run(
     confirm: Callable[[Estimate], bool] | None = None,
 ) -> int:
     """Run the pipeline, print its result, and return the exit code. `confirm` runs before the first agent is created."""
-    from mngr.tmr.changes.excluded import list_unrepaired_causes
+    from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
     from mngr.tmr.pipeline import RunObserver, run_pipeline
     from mngr.web.report.report import LiveReport
 
@@ -40,7 +73,8 @@ def complete_run(
         on_row=progress, on_message=cli.print_message, on_tasks_end=progress.close, confirm=confirm, report=report
     )
     try:
-        result = run_pipeline(cli.fleet, run_dir, limits, observer)
+        with offer_isolation_off(f"mngr tmr resume {run_dir.name} --isolation off"):
+            result = run_pipeline(cli.fleet, run_dir, limits, observer)
     except KeyboardInterrupt:
         cli.print_message(
             f"no more launches; agents go on. Go on: mngr tmr resume {run_dir.name}; end it: mngr tmr stop {run_dir.name}"
@@ -68,7 +102,7 @@ def print_unanswered(cli: Cli, unanswered: dict[str, str]) -> None:
 
 def _describe_integration(run_dir: RunDir, result: PipelineResult) -> dict[str, Any] | None:
     """Return the main facts of the integration with a summary, or None if there was no integration."""
-    from mngr.tmr.integrate.integrate import is_complete
+    from mngr.base.json_structs import encode
 
     if result.integration_error is not None:
         error = result.integration_error
@@ -82,14 +116,16 @@ def _describe_integration(run_dir: RunDir, result: PipelineResult) -> dict[str, 
     integration = result.integration
     if integration is None:
         return None
-    fields = {key: integration[key] for key in ("branch", "head", "verdict", "left_out", "red", "red_before")}
-    return {**fields, "is_whole": is_complete(integration), "summary": format_integration(integration)}
+    row = encode(integration)
+    fields = {key: row[key] for key in ("branch", "head", "verdict", "left_out", "red", "red_before")}
+    return {**fields, "is_whole": integration.is_complete, "summary": format_integration(integration)}
 
 
 def _render_result(
     cli: Cli, run_dir: RunDir, result: PipelineResult, integration: dict[str, Any] | None, report_path: str | None
 ) -> None:
     """Print the status of the run, the result of the integration and the path of the report."""
+    from mngr.base.json_structs import encode
     from mngr.tmr.status import build_status
 
     status = build_status(run_dir, cli.context.local_host)
@@ -98,30 +134,30 @@ def _render_result(
         lines.append(integration["summary"])
     if report_path is not None:
         lines.append(f"look at it: {report_path}")
-    fields = {key: value for key, value in status.items() if key != "tasks"}
-    render.render_rows(cli, "tasks", status["tasks"], "\n".join(lines), **fields, integration=integration)
+    fields = encode(status)
+    tasks = fields.pop("tasks")
+    render.render_rows(cli, "tasks", tasks, "\n".join(lines), **fields, integration=integration)
 
 
 def get_run(cli: Cli, args: Args, kind: str | None = None) -> RunDir:
     """Return the named run, by default the latest of its kind; raise NotFound if there is none."""
-    from mngr.mapreduce.run_dir import get_run
+    from mngr.mapreduce.run_repo import get_own_run
 
-    return get_run(get_project_root(cli), args["run"], kind)
+    return get_own_run(cli.context.local_host, get_project_root(cli), args["run"], kind)
 
 
-def format_integration(integration: dict[str, Any]) -> str:
+def format_integration(integration: Integration) -> str:
     """Return the result of an integration as one line."""
-    ids = [change_id for row in integration["commits"] for change_id in row["changes"]]
-    fixes = sum(row["kind"] == "fix" for row in integration["commits"])
-    if integration["verdict"] == "empty":
+    if integration.verdict == "empty":
         return "there is nothing to integrate"
-    excluded_text = f", {len(integration['left_out'])} left out" if integration["left_out"] else ""
+    change_count = sum(len(commit.changes) for commit in integration.commits)
+    fixes = sum(commit.kind == "fix" for commit in integration.commits)
+    excluded_text = f", {len(integration.left_out)} left out" if integration.left_out else ""
     fixes_text = f", {fixes} of them {'a fix' if fixes == 1 else 'fixes'}" if fixes else ""
-    verdict_text = "green" if integration["verdict"] == "green" else "RED, and not delivered"
-    red_before_text = (
-        f" (but for {len(integration['red_before'])} that were red before)" if integration["red_before"] else ""
-    )
-    return f"{integration['branch']}: {verdict_text}{red_before_text}: {format_count(len(ids), 'change')} in {format_count(len(integration['commits']), 'commit')}{fixes_text}{excluded_text}"
+    verdict_text = "green" if integration.verdict == "green" else "RED, and not delivered"
+    red_before_text = f" (but for {len(integration.red_before)} that were red before)" if integration.red_before else ""
+    contents = f"{format_count(change_count, 'change')} in {format_count(len(integration.commits), 'commit')}"
+    return f"{integration.branch}: {verdict_text}{red_before_text}: {contents}{fixes_text}{excluded_text}"
 
 
 def format_count(number: int, noun: str) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
 from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
+    from mngr.mapreduce.journal.host_costs import HostCosts
     from mngr.mapreduce.run_dir import RunDir
+    from mngr.tmr.changes.conflict_graph import LineOverlap
+    from mngr.tmr.status import BudgetStatus, RunStatus, TaskStatus
 
 _PLACES, _NAMES = 5, 4  # The most locations and names to show.
 
@@ -35,12 +36,14 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Show the state of a run and its tasks."""
+    from mngr.base.json_structs import encode
     from mngr.tmr.status import build_status
 
     run_dir = get_run(cli, args)
     status = build_status(run_dir, cli.context.local_host)
-    fields = {key: value for key, value in status.items() if key != "tasks"}
-    render.render_rows(cli, "tasks", status["tasks"], _format_status(run_dir, status), **fields)
+    fields = encode(status)
+    tasks = fields.pop("tasks")
+    render.render_rows(cli, "tasks", tasks, _format_status(run_dir, status), **fields)
     return 0
 
 
@@ -55,59 +58,69 @@ def _format_resume_hint(run_dir: RunDir) -> str:
     return f"go on: mngr tmr resume {run_dir.name}"
 
 
-def _format_status(run_dir: RunDir, status: dict[str, Any]) -> str:
-    counts = ", ".join(f"{number} {word}" for word, number in sorted(status["counts"].items())) or "no tasks yet"
-    text = f"{status['run']} is {status['state']}: {counts}\n"
-    if status["state"] == "interrupted":
-        text += f"{_format_resume_hint(run_dir)}\n"
-    if status["skipped"]:
-        text += f"{len(status['skipped'])} tests skipped, the first: {status['skipped'][0]['why']}\n"
-    for root_cause in status["clusters"]:
-        text += f"{root_cause['id']}: {len(root_cause['tests'])} tests: {root_cause['title']}\n"
-    if status["alarm"]:
-        text += f"ALARM: {status['alarm']}\n"
-    if status["waits"] and status["state"] != "settled":
-        text += f"no launches: {status['waits']}\n"
-    cost = status["budget"]["cost_usd"]
-    tokens = status["budget"]["input_tokens"] + status["budget"]["output_tokens"]
-    if tokens:
-        text += f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.2f}'}"
-        spend = status["budget"]["spend"]
-        shares = [f"{kind} {usage['input_tokens'] + usage['output_tokens']}" for kind, usage in spend.items()]
-        text += f" ({', '.join(shares)})" if len(shares) > 1 else ""
-        before_edit = status["budget"]["before_edit"]
-        text += f", {before_edit} before the first edit on average\n" if before_edit is not None else "\n"
-    text += _format_hosts(status["budget"]["hosts"])
-    rows = [
-        (task["outcome"] or task["state"], task["claimed"] or "-", task["verdict"] or "-", f"{task['seconds'] or 0:.0f}s",
-         task["task"], task["reason"] or "")
-        for task in status["tasks"]
-    ]  # fmt: skip
-    table = render.format_table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows) if rows else ""
-    return (
-        terminal_text.strip_controls(text)
-        + table
-        + terminal_text.strip_controls(_format_shared_locations(status["converging"]))
-    )
+def _format_status(run_dir: RunDir, status: RunStatus) -> str:
+    """Return the status as text for people: facts, one per line, and a table of the tasks."""
+    counts = ", ".join(f"{number} {word}" for word, number in sorted(status.counts.items())) or "no tasks yet"
+    lines = [f"{status.run} is {status.state}: {counts}"]
+    if status.state == "interrupted":
+        lines.append(_format_resume_hint(run_dir))
+    if status.skipped:
+        lines.append(f"{len(status.skipped)} tests skipped, the first: {status.skipped[0].why}")
+    for root_cause in status.root_causes:
+        lines.append(f"{root_cause.id}: {len(root_cause.tests)} tests: {root_cause.title}")
+    if status.alarm:
+        lines.append(f"ALARM: {status.alarm}")
+    if status.waits and status.state != "settled":
+        lines.append(f"no launches: {status.waits}")
+    if status.budget.tokens:
+        lines.append(_format_usage(status.budget))
+    if status.budget.hosts.made:
+        lines.append(_format_hosts(status.budget.hosts))
+    text = "".join(f"{line}\n" for line in lines)
+    places = _format_shared_locations(status.converging or [])
+    return terminal_text.strip_controls(text) + _format_tasks(status.tasks) + terminal_text.strip_controls(places)
 
 
-def _format_hosts(host_costs: dict[str, Any]) -> str:
-    """Return a line on the hosts of the run and their cost."""
-    if not host_costs["made"]:
+def _format_tasks(tasks: list[TaskStatus]) -> str:
+    """Return one line per task, or nothing without tasks."""
+    if not tasks:
         return ""
-    cost = "" if host_costs["cost_usd"] is None else f", ${host_costs['cost_usd']:.2f}"
-    hosts = "1 host" if host_costs["made"] == 1 else f"{host_costs['made']} hosts"
-    return f"{hosts}, {host_costs['running']} running, {host_costs['hours']:.2f} host-hours{cost}\n"
+    rows = [
+        (task.outcome or task.state, task.claimed or "-", task.verdict or "-", f"{task.seconds or 0:.0f}s", task.task, task.reason or "")
+        for task in tasks
+    ]  # fmt: skip
+    return render.format_table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows)
 
 
-def _format_shared_locations(rows: list[dict[str, Any]]) -> str:
+def _format_usage(budget: BudgetStatus) -> str:
+    """Return the tokens and the cost, and the tokens by purpose if there are several."""
+    cost = "cost unknown" if budget.cost_usd is None else f"${budget.cost_usd:.2f}"
+    text = f"{budget.tokens} tokens, {cost}"
+    if len(budget.usage_by_purpose) > 1:
+        shares = [f"{purpose} {usage.tokens}" for purpose, usage in budget.usage_by_purpose.items()]
+        text += f" ({', '.join(shares)})"
+    if budget.tokens_before_edit is not None:
+        text += f", {budget.tokens_before_edit} before the first edit on average"
+    return text
+
+
+def _format_hosts(hosts: HostCosts) -> str:
+    """Return a line on the hosts of the run and their cost."""
+    cost = "" if hosts.cost_usd is None else f", ${hosts.cost_usd:.2f}"
+    noun = "host" if hosts.made == 1 else "hosts"
+    return f"{hosts.made} {noun}, {hosts.running} running, {hosts.hours:.2f} host-hours{cost}"
+
+
+def _format_shared_locations(overlaps: list[LineOverlap]) -> str:
     """Return a line for each location that several agents edit, the busiest first."""
     lines = [
-        f"{len(row['who'])} at the same lines, {row['path']}:{row['first']}-{row['last']}: {_format_names(row['who'])}"
-        for row in rows[:_PLACES]
+        f"{len(overlap.who)} at the same lines, {overlap.path}:{overlap.first}-{overlap.last}: {_format_names(overlap.who)}"
+        for overlap in overlaps[:_PLACES]
     ]
-    hidden_count = len(rows) - len(lines)
-    return "\n".join([*lines, f"and at {hidden_count} more places: --format json"] if hidden_count else lines)
+    hidden_count = len(overlaps) - len(lines)
+    if hidden_count:
+        lines.append(f"and at {hidden_count} more places: --format json")
+    return "\n".join(lines)
 
 
 def _format_names(names: list[str]) -> str:

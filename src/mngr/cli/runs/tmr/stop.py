@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec, Option
 from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Stop a run, and stop or destroy its agents."""
-    from mngr.tmr.control import stop_run
+    from mngr.tmr.stop_retry_clean import stop_run
 
     run_dir = get_run(cli, args)
     outcomes = stop_run(cli.fleet, run_dir, destroy=args["destroy"])

@@ -7,8 +7,8 @@ import os
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec, Option
 from mngr.cli.runs.run_options import (
     ISOLATION_OPTION,
     build_pytest_command,
@@ -16,14 +16,14 @@ from mngr.cli.runs.run_options import (
     get_project_root,
     to_root_path,
 )
+from mngr.cli.runs.tmr.shared import build_unisolated_command, offer_isolation_off
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
     from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
+    from mngr.tmr.finding import Finding
     from mngr.tmr.verify.branch import BranchReceipts
     from mngr.tmr.verify.legacy.policy import Policy
     from mngr.tmr.verify.receipt import Receipt
@@ -33,12 +33,13 @@ COMMAND = CommandSpec(
     name="tmr verify",
     summary=COMMANDS["tmr verify"][1],
     description=(
-        "Believes nothing about a branch: reads what its commits do to the tests, checks it out in clean rooms behind walls, and\n"
+        "Believes nothing about a branch: reads what its commits do to the tests, checks it out in isolated clean rooms, and\n"
         "runs every test that it has changed (or the TESTs named). Says of each:\n"
         "  confirmed   it passed every time, and no finding speaks against it\n"
         "  refuted     it fails, or it passes because it was made weaker, or the edit touches what it must not\n"
         "  flaky       it passed at some times only\n"
-        "  unverified  it could not be run, or the code under test was not the branch's own\n"
+        "  unverified  it could not be run, it changes how the project is set up, or the code under test was not the branch's own\n"
+        "All settings come from your checkout, and [project] setup uses the files of the base, never those of the branch.\n"
         "A change of the implementation has to be proven: the test must fail when only that change is taken back. --verify full also\n"
         "replaces the program by one that does nothing, and puts faults into the code that the test runs: what the old test caught,\n"
         "the new one must catch. With --receipt, a receipt of an earlier check is made once more from the commits alone, and compared.\n"
@@ -58,7 +59,7 @@ COMMAND = CommandSpec(
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run may take"),
         Option(flags=("--on",), metavar="ADDRESS", help="where the rooms are (default: here)"),
         ISOLATION_OPTION,
-        Option(flags=("--trust-setup",), help="run [project] setup as the branch has it, also where the branch has changed that"),
+        Option(flags=("--trust-setup",), help="run your [project] setup with the branch's files, also if the branch changes files that decide how the project is set up"),
         Option(flags=("--fresh",), help="run everything, also what was run before"),
         Option(flags=("--junit",), metavar="FILE", help="write a report for CI"),
         Option(flags=("--output",), metavar="DIR", help="write each receipt there"),
@@ -74,17 +75,25 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Verify a branch or a receipt, print the result, and fail unless everything is confirmed."""
+    with offer_isolation_off(build_unisolated_command(cli)):
+        return _verify(cli, args)
+
+
+def _verify(cli: Cli, args: Args) -> int:
+    from mngr.base.json_structs import encode
     from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
-    from mngr.tmr.cleanroom.sandbox import parse_isolation
-    from mngr.tmr.result_cache import ResultCache
+    from mngr.tmr.cleanroom.sandbox import parse_isolation, require_isolation
+    from mngr.tmr.result_cache import ResultCache, get_cache_dir
     from mngr.tmr.verify.legacy.policy import DEFAULT, merged
-    from mngr.tmr.verify.request import VerifyOptions
+    from mngr.tmr.verify.verify_request import VerifyOptions
 
     root = get_project_root(cli)
     policy = merged(DEFAULT, cli.context.settings.get_table("policy"))
     pytest = build_pytest_command(cli, args)
-    sandbox = parse_isolation(args["walls"], pytest[0], cli.context.settings.get("sandbox.show") or [])
+    sandbox = parse_isolation(args["isolation"], pytest[0], cli.context.settings.get("sandbox.show") or [])
     room_options = CleanRoomOptions(on=format_host_suffix(args["on"]), sandbox=sandbox)
+    if sandbox is not None:
+        require_isolation(cli.context, room_options.on)
     if args["receipt"]:
         return _verify_again(cli, args, root, policy, room_options)
     if not args["ref"]:
@@ -99,11 +108,11 @@ def run(cli: Cli, args: Args) -> int:
         trusts_setup=args["trust_setup"],
     )  # fmt: skip
     paths = [to_root_path(cli, root, path) for path in args["test"] or []]
-    result_cache = None if args["fresh"] else ResultCache(root, "verify")
+    result_cache = None if args["fresh"] else ResultCache(get_cache_dir(cli.context.home, root), "verify")
 
     def report_receipt(receipt: Receipt) -> None:
         if cli.format == "jsonl":
-            print(render.format_json(receipt.to_dict()), flush=True)
+            print(render.format_json(encode(receipt)), flush=True)
         else:
             cli.print_message(
                 terminal_text.strip_controls(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}")
@@ -129,17 +138,15 @@ def run(cli: Cli, args: Args) -> int:
             "commit": branch.commit,
             "base": branch.base,
             "verdict": branch.verdict,
-            "findings": branch.findings,
+            "findings": encode(branch.findings),
         }
-        render.render_rows(
-            cli, "receipts", [receipt.to_dict() for receipt in branch.receipts], _format_branch(branch), **fields
-        )
+        render.render_rows(cli, "receipts", encode(branch.receipts), _format_branch(branch), **fields)
     return 0 if branch.verdict == "confirmed" else _SOME_FAILED_CODE
 
 
 def _format_branch(branch: BranchReceipts) -> str:
     """Return the findings, and the verdicts as one line."""
-    lines = [f"{format_location(row)}{row['level']} {row['rule']}: {row['what']}" for row in branch.findings]
+    lines = [f"{format_location(finding)}{finding.level} {finding.rule}: {finding.what}" for finding in branch.findings]
     counts = {
         verdict: sum(receipt.verdict == verdict for receipt in branch.receipts)
         for verdict in ("confirmed", "refuted", "flaky", "unverified")
@@ -152,13 +159,16 @@ def _format_branch(branch: BranchReceipts) -> str:
     return "\n".join(map(terminal_text.strip_controls, lines))
 
 
-def format_location(row: dict[str, Any]) -> str:
+def format_location(finding: Finding) -> str:
     """Return the location of a finding in a form that editors understand."""
-    return f"{row['path']}:{row['line']} " if row["line"] else f"{row['path']} " if row["path"] else ""
+    if finding.line:
+        return f"{finding.path}:{finding.line} "
+    return f"{finding.path} " if finding.path else ""
 
 
 def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options: CleanRoomOptions) -> int:
     """Verify the claim of a saved receipt again, and print the differences."""
+    from mngr.base.json_structs import encode
     from mngr.tmr.verify.branch import recheck_receipt
 
     path = cli.context.resolve_path(args["receipt"])
@@ -167,9 +177,7 @@ def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options:
             data = json.load(file)
     except (OSError, ValueError) as error:
         raise MngrError(f"{args['receipt']} cannot be read: {error}", "a receipt.json of a task") from None
-    if not isinstance(data, dict):
-        raise MngrError(f"{args['receipt']} is no receipt", "a receipt.json of a task")
-    recheck = recheck_receipt(cli.fleet, root, path, data, room_options, policy)
+    recheck = recheck_receipt(cli.fleet, root, path, data, room_options, policy, trusts_setup=args["trust_setup"])
     is_same = not recheck.differences
     human = (
         f"the same again: {recheck.after.verdict}, {recheck.after.reason}"
@@ -179,8 +187,8 @@ def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options:
     row = {
         "is_same": is_same,
         "differences": recheck.differences,
-        "before": recheck.before.to_dict(),
-        "after": recheck.after.to_dict(),
+        "before": encode(recheck.before),
+        "after": encode(recheck.after),
     }
     render.render_item(cli, row, terminal_text.strip_controls(human))
     return 0 if is_same else _SOME_FAILED_CODE
@@ -188,12 +196,13 @@ def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options:
 
 def _write_receipts(directory: str, receipts: list[Receipt]) -> None:
     """Write each receipt to a file in a directory."""
+    from mngr.base.json_structs import encode
     from mngr.mapreduce.run_dir import make_slug
 
     os.makedirs(directory, exist_ok=True)
     for receipt in receipts:
         with open(os.path.join(directory, f"{make_slug(receipt.test)}.json"), "w", encoding="utf-8") as file:
-            json.dump(receipt.to_dict(), file, indent=1)
+            json.dump(encode(receipt), file, indent=1)
 
 
 def format_junit(branch: BranchReceipts) -> str:
@@ -212,6 +221,8 @@ def format_junit(branch: BranchReceipts) -> str:
         )
         if receipt.verdict != "confirmed":
             rows.append(f"<failure type={quoteattr(receipt.verdict)} message={quoteattr(clean(receipt.reason))}/>")
-        findings = "\n".join(f"{format_location(row)}{row['rule']}: {row['what']}" for row in receipt.all_findings)
+        findings = "\n".join(
+            f"{format_location(finding)}{finding.rule}: {finding.what}" for finding in receipt.all_findings
+        )
         rows.append(f"<system-out>{escape(clean(findings))}</system-out></testcase>" if findings else "</testcase>")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + "\n".join([*rows, "</testsuite>"]) + "\n"

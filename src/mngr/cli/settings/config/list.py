@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
-from mngr.cli.settings.scopes import format_value
+from mngr.cli.settings.config_shared import format_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import CommandSpec
-from mngr.cli.settings.scopes import SCOPE_OPTIONS, find_scope
+from mngr.cli.settings.config_shared import SCOPE_OPTIONS, find_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

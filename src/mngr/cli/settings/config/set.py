@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mngr.base import config
 from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.framework.spec import Argument, CommandSpec
-from mngr.cli.settings.scopes import SCOPE_OPTIONS, check_option, find_scope
+from mngr.cli.settings.config_shared import SCOPE_OPTIONS, check_option, find_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

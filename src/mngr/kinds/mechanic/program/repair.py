@@ -31,7 +31,7 @@ def repair_tests(job: dict[str, Any], work_dir: str, outputs: str, on_poll: Call
             break
         test = tests[len(ledger.done)]
         test_job = {**job, "test": test, "command": _build_command(job, test), "shared": len(tests) > 1}
-        plan = _plan_test(test_job, work_dir, outputs, on_poll, ledger)
+        plan = _plan_repair(test_job, work_dir, outputs, on_poll, ledger)
         ledger.save(done=[*ledger.done, _commit_plan(plan, work_dir)], plan=None)
     result = _merge_results(ledger.task, ledger.done)
     write_atomically(os.path.join(outputs, "result.json"), json.dumps(result, indent=1) + "\n")
@@ -71,7 +71,7 @@ def _build_command(job: dict[str, Any], test: str) -> list[str]:
     return [test if arg == test_arguments[0] else arg for arg in job["command"] if arg not in test_arguments[1:]]
 
 
-def _plan_test(
+def _plan_repair(
     job: dict[str, Any], work_dir: str, outputs: str, on_poll: Callable[[], None], ledger: _Ledger
 ) -> dict[str, Any]:
     """Return the commits and the result for one test. The files are unchanged afterwards."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mngr.e2e.docstring_citations import list_cited_blocks
+from mngr.e2e.parse_docstring_citations import list_cited_blocks
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Splice = tuple[int, int, str]  # start and end in bytes, and the new text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mngr.kinds.mechanic.program import source_edits
-from mngr.kinds.mechanic.program.project_sources import ProjectSources
+from mngr.kinds.mechanic.program.source_word_search import ProjectSources
 
 _MAX_TITLE_LENGTH = 200  # characters
 

@@ -178,7 +178,7 @@ def _touched(change: Change, kind: str, policy: Policy, shared: bool) -> list[Fi
 
 _SORTS = {
     "startup": "run at every start", "conftest": "a conftest", "ci": "part of CI", "lock": "a list of dependencies",
-    "config": "configuration", "tutorial": "the tutorial", "test": "a test", "doc": "documentation",
+    "config": "configuration", "setup": "part of the set-up", "tutorial": "the tutorial", "test": "a test", "doc": "documentation",
     "implementation": "part of the implementation",
 }  # fmt: skip
 

@@ -1,0 +1,119 @@
+"""The declaration of a command. Parsing, help, completion, docs and man pages read it."""
+
+from __future__ import annotations
+
+from mngr.base.model import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+_OPTION_KINDS = {"int": "int", "float": "length"}  # by the annotation of a field
+
+
+class Option(Struct):
+    """A switch, or an option with a value if it has a metavar."""
+
+    flags: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    is_repeatable: bool = False
+    choices: tuple[str, ...] = ()
+    default: Any = None
+    kind: str = "text"  # text | int | length
+    complete: str | None = None  # A source in mngr.cli.framework.completion_candidates, or files.
+    field: str | None = None  # The field of a Struct that the option sets, if `make_field_option` made it.
+
+    @property
+    def key(self) -> str:
+        """The name of the value in the parsed arguments and in `[commands.CMD]`."""
+        return next(flag for flag in self.flags if flag.startswith("--"))[2:].replace("-", "_")
+
+    @property
+    def is_switch(self) -> bool:
+        """True when the option takes no value."""
+        return self.metavar is None
+
+
+class Argument(Struct):
+    """A positional argument."""
+
+    name: str
+    help: str
+    required: bool = True
+    is_repeatable: bool = False
+    complete: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the value in the parsed arguments."""
+        return self.name.lower()
+
+
+def make_field_option(
+    struct: type[Struct], field: str, *flags: str, metavar: str | None = None, complete: str | None = None
+) -> Option:
+    """Return the option that sets a described field. The field's declaration decides help, type, default and choices."""
+    description = struct._descriptions[field]
+    annotation = struct.__annotations__[field].removesuffix(" | None")
+    is_repeatable = annotation.startswith(("list[", "dict["))
+    return Option(
+        flags=flags,
+        help=description.help,
+        metavar=metavar,
+        is_repeatable=is_repeatable,
+        choices=description.choices,
+        default=None if is_repeatable else description.default,
+        kind=_OPTION_KINDS.get(annotation, "text"),
+        complete=complete,
+        field=field,
+    )
+
+
+class CommandSpec(Struct):
+    """A command as its module declares it."""
+
+    name: str
+    summary: str
+    description: str = ""
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    trailing_help: str | None = None  # The name of the words that may follow `--`.
+    examples: tuple[tuple[str, str], ...] = ()  # (command, explanation)
+    formats: tuple[str, ...] = ()  # For --format, in addition to those of every command.
+    can_run_without_settings: bool = False  # True for a command that helps to repair broken settings.
+
+
+COMMON_OPTIONS = (
+    Option(
+        flags=("--format",),
+        metavar="FORMAT",
+        help="human, json, jsonl, or a template such as '{name} {labels.team}'",
+        default="human",
+    ),
+    Option(flags=("-q", "--quiet"), help="say nothing but data and errors"),
+    Option(flags=("-v", "--verbose"), help="say which programs are run, how they end and how long they take"),
+    Option(
+        flags=("--home",),
+        metavar="DIR",
+        help="where mngr keeps its files (default: MNGR_HOME, else ~/.mngr)",
+        complete="files",
+    ),
+    Option(
+        flags=("-S", "--set"),
+        metavar="KEY=VALUE",
+        is_repeatable=True,
+        help="a setting, for this command only",
+    ),
+    Option(flags=("-h", "--help"), help="this help"),
+)
+
+NAMES_ARGUMENT = Argument(
+    name="NAME",
+    help="an agent's name or id; - reads names from standard input",
+    is_repeatable=True,
+    complete="agents",
+)
+TARGETS_ARGUMENT = NAMES_ARGUMENT.replace(help="an agent's name or id, or @HOST; - reads them from standard input")
+NAME_ARGUMENT = Argument(name="NAME", help="an agent's name or id", complete="agents")

@@ -1,0 +1,116 @@
+"""The command `mngr trust`."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base.errors import MngrError, UsageError
+from mngr.base.project_trust import describe_changes
+from mngr.cli.framework import render
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
+from mngr.cli.framework.command_table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+    from mngr.setup.trust import ProjectTrust
+
+COMMAND = CommandSpec(
+    name="trust",
+    summary=COMMANDS["trust"][1],
+    description=(
+        "A project's settings can run commands on this machine: set-up, tests, lint. mngr uses them only after you have\n"
+        "trusted them. Trust holds for this repository, its worktrees, and exactly these values. When a value changes,\n"
+        "mngr asks again and shows the difference. `mngr init` and `mngr config set` trust what they write."
+    ),
+    arguments=(
+        Argument(
+            name="PROJECT",
+            help="a directory (default: the current project); with --hash also a URL or HOST:PATH",
+            required=False,
+            complete="files",
+        ),
+    ),
+    options=(
+        Option(flags=("--show",), help="print the settings that need trust, and change nothing"),
+        Option(flags=("--hash",), metavar="HASH", help="trust without asking, if the settings have this hash"),
+        Option(flags=("--yes",), help="trust without asking, whatever the settings are"),
+        Option(flags=("--revoke",), help="stop trusting the project"),
+    ),
+    examples=(
+        ("mngr trust", "look at the project's settings and trust them"),
+        ("mngr trust --show --format '{hash}'", "print the hash for a CI job"),
+        ("mngr trust --hash HASH", "trust in a CI job, only if nothing has changed"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show, trust or revoke."""
+    from mngr.setup import trust
+
+    chosen = [key for key in ("show", "hash", "yes", "revoke") if args[key]]
+    if len(chosen) > 1:
+        raise UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", "leave one of them out")
+    place = args["project"]
+    if place and args["hash"] and not os.path.isdir(cli.context.resolve_path(place)):
+        trust.trust_place(cli.context, place, args["hash"])
+        render.render_item(cli, {"place": place, "hash": args["hash"]}, f"you trust these settings from {place}")
+        return 0
+    project = trust.inspect_trust(cli.context, place)
+    if args["revoke"]:
+        was_trusted = trust.revoke_trust(cli.context, project)
+        text = f"{project.root} is no longer trusted" if was_trusted else f"{project.root} was not trusted"
+        render.render_item(cli, {**_describe(project), "is_trusted": False}, text)
+        return 0
+    if args["show"]:
+        render.render_item(cli, _describe(project), _format(project))
+        return 0
+    if not project.is_trusted:
+        _confirm(cli, args, project)
+        trust.trust_project(cli.context, project)
+    text = f"you trust the settings of {project.root}"
+    render.render_item(cli, {**_describe(project), "is_trusted": True, "changes": []}, text)
+    return 0
+
+
+def _confirm(cli: Cli, args: Args, project: ProjectTrust) -> None:
+    """Raise MngrError unless the user agrees, on the command line or at the terminal."""
+    if args["yes"]:
+        return
+    listed = describe_changes(project.changes)
+    if args["hash"]:
+        if args["hash"] != project.hash:
+            raise MngrError(
+                f"the settings of {project.root} have the hash {project.hash}:\n{listed}",
+                f"look at them, then: mngr trust --hash {project.hash}",
+            )
+        return
+    ask = cli.context.ask_trust
+    question = f"The settings in {project.root} run commands or choose files:\n{listed}\nDo you trust them?"
+    if ask is None:
+        raise MngrError(
+            f"there is no terminal to ask whether you trust the settings of {project.root}:\n{listed}",
+            f"look at them, then: mngr trust --hash {project.hash}",
+        )
+    if not ask(question):
+        raise MngrError(f"{project.root} is not trusted", "change its settings, or trust them: mngr trust")
+
+
+def _describe(project: ProjectTrust) -> dict[str, object]:
+    """Return the project for the JSON output."""
+    return {**project.to_dict(), "changes": [change.to_dict() for change in project.changes]}
+
+
+def _format(project: ProjectTrust) -> str:
+    """Return the settings that need trust, for people."""
+    if not project.settings:
+        lines = [f"{project.root} has no settings that need trust"]
+    else:
+        state = "trusted" if project.is_trusted else "not trusted"
+        lines = [f"{project.root}: {state} (hash {project.hash})"]
+        lines += [f"  {key} = {value!r}" for key, value in sorted(project.settings.items())]
+    if project.ignored:
+        lines.append("ignored, because only your own settings count: " + ", ".join(project.ignored))
+    return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""Tracks the hosts of a run: how long each one was billed and what that costs."""
+
+from __future__ import annotations
+
+import time
+
+from mngr.base import time_format
+from mngr.base.model import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+class RunHost(Struct):
+    """A host of a run: `running`, `resting` (stopped, with its files kept), `leaving` or `gone`."""
+
+    provider: str
+    state: str = "running"
+    hourly_rate: float | None = None  # US dollars per hour
+    billed_since: str | None = None  # None while the host costs nothing
+    billed_hours: float = 0.0  # hours billed before `billed_since`
+
+    def count_hours(self, until: str | None = None) -> float:
+        """Return the hours that the host was billed, until now or until the given time."""
+        if self.billed_since is None:
+            return self.billed_hours
+        end = time_format.parse_timestamp(until) if until else time.time()
+        return self.billed_hours + max(0.0, end - time_format.parse_timestamp(self.billed_since)) / 3600
+
+    def stop_billing(self, stopped_at: str, state: str) -> RunHost:
+        """Return the host in a new state in which it costs nothing."""
+        return self.replace(state=state, billed_hours=self.count_hours(stopped_at), billed_since=None)
+
+
+class HostCosts(Struct):
+    """The hosts of a run and their cost so far."""
+
+    made: int
+    running: int
+    hours: float
+    cost_usd: float | None  # None when no host has a price
+
+
+def sum_costs(hosts: Iterable[RunHost]) -> float:
+    """Return the cost in US dollars of the hosts that have a price."""
+    return sum(host.count_hours() * (host.hourly_rate or 0.0) for host in hosts)
+
+
+def summarize_costs(hosts: Collection[RunHost]) -> HostCosts:
+    """Return the number of hosts, their hours and their cost."""
+    rated = [host for host in hosts if host.hourly_rate is not None]
+    return HostCosts(
+        made=len(hosts),
+        running=sum(host.billed_since is not None for host in hosts),
+        hours=round(sum(host.count_hours() for host in hosts), 4),
+        cost_usd=round(sum_costs(rated), 6) if rated else None,
+    )

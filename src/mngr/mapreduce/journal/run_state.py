@@ -1,0 +1,110 @@
+"""The state of a run and of its tasks. `replay.py` computes it from the rows of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mngr.base.model import Struct
+from mngr.mapreduce.journal.agent_usage import AgentUsage
+from mngr.mapreduce.journal.host_costs import RunHost
+
+# The states of a task. queued: not launched yet. launching: its agent is being created or prompted. working.
+# parked: its model reached a limit. talking: its agent is being reminded. pulling: its work is being collected.
+# checking: its claim is being verified. settled.
+ACTIVE_STATES = ("launching", "working", "talking", "pulling")  # the states in which a task has an agent that may run
+
+
+class JournalRow(Struct):
+    """A row of the journal. Each type of row is a class."""
+
+    type_name = ""
+    at: str = ""  # the journal sets the time when it writes the row
+
+    def describe(self) -> str:
+        """Return the row as one line for people, or an empty text if it is not worth a line."""
+        return ""
+
+
+class RecipeRow(JournalRow):
+    """A row that only the recipe understands."""
+
+    type: str
+    fields: Mapping[str, object] = {}
+
+
+class Task(Struct):
+    """A unit of work for one agent."""
+
+    slug: str
+    title: str
+    expected_seconds: float = 0.0
+    priority: int = 0  # higher values are launched first
+    agent_kind: str | None = None  # instead of the run's
+    agent_args: list[str] | None = None  # instead of the run's
+    hint: str = ""  # a person's hint for the next agents
+    existing_agent: str | None = None  # an agent that gets the prompt, instead of a new one
+    branch: str | None = None  # where the existing agent commits, from the task's base
+    message: str | None = None  # the text for the existing agent, instead of the recipe's prompt
+    answered_claim: str | None = None  # identifies the claim that the message is about
+    usage_purpose: str | None = None  # how to book the usage, if not as work, retries or reminders
+    data: Mapping[str, str] = {}  # the recipe's own data
+
+
+class TaskState(Struct):
+    """A task and its progress."""
+
+    task: Task
+    state: str = "queued"
+    agent: str | None = None
+    agent_id: str | None = None
+    host: str | None = None
+    attempt: int = 0  # number of launches
+    base: str | None = None  # the commit that it started from
+    is_prompted: bool = False
+    reminders: int = 0
+    commit: str | None = None
+    claim: Mapping[str, object] = {}  # the agent's claim, as the recipe read it
+    problem: str | None = None  # what was wrong with the work when it was collected for the last time
+    check: Mapping[str, object] | None = None  # the result of the recipe's own check
+    outcome: str | None = None
+    reason: str | None = None
+    parked_until: str | None = None
+    usage: AgentUsage | None = None  # what all its agents have used; None when nothing is known
+    agent_usage: AgentUsage = AgentUsage()  # what its present agent has used
+    usage_by_purpose: Mapping[str, AgentUsage] = {}  # `usage` split into work, retries, reminders and others
+    tokens_before_edit: int | None = None  # tokens that its agent used before it first changed a file
+    began_at: str | None = None
+    ended_at: str | None = None
+    is_stopped: bool = False
+    close_reason: str | None = None  # why its work was pulled although the agent had not finished
+
+
+class Alert(Struct):
+    """A message of the run to the person who watches it."""
+
+    at: str
+    type: str  # alert, alarm or alarm_over
+    text: str
+
+
+class RunState(Struct):
+    """A run and all of its tasks."""
+
+    tasks: Mapping[str, TaskState] = {}
+    recipe_rows: Mapping[str, Sequence[RecipeRow]] = {}  # the recipe's own rows, by type
+    alerts: Sequence[Alert] = ()
+    open_alarm: Alert | None = None  # nothing is launched while an alarm is open
+    wait_reason: str | None = None  # why nothing is launched
+    hosts: Mapping[str, RunHost] = {}  # the hosts that a provider created for the run
+    snapshot: str | None = None  # the snapshot that new hosts are created from
+    pending_snapshot: str | None = None  # the snapshot that is being made
+    is_finished: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """True when all tasks are settled."""
+        return all(task.state == "settled" for task in self.tasks.values())
+
+    def list_in_state(self, *states: str) -> list[TaskState]:
+        """Return the tasks in these states, in order of creation."""
+        return [task for task in self.tasks.values() if task.state in states]

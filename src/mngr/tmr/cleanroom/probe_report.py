@@ -1,0 +1,209 @@
+"""Reads the probe's report of a pytest run. A hostile test can write into it, so a wrong value counts as missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from mngr.base.json_values import as_list, as_object, get_int, get_object, get_objects, get_text
+from mngr.base.model import Struct
+
+ProbeRow = dict[str, object]  # "row" names its kind
+_ENVIRONMENT_FIELDS = ("python", "pytest", "platform", "packages")
+
+
+class Frame(Struct):
+    """A location in the code that was running."""
+
+    path: str  # relative to the work dir, if it is the project's
+    line: int
+    function: str
+    project: bool
+
+
+class Failure(Struct):
+    """Why a test, or its collection, failed."""
+
+    id: str
+    when: str  # collect | setup | call | teardown | interrupted | internal
+    exception: str
+    cause: str = ""  # the exception that it was raised from, if any
+    message: str
+    frames: list[Frame] = []  # outermost first
+    text: str = ""  # pytest's explanation
+    sections: dict[str, str] = {}  # captured output
+
+
+class TestPhase(Struct):
+    """How the set-up, the call or the teardown of a test ended."""
+
+    __test__ = False
+
+    id: str
+    when: str  # setup | call | teardown
+    outcome: str  # passed | failed | skipped
+    why: str = ""  # why it was skipped
+    failure: Failure | None = None
+
+
+class ProgramLocation(Struct):
+    """Where a program of the project is."""
+
+    path: str = ""  # of the script; empty if it is not on PATH
+    module: str = ""  # that the script runs, if it is an installed entry point
+    code: str = ""  # the file of that module
+
+
+class ResolvedCode(Struct):
+    """The files of the project's packages and programs, as the tests find them."""
+
+    packages: dict[str, str] = {}
+    scripts: dict[str, ProgramLocation] = {}
+    executable: str = ""  # the Python that runs the tests
+
+
+NOTHING_RESOLVED = ResolvedCode()
+
+
+class RecordedSession(Struct):
+    """A session of mngr.e2e that a test left."""
+
+    test: str
+    path: str  # relative to the work dir
+    text: str  # the transcript
+
+
+class SessionEnd(Struct):
+    """The facts that pytest knows at its end."""
+
+    exit: int | None = None  # pytest's exit status
+    imported: dict[str, str] = {}  # the file of each imported package of the project
+    checkout_modules: list[str] = []  # files that were imported from the user's checkout
+    resolved: ResolvedCode = NOTHING_RESOLVED  # if requested
+    sessions: list[RecordedSession] = []
+    environment: dict[str, str] = {}  # versions, and a hash of the installed packages
+
+
+def select_rows(rows: Iterable[ProbeRow], kind: str) -> list[ProbeRow]:
+    """Return the rows of a kind."""
+    return [row for row in rows if row["row"] == kind]
+
+
+def find_session_end(rows: Sequence[ProbeRow]) -> SessionEnd | None:
+    """Return the facts of the last row about the end, or None when pytest did not get there."""
+    end_rows = select_rows(rows, "end")
+    if not end_rows:
+        return None
+    row = end_rows[-1]
+    exit_status = row.get("exit")
+    return SessionEnd(
+        exit=exit_status if isinstance(exit_status, int) else None,
+        imported=parse_texts(row.get("imported")),
+        checkout_modules=[path for path in as_list(row.get("strays")) if isinstance(path, str)],
+        resolved=_parse_resolved(get_object(row, "resolved")),
+        sessions=[_parse_session(session) for session in get_objects(row, "e2e")],
+        environment={key: str(row[key]) for key in _ENVIRONMENT_FIELDS if key in row},
+    )
+
+
+def _parse_resolved(row: ProbeRow) -> ResolvedCode:
+    scripts = get_object(row, "scripts")
+    return ResolvedCode(
+        packages=parse_texts(row.get("packages")),
+        scripts={str(name): _parse_program(as_object(script)) for name, script in scripts.items()},
+        executable=get_text(row, "executable"),
+    )
+
+
+def _parse_program(row: ProbeRow) -> ProgramLocation:
+    return ProgramLocation(path=get_text(row, "path"), module=get_text(row, "module"), code=get_text(row, "code"))
+
+
+def _parse_session(row: ProbeRow) -> RecordedSession:
+    return RecordedSession(test=get_text(row, "test"), path=get_text(row, "path"), text=get_text(row, "text"))
+
+
+def parse_phase(row: ProbeRow) -> TestPhase:
+    """Return the phase in a row of the kind `phase`."""
+    return TestPhase(
+        id=str(row.get("id")),
+        when=str(row.get("when")),
+        outcome=str(row.get("outcome")),
+        why=get_text(row, "why"),
+        failure=find_failure(row),
+    )
+
+
+def find_failure(row: ProbeRow) -> Failure | None:
+    """Return the failure in a row, or None."""
+    failure = row.get("failure")
+    if not isinstance(failure, dict):
+        return None
+    kind = str(row["row"])
+    when = {"uncollected": "collect", "phase": str(row.get("when"))}.get(kind, kind)
+    return Failure(
+        id=str(row.get("id", "")),
+        when=when,
+        exception=get_text(failure, "exception"),
+        cause=get_text(failure, "cause"),
+        message=get_text(failure, "message"),
+        frames=[_parse_frame(frame) for frame in get_objects(failure, "frames")],
+        text=get_text(failure, "text"),
+        sections=parse_texts(failure.get("sections")),
+    )
+
+
+def _parse_frame(row: ProbeRow) -> Frame:
+    return Frame(
+        path=get_text(row, "path"),
+        line=get_int(row, "line"),
+        function=get_text(row, "function"),
+        project=row.get("project") is True,
+    )
+
+
+def parse_lines(rows: Sequence[ProbeRow]) -> dict[str, list[int]]:
+    """Return the lines that were run, by file; empty unless the tracer reported them."""
+    line_rows = select_rows(rows, "lines")
+    if not line_rows:
+        return {}
+    files = get_object(line_rows[0], "files")
+    return {
+        str(path): [line for line in lines if isinstance(line, int)]
+        for path, lines in files.items()
+        if isinstance(lines, list)
+    }
+
+
+def find_loaded_files(rows: Sequence[ProbeRow]) -> list[str] | None:
+    """Return the project's files that were imported, or None when that is not known."""
+    loaded_rows = select_rows(rows, "loaded")
+    paths = loaded_rows[0].get("files") if loaded_rows else None
+    if not isinstance(paths, list):
+        return None
+    return [path for path in paths if isinstance(path, str)]
+
+
+def parse_texts(value: object) -> dict[str, str]:
+    """Return a dict of strings from an untrusted value; empty when the value is no dict."""
+    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
+
+
+def make_row_paths_relative(rows: Sequence[ProbeRow], prefix: str) -> list[ProbeRow]:
+    """Return the rows with all paths relative to the work dir, so that results are the same in all clean rooms."""
+    return [{key: _remove_prefix(value, prefix) for key, value in row.items()} for row in rows]
+
+
+def _remove_prefix(value: object, prefix: str) -> object:
+    if isinstance(value, str):
+        return value.replace(prefix, "")
+    if isinstance(value, list):
+        return [_remove_prefix(item, prefix) for item in value]
+    if isinstance(value, dict):
+        return {key: _remove_prefix(item, prefix) for key, item in value.items()}
+    return value
+
+
+def is_own_source(path: str) -> bool:
+    """True when a path, relative to the work dir, is the clean room's own source and no installed copy."""
+    return not os.path.isabs(path) and {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))

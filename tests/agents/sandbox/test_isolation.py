@@ -1,0 +1,43 @@
+"""The isolation check: mngr names the isolation of this machine, or refuses with the reason and the next command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.conftest import BIN_DIR, MngrProgram
+from tests.support.no_bwrap import make_path_without_bwrap
+
+# Starts a command in a user namespace in which nobody can create further user namespaces.
+NO_USER_NAMESPACES = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
+
+
+def find_isolation_check(mngr: MngrProgram, **options: dict[str, str]) -> dict[str, str]:
+    (check,) = [check for check in mngr.run_json("doctor", **options)["checks"] if check["name"] == "isolation"]
+    return dict(check)
+
+
+def test_doctor_names_the_isolation_in_force(mngr: MngrProgram) -> None:
+    version = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    check = find_isolation_check(mngr)
+    assert check["status"] == "ok"
+    assert check["found"] == f"{version}, user namespaces, network namespaces, seccomp"
+
+
+def test_doctor_warns_when_bubblewrap_is_missing(mngr: MngrProgram, tmp_path: Path) -> None:
+    path = make_path_without_bwrap(tmp_path / "bin", mngr.env["PATH"])
+    check = find_isolation_check(mngr, env={"PATH": path})
+    assert (check["status"], check["hint"]) == ("warning", "apt-get install bubblewrap")
+    assert check["problem"] == "bubblewrap (bwrap) is not installed, so --sandbox and clean rooms refuse to run"
+
+
+def test_sandbox_is_refused_where_user_namespaces_are_missing(mngr: MngrProgram) -> None:
+    command = [str(BIN_DIR / "mngr"), "create", "foo", "--sandbox", "--", "true"]
+    argv = ["unshare", "--user", "--map-root-user", "sh", "-c", NO_USER_NAMESPACES, "sh", *command]
+    result = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "--sandbox: bubblewrap does not work here: bwrap: " in result.stderr
+    assert "sysctl -w kernel.unprivileged_userns_clone=1" in result.stderr
+    assert "to run the agent without isolation, leave out --sandbox\n" in result.stderr
+    assert not os.path.exists(mngr.home)
