@@ -149,6 +149,8 @@ class _Relay:
         """Copy one part of the output. If nobody reads it, close the pipe, so that the command gets SIGPIPE."""
         try:
             data = os.read(fd, _CHUNK_BYTES)
+        except BlockingIOError:  # The command has discarded its output since the poll.
+            return
         except OSError:  # A terminal ends with an error.
             data = b""
         if not data or not _write_all(self._outputs[fd], data):

@@ -60,7 +60,8 @@ def test_a_command_ends_although_its_input_stays_open(foo: MngrProgram) -> None:
 
 
 def test_a_command_at_a_terminal_gets_its_own_terminal(foo: MngrProgram) -> None:
-    argv = exec_argv("sh", "-c", "stat -Lc %t,%T /proc/self/fd/0; stty size; read word; echo got-$word; sleep 1000")
+    # `sed` replaces the shell: a shell that is about to start a program may lose the interrupt.
+    argv = exec_argv("sh", "-c", "stat -Lc %t,%T /proc/self/fd/0; stty size; exec sed -u s/^/got-/")
     with PtyTerminal(argv, foo.repo, foo.env, rows=31, columns=91) as terminal:
         user_device = os.stat(f"/proc/{terminal.process.pid}/fd/0").st_rdev
         device = terminal.wait_for_text("31 91").split()[0]
