@@ -284,7 +284,7 @@ mngr list --ids --label team=red --state STOPPED | mngr destroy -
 mngr destroy --force seen
 mngr undestroy seen --as seen-again
 
-# clean up what interrupted commands and old graves left; look first
+# clean up after interrupted commands and delete expired trash; look first
 mngr gc --dry-run
 mngr gc
 
@@ -452,7 +452,7 @@ def test_polite(e2e: E2eSession) -> None:
 EOF
 mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
 
-# put its agents in the graveyard; results, receipts and commits stay in its folder
+# put its agents in the trash; results, receipts and commits stay in its folder
 mngr tmr clean greet --dry-run
 mngr tmr clean greet
 cd ../shop

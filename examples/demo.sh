@@ -67,7 +67,7 @@ run 'sh test.sh && echo the test passes'
 run 'mngr pull counter'
 run 'cat .mngr/outputs/counter/lines.txt'
 
-say 'Clean up. Nothing is lost: what is destroyed lies in the graveyard, conversation included.'
+say 'Clean up. Nothing is lost: what is destroyed is in the trash, conversation included.'
 run 'mngr destroy --force tests fixer counter'
 run 'mngr list'
 run 'mngr undestroy fixer'

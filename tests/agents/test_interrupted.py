@@ -62,7 +62,7 @@ def list_traces(mngr: MngrProgram) -> list[str]:
             traces += [f"{folder} {path.name}" for path in (mngr.home / folder).iterdir()]
     if (mngr.home / "tmux.socket").is_symlink():
         traces += [f"session {name}" for name in mngr.run_tmux("list-sessions", "-F", "#{session_name}").split()]
-    for folder in ("graveyard", "snapshots"):
+    for folder in ("trash", "snapshots"):
         traces += [f"part {path}" for path in (mngr.home / folder).glob("*.part")] + [
             f"part {path}" for path in (mngr.home / folder).glob(".*")
         ]
@@ -108,7 +108,7 @@ def test_gc_cleans_up_an_interrupted_create(killer: MngrProgram, step: str, mode
         killer("undestroy", "foo")
         assert (killer.get_work_dir("foo") / "made").read_text() == "work"
     else:
-        assert list((killer.home / "graveyard").iterdir()) == []
+        assert list((killer.home / "trash").iterdir()) == []
         killer("create", "foo", "--transfer", mode, "--", "true")
 
 

@@ -69,7 +69,7 @@ def test_all_layers_are_read_in_order_of_precedence(tmp_path: Path) -> None:
     settings = config.load_settings(str(user), str(tmp_path), ["tutorial.tests=given"], environ)
     assert {key: settings.get_source(key) for key in settings.values} == {
         "stop.grace": "default",
-        "graveyard.keep": "default",
+        "trash.keep": "default",
         **{f"pull.{key}": "default" for key in ("max_bytes", "max_file_bytes", "max_files", "timeout")},
         "tutorial.timeout": "default",
         "project.setup": f"user ({user})",
@@ -124,7 +124,7 @@ def test_an_invalid_assignment_raises_usage_error(text: str) -> None:
     ("key", "hint"),
     [
         ("project.setpu", "project.setup"),
-        ("graveyard.keeps", "graveyard.keep"),
+        ("trash.keeps", "trash.keep"),
         ("zzz", "known keys: project.setup"),
     ],
 )

@@ -40,7 +40,7 @@ ATTEMPTS = [
     SettingsAttempt("a repository lets agents act without asking", "[yolo]\nanywhere = true\n[commands.create]\nyolo = true", (CREATE, "config get yolo.anywhere"), False),
     SettingsAttempt("a provider of a repository runs a program", '[providers.evil]\nkind = "template"\ncreate = ["touch", "{MARK}", "{{name}}"]\nlist = ["touch", "{MARK}"]\nexec = ["touch", "{MARK}", "{{name}}", "{{program}}"]\ndestroy = ["touch", "{MARK}", "{{name}}"]', ("list --hosts", "list", "create foo@.evil -- true", "gc"), False),
     SettingsAttempt("a repository chooses the ssh settings", '[providers.ssh]\nconfig = "{REPO}/ssh_config"', ("list", "create foo@evil -- true")),
-    SettingsAttempt("a repository empties the trash of the user", '[graveyard]\nkeep = "0s"', (CREATE, "destroy --force foo", "gc", "exec-trash"), False),
+    SettingsAttempt("a repository empties the trash of the user", '[trash]\nkeep = "0s"', (CREATE, "destroy --force foo", "gc", "exec-trash"), False),
     SettingsAttempt("a repository chooses a program that merges", '[tmr]\nmerge_tool = "touch {MARK}"\nnotify = "touch {MARK}"', ("list", CREATE), False),
     SettingsAttempt("a repository has a plugin", '[project]\nprogram = "touch {MARK}"\npytest = "touch {MARK}"\nlint = "touch {MARK}"', ("list", CREATE, "doctor"), False),
 ]  # fmt: skip

@@ -50,7 +50,7 @@ class World:
         """Run a test once in the shared clean room."""
         return run_test(self.room, PytestOptions(pytest=PYTEST, timeout=timeout), self.test(name))
 
-    def graves(self) -> list[str]:
+    def list_trash(self) -> list[str]:
         """Return the names of the agents in the trash."""
         return [trashed.name for trashed in self.fleet.list_trash()]
 

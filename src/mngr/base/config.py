@@ -35,7 +35,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "policy.*": (object, "which files an edit may touch: rules of the project's own"),
     "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),
     "stop.grace": (str, "how long an agent may take to end before it is killed"),
-    "graveyard.keep": (str, "how long destroyed agents are kept"),
+    "trash.keep": (str, "how long destroyed agents are kept"),
     "pull.max_bytes": (
         int,
         "bytes that may come from an agent at once (10 GiB); only your own settings count",
@@ -63,10 +63,10 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
     "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
 }
-_DURATION_KEYS = ("stop.grace", "graveyard.keep", "pull.timeout", "tutorial.timeout")
+_DURATION_KEYS = ("stop.grace", "trash.keep", "pull.timeout", "tutorial.timeout")
 DEFAULTS: dict[str, Any] = {
     "stop": {"grace": "2s"},
-    "graveyard": {"keep": "30d"},
+    "trash": {"keep": "30d"},
     "pull": {
         "max_bytes": 10 * 1024**3,
         "max_file_bytes": 1024**3,

@@ -13,7 +13,7 @@ SNAPSHOT_EXCLUDES = (
     "agents",
     "names",
     "work",
-    "graveyard",
+    "trash",
     "snapshots",
     "hosts",
     "ssh",
@@ -33,7 +33,7 @@ class Home:
         self.agents = os.path.join(self.root, "agents")
         self.names = os.path.join(self.root, "names")
         self.work_dirs = os.path.join(self.root, "work")
-        self.trash = os.path.join(self.root, "graveyard")
+        self.trash = os.path.join(self.root, "trash")
         self.snapshots = os.path.join(self.root, "snapshots")
         self.cache = os.path.join(self.root, "cache")
         self.lib = os.path.join(self.root, "lib")
@@ -112,7 +112,7 @@ class Home:
             "agents",
             "names",
             "work",
-            "graveyard",
+            "trash",
             "snapshots",
             "cache",
             "lib",

@@ -32,7 +32,7 @@ def test_destroy_of_an_unchanged_agent_leaves_only_its_trash_entry(mngr: MngrPro
     assert result.out == "destroyed foo\n" and result.err == ""
     assert_nothing_is_left(mngr)
     assert run_git(mngr.repo, "branch", "--list", "mngr/*") == ""
-    trash_dir = next((mngr.home / "graveyard").iterdir())
+    trash_dir = next((mngr.home / "trash").iterdir())
     assert sorted(path.name for path in trash_dir.iterdir()) == [
         "agent",
         "meta.json",
@@ -61,7 +61,7 @@ def test_destroy_reports_dirty_and_unpulled_work_as_json_and_keeps_the_branch(mn
     result = mngr("destroy", "foo", "--format", "json")
     row = result.parse_json()["results"][0]
     assert (row["ok"], row["dirty"], row["unpulled"], row["branch_kept"]) == (True, True, 1, "mngr/foo")
-    assert Path(row["grave"]).is_dir() and row["ignored_bytes"] == 0
+    assert Path(row["trash_dir"]).is_dir() and row["ignored_bytes"] == 0
     assert run_git(mngr.repo, "rev-parse", "mngr/foo") == tip
     assert_nothing_is_left(mngr)
 
@@ -124,7 +124,7 @@ def test_destroy_of_an_agent_with_a_damaged_record_needs_force_and_keeps_its_wor
     result = mngr("destroy", "--force", agent_id)
     assert str(work) in result.err and work.is_dir()  # Without a record mngr does not know what belongs to the agent.
     assert [agent["name"] for agent in mngr.list_agents()] == ["bar"]
-    trash_dir = mngr.home / "graveyard" / agent_id
+    trash_dir = mngr.home / "trash" / agent_id
     assert (trash_dir / "agent" / "agent.json").read_text() == '{"v": 1, "id":'
     assert [path.name for path in (mngr.home / "names").iterdir()] == ["bar"]
 
@@ -132,16 +132,16 @@ def test_destroy_of_an_agent_with_a_damaged_record_needs_force_and_keeps_its_wor
 def test_destroy_removes_nothing_when_the_agent_cannot_be_saved(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "new.txt").write_text("n")
-    (mngr.home / "graveyard").rmdir()
-    (mngr.home / "graveyard").write_text("in the way")
+    (mngr.home / "trash").rmdir()
+    (mngr.home / "trash").write_text("in the way")
     result = mngr("destroy", "foo", code=1)
     assert "cannot save foo" in result.err
     assert (work / "new.txt").read_text() == "n"
     assert mngr.get_agent("foo")["state"] in ("DONE", "STOPPED")
     record = json.loads((mngr.get_agent_dir("foo") / "agent.json").read_text())
     assert (record["phase"], record["owner"]) == ("ready", None)
-    (mngr.home / "graveyard").unlink()
-    (mngr.home / "graveyard").mkdir()
+    (mngr.home / "trash").unlink()
+    (mngr.home / "trash").mkdir()
     mngr("destroy", "foo")
 
 

@@ -109,9 +109,9 @@ class World:
         """Return all agents in `list` with this name."""
         return [agent for agent in self.mngr.list_agents() if agent["name"] == name]
 
-    def graves(self) -> list[dict[str, Any]]:
+    def list_trash(self) -> list[dict[str, Any]]:
         """Return the agents in the trash."""
-        return list(self.mngr.run_json("undestroy", "--list")["graves"])
+        return list(self.mngr.run_json("undestroy", "--list")["trash"])
 
 
 @pytest.fixture
@@ -129,14 +129,14 @@ def test_a_destroy_that_loses_its_host_can_be_finished_and_undone(world: World, 
     result = world.cut_at(f"destroy:{step}", "h1", "destroy", "--force", "foo")
     assert result.code == (0 if step == "bury" else 6), result
     world.farm.mend("h1")
-    agents, trash = world.rows("foo"), world.graves()
+    agents, trash = world.rows("foo"), world.list_trash()
     assert bool(agents) == (step != "bury") and len(agents) + sum(not trashed["problem"] for trashed in trash) >= 1
     if finisher == "gc" and step not in ("mark", "bury"):
         assert agents[0]["state_reason"] in ("destroy_interrupted", None)
         assert "interrupted destroy foo" in world.mngr("gc").out
     elif agents:
         world.mngr("destroy", "--force", "foo")
-    assert world.rows("foo") == [] and [trashed["problem"] for trashed in world.graves()] == [None]
+    assert world.rows("foo") == [] and [trashed["problem"] for trashed in world.list_trash()] == [None]
     assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     world.mngr("undestroy", "foo")
     assert world.look("foo") == before
@@ -161,7 +161,7 @@ def test_a_removal_whose_confirmation_was_lost_is_detected(world: World, how: st
     if how != "undestroy":
         output = world.mngr(how, *(["foo"] if how == "destroy" else []))
         assert "foo" in output.out
-        assert [trashed["problem"] for trashed in world.graves()] == [None]
+        assert [trashed["problem"] for trashed in world.list_trash()] == [None]
         assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     world.mngr("undestroy", "foo")
     assert world.look("foo") == before
@@ -174,7 +174,7 @@ def test_an_undestroy_that_loses_its_host_keeps_the_trash_entry_and_can_be_repea
     result = world.cut_at(f"undestroy:{step}", "h1", "undestroy", "foo")
     assert result.code == 6, result
     world.farm.mend("h1")
-    assert [trashed["problem"] for trashed in world.graves()] == [None]
+    assert [trashed["problem"] for trashed in world.list_trash()] == [None]
     if step not in ("reserve",):
         assert [row["state_reason"] for row in world.rows("foo")] == ["create_interrupted"]
         world.mngr("gc")
@@ -243,7 +243,7 @@ def test_a_migrate_that_lost_its_target_host_can_be_repeated(world: World, step:
     world.mngr("migrate", "foo", "@h2")
     assert (world.mngr.get_agent("foo")["host"], world.mngr.get_agent("foo")["state"]) == ("h2", "RUNNING")
     assert world.look("foo") == before
-    assert world.mngr.run_json("gc", "--dry-run")["results"] == [] and world.graves() == []
+    assert world.mngr.run_json("gc", "--dry-run")["results"] == [] and world.list_trash() == []
 
 
 def test_an_interrupted_stream_leaves_no_partial_agent(world: World) -> None:
@@ -261,7 +261,7 @@ def test_an_interrupted_stream_leaves_no_partial_agent(world: World) -> None:
     result = world.cut_when(lambda: measure_size(stage) > 1_000_000, "h1", "destroy", "--force", "foo")
     assert result.code == 6 and list(stage.iterdir()) == []
     world.farm.mend("h1")
-    assert world.graves() == [] and len(world.rows("foo")) == 1
+    assert world.list_trash() == [] and len(world.rows("foo")) == 1
     world.mngr("destroy", "--force", "foo")
     agents_dir = world.farm.home("h2") / ".mngr" / "agents"
     result = world.cut_when(lambda: measure_size(agents_dir) > 1_000_000, "h2", "undestroy", "foo", "--on", "@h2")

@@ -36,7 +36,7 @@ def test_a_running_agent_is_running_after_migrate_to_another_host(client: MngrPr
     work = Path(after["work_dir"])
     assert (work / "draft.txt").read_text() == "draft" and (work / "begun").read_text() == "begun\nbegun\n"
     assert not Path(before["work_dir"]).exists() and not list((client.home / "agents").iterdir())
-    assert client.run_json("undestroy", "--list")["graves"] == []
+    assert client.run_json("undestroy", "--list")["trash"] == []
     (agent,) = client.run_json("migrate", "foo", "foo@h2.ssh")["agents"]
     assert (agent["host"], agent["id"]) == ("h2", before["id"])
     client("stop", "foo")
@@ -131,7 +131,7 @@ def test_a_migrate_whose_set_up_fails_returns_the_agent_to_its_host(client: Mngr
     assert "setup failed" in result.err
     agent = client.get_agent("foo")
     assert (agent["id"], agent["host"], agent["state"]) == (agent_id, "h1", "RUNNING")
-    assert client.run_json("undestroy", "--list")["graves"] == [] and client.run_json("gc")["results"] == []
+    assert client.run_json("undestroy", "--list")["trash"] == [] and client.run_json("gc")["results"] == []
     assert [list((farm.home("h2") / ".mngr" / folder).iterdir()) for folder in ("agents", "names", "work")] == [
         [],
         [],

@@ -37,18 +37,18 @@ def test_undestroy_restores_everything_and_the_agent_can_start_again(mngr: MngrP
     assert (mngr.get_agent_dir("foo") / "outputs" / "result.json").read_text() == "{}"
     kinds = [json.loads(line)["type"] for line in (mngr.get_agent_dir("foo") / "events.jsonl").read_text().splitlines()]
     assert kinds[0] == "created" and kinds[-2:] == ["destroyed", "undestroy"]
-    assert list((mngr.home / "graveyard").iterdir()) == []
+    assert list((mngr.home / "trash").iterdir()) == []
     mngr("start", "foo")
     wait_for(lambda: (work / "said").read_text() == "it's $HOME\n" * 2)
 
 
 def test_undestroy_can_list_the_trash(mngr: MngrProgram) -> None:
-    assert "the graveyard is empty" in mngr("undestroy", "--list").out
+    assert "the trash is empty" in mngr("undestroy", "--list").out
     work = make(mngr)
     (work / "a").write_text("a")
     mngr("destroy", "foo")
     assert "foo" in mngr("undestroy", "--list").out
-    trashed = mngr.run_json("undestroy", "--list")["graves"][0]
+    trashed = mngr.run_json("undestroy", "--list")["trash"][0]
     assert (trashed["name"], trashed["branch"], trashed["dirty"], trashed["problem"]) == (
         "foo",
         "mngr/foo",
@@ -128,7 +128,7 @@ def test_undestroy_rejects_unknown_names_and_wrong_usage(mngr: MngrProgram) -> N
 def test_undestroy_reports_and_keeps_a_damaged_trash_entry(mngr: MngrProgram) -> None:
     make(mngr)
     mngr("destroy", "foo")
-    trash_dir: Path = next((mngr.home / "graveyard").iterdir())
+    trash_dir: Path = next((mngr.home / "trash").iterdir())
     (trash_dir / "meta.json").write_text("{")
     result = mngr("undestroy", trash_dir.name, code=1)
     assert "cannot be brought back" in result.err and str(trash_dir) in result.err

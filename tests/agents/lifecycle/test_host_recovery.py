@@ -34,7 +34,7 @@ def test_start_recreates_a_lost_host_and_its_agents_at_their_base(mngr: MngrProg
     assert mngr.get_agent("bar")["labels"] == {"team": "red"}
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD", "mngr/foo").out.split() == [created["base"]] * 2
     mngr("message", "foo", "-m", "again", "--wait")
-    assert mngr.run_json("undestroy", "--list")["graves"] == mngr.run_json("gc")["results"] == []
+    assert mngr.run_json("undestroy", "--list")["trash"] == mngr.run_json("gc")["results"] == []
 
 
 def test_a_lost_host_can_be_started_and_used_again(mngr: MngrProgram, root: Path) -> None:
@@ -60,4 +60,4 @@ def test_an_agent_whose_project_is_gone_stays_in_the_trash(mngr: MngrProgram, ro
     lose(next(root.iterdir()))
     assert "foo could not be made again" in mngr("start", "@two.toy").err
     assert [agent["name"] for agent in mngr.list_agents()] == ["bar"]
-    assert [trashed["name"] for trashed in mngr.run_json("undestroy", "--list")["graves"]] == ["foo"]
+    assert [trashed["name"] for trashed in mngr.run_json("undestroy", "--list")["trash"]] == ["foo"]

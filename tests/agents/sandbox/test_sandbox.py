@@ -156,7 +156,7 @@ def test_the_users_files_are_hidden(someone: Person) -> None:
 def test_other_agents_and_mngrs_home_are_hidden(someone: Person) -> None:
     home = someone.home
     output_lines = someone.tries(
-        "foo", f"ls {home} {home}/agents {home}/work {home}/names {home}/graveyard {home}/settings.toml"
+        "foo", f"ls {home} {home}/agents {home}/work {home}/names {home}/trash {home}/settings.toml"
     )
     rows = [row for row in output_lines if row and "cannot access" not in row and not row.endswith(":")]
     assert sorted(rows) == sorted(["agents", "lib", "work", someone.get_agent("foo")["id"], "foo"])

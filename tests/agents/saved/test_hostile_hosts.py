@@ -82,7 +82,7 @@ def test_links_in_an_agents_files_are_not_followed(fleet: Fleet, farm: Farm, mng
     away(fleet, "foo")
     (outcome,) = fleet.undestroy(["foo"])
     assert not outcome.ok and "env" in (outcome.error or "")  # An agent without its variables cannot be restored.
-    assert list_leaks(mngr.home / "graveyard", farm.home("h1")) == []
+    assert list_leaks(mngr.home / "trash", farm.home("h1")) == []
     assert secret.read_text() == SECRET
 
 
@@ -94,7 +94,7 @@ def test_a_work_dir_that_was_replaced_by_a_link_is_refused(
     work.symlink_to(secret.parent)
     (outcome,) = fleet.destroy(["foo"], force=True)
     assert not outcome.ok and "a link stands in its place" in (outcome.error or "")
-    assert list_leaks(mngr.home / "graveyard") == [] and fleet.get("foo").state != "UNKNOWN"
+    assert list_leaks(mngr.home / "trash") == [] and fleet.get("foo").state != "UNKNOWN"
     work.unlink()
     work.with_name("moved").rename(work)
     away(fleet, "foo")

@@ -333,7 +333,7 @@ def test_undestroy_with_another_umask_keeps_all_file_modes(fleet: Fleet) -> None
         assert before["tree"]["README.md"][1] == 0o664
         fleet.destroy(["foo"], force=True)
         assert (
-            not (Path(fleet.list_trash()[0].place) / "work.tar").stat().st_size > 20480
+            not (Path(fleet.list_trash()[0].trash_dir) / "work.tar").stat().st_size > 20480
         )  # The archive does not hold the whole tree.
         os.umask(0o027)
         assert fleet.undestroy(["foo"])[0].ok
@@ -379,7 +379,7 @@ def test_destroy_adds_no_refs_or_objects_to_the_users_repository(fleet: Fleet, r
     refs = run_git(repo, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     assert [ref.split()[0] for ref in refs] == ["refs/heads/main", "refs/heads/mngr/foo"]
     assert refs[1].split()[1] == tip
-    trash_dir = fleet.list_trash()[0].place
+    trash_dir = fleet.list_trash()[0].trash_dir
     run_git(repo, "bundle", "verify", "-q", f"{trash_dir}/work.bundle")
 
 
@@ -407,7 +407,7 @@ def test_the_saved_bundle_is_complete_when_no_branch_or_tag_has_the_base(
     before = state(work)
     outcome = fleet.destroy(["foo"], force=True)[0]
     assert outcome.extra["branch_kept"] == "mngr/foo"
-    trash_dir = fleet.list_trash()[0].place
+    trash_dir = fleet.list_trash()[0].trash_dir
     run_git(tmp_path, "clone", "-q", f"{trash_dir}/work.bundle", "whole")
     assert run_git(tmp_path / "whole", "rev-parse", "HEAD") == base
     shutil.rmtree(repo)
@@ -613,7 +613,7 @@ def test_undestroy_restores_any_tree(fleet: Fleet, first: dict[str, Any], then: 
     if any(agent.name == "any" for agent in fleet.list().agents):
         fleet.destroy(["any"], force=True)
     for trashed in fleet.list_trash():
-        shutil.rmtree(trashed.place)
+        shutil.rmtree(trashed.trash_dir)
     work = make(fleet, "any", branch=f":any-{os.urandom(4).hex()}")
     for area in (work / "area",):
         area.mkdir()

@@ -210,7 +210,7 @@ def test_files_that_the_host_ignores_are_not_transferred(fleet: Fleet, farm: Far
     write(work, "kept too", b"and this")
     (outcome,) = away(fleet, "foo")
     assert outcome.extra["ignored_bytes"] >= 200_000
-    assert not (Path(fleet.list_trash()[0].place) / "work.tar").stat().st_size > 100_000
+    assert not (Path(fleet.list_trash()[0].trash_dir) / "work.tar").stat().st_size > 100_000
     back(fleet)
     names = set(tree(work))
     assert {"z.keep", "kept too"} <= names and not {"y.junk", "build", "some dir*/x.junk"} & names
@@ -295,7 +295,7 @@ def test_undestroy_on_a_host_restores_any_tree(
     if any(agent.name == "any" for agent in fleet.list().agents):
         away(fleet, "any")
     for trashed in fleet.list_trash():
-        shutil.rmtree(trashed.place)
+        shutil.rmtree(trashed.trash_dir)
     work = make(fleet, "any@h1")
     area = work / "area"
     area.mkdir()

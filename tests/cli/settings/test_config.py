@@ -21,7 +21,6 @@ def test_config_list_shows_every_value_with_its_source(mngr: MngrProgram) -> Non
         mngr.home / "settings.toml",
     )
     assert listed == [
-        {"key": "graveyard.keep", "value": "30d", "source": "default", "path": None},
         {"key": "project.pytest", "value": "pytest -x", "source": "local", "path": str(local)},
         {"key": "project.setup", "value": "make it", "source": "project", "path": str(project)},
         {"key": "pull.max_bytes", "value": 10 << 30, "source": "default", "path": None},
@@ -29,6 +28,7 @@ def test_config_list_shows_every_value_with_its_source(mngr: MngrProgram) -> Non
         {"key": "pull.max_files", "value": 100_000, "source": "default", "path": None},
         {"key": "pull.timeout", "value": "1h", "source": "default", "path": None},
         {"key": "stop.grace", "value": "3s", "source": "user", "path": str(user)},
+        {"key": "trash.keep", "value": "30d", "source": "default", "path": None},
         {"key": "tutorial.file", "value": "t.sh", "source": "env", "path": None},
         {"key": "tutorial.tests", "value": "t", "source": "-S", "path": None},
         {"key": "tutorial.timeout", "value": "30s", "source": "default", "path": None},
@@ -119,8 +119,8 @@ def test_a_setting_changes_the_default_of_an_option(mngr: MngrProgram) -> None:
     assert not mngr("list", "--format", "human").out.startswith("{")
     mngr("config", "set", "commands.config.list.format", "{key}")
     assert mngr("config", "list").out.splitlines() == [
-        "commands.config.list.format", "commands.list.format", "graveyard.keep", "pull.max_bytes", "pull.max_file_bytes",
-        "pull.max_files", "pull.timeout", "stop.grace", "tutorial.timeout",
+        "commands.config.list.format", "commands.list.format", "pull.max_bytes", "pull.max_file_bytes",
+        "pull.max_files", "pull.timeout", "stop.grace", "trash.keep", "tutorial.timeout",
     ]  # fmt: skip
 
 

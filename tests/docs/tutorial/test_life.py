@@ -224,19 +224,19 @@ def test_undestroy_under_another_name(e2e: E2eSession) -> None:
 
 def test_gc_removes_expired_agents_from_the_trash(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # clean up what interrupted commands and old graves left; look first
+    # clean up after interrupted commands and delete expired trash; look first
     mngr gc --dry-run
     mngr gc
     """)
     run_all(e2e, "mngr create foo -- sleep 1000", "mngr destroy --force foo")
     expect(e2e.run("mngr gc --dry-run", comment="look first")).to_succeed().to_equal("nothing to clean up")
-    expired = "-S graveyard.keep=0s"
-    result = e2e.run(f"mngr gc --dry-run {expired}", comment="once graves are old enough")
+    expired = "-S trash.keep=0s"
+    result = e2e.run(f"mngr gc --dry-run {expired}", comment="once the agents in the trash have expired")
     expect(result).to_succeed().to_contain("foo")
     expect(e2e.run("mngr undestroy --list")).to_contain("foo")
     expect(e2e.run(f"mngr gc {expired}")).to_succeed().to_contain("foo")
     expect(e2e.run("mngr undestroy foo", comment="it is gone for good")).to_fail(1).to_match_lines("""
-        Error: there is no 'foo' in the graveyard
+        Error: there is no 'foo' in the trash
         Hint: see: mngr undestroy --list
     """)
     expect(e2e.run("mngr gc", comment="clean up")).to_succeed().to_equal("nothing to clean up")

@@ -184,7 +184,7 @@ def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, to
     mngr tmr stop greet
     """)
     e2e.write_tutorial_block("""
-    # put its agents in the graveyard; results, receipts and commits stay in its folder
+    # put its agents in the trash; results, receipts and commits stay in its folder
     mngr tmr clean greet --dry-run
     mngr tmr clean greet
     cd ../shop

@@ -40,13 +40,13 @@ def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> No
     run_all(e2e, "mngr config set stop.grace 1s", "mngr config set project.setup 'make it'")
     expect(e2e.run("mngr config list", comment="all settings")).to_succeed().to_match_lines("""
         KEY                  VALUE        SOURCE
-        graveyard.keep       30d          default
         project.setup        make it      project ([CWD]/.mngr/settings.toml)
         pull.max_bytes       10737418240  default
         pull.max_file_bytes  1073741824   default
         pull.max_files       100000       default
         pull.timeout         1h           default
         stop.grace           1s           user ([ROOT]/place/home/settings.toml)
+        trash.keep           30d          default
         tutorial.timeout     30s          default
     """)
     result = e2e.run("mngr config path", comment="where each comes from")

@@ -276,7 +276,7 @@ def test_destroying_a_host_moves_its_agents_to_the_trash(mngr: MngrProgram, dock
     mngr("destroy", "@box")
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
     assert get_host_states(mngr) == {} and mngr.list_agents() == []
-    assert {saved["name"] for saved in mngr.run_json("undestroy", "--list")["graves"]} == {"foo", "bar"}
+    assert {saved["name"] for saved in mngr.run_json("undestroy", "--list")["trash"]} == {"foo", "bar"}
     assert "docker has no host 'box'" in mngr("destroy", "@box.docker", code=1).err
     assert "not ours to destroy" in mngr("destroy", "@local", code=1).err
     assert "not ours to start and stop" in mngr("stop", "@local", code=1).err

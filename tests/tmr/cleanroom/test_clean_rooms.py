@@ -297,7 +297,7 @@ def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> Non
         assert (room.name, room.commit) == (name, world.base)
         assert len(room.tree) == 40 and room.tree != room.commit
     names = [agent.name for agent in world.fleet.list().agents]
-    assert names == [world.room.name] and world.graves() == []
+    assert names == [world.room.name] and world.list_trash() == []
     assert os.listdir(world.root / "home/work") == [world.room.name]
 
 
@@ -314,7 +314,7 @@ def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> 
         assert sorted(agent.name for agent in world.fleet.list().agents) == sorted([world.room.name, "tree", "work"])
     finally:
         world.fleet.destroy([agent_with_work.name, agent_in_worktree.name], force=True)
-    assert not os.path.exists(leftover.work_dir) and sorted(world.graves()) == ["tree", "work"]
+    assert not os.path.exists(leftover.work_dir) and sorted(world.list_trash()) == ["tree", "work"]
 
 
 @pytest.mark.full

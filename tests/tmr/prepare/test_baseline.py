@@ -248,7 +248,7 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
     ]
     assert sorted(finished) == sorted((test.name, number) for test in tests for number in (0, 1))
     assert results[0].failing_run is None and results[2].failing_run is not None
-    assert {agent.name for agent in world.fleet.list().agents} == {world.room.name} and world.graves() == []
+    assert {agent.name for agent in world.fleet.list().agents} == {world.room.name} and world.list_trash() == []
 
     known = {result.test.id: result.runs for result in results if result.test.name != "test_good"}
     known[tests[0].id] = results[0].runs[:1]
@@ -370,7 +370,7 @@ def test_a_missing_commit_or_foreign_code_gives_an_unverified_receipt(world: Wor
     )
     assert wrong_receipt.verdict == "unverified"
     assert wrong_receipt.reason == f"wrong code under test: shop came from {world.repo}/shop/__init__.py"
-    assert rooms.remove_leftovers() == [] and world.graves() == []
+    assert rooms.remove_leftovers() == [] and world.list_trash() == []
 
 
 def test_a_repair_that_passes_only_sometimes_gives_a_flaky_receipt(world: World) -> None:

@@ -290,7 +290,7 @@ def _finish_interrupted_destroy(ctx: Context, name: str, error: MngrError) -> Ou
         return None
     confirm_removed(ctx, trash_dir, saved)
     record_store.release_name(ctx.home, saved.name, agent_id)
-    return Outcome(id=agent_id, name=saved.name, extra={"grave": trash_dir})
+    return Outcome(id=agent_id, name=saved.name, extra={"trash_dir": trash_dir})
 
 
 def move_agent_files(host: Host, directory: str, target: str) -> None:
@@ -303,7 +303,7 @@ def move_agent_files(host: Host, directory: str, target: str) -> None:
         result = host.run(["mv", "--", directory, target])
         if result.code:
             raise MngrError(
-                f"cannot move {directory} to the graveyard: {result.error_line}", "check space and permissions"
+                f"cannot move {directory} to the trash: {result.error_line}", "check space and permissions"
             ) from None
 
 
@@ -326,7 +326,7 @@ def _make_outcome(record: AgentRecord, saved: SavedState, kept_commits: int, tra
         "unpulled": saved.unpulled,
         "branch_kept": record.branch if kept_commits else None,
         "ignored_bytes": saved.ignored_bytes,
-        "grave": trash_dir,
+        "trash_dir": trash_dir,
     }
     return Outcome(id=record.id, name=name, extra=extra, notes=tuple(notes))
 
@@ -375,7 +375,7 @@ def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:
     for name in record_store.list_names(ctx.home):
         record_store.release_name(ctx.home, name, agent_id, host)
     notes = (f"its work dir was not touched: {work_dir}",) if work_dir else ()
-    extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": trash_dir}
+    extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "trash_dir": trash_dir}
     return Outcome(id=agent_id, name=agent_id, extra=extra, notes=notes)
 
 

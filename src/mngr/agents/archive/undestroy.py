@@ -61,13 +61,13 @@ def _undestroy_agent(
     """Restore one agent from the trash and remove it from there."""
     if trashed.problem is not None:
         raise MngrError(
-            f"{trashed.name} cannot be brought back: {trashed.problem}", f"its files are in {trashed.place}"
+            f"{trashed.name} cannot be brought back: {trashed.problem}", f"its files are in {trashed.trash_dir}"
         )
     if trashed.saved.leaving:
         if is_still_on_host(ctx, trashed.saved):
             hint = f"finish that first: mngr destroy {trashed.id}, or mngr gc"
             raise MngrError(f"{trashed.name} is not destroyed yet: it is still on {trashed.host}", hint)
-        confirm_removed(ctx, trashed.place, trashed.saved)
+        confirm_removed(ctx, trashed.trash_dir, trashed.saved)
         record_store.release_name(ctx.home, trashed.name, trashed.id)
     name = names_and_addresses.check_name(new_name or trashed.name)
     holder_id = record_store.find_id(ctx.home, name)
@@ -79,15 +79,15 @@ def _undestroy_agent(
     request = RestoreRequest(
         operation="undestroy",
         name=name,
-        host=host or get_former_host(ctx, trashed.place, trashed.saved, "undestroy"),
+        host=host or get_former_host(ctx, trashed.trash_dir, trashed.saved, "undestroy"),
         is_former_host=host is None,
         agent_id=trashed.id,
         fallback_branch=fallback_branch,
         set_up=set_up,
     )
-    restored = restore_agent(ctx, trashed.place, trashed.saved, request)
+    restored = restore_agent(ctx, trashed.trash_dir, trashed.saved, request)
     finish_restore(ctx.get_host(restored.record.provider, restored.record.host), restored.record)
-    remove_saved_directory(ctx, trashed.place)
+    remove_saved_directory(ctx, trashed.trash_dir)
     notes = list(restored.notes)
     if trashed.saved.ignored_bytes and not set_up:
         notes.append(

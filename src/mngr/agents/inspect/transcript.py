@@ -74,7 +74,7 @@ def locate_trashed_transcript(ctx: Context, trashed: TrashedAgent) -> Transcript
     record = trashed.saved.record
     assert record is not None, "only an agent with a problem has no record"
     return TranscriptLocation(
-        host=ctx.local_host, record=record, directory=os.path.join(trashed.place, "agent"), is_destroyed=True
+        host=ctx.local_host, record=record, directory=os.path.join(trashed.trash_dir, "agent"), is_destroyed=True
     )
 
 

@@ -25,7 +25,7 @@ class TrashedAgent(Struct):
     expires_at: str
     dirty: bool
     unpulled: int
-    place: str
+    trash_dir: str
     problem: str | None = None  # why it cannot be restored
     saved: saved_directory.SavedState
 
@@ -62,7 +62,7 @@ def _load_trashed_agent(ctx: Context, agent_id: str) -> TrashedAgent:
         expires_at=time_format.format_timestamp(expires_at),
         dirty=saved.dirty,
         unpulled=saved.unpulled,
-        place=directory,
+        trash_dir=directory,
         problem=problem,
         saved=saved,
     )
@@ -87,7 +87,7 @@ def _find_problem(directory: str, saved: saved_directory.SavedState) -> str | No
 
 def get_keep_seconds(ctx: Context) -> float:
     """Return how many seconds the trash keeps an agent."""
-    return time_format.parse_duration(str(ctx.settings.get("graveyard.keep")))
+    return time_format.parse_duration(str(ctx.settings.get("trash.keep")))
 
 
 def get_trashed_agent(trashed_agents: list[TrashedAgent], text: str) -> TrashedAgent:
@@ -95,7 +95,7 @@ def get_trashed_agent(trashed_agents: list[TrashedAgent], text: str) -> TrashedA
     matches = [agent for agent in trashed_agents if text in (agent.id, agent.name)]
     if not matches:
         hint = suggest_closest(text, [agent.name for agent in trashed_agents]) or "see: mngr undestroy --list"
-        raise NotFound(f"there is no {text!r} in the graveyard", hint)
+        raise NotFound(f"there is no {text!r} in the trash", hint)
     if len(matches) > 1:
         candidates = ", ".join(f"{agent.id} (destroyed {agent.destroyed_at})" for agent in matches)
         raise MngrError(

@@ -249,7 +249,7 @@ def _restore_agent(ctx: Context, recovered: RecoveredAgent, host: Host) -> str:
             RestoreRequest(operation="rescue", name=name, host=host, agent_id=recovered.saved.id, set_up=True),
         )
     except MngrError as error:
-        return f"{name} could not be made again: {error.message}; it is in the graveyard: mngr undestroy {name}"
+        return f"{name} could not be made again: {error.message}; it is in the trash: mngr undestroy {name}"
     finish_restore(host, restored.record)
     saving.remove_saved_directory(ctx, recovered.path)
     return "; ".join([recovered.note, *restored.notes])

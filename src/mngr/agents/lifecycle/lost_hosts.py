@@ -57,7 +57,7 @@ def _trash_lost_agent(
     if record.id in backups:
         recovered = host_recovery.trash_lost_agent(ctx, record, error, backups[record.id])
         return Outcome(
-            id=record.id, name=record.name, extra={**extra, "grave": recovered.path}, notes=(recovered.note,)
+            id=record.id, name=record.name, extra={**extra, "trash_dir": recovered.path}, notes=(recovered.note,)
         )
     trash_dir = os.path.join(ctx.home.trash, record.id)
     os.makedirs(trash_dir, mode=0o700, exist_ok=True)
@@ -73,4 +73,4 @@ def _trash_lost_agent(
     record_store.release_name(ctx.home, record.name, record.id)
     record_store.forget_branch(ctx.home, record)
     note = f"{error.message}; of {record.name} only what was pulled is left"
-    return Outcome(id=record.id, name=record.name, extra={**extra, "grave": trash_dir}, notes=(note,))
+    return Outcome(id=record.id, name=record.name, extra={**extra, "trash_dir": trash_dir}, notes=(note,))

@@ -17,7 +17,7 @@ COMMAND = CommandSpec(
     summary=COMMANDS["destroy"][1],
     description=(
         "Removes session, work dir and record. Commits, index, uncommitted and untracked files and the conversation stay\n"
-        "in the graveyard for 30 days (graveyard.keep), and mngr undestroy brings them back; ignored files do not. The\n"
+        "in the trash for 30 days (trash.keep), and mngr undestroy brings them back; ignored files do not. The\n"
         "branch stays if it holds commits that no other branch has. A directory used with --transfer none is not touched.\n"
         "@HOST destroys all agents on a host, and then the host. One that was made for NAME@.PROVIDER goes with its last agent."
     ),

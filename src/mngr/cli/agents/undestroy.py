@@ -27,13 +27,13 @@ COMMAND = CommandSpec(
             help="a destroyed agent's name or id",
             is_repeatable=True,
             required=False,
-            complete="graves",
+            complete="trash",
         ),
     ),
     options=(
         Option(flags=("--as",), metavar="NAME", help="another name, if its own is taken by now"),
         Option(flags=("--on",), metavar="@HOST", help="another host than the one it was on"),
-        Option(flags=("--list",), help="show what is in the graveyard"),
+        Option(flags=("--list",), help="show what is in the trash"),
     ),
     examples=(
         ("mngr undestroy --list", "what could be brought back"),
@@ -74,6 +74,6 @@ def _list_trash(cli: Cli) -> int:
         )
         for trashed in trashed_agents
     ]
-    human = render.format_table(head, lines) if lines else "the graveyard is empty"
-    render.render_rows(cli, "graves", [trashed.to_dict() for trashed in trashed_agents], human)
+    human = render.format_table(head, lines) if lines else "the trash is empty"
+    render.render_rows(cli, "trash", [trashed.to_dict() for trashed in trashed_agents], human)
     return 0

@@ -17,9 +17,10 @@ COMMAND = CommandSpec(
     name="gc",
     summary=COMMANDS["gc"][1],
     description=(
-        "Finishes creates and destroys whose process is gone, removes names and sessions without an agent, graves older\n"
-        "than graveyard.keep, and results of set-ups nobody used for 30 days. What another command is at work on is not\n"
-        "touched, an agent that has run goes to the graveyard first, and a directory of unknown origin is only named."
+        "Finishes creates and destroys whose process is gone, removes names and sessions without an agent, agents that\n"
+        "have been in the trash for longer than trash.keep, and results of set-ups nobody used for 30 days. What another\n"
+        "command is at work on is not touched, an agent that has run goes to the trash first, and a directory of unknown\n"
+        "origin is only named."
     ),
     options=(Option(flags=("--dry-run",), help="say what would be done, and do nothing"),),
     examples=(("mngr gc --dry-run", "what there is to clean up"), ("mngr gc", "clean it up")),

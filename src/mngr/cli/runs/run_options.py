@@ -64,7 +64,7 @@ AGENT_OPTIONS = (
     ),
     Option(
         flags=("--keep-hosts",),
-        help="hosts that a provider makes stay; else each goes when its agents' work is home, and they to the graveyard",
+        help="hosts that a provider makes stay; else each goes when its agents' work is home, and they to the trash",
     ),
     Option(
         flags=("--transfer",),

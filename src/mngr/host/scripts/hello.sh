@@ -26,7 +26,7 @@ check_home() {
     fi
     for entry in "$home"/* "$home"/.[!.]* "$home"/..?*; do
         case ${entry##*/} in
-        agents | names | work | graveyard | snapshots | cache | lib | hosts | crashes | trust | settings.toml | settings.local.toml) ;;
+        agents | names | work | trash | snapshots | cache | lib | hosts | crashes | trust | settings.toml | settings.local.toml) ;;
         runs | outputs | e2e | tmux.conf | tmux.socket | ssh | version*) ;;
         *) if [ -e "$entry" ] || [ -L "$entry" ]; then echo "stranger ${entry##*/}" && return; fi ;;
         esac

@@ -194,7 +194,7 @@ class LossContract(ContractChecks):
         assert result.code in (0, 6)
         client.place.restore_connections()
         listed = [a["id"] for a in client.list_agents()]
-        trashed = [entry["id"] for entry in client.run_json("undestroy", "--list")["graves"] if entry["name"] == "foo"]
+        trashed = [entry["id"] for entry in client.run_json("undestroy", "--list")["trash"] if entry["name"] == "foo"]
         assert agent["id"] in listed + trashed and listed in ([], [agent["id"]])
         if listed:
             client("destroy", "--force", "foo")

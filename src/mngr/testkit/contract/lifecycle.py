@@ -75,7 +75,7 @@ class LifecycleContract(ContractChecks):
         client("destroy", "--force", "foo")
         assert [a["name"] for a in client.list_agents()] == ["other"]
         assert client.run_script("other", f"test -e '{view['work_dir']}' || echo gone") == "gone\n"
-        (entry,) = client.run_json("undestroy", "--list")["graves"]
+        (entry,) = client.run_json("undestroy", "--list")["trash"]
         assert (entry["name"], entry["dirty"], entry["problem"]) == ("foo", True, None)
         assert client.run_json("gc")["results"] == []
         client("undestroy", "foo")

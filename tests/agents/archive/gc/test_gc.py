@@ -39,24 +39,24 @@ def test_gc_deletes_expired_trash_and_keeps_the_rest(mngr: MngrProgram) -> None:
     make(mngr, "old")
     make(mngr, "young")
     mngr("destroy", "old", "young")
-    for trash_dir in (mngr.home / "graveyard").iterdir():
+    for trash_dir in (mngr.home / "trash").iterdir():
         meta = json.loads((trash_dir / "meta.json").read_text())
         if meta["name"] == "old":
             meta["at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 31 * 86400))
             (trash_dir / "meta.json").write_text(json.dumps(meta))
     row = mngr.run_json("gc", "--dry-run")["results"][0]
-    assert (row["name"], row["what"], row["action"]) == ("old", "old grave", "would clean")
-    assert mngr("gc").out.startswith("cleaned: old grave old (a-")
-    assert [trashed["name"] for trashed in mngr.run_json("undestroy", "--list")["graves"]] == ["young"]
-    assert mngr("gc", "-S", "graveyard.keep=0s").out.startswith("cleaned: old grave young")
-    assert list((mngr.home / "graveyard").iterdir()) == []
+    assert (row["name"], row["what"], row["action"]) == ("old", "trashed agent", "would clean")
+    assert mngr("gc").out.startswith("cleaned: trashed agent old (a-")
+    assert [trashed["name"] for trashed in mngr.run_json("undestroy", "--list")["trash"]] == ["young"]
+    assert mngr("gc", "-S", "trash.keep=0s").out.startswith("cleaned: trashed agent young")
+    assert list((mngr.home / "trash").iterdir()) == []
 
 
 def test_gc_does_not_touch_what_another_process_is_working_on(mngr: MngrProgram) -> None:
     make(mngr)
     path = mngr.get_agent_dir("foo") / "agent.json"
     record = json.loads(path.read_text())
-    partial_dir = mngr.home / "graveyard" / "a-0123456789ab.part"
+    partial_dir = mngr.home / "trash" / "a-0123456789ab.part"
     partial_dir.mkdir()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         for phase in ("creating", "destroying"):
@@ -174,7 +174,7 @@ def test_gc_of_an_interrupted_destroy_keeps_a_work_dir_that_a_newer_agent_uses(m
     directory = mngr.get_agent_dir("bar")
     record = json.loads((directory / "agent.json").read_text())
     mngr("snapshot", "create", "bar", "saved")
-    (mngr.home / "snapshots" / "saved").rename(mngr.home / "graveyard" / record["id"])
+    (mngr.home / "snapshots" / "saved").rename(mngr.home / "trash" / record["id"])
     (directory / "saved").write_text("")  # as if destroy was killed after saving the agent
     (directory / "agent.json").write_text(json.dumps({**record, "phase": "destroying", "owner": None}) + "\n")
     run_git(mngr.repo, "worktree", "remove", "--force", str(work))

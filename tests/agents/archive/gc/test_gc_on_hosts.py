@@ -110,8 +110,8 @@ def test_gc_reports_an_unreachable_host_and_deletes_nothing_of_it(client: MngrPr
     (client.home / "names" / "lost").symlink_to("a-0123456789ab@h1.ssh")
     for path in (client.home / "names").glob("[a-z]*"):
         age(path, 0.01)
-    (client.home / "graveyard" / "a-0123456789ab.part").mkdir()
-    age(client.home / "graveyard" / "a-0123456789ab.part", 1)
+    (client.home / "trash" / "a-0123456789ab.part").mkdir()
+    age(client.home / "trash" / "a-0123456789ab.part", 1)
     farm.cut("h1")
     result = client("gc")
     assert "h1 was not looked at" in result.err and "cleaned: interrupted save" in result.out
@@ -152,7 +152,7 @@ def test_gc_deletes_cached_repositories_that_are_long_unused(client: MngrProgram
     assert run_gc(client) == []  # An agent was created from it.
     client("destroy", "url")
     assert run_gc(client) == []  # The agent in the trash was created from it, too.
-    (trash_dir,) = (client.home / "graveyard").iterdir()
+    (trash_dir,) = (client.home / "trash").iterdir()
     meta = json.loads((trash_dir / "meta.json").read_text())
     (trash_dir / "meta.json").write_text(json.dumps({**meta, "record": {**meta["record"], "source": None}}))
     assert run_gc(client) == [("unused repository", repo.name, "cleaned")] and not repo.exists()

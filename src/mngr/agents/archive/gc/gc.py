@@ -278,14 +278,14 @@ def _make_removal_confirmation(ctx: Context, trashed: TrashedAgent) -> Callable[
 
     def act() -> None:
         if not is_still_on_host(ctx, trashed.saved):
-            confirm_removed(ctx, trashed.place, trashed.saved)
+            confirm_removed(ctx, trashed.trash_dir, trashed.saved)
             record_store.release_name(ctx.home, trashed.name, trashed.id)
 
     return act
 
 
 def _list_expired_trash(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
-    """Return tasks for trashed agents that are older than the setting `graveyard.keep`."""
+    """Return tasks for trashed agents that are older than the setting `trash.keep`."""
     limit = time_format.format_timestamp(time.time() - get_keep_seconds(ctx))
     expired = [
         trashed
@@ -296,7 +296,9 @@ def _list_expired_trash(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
         and not trashed.saved.leaving
     ]
     return [
-        CleanupTask(category="old grave", name=trashed.name, id=trashed.id, run=_make_saved_removal(ctx, trashed.place))
+        CleanupTask(
+            category="trashed agent", name=trashed.name, id=trashed.id, run=_make_saved_removal(ctx, trashed.trash_dir)
+        )
         for trashed in expired
     ]
 

@@ -28,7 +28,7 @@ COMMAND = CommandSpec(
             default="agent",
             help="a line for each: agent, day, model, kind, project or label.KEY",
         ),
-        Option(flags=("--destroyed",), help="count those in the graveyard too"),
+        Option(flags=("--destroyed",), help="count those in the trash too"),
     ),
     examples=(
         ("mngr usage", "of every agent"),

@@ -17,7 +17,7 @@ COMMAND = CommandSpec(
     name="tmr clean",
     summary=COMMANDS["tmr clean"][1],
     description=(
-        "Its agents go to the graveyard, and the hosts that were made for it go. Its folder stays: results, receipts, transcripts\n"
+        "Its agents go to the trash, and the hosts that were made for it go. Its folder stays: results, receipts, transcripts\n"
         "and the commits themselves; delete that yourself when you are done with it."
     ),
     arguments=(RUN_ARGUMENT,),

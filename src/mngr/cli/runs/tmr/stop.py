@@ -17,7 +17,7 @@ COMMAND = CommandSpec(
     summary=COMMANDS["tmr stop"][1],
     description="Ends the process that runs it, then stops all of its agents with all they have; tmr resume goes on another day.",
     arguments=(RUN_ARGUMENT,),
-    options=(Option(flags=("--destroy",), help="put the agents in the graveyard, too"),),
+    options=(Option(flags=("--destroy",), help="put the agents in the trash, too"),),
     examples=(("mngr tmr stop", "the emergency stop of the latest run"),),
 )
 
