@@ -14,8 +14,8 @@ from mngr.setup.trust import inspect_trust, trust_project
 from mngr.testkit.contract.mngr_program import clean_up, commit_file, new_env, new_repo
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
-from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun, run_test
-from mngr.tmr.prepare.collect import CollectedTests, collect_tests
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
+from mngr.tmr.runners.test_run import CollectedTests, TestFunction, TestRun
 
 RUN = "20260102-030405-abcd"
 PYTEST = ["python", "-m", "pytest"]
@@ -48,7 +48,7 @@ class World:
 
     def run(self, name: str, timeout: float = 30.0) -> TestRun:
         """Run a test once in the shared clean room."""
-        return run_test(self.room, PytestOptions(pytest=PYTEST, timeout=timeout), self.test(name))
+        return PytestRunner(PytestOptions(pytest=PYTEST, timeout=timeout)).run_test(self.room, self.test(name))
 
     def list_trash(self) -> list[str]:
         """Return the names of the agents in the trash."""
@@ -63,7 +63,7 @@ def new_world(root: Path, files: dict[str, str], walls: CleanRoomSandbox | None 
         world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files}, walls)
         try:
             with world.rooms.acquire(world.base) as world.room:
-                world.collected = collect_tests(world.room, PYTEST)
+                world.collected = PytestRunner(PytestOptions(pytest=PYTEST)).collect(world.room)
                 yield world
         finally:
             clean_up(root)

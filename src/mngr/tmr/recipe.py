@@ -20,7 +20,6 @@ from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.changes.rejection_reasons import RejectionFile, list_relevant_rejections
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, build_command
 from mngr.tmr.commits.base_with_fixes import add_fix
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare import prompt as brief
@@ -29,6 +28,8 @@ from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
 from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.prepare.run_facts import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
+from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import list_claimed_changes, read_claim
 from mngr.tmr.verify.legacy.policy import DEFAULT, merged
 from mngr.tmr.verify.receipt import Receipt, find_verdict
@@ -169,7 +170,7 @@ class TmrRecipe:
         if failing_run is not None:
             failure_text = failing_run.failures[0].text if failing_run.failures else failing_run.output
         description = brief.TaskDescription(
-            task=task or test, test=test, command=build_command(self._plan.pytest, self._plan.args, test),
+            task=task or test, test=test, command=choose_runner_of_plan(self._plan).command(test),
             verdict=baseline.verdict, block=self._blocks.get(test, ""), evidence=failure_text,
             root_cause=root_cause.title if root_cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.baseline_runs,
             affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test] if root_cause else (),
@@ -254,7 +255,7 @@ class TmrRecipe:
         """Return the receipt of an unchanged test, which follows from its baseline."""
         verdict = {"pass": "confirmed", "flaky": "flaky"}.get(baseline.verdict, "refuted")
         reason = f"nothing was changed, and untouched it was: {baseline.verdict}"
-        command = build_command(self._plan.pytest, self._plan.args, baseline.test.id)
+        command = choose_runner_of_plan(self._plan).command(baseline.test.id)
         return Receipt(
             test=baseline.test.id,
             verdict=verdict,

@@ -14,12 +14,11 @@ from mngr import AgentSpec, Fleet
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
-from mngr.tmr.cleanroom.probe_report import ProgramLocation, ResolvedCode
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
-from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestRun, run_test
 from mngr.tmr.prepare import code_under_test
 from mngr.tmr.prepare.code_under_test import map_locations
-from mngr.tmr.prepare.collect import collect_tests
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
+from mngr.tmr.runners.test_run import ProgramLocation, ResolvedCode, RunOptions, TestRun
 from tests.conftest import BIN_DIR, wait_for
 from tests.support.hosts.sshd import Farm
 from tests.tmr.world import BARE, PYTEST, World, new_world
@@ -219,7 +218,7 @@ def test_every_run_starts_in_a_clean_workspace(world: World) -> None:
 
 def test_a_missing_test_is_an_error_with_pytests_message(world: World) -> None:
     missing_test = world.test("test_adds").replace(id="tests/test_tally.py::test_gone", ids=[])
-    run = run_test(world.room, PytestOptions(pytest=PYTEST), missing_test)
+    run = PytestRunner(PytestOptions(pytest=PYTEST)).run_test(world.room, missing_test)
     assert run.outcome == "error" and "test_gone" in run.why
     assert run.failures[0].when == "collect"
 
@@ -230,13 +229,13 @@ def test_collection_errors_are_reported(world: World) -> None:
     )
     rooms = CleanRoomPool(world.fleet, "bad", str(world.repo), CleanRoomOptions(env=BARE))
     with rooms.acquire(bad_commit) as room:
-        collected = collect_tests(room, PYTEST)
+        collected = PytestRunner(PytestOptions(pytest=PYTEST)).collect(room)
     assert len(collected.errors) == 2 == len(collected.failures)
     assert "cannot import name 'nothing'" in collected.errors[0] and "SyntaxError" in collected.errors[1]
     assert collected.failures[0].exception == "ImportError" and collected.failures[0].when == "collect"
-    missing_path = collect_tests(world.room, PYTEST, ["tests/nowhere.py"])
+    missing_path = PytestRunner(PytestOptions(pytest=PYTEST)).collect(world.room, ["tests/nowhere.py"])
     assert missing_path.tests == [] and "nowhere.py" in missing_path.errors[0]
-    bad_option = collect_tests(world.room, PYTEST, args=["--no-such-option"])
+    bad_option = PytestRunner(PytestOptions(pytest=PYTEST, args=["--no-such-option"])).collect(world.room)
     assert "--no-such-option" in bad_option.errors[0]
 
 
@@ -264,7 +263,7 @@ def test_imports_from_outside_the_workspace_are_reported(world: World) -> None:
     """The environment has the user's checkout, or an installed copy, before the workspace on its path."""
     script = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
     options = PytestOptions(pytest=["sh", "-c", script, str(world.repo), *PYTEST])
-    run = run_test(world.room, options, world.test("test_adds"), ProbeOptions(resolve=True))
+    run = PytestRunner(options).run_test(world.room, world.test("test_adds"), RunOptions(resolve=True))
     assert run.outcome == "pass"
     assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
     (problem,) = code_under_test.describe_foreign_code(run.resolved)
@@ -279,12 +278,14 @@ def test_programs_from_outside_the_workspace_are_reported(world: World) -> None:
     assert "the program tally is /usr/bin/tally and runs /home/me/tally" in problem
     own_script = script.replace(code="tally/__init__.py")
     assert code_under_test.describe_foreign_code(ResolvedCode(scripts={"tally": own_script}), "tally") == []
-    assert code_under_test.list_foreign_code(world.room, PYTEST) == []
-    assert code_under_test.list_foreign_code(world.room, PYTEST, program="no-such-tally") == []
-    (outside,) = code_under_test.list_foreign_code(world.room, PYTEST, program="ls")
+    collected = PytestRunner(PytestOptions(pytest=PYTEST)).collect(world.room, program="ls")
+    (outside,) = code_under_test.describe_foreign_code(collected.resolved, "ls")
     assert "outside the workspace" in outside
-    (failure,) = code_under_test.list_foreign_code(world.room, ["no-such-pytest"])
-    assert "no-such-pytest" in failure
+
+
+def test_a_command_that_is_no_pytest_is_named_in_the_error(world: World) -> None:
+    collected = PytestRunner(PytestOptions(pytest=["no-such-pytest"])).collect(world.room)
+    assert collected.tests == [] and "no-such-pytest" in collected.errors[0]
 
 
 def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> None:
@@ -332,10 +333,11 @@ def test_clean_rooms_work_on_another_host_and_in_a_sandboxed_agent(
     for rooms, isolation in ((remote_rooms, "; no network"), (sandboxed_rooms, "none: --isolation off")):
         with rooms.acquire(world.base) as room:
             assert room.isolation.endswith(isolation)
-            passed = run_test(room, remote_pytest, world.test("test_adds"), ProbeOptions(resolve=True))
+            runner = PytestRunner(remote_pytest)
+            passed = runner.run_test(room, world.test("test_adds"), RunOptions(resolve=True))
             assert (passed.outcome, passed.imported_from) == ("pass", {"tally": "tally/__init__.py"}), passed
-            assert run_test(room, remote_pytest, world.test("test_load")).why == "KeyError: 'x'"
-            timed_out = run_test(room, remote_pytest.replace(timeout=3), world.test("test_hangs"))
+            assert runner.run_test(room, world.test("test_load")).why == "KeyError: 'x'"
+            timed_out = PytestRunner(remote_pytest.replace(timeout=3)).run_test(room, world.test("test_hangs"))
             assert timed_out.outcome == "timeout"
             room.write("data.bin", b"\0\xff")
             assert room.read("data.bin") == b"\0\xff"

@@ -18,7 +18,7 @@ from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom import sandbox
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool, CommandOutcome
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
-from mngr.tmr.cleanroom.test_run import TestRun
+from mngr.tmr.runners.test_run import TestRun
 from tests.conftest import wait_for
 from tests.support.person import PEOPLE, person
 from tests.tmr.world import BARE, World, new_world

@@ -13,15 +13,16 @@ import pytest
 from mngr.base.json_structs import decode, encode
 from mngr.testkit.contract.mngr_program import commit_file, run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
-from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun, run_test
 from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline
 from mngr.tmr.prepare.root_causes import compute_signature, group_failures
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.receipt import Receipt
 from mngr.tmr.verify.verify import verify
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 from tests.tmr.world import BARE, PYTEST, World, new_world
 
-OPTIONS = PytestOptions(pytest=PYTEST)
+RUNNER = PytestRunner(PytestOptions(pytest=PYTEST))
 
 pytestmark = pytest.mark.agents
 
@@ -164,7 +165,7 @@ def failed(world: World) -> dict[str, TestRun]:
     """Return every failed test of two files; each file runs once and its failures are separated."""
     runs_by_test: dict[str, TestRun] = {}
     for file in ("tests/test_one_line.py", "tests/test_others.py"):
-        run = run_test(world.room, OPTIONS, TestFunction(id=file, ids=[], path=file, name=file))
+        run = RUNNER.run_test(world.room, TestFunction(id=file, ids=[], path=file, name=file))
         for failure in run.failures:
             test = failure.id.partition("[")[0]
             outcome = "fail" if failure.when == "call" else "error"
@@ -212,8 +213,8 @@ def test_a_broken_fixture_and_a_failing_program_are_shared_root_causes(failed: d
 def test_an_e2e_session_is_grouped_by_its_programs_error_and_keeps_the_transcript(world: World, tmp_path: Path) -> None:
     runs = {}
     for name in ("test_list", "test_show"):
-        options = PytestOptions(pytest=PYTEST, args=["-p", "mngr.e2e.plugin"])
-        runs[name] = run_test(world.room, options, world.test(name), artifacts_dir=str(tmp_path / name))
+        runner = PytestRunner(PytestOptions(pytest=PYTEST, args=["-p", "mngr.e2e.plugin"]))
+        runs[name] = runner.run_test(world.room, world.test(name), artifacts_dir=str(tmp_path / name))
     (root_cause,) = group_failures(runs)
     assert (root_cause.is_shared, root_cause.signature.kind) == (True, "program")
     assert root_cause.title == "exit code 3 in sh: shop: shelf HEX is empty"
@@ -226,7 +227,7 @@ def test_an_e2e_session_is_grouped_by_its_programs_error_and_keeps_the_transcrip
 
 def test_a_signature_is_the_same_in_every_clean_room_and_run(world: World, failed: dict[str, TestRun]) -> None:
     with make_pool(world, "another").acquire(world.base) as room:
-        again = run_test(room, OPTIONS, world.test("test_total_0"))
+        again = RUNNER.run_test(room, world.test("test_total_0"))
     assert compute_signature(again) == compute_signature(failed[again.test])
 
 
@@ -236,7 +237,7 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
     results = run_baseline(
         make_pool(world, "base"),
         world.base,
-        OPTIONS,
+        RUNNER,
         BaselinePlan(tests=tests),
         on_run_end=lambda test, number, run: finished.append((test.name, number)),
     )
@@ -257,7 +258,7 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
     repeated_results = run_baseline(
         make_pool(world, "base"),
         world.base,
-        OPTIONS,
+        RUNNER,
         BaselinePlan(tests=tests, known_runs=known),
         on_run_end=lambda test, number, run: finished.append((test.name, number)),
     )
@@ -279,7 +280,7 @@ def test_the_baseline_runs_the_longest_tests_first_and_ends_when_stopped(world: 
     results = run_baseline(
         make_pool(world, "order", 1),
         world.base,
-        OPTIONS,
+        RUNNER,
         BaselinePlan(tests=tests, k=1, durations=durations),
         on_run_end=record_run,
         stop=stop,
@@ -290,7 +291,7 @@ def test_the_baseline_runs_the_longest_tests_first_and_ends_when_stopped(world: 
 
 def test_a_test_that_breaks_its_clean_rooms_fails_alone(world: World) -> None:
     tests = [world.test("test_kills"), world.test("test_good")]
-    results = run_baseline(make_pool(world, "broken", 1), world.base, OPTIONS, BaselinePlan(tests=tests, k=1))
+    results = run_baseline(make_pool(world, "broken", 1), world.base, RUNNER, BaselinePlan(tests=tests, k=1))
     assert [(result.test.name, result.verdict) for result in results] == [("test_kills", "fail"), ("test_good", "pass")]
     (run,) = results[0].runs
     assert run.outcome == "crash" and run.why.startswith("it breaks the room that it runs in: ")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mngr.testkit.contract.mngr_program import run_git
-from mngr.tmr.cleanroom import replaced_files
-from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestFunction, run_test
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.runners.pytest.in_clean_room import replaced_files
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
+from mngr.tmr.runners.test_run import RunOptions, TestFunction
 from mngr.tmr.verify.mutation import MutationReport, compare_versions
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 from tests.tmr.world import PYTEST, World, new_world
@@ -112,9 +113,9 @@ def compare_edit(
 
 
 def test_lines_of_a_child_process_with_an_empty_environment_are_traced(world: World) -> None:
-    options, test = PytestOptions(pytest=PYTEST), find_test(world, "tests/test_strong.py")
-    plain = run_test(world.room, options, test)
-    traced = run_test(world.room, options, test, ProbeOptions(trace=True))
+    runner, test = PytestRunner(PytestOptions(pytest=PYTEST)), find_test(world, "tests/test_strong.py")
+    plain = runner.run_test(world.room, test)
+    traced = runner.run_test(world.room, test, RunOptions(trace=True))
     assert (plain.outcome, plain.lines) == ("pass", {})
     rows = TILL.splitlines()
     traced_rows = {rows[line - 1].strip() for line in traced.lines["till.py"]}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mngr.tmr.cleanroom.clean_rooms import read_program
-from mngr.tmr.cleanroom.test_run import PytestOptions
+from mngr.tmr.runners.pytest.runner import PytestOptions
 from mngr.tmr.verify import removable_options
 from mngr.tmr.verify.stub_audit import MODES, AuditResult, audit_test
 from tests.tmr.world import PYTEST, World, new_world
@@ -224,7 +224,7 @@ def test_an_option_is_removed_together_with_its_value(words: str, cuts: dict[str
 )
 def test_a_shell_line_is_redirected_to_the_stub(tmp_path: Path, line: str, stubbed: str) -> None:
     plugin: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
-    plugin["probe"].FACTS["audit"] = {"words": ["note"], "mode": "plain", "stub": ""}
+    plugin["probe"].FACTS["plugin_settings"] = {"words": ["note"], "mode": "plain", "stub": ""}
     exec(read_program("stub_plugin.py", str(Path(removable_options.__file__).parent)), plugin)
     note = tmp_path / "bin" / "note"
     note.parent.mkdir()

@@ -13,9 +13,9 @@ import pytest
 from mngr.base.json_structs import encode
 from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
-from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.prepare.flaky_list import FlakyTestFile, list_suspects
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.runners.test_run import TestRun
 from mngr.tmr.verify.branch import BranchRequest, compare_receipts, recheck_receipt, verify_branch
 from mngr.tmr.verify.claim import ClaimedChange
 from mngr.tmr.verify.legacy.policy import DEFAULT

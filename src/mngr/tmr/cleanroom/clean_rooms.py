@@ -23,7 +23,6 @@ from mngr.base.model import AgentView, Struct
 from mngr.base.paths import find_project_root
 from mngr.host import git
 from mngr.host.record_store import NameTaken
-from mngr.tmr.cleanroom.probe_report import ProbeRow
 from mngr.tmr.cleanroom.sandbox import (
     CleanRoomSandbox,
     ResourceLimits,
@@ -37,6 +36,7 @@ from mngr.tmr.cleanroom.sandbox import (
 )
 from mngr.tmr.finding import Finding
 
+ProbeRow = dict[str, object]  # "row" names its kind
 CLEAN_ROOM_LABEL = {"role": "room"}
 _HERE = os.path.dirname(__file__)
 _HOST_GRACE_SECONDS = 60.0  # seconds that a call to a host may take longer than its command
@@ -68,19 +68,17 @@ class CommandOutcome(Struct):
     findings: list[Finding] = []  # what it did that is not allowed in a clean room
 
 
-class ProbeRequest(Struct):
-    """The settings of the probe for one run of pytest."""
+class Probe(Struct):
+    """A Python program that observes a test runner from inside, and its settings.
 
-    seed: int | None = None  # of the plugin that shuffles tests
-    resolve: bool = False  # report the files of packages and programs
-    program: str | None = None  # a program to resolve in addition to the installed ones
-    only: str = ""  # "resolve": report that, and run nothing
-    files: dict[str, str | None] = {}  # packed texts that replace files of the commit; None removes the file
-    plugins: dict[str, str] = {}  # mngr's other plugins, by name
-    audit: Struct | None = None  # the settings of the plugin that replaces the program
+    The clean room installs the program as the module `mngr_probe`, and returns the rows that it reports.
+    """
+
+    program: str
+    settings: Struct
 
 
-def read_program(name: str, folder: str = _HERE) -> str:
+def read_program(name: str, folder: str) -> str:
     """Return the text of a program that runs in a clean room."""
     with open(os.path.join(folder, name), encoding="utf-8") as file:
         return file.read()
@@ -101,7 +99,7 @@ class RoomJob(Struct):
     most_rows: int = _MAX_PROBE_BYTES
     most_used: ResourceLimits | None = None
     sandbox: SandboxJob | None = None
-    probe: str | None = None  # the text of the probe, for a pytest that uses it
+    probe: str | None = None  # the text of the probe, if the command loads it
     commit: str | None = None  # first clean the work dir to this commit
     keep: list[str] = []  # patterns of the files that cleaning keeps
     programs: dict[str, str] | None = None  # first install these programs and survey the clean room
@@ -272,10 +270,10 @@ class CleanRoom:
         sandbox_builder: SandboxBuilder | None = None,
     ) -> None:
         self._fleet = fleet
-        program, self._probe = read_program("clean_room_program.py"), read_program("pytest_probe.py")
+        program = read_program("clean_room_program.py", _HERE)
         self._program_args = ["-c", program]
         self.name, self.work_dir, self.repo = name, work, repo
-        programs = {"mngr_warden.py": program, "mngr_limits.py": read_program("resource_limits.py")}
+        programs = {"mngr_warden.py": program, "mngr_limits.py": read_program("resource_limits.py", _HERE)}
         _, texts = self._run_program(RoomJob(programs=programs))
         survey = decode(RoomSurvey, texts)
         self._program_args = ["-c", _PROGRAM_LOADER % survey.kept]
@@ -308,11 +306,11 @@ class CleanRoom:
         timeout: float | None = None,
         clean: bool = True,
         max_output: int = 1 << 16,
-        probe: ProbeRequest | None = None,
+        probe: Probe | None = None,
     ) -> CommandOutcome:
         """Clean the work dir and run a command there; keep the last `max_output` bytes of each output stream.
 
-        `probe` holds the probe's settings, if the command is a pytest with the probe.
+        `probe` is for a command that loads the module `mngr_probe`.
         Raises MngrError when the clean room fails.
         """
         job = RoomJob(
@@ -327,8 +325,8 @@ class CleanRoom:
             kept_bytecode = ["__pycache__"] if self.keeps_bytecode else []
             job = job.replace(commit=self.commit, keep=[*self._kept_patterns, *kept_bytecode])
         if probe is not None:
-            request = json.dumps({"repo": self.repo, **encode(probe)})
-            job = job.replace(probe=self._probe, env={**job.env, "MNGR_PROBE": request})
+            request = json.dumps({"repo": self.repo, **encode(probe.settings)})
+            job = job.replace(probe=probe.program, env={**job.env, "MNGR_PROBE": request})
         numbers, texts = self._run_program(job, timeout)
         rows = [row for line in texts["rows"].splitlines() if (row := _parse_row(line)) is not None]
         output = [texts["out"], texts["err"], rows]

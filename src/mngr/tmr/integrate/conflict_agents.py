@@ -26,7 +26,6 @@ from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.cleanroom.test_run import build_command
 from mngr.tmr.commits import untrusted
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, PathChange, diff_trees, list_trees, read_blobs, read_sizes
 from mngr.tmr.integrate.agent_questions import (
@@ -40,6 +39,7 @@ from mngr.tmr.integrate.agent_questions import (
 from mngr.tmr.integrate.automatic_resolution import commit_with_markers, has_new_markers
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
+from mngr.tmr.runners.choose import choose_runner_of_plan
 
 _MAX_FILE_BYTES = 8 << 20  # larger files are not searched for conflict markers
 _MAX_FULL_CHANGES = 5  # conflicting changes whose diff is in the prompt
@@ -241,7 +241,7 @@ class _ConflictRecipe:
             _format_list(self._list_allowed_paths(case)),
         ]
         if case.item.tests:
-            command = build_command(self._plan.pytest, self._plan.args, "TEST")
+            command = choose_runner_of_plan(self._plan).command("TEST")
             parts.append(f"These tests must pass; we run them ourselves (`{untrusted.clean_line(' '.join(command))}`):")
             parts.append(_format_list(case.item.tests))
         parts += [
@@ -255,7 +255,7 @@ class _ConflictRecipe:
         test = case.item.tests[0] if case.item.tests else ""
         return {
             "job": "merge", "task": task.task.slug, "test": test, "paths": case.paths, "commit": case.marked_commit,
-            "command": build_command(self._plan.pytest, self._plan.args, test) if test else [],
+            "command": choose_runner_of_plan(self._plan).command(test) if test else [],
         }  # fmt: skip
 
     def _read_diff(self, change: Change) -> str:

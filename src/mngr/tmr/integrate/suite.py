@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool, CommandOutcome, ProbeRequest
-from mngr.tmr.cleanroom.test_run import PROBE_ARGS, TestFunction, TestRun, first_line, read_test_run
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, diff_trees, list_trees
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.test_run import SuiteRequest, SuiteRun, first_line
 
 TreeCheck = Callable[[str, CleanRoom], tuple[bool, str]]  # given a commit: whether the check passes, and its output
 
@@ -28,7 +28,6 @@ _PASSING_OUTCOMES = ("pass", "skip")
 # Python reuses bytecode while a source file has the same size and second of change. Here, commits follow faster.
 _NO_BYTECODE_ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
 WHOLE_SUITE = ""  # stands for the whole suite, when its tests cannot even be collected
-_KEEP_GOING_ARGS = ("--continue-on-collection-errors", "--maxfail=0")
 _NOT_FOUND_TEXT = " not found: "  # part of pytest's message about an unknown test
 _MAX_CRASHES = 20  # restarts after a test that ended pytest itself
 CHECK_PREFIX = "check:"  # prefix of the names of the project's other checks
@@ -63,6 +62,7 @@ class Suite:
         seconds: Mapping[str, float],
     ) -> None:
         self._local, self._repo, self._plan, self._rooms, self._cache = local, repo, plan, clean_rooms, cache
+        self._runner = choose_runner_of_plan(plan)
         self._seconds = seconds  # duration of each test, as far as it is known
         self.expected_seconds = sum(seconds.values())
         self.checks: dict[str, TreeCheck] = {}  # other checks, by name
@@ -219,8 +219,7 @@ class Suite:
 
     def _check_collection(self, commit: str) -> SuiteResult:
         """Return whether the tests can be collected."""
-        plan = self._plan
-        collected = collect_tests(self._get_room(commit), plan.pytest, plan.paths, plan.args)
+        collected = self._runner.collect(self._get_room(commit), self._plan.paths)
         self.counts["processes"] += 1
         why = first_line(collected.errors[0]) if collected.errors else ""
         return SuiteResult(
@@ -257,32 +256,23 @@ class Suite:
 
     def _list_tests(self, commit: str) -> list[str]:
         """Return all tests that can be collected."""
-        plan = self._plan
         self.counts["processes"] += 1
-        return [test.id for test in collect_tests(self._get_room(commit), plan.pytest, plan.paths, plan.args).tests]
+        return [test.id for test in self._runner.collect(self._get_room(commit), self._plan.paths).tests]
 
     def _run_pytest(self, commit: str, targets: Sequence[str]) -> SuiteResult:
-        plan = self._plan
-        command = [*plan.pytest, *PROBE_ARGS, *plan.args, *_KEEP_GOING_ARGS, *targets]
         expected = [self._seconds.get(target, 0.0) for target in targets] or list(self._seconds.values())
-        timeout = plan.test_timeout + 4 * sum(expected)
-        outcome = self._run_command(commit, command, timeout)
-        assert self._room is not None
-        run = read_test_run(
-            TestFunction(id=WHOLE_SUITE, ids=[], path="", name=""), outcome, "", self._room.inner_work_dir
-        )
-        result = _make_result(outcome, run)
+        timeout = self._plan.test_timeout + 4 * sum(expected)
+        suite_run = self._run_suite(commit, SuiteRequest(targets=list(targets), timeout=timeout))
+        result = _make_result(suite_run)
         self.counts["processes"] += 1
         self.counts["tests"] += len(result.outcomes)
-        self.pytest_seconds += outcome.seconds
+        self.pytest_seconds += suite_run.whole.seconds
         return result
 
-    def _run_command(self, commit: str, command: list[str], timeout: float) -> CommandOutcome:
+    def _run_suite(self, commit: str, request: SuiteRequest) -> SuiteRun:
         for is_last in (False, True):
             try:
-                return self._get_room(commit).run(
-                    command, env={"PYTHONHASHSEED": "0"}, timeout=timeout, probe=ProbeRequest(seed=0)
-                )
+                return self._runner.run_suite(self._get_room(commit), request)
             except CleanRoomBroken:
                 self._room = None
                 self._stack.close()
@@ -320,11 +310,12 @@ def _take_fitting(targets: Sequence[str]) -> list[str]:
     return batch
 
 
-def _make_result(command_outcome: CommandOutcome, run: TestRun) -> SuiteResult:
+def _make_result(suite_run: SuiteRun) -> SuiteResult:
     """Return the outcome of each test.
 
     The worst of its parameters counts, and a test that was interrupted has failed.
     """
+    run = suite_run.whole
     outcomes: dict[str, str] = {}
     reasons: dict[str, str] = {}
     for node, outcome in run.ids.items():
@@ -340,8 +331,7 @@ def _make_result(command_outcome: CommandOutcome, run: TestRun) -> SuiteResult:
         message = f"{failure.exception}: {first_line(failure.message)}".strip(": ") or first_line(failure.text)
         reasons.setdefault(test, message[:500])
     if run.outcome in ("timeout", "crash"):
-        started = [str(row.get("id")) for row in command_outcome.probe_rows if row["row"] == "begin"]
-        for node in started[-1:]:
+        for node in suite_run.started[-1:]:
             if run.ids.get(node, "pass") in _PASSING_OUTCOMES or run.outcome == "timeout":
                 outcomes[strip_parameters(node)], reasons[strip_parameters(node)] = run.outcome, run.why
         if all(outcome in _PASSING_OUTCOMES for outcome in outcomes.values()):

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
-from mngr.tmr.cleanroom.test_run import ProbeOptions, PytestOptions, TestFunction, TestRun, build_command, run_test
+from mngr.tmr.runners.protocol import TestRunner
+from mngr.tmr.runners.test_run import RunOptions, TestFunction, TestRun
 
 TestRunListener = Callable[[TestFunction, int, TestRun], None]
 
@@ -53,7 +54,7 @@ def combine_outcomes(outcomes: Sequence[str]) -> str:
 def run_baseline(
     rooms: CleanRoomPool,
     commit: str,
-    options: PytestOptions,
+    runner: TestRunner,
     plan: BaselinePlan,
     *,
     on_run_end: TestRunListener | None = None,
@@ -67,7 +68,7 @@ def run_baseline(
     Raises MngrError when the clean rooms fail.
     """
     queue = _BaselineQueue(plan)
-    worker = _BaselineWorker(queue, options, on_run_end, stop, get_artifact_dir)
+    worker = _BaselineWorker(queue, runner, on_run_end, stop, get_artifact_dir)
     threads = [
         threading.Thread(target=worker.work, args=(rooms, commit), daemon=True)
         for _ in range(min(rooms.max_rooms, queue.test_count))
@@ -95,12 +96,12 @@ class _BaselineWorker:
     def __init__(
         self,
         queue: _BaselineQueue,
-        options: PytestOptions,
+        runner: TestRunner,
         on_run_end: TestRunListener | None,
         stop: threading.Event | None,
         get_artifact_dir: Callable[[TestFunction, int], str | None] | None,
     ) -> None:
-        self._queue, self._options = queue, options
+        self._queue, self._runner = queue, runner
         self._on_run_end, self._stop, self._get_artifact_dir = on_run_end, stop, get_artifact_dir
         self._record_lock = threading.Lock()
         self.errors: list[BaseException] = []
@@ -125,10 +126,10 @@ class _BaselineWorker:
             test, number = job
             artifact_dir = self._get_artifact_dir(test, number) if self._get_artifact_dir else None
             try:
-                run = run_test(room, self._options, test, ProbeOptions(loaded=number == 0), artifact_dir)
+                run = self._runner.run_test(room, test, RunOptions(loaded=number == 0), artifact_dir)
             except CleanRoomBroken as error:
                 if self._queue.return_test(test) >= _MAX_BROKEN_ROOMS:
-                    self._record(test, number, _make_crash_run(test, error, self._options))
+                    self._record(test, number, _make_crash_run(test, error, self._runner))
                 raise
             except BaseException:
                 self._queue.return_test(test)
@@ -142,9 +143,9 @@ class _BaselineWorker:
                 self._on_run_end(test, number, run)
 
 
-def _make_crash_run(test: TestFunction, error: CleanRoomBroken, options: PytestOptions) -> TestRun:
+def _make_crash_run(test: TestFunction, error: CleanRoomBroken, runner: TestRunner) -> TestRun:
     """Return a run with the outcome `crash`, for a test that breaks its clean room."""
-    command_line = join(build_command(options.pytest, options.args, test.id))
+    command_line = join(runner.command(test.id))
     reason = f"it breaks the room that it runs in: {error.message}"
     return TestRun(
         test=test.id, outcome="crash", why=reason, seconds=0.0, exit_code=-1, missing=test.ids, command=command_line

@@ -4,27 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, ProbeRequest
-from mngr.tmr.cleanroom.probe_report import ProgramLocation, ResolvedCode, find_session_end, is_own_source
-from mngr.tmr.cleanroom.test_run import PROBE_ARGS, make_paths_relative
+from mngr.tmr.runners.test_run import ProgramLocation, ResolvedCode, is_own_source
 
 _SETUP_HINT = "give each workspace its own environment: [project] setup in .mngr/settings.toml (mngr init proposes one), and --pytest that uses it"
-
-
-def list_foreign_code(
-    room: CleanRoom, pytest: Sequence[str], args: Sequence[str] = (), *, program: str | None = None
-) -> list[str]:
-    """Return a description and a fix for each package or program that is not the clean room's own code.
-
-    The list is empty when everything is correct. Raises MngrError when the clean room fails.
-    """
-    probe_request = ProbeRequest(resolve=True, program=program, only="resolve")
-    outcome = room.run([*pytest, *PROBE_ARGS, *args], timeout=120.0, probe=probe_request)
-    end = find_session_end(make_paths_relative(outcome, room.inner_work_dir).probe_rows)
-    if end is None:
-        output_lines = (outcome.err.strip() or outcome.out.strip() or f"exit code {outcome.code}").splitlines()
-        return [f"pytest could not begin: {output_lines[-1]}"]
-    return describe_foreign_code(end.resolved, program, end.checkout_modules)
 
 
 def describe_foreign_code(

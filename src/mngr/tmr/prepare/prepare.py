@@ -15,11 +15,9 @@ from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
-from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.baseline import BaselinePlan, combine_outcomes, run_baseline
 from mngr.tmr.prepare.code_under_test import describe_foreign_code
-from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.history import Fingerprinter, RunHistory
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.prepare.run_facts import (
@@ -33,6 +31,8 @@ from mngr.tmr.prepare.run_facts import (
     list_baseline_runs,
     list_facts,
 )
+from mngr.tmr.runners.choose import choose_runner_of_plan
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 
 RowListener = Callable[[JournalRow], None]
 
@@ -91,7 +91,7 @@ def prepare_run(
     run_baseline(
         rooms,
         plan.base,
-        PytestOptions(pytest=plan.pytest, args=plan.args, timeout=plan.test_timeout),
+        choose_runner_of_plan(plan),
         BaselinePlan(tests=wanted, k=plan.baseline_runs, durations=durations, known_runs=list_baseline_runs(state)),
         on_run_end=lambda test, number, test_run: note(BaselineRun(run=test_run)),
         get_artifact_dir=lambda test, number: _artifact_path(run, test, number),
@@ -152,7 +152,7 @@ def _find_shared_causes(results: Mapping[str, BaselineResult]) -> list[RootCause
 def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
     """Return the tests; raise MngrError when they cannot be collected or would run foreign code."""
     with rooms.acquire(plan.base) as room:
-        collected = collect_tests(room, plan.pytest, plan.paths, plan.args, program=plan.program)
+        collected = choose_runner_of_plan(plan).collect(room, plan.paths, program=plan.program)
         if collected.errors:
             shown = "\n  ".join(line for error in collected.errors[:3] for line in error.strip().splitlines()[-12:])
             raise MngrError(

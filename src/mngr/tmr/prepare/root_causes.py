@@ -12,8 +12,7 @@ import zlib
 from collections.abc import Mapping
 
 from mngr.base.model import Struct
-from mngr.tmr.cleanroom.probe_report import Failure, Frame
-from mngr.tmr.cleanroom.test_run import TestRun, first_line
+from mngr.tmr.runners.test_run import Failure, Frame, TestRun, first_line
 
 # Failures that affect everything come first.
 _FAILURE_KINDS = {

@@ -8,8 +8,8 @@ from typing import TypeVar
 from mngr.base.json_structs import decode, encode
 from mngr.base.model import Struct
 from mngr.mapreduce.journal.run_state import RecipeRow, RunState
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun
 from mngr.tmr.prepare.root_causes import RootCause
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 
 
 class RunFact(Struct):

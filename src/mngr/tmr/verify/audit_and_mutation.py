@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, build_command
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
+from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim_runs import ClaimRunner
 from mngr.tmr.verify.legacy.policy import Change
 from mngr.tmr.verify.mutation import MutationReport, compare_versions
@@ -58,7 +59,7 @@ class FullChecks:
             _RULES_VERSION,
             "audit",
             runner.tree,
-            build_command(options.pytest, options.args, request.test.id),
+            choose_runner(options).command(request.test.id),
             options.program,
         ]
         result = runner.cache.find_struct(key, AuditResult) if runner.cache is not None else None

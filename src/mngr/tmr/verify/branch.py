@@ -17,11 +17,11 @@ from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import is_own_run
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TestFunction
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.claimed_commits import diff_commits
 from mngr.tmr.verify.legacy.policy import Change, Policy
 from mngr.tmr.verify.receipt import Receipt, VerificationInputs
@@ -153,7 +153,7 @@ def _select_tests(
     """Return the named tests, or those that the branch changed."""
     selection = _list_paths(changes, paths)
     with clean_rooms.acquire(commit) as clean_room:
-        collected = collect_tests(clean_room, options.pytest, selection, options.args, program=options.program)
+        collected = choose_runner(options).collect(clean_room, selection, program=options.program)
     if collected.errors:
         raise MngrError(f"the tests cannot be collected:\n  {collected.errors[0].strip()[-1500:]}", "mend that first")
     if paths:

@@ -19,6 +19,7 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init import detect_settings
+from mngr.tmr.cleanroom import clean_rooms
 from mngr.tmr.cleanroom.clean_rooms import (
     CleanRoom,
     CleanRoomBroken,
@@ -27,11 +28,11 @@ from mngr.tmr.cleanroom.clean_rooms import (
     count_cores,
     read_program,
 )
-from mngr.tmr.cleanroom.probe_report import Failure
-from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, first_line
-from mngr.tmr.prepare.collect import collect_tests
 from mngr.tmr.prepare.history import Fingerprinter
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
+from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.pytest.runner import PytestOptions
+from mngr.tmr.runners.test_run import Failure, TestFunction, first_line
 from mngr.tmr.verify.stub_audit import NO_TIME_REASON, AuditResult, AuditSession, audit_test
 
 _CHDIR_SCRIPT = 'cd "$1" && shift && exec "$@"'
@@ -68,7 +69,7 @@ class Checkout(CleanRoom):
     """The user's work tree in place of a clean room. It is never cleaned, because it belongs to the user."""
 
     def __init__(self, root: str, output_dir: str) -> None:
-        self._warden, self._probe = read_program("clean_room_program.py"), read_program("pytest_probe.py")
+        self._warden = read_program("clean_room_program.py", os.path.dirname(clean_rooms.__file__))
         self.name = self.work_dir = self.repo = self.inner_work_dir = os.path.realpath(root)
         self._env = {**os.environ, "MNGR_OUTPUT_DIR": output_dir, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
@@ -108,7 +109,7 @@ def audit_checkout(
     program = options.program or _get_program(local, root)
     with tempfile.TemporaryDirectory(prefix="mngr-audit-") as output_dir:
         checkout = Checkout(root, output_dir)
-        collected = collect_tests(checkout, options.pytest, options.paths, options.args, program=program)
+        collected = choose_runner(options).collect(checkout, options.paths, program=program)
         if collected.errors and not collected.failures:
             hint = "name tests as for pytest: mngr e2e audit tests/e2e"
             raise NotFound(collected.errors[0].splitlines()[-1], hint)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 from mngr.host import git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
-from mngr.tmr.cleanroom.test_run import ProbeOptions, TestFunction, TestRun, build_command, run_test
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.test_run import RunOptions, TestFunction, TestRun
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
 _RULES_VERSION = 1  # increased when the same run may be judged differently
@@ -33,6 +34,7 @@ class ClaimRunner:
     ) -> None:
         self.repo, self.cache, self.keep = request.source or clean_rooms.repo, cache, artifacts_dir
         self._rooms, self._claim, self._how, self._done = clean_rooms, request, options, on_run
+        self._runner = choose_runner(options)
         self._stack = contextlib.ExitStack()
         object_ids = git.run_checked(
             clean_rooms.fleet.context.local_host,
@@ -71,14 +73,14 @@ class ClaimRunner:
     ) -> TestRun:
         """Run a test once. `files` replaces files of the commit, and `trace` records the executed lines."""
         options = self._how
-        probe = ProbeOptions(
+        run_options = RunOptions(
             seed=options.seed + number, files=files, resolve=resolve, program=options.program, trace=trace
         )
         key = [
             _RULES_VERSION,
             self.tree,
-            build_command(options.pytest, options.args, test.id),
-            probe.seed,
+            self._runner.command(test.id),
+            run_options.seed,
             files,
             resolve,
             trace,
@@ -86,19 +88,19 @@ class ClaimRunner:
         ]
         run = self.cache.find_struct(key, TestRun) if self.cache is not None else None
         if run is None:
-            run = self._run_uncached(test, probe)
+            run = self._run_uncached(test, run_options)
             if self.cache is not None:
                 self.cache.put(key, run)
         if self._done is not None and files is None:
             self._done(test, run)
         return run
 
-    def _run_uncached(self, test: TestFunction, probe: ProbeOptions) -> TestRun:
+    def _run_uncached(self, test: TestFunction, run_options: RunOptions) -> TestRun:
         """Run a test in the clean room. If the room breaks, try once more in a new one."""
-        artifacts_dir = self.keep if probe.resolve else None
+        artifacts_dir = self.keep if run_options.resolve else None
         while True:
             try:
-                return run_test(self.get_room(), self._how, test, probe, artifacts_dir)
+                return self._runner.run_test(self.get_room(), test, run_options, artifacts_dir)
             except CleanRoomBroken:
                 self._broken_rooms += 1
                 if self._broken_rooms > 1:

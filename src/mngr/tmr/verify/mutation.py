@@ -14,11 +14,12 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
-from mngr.tmr.cleanroom.replaced_files import pack_text
-from mngr.tmr.cleanroom.test_run import ProbeOptions, TestRun, build_command, run_test
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text
+from mngr.tmr.runners.test_run import RunOptions, TestRun
 from mngr.tmr.verify.legacy.mutants import Mutant, candidates, choose
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
@@ -262,7 +263,7 @@ class _VersionRunner:
 
     def _run_cached(self, side: str, key_parts: Sequence[object], run: Callable[[], TestRun]) -> VersionRun:
         """Return the cached run of a version, or run it now and cache it."""
-        command = build_command(self._options.pytest, self._options.args, self.test.id)
+        command = choose_runner(self._options).command(self.test.id)
         old_fingerprint = self.files.fingerprint_before if side == "old" else ""
         key = [
             "mutation",
@@ -291,10 +292,10 @@ class _VersionRunner:
         if side == "old":
             files = {**self.before, **files}
         options = self._options.replace(timeout=timeout)
-        probe = ProbeOptions(seed=options.seed, files=files, trace=trace)
+        run_options = RunOptions(seed=options.seed, files=files, trace=trace)
         for is_last in (False, True):
             try:
-                run = run_test(self._get_room(), options, self.test, probe)
+                run = choose_runner(options).run_test(self._get_room(), self.test, run_options)
                 self.seconds += run.seconds
                 return run
             except CleanRoomBroken:

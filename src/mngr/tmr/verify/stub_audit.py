@@ -22,16 +22,11 @@ from collections.abc import Callable, Sequence
 from mngr.base.json_values import as_list, get_int, get_text
 from mngr.base.model import Struct
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, ProbeRequest, read_program
-from mngr.tmr.cleanroom.probe_report import ProbeRow, select_rows
-from mngr.tmr.cleanroom.test_run import (
-    PROBE_ARGS,
-    PytestOptions,
-    TestFunction,
-    TestRun,
-    read_test_run,
-)
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, ProbeRow, read_program
 from mngr.tmr.finding import Finding
+from mngr.tmr.runners.pytest.probe_report import select_rows
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify import removable_options
 from mngr.tutorial.citations import parse_tests
 from mngr.tutorial.coverage import shell_words
@@ -155,7 +150,7 @@ class _StubRunner:
         session: AuditSession,
     ) -> None:
         self.room, self.words, self.holes = clean_room, shlex.split(program), list[AuditGap]()
-        self._argv = [*options.pytest, *PROBE_ARGS, *options.args, test.id]
+        self._runner = PytestRunner(options)
         self._test, self._timeout, self._session = test, options.timeout, session
         self.runs, self.seconds = 0, 0.0
 
@@ -178,15 +173,14 @@ class _StubRunner:
             normalized_args=normalized_args,
             cut=cut,
         )
-        probe = ProbeRequest(plugins={"mngr_audit": read_program("stub_plugin.py", _HERE)}, audit=plan)
-        outcome = self.room.run(self._argv, env={"PYTHONDONTWRITEBYTECODE": "1"}, timeout=timeout, probe=probe)
-        self.runs, self.seconds = self.runs + 1, self.seconds + outcome.seconds
-        if outcome.timed_out and timeout < self._timeout:
+        plugin = read_program("stub_plugin.py", _HERE)
+        run, rows = self._runner.run_with_plugin(self.room, self._test, plugin, plan, timeout)
+        self.runs, self.seconds = self.runs + 1, self.seconds + run.seconds
+        if run.outcome == "timeout" and timeout < self._timeout:
             raise _AuditBudgetExhausted(NO_TIME_REASON)
         if mode == "record":
-            self._timeout = min(self._timeout, _SLOWER * outcome.seconds + _MORE)
-        calls = [_parse_call(row) for row in select_rows(outcome.probe_rows, "call")]
-        return read_test_run(self._test, outcome, join(self._argv), self.room.inner_work_dir), calls
+            self._timeout = min(self._timeout, _SLOWER * run.seconds + _MORE)
+        return run, [_parse_call(row) for row in select_rows(rows, "call")]
 
     def list_unnoticed_calls(
         self,

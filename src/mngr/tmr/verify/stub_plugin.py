@@ -17,7 +17,7 @@ import zlib
 from typing import Any
 
 probe: Any = globals()["probe"]
-PLAN: dict[str, Any] = probe.FACTS.pop("audit")
+PLAN: dict[str, Any] = probe.FACTS.pop("plugin_settings")
 STUB: str = PLAN.pop("stub")
 ROOT = os.path.realpath(tempfile.mkdtemp(prefix="audit-", dir=os.path.dirname(probe.FACTS["report"])))
 PROGRAM_NAME = os.path.basename(PLAN["words"][0])

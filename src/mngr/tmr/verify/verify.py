@@ -15,9 +15,10 @@ from mngr.agents.sandbox.isolation import SandboxUnavailable
 from mngr.base.errors import MngrError
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomBroken, CleanRoomPool
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, build_command
 from mngr.tmr.finding import Finding
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify import red_green
 from mngr.tmr.verify.audit_and_mutation import FullChecks, has_passed
 from mngr.tmr.verify.claim_runs import ClaimRunner
@@ -49,7 +50,7 @@ def verify(
         commit=request.commit,
         base=request.base,
         level=options.level,
-        command=build_command(options.pytest, options.args, request.test.id),
+        command=choose_runner(options).command(request.test.id),
         runs=options.runs,
         seed=options.seed,
         rerun=_collect_inputs(request, options),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mngr.base.model import Struct
-from mngr.tmr.cleanroom.test_run import PytestOptions, TestFunction, TestRun
+from mngr.tmr.runners.pytest.runner import PytestOptions
+from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import ClaimedChange
 from mngr.tmr.verify.legacy.policy import DEFAULT, Policy
 

@@ -1,57 +1,17 @@
-"""Collects the tests with the project's own pytest, in the project's own environment."""
+"""Reads which tests the project's own pytest collects, from the probe's report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mngr.base.json_values import as_list, get_text
-from mngr.base.model import Struct
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, ProbeRequest
-from mngr.tmr.cleanroom.probe_report import (
-    NOTHING_RESOLVED,
-    Failure,
-    ProbeRow,
-    ResolvedCode,
-    SessionEnd,
-    find_failure,
-    find_session_end,
-    select_rows,
-)
-from mngr.tmr.cleanroom.test_run import PROBE_ARGS, TestFunction, make_paths_relative
-
-COLLECT_TIMEOUT = 600.0
+from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
+from mngr.tmr.runners.pytest.probe_report import SessionEnd, find_failure, find_session_end, select_rows
+from mngr.tmr.runners.pytest.read_results import make_paths_relative
+from mngr.tmr.runners.test_run import CollectedTests, TestFunction
 
 
-class CollectedTests(Struct):
-    """All tests in pytest's order, or the errors that prevented their collection."""
-
-    tests: list[TestFunction]
-    errors: list[str]  # as text for people
-    failures: list[Failure] = []  # the same errors, as data
-    resolved: ResolvedCode = NOTHING_RESOLVED  # files of the project's packages and programs: see describe_foreign_code
-    checkout_modules: list[str] = []  # modules that were imported from the user's checkout
-    python: str = ""
-    pytest: str = ""
-    command: list[str] = []
-
-
-def collect_tests(
-    room: CleanRoom,
-    pytest: Sequence[str],
-    paths: Sequence[str] = (),
-    args: Sequence[str] = (),
-    *,
-    program: str | None = None,
-) -> CollectedTests:
-    """Collect the tests with pytest in a clean room.
-
-    `program` is the project's main command, if it has one. Raises MngrError when the clean room fails.
-    """
-    pytest_args = ["--collect-only", "-q", *args, *paths]
-    outcome = room.run(
-        [*pytest, *PROBE_ARGS, *pytest_args], timeout=COLLECT_TIMEOUT, probe=ProbeRequest(resolve=True, program=program)
-    )
-    outcome = make_paths_relative(outcome, room.inner_work_dir)
+def read_collection(command_outcome: CommandOutcome, command: list[str], work_dir: str) -> CollectedTests:
+    """Build the list of tests from the probe's report of `pytest --collect-only`."""
+    outcome = make_paths_relative(command_outcome, work_dir)
     end = find_session_end(outcome.probe_rows)
     failures = [failure for row in outcome.probe_rows if (failure := find_failure(row)) is not None]
     tests = _parse_tests(select_rows(outcome.probe_rows, "test"))
@@ -65,9 +25,8 @@ def collect_tests(
         failures=failures,
         resolved=end.resolved,
         checkout_modules=end.checkout_modules,
-        python=end.environment.get("python", ""),
-        pytest=end.environment.get("pytest", ""),
-        command=[*pytest, *pytest_args],
+        versions={name: end.environment[name] for name in ("python", "pytest") if name in end.environment},
+        command=command,
     )
 
 

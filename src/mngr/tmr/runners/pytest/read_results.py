@@ -1,141 +1,24 @@
-"""Runs one test in a clean room, and decides its outcome from the probe's report, never from the terminal output."""
+"""Decides the outcome of a run of pytest from the probe's report, never from the terminal output."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
-from mngr.base.model import Struct
-from mngr.base.shell import join
-from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, ProbeRequest, read_program
-from mngr.tmr.cleanroom.probe_report import (
-    NOTHING_RESOLVED,
-    Failure,
-    ProbeRow,
-    ResolvedCode,
+from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
+from mngr.tmr.runners.pytest.probe_report import (
     SessionEnd,
     TestPhase,
     find_failure,
     find_loaded_files,
     find_session_end,
-    is_own_source,
     make_row_paths_relative,
     parse_lines,
     parse_phase,
     select_rows,
 )
-from mngr.tmr.cleanroom.replaced_files import pack_text
-from mngr.tmr.finding import Finding
+from mngr.tmr.runners.test_run import Failure, TestFunction, TestRun, first_line, is_own_source
 
-PROBE_ARGS = ("-p", "mngr_probe")
-TEST_TIMEOUT = 600.0  # seconds for one run of a test, by default
 _MAX_OUTPUT = 8_000  # characters of pytest's output that a run keeps
-
-
-class TestFunction(Struct):
-    """A test function with all its parameters: the subject of one task."""
-
-    __test__ = False
-
-    id: str  # without [parameters]
-    ids: list[str]  # every node id
-    path: str
-    line: int | None = None
-    name: str
-    doc: str = ""
-    markers: list[str] = []
-
-
-class TestRun(Struct):
-    """One run of one test with all its parameters."""
-
-    __test__ = False
-
-    test: str
-    outcome: str  # pass | fail | error | timeout | crash | skip
-    why: str = ""  # one line for people, unless it passed
-    seconds: float
-    cpu: float = 0.0
-    exit_code: int
-    ids: dict[str, str] = {}  # each node id and its outcome
-    missing: list[str] = []  # node ids that were collected and did not run
-    failures: list[Failure] = []
-    reruns: int = 0  # attempts that a plugin repeated because they failed
-    command: str  # the command as a person would type it
-    imported_from: dict[str, str] = {}  # the file of each of the project's packages
-    wrong_code: list[str] = []  # imported project code from outside the clean room
-    resolved: ResolvedCode = NOTHING_RESOLVED  # if requested
-    output: str = ""  # the end of pytest's output
-    transcripts: dict[str, str] = {}  # from mngr.e2e, by node id
-    artifacts: list[str] = []  # directories of mngr.e2e in the work dir
-    left: int = 0  # number of processes that it left running
-    environment: dict[str, str] = {}  # versions, and for the first run a hash of the installed packages
-    isolation: str = ""  # the isolation of the clean room, or `none: REASON`
-    findings: list[Finding] = []  # what it did that is not allowed in a clean room
-    lines: dict[str, list[int]] = {}  # the lines that ran, by file, if requested
-    loaded: list[str] | None = None  # the files that it imported, if requested and known
-
-
-class PytestOptions(Struct):
-    """How the project's tests are run."""
-
-    pytest: list[str]  # the command
-    args: list[str] = []
-    timeout: float = TEST_TIMEOUT  # seconds for one run of a test
-
-
-class ProbeOptions(Struct):
-    """The changes that the probe makes for one run of a test, and the extra facts that it reports."""
-
-    seed: int | None = None
-    files: dict[str, str | None] | None = None  # texts that replace files of the commit; None removes the file
-    resolve: bool = False  # report the files of packages and programs
-    program: str | None = None  # a program to resolve in addition to the installed ones
-    trace: bool = False  # report the lines that are run
-    loaded: bool = False  # report the files that are imported
-
-    def build_request(self) -> ProbeRequest:
-        """Return the settings in the form that the probe reads."""
-        files = self.files or {}
-        plugins = (("replaced_files", files), ("tracer", self.trace), ("imported_files", self.loaded))
-        return ProbeRequest(
-            seed=self.seed,
-            resolve=self.resolve,
-            program=self.program,
-            files={path: None if text is None else pack_text(text) for path, text in files.items()},
-            plugins={name: read_program(f"{name}.py") for name, is_wanted in plugins if is_wanted},
-        )
-
-
-_DEFAULT_PROBE = ProbeOptions()
-
-
-def build_command(pytest: Sequence[str], args: Sequence[str], test: str) -> list[str]:
-    """Return the command that runs a test, without mngr's own arguments."""
-    return [*pytest, *args, test]
-
-
-def run_test(
-    room: CleanRoom,
-    options: PytestOptions,
-    test: TestFunction,
-    probe: ProbeOptions = _DEFAULT_PROBE,
-    artifacts_dir: str | None = None,
-) -> TestRun:
-    """Run a test once in a clean room, and save its artifacts if there is a directory for them.
-
-    Raises MngrError when the clean room fails, not the test.
-    """
-    env = {} if probe.seed is None else {"PYTHONHASHSEED": str(probe.seed % 4294967296)}
-    argv = [*options.pytest, *PROBE_ARGS, *options.args, test.id]
-    outcome = room.run(argv, env=env, timeout=options.timeout, probe=probe.build_request())
-    command = join(build_command(options.pytest, options.args, test.id))
-    result = read_test_run(test, outcome, command, room.inner_work_dir).replace(isolation=room.isolation)
-    if artifacts_dir is not None:
-        for artifact in result.artifacts:
-            os.makedirs(artifacts_dir, exist_ok=True)
-            room.pull(artifact, os.path.join(artifacts_dir, os.path.basename(artifact)))
-    return result
 
 
 def read_test_run(test: TestFunction, command_outcome: CommandOutcome, command: str, work_dir: str) -> TestRun:
@@ -278,14 +161,6 @@ def _is_in_work_dir(path: str) -> bool:
 def _headline(failures: list[Failure]) -> str:
     first = failures[0]
     return f"{first.exception}: {first_line(first.message)}".strip(": ") or first_line(first.text)
-
-
-def first_line(message: str) -> str:
-    """Return a message's first line. A heading or a command is joined with the line after it."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if len(lines) > 1 and (lines[0].endswith(":") or lines[0].startswith("$ ")):
-        return f"{lines[0].rstrip(':')}: {lines[1]}"
-    return lines[0] if lines else ""
 
 
 def _last_line(command_outcome: CommandOutcome) -> str:

@@ -8,9 +8,9 @@ import pytest
 
 from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom.clean_rooms import CommandOutcome
-from mngr.tmr.cleanroom.probe_report import Failure, Frame
-from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, read_test_run
 from mngr.tmr.prepare.root_causes import group_failures, normalize_message, remove_volatile_parts
+from mngr.tmr.runners.pytest.read_results import read_test_run
+from mngr.tmr.runners.test_run import Failure, Frame, TestFunction, TestRun
 from mngr.tmr.verify.receipt import decide_verdict
 
 WORK = "/h/work/room-1"

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 
 from mngr.base.json_values import as_list, as_object, get_int, get_object, get_objects, get_text
 from mngr.base.model import Struct
+from mngr.tmr.cleanroom.clean_rooms import ProbeRow
+from mngr.tmr.runners.test_run import NOTHING_RESOLVED, Failure, Frame, ProgramLocation, ResolvedCode
 
-ProbeRow = dict[str, object]  # "row" names its kind
 _ENVIRONMENT_FIELDS = ("python", "pytest", "platform", "packages")
-
-
-class Frame(Struct):
-    """A location in the code that was running."""
-
-    path: str  # relative to the work dir, if it is the project's
-    line: int
-    function: str
-    project: bool
-
-
-class Failure(Struct):
-    """Why a test, or its collection, failed."""
-
-    id: str
-    when: str  # collect | setup | call | teardown | interrupted | internal
-    exception: str
-    cause: str = ""  # the exception that it was raised from, if any
-    message: str
-    frames: list[Frame] = []  # outermost first
-    text: str = ""  # pytest's explanation
-    sections: dict[str, str] = {}  # captured output
 
 
 class TestPhase(Struct):
@@ -44,25 +22,6 @@ class TestPhase(Struct):
     outcome: str  # passed | failed | skipped
     why: str = ""  # why it was skipped
     failure: Failure | None = None
-
-
-class ProgramLocation(Struct):
-    """Where a program of the project is."""
-
-    path: str = ""  # of the script; empty if it is not on PATH
-    module: str = ""  # that the script runs, if it is an installed entry point
-    code: str = ""  # the file of that module
-
-
-class ResolvedCode(Struct):
-    """The files of the project's packages and programs, as the tests find them."""
-
-    packages: dict[str, str] = {}
-    scripts: dict[str, ProgramLocation] = {}
-    executable: str = ""  # the Python that runs the tests
-
-
-NOTHING_RESOLVED = ResolvedCode()
 
 
 class RecordedSession(Struct):
@@ -202,8 +161,3 @@ def _remove_prefix(value: object, prefix: str) -> object:
     if isinstance(value, dict):
         return {key: _remove_prefix(item, prefix) for key, item in value.items()}
     return value
-
-
-def is_own_source(path: str) -> bool:
-    """True when a path, relative to the work dir, is the clean room's own source and no installed copy."""
-    return not os.path.isabs(path) and {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))

@@ -1,0 +1,131 @@
+"""Collects and runs tests with the project's own pytest, in the project's own environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from mngr.base.model import Struct
+from mngr.base.shell import join
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, Probe, ProbeRow, read_program
+from mngr.tmr.runners.protocol import DEFAULT_RUN_OPTIONS
+from mngr.tmr.runners.pytest.collect import read_collection
+from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text
+from mngr.tmr.runners.pytest.read_results import read_test_run
+from mngr.tmr.runners.test_run import (
+    TEST_TIMEOUT,
+    CollectedTests,
+    RunOptions,
+    SuiteRequest,
+    SuiteRun,
+    TestFunction,
+    TestRun,
+)
+
+_PROGRAMS = os.path.join(os.path.dirname(__file__), "in_clean_room")
+_PROBE_ARGS = ("-p", "mngr_probe")
+_KEEP_GOING_ARGS = ("--continue-on-collection-errors", "--maxfail=0")
+_COLLECT_TIMEOUT = 600.0
+
+
+class PytestOptions(Struct):
+    """How the project's tests are run."""
+
+    pytest: list[str]  # the command
+    args: list[str] = []
+    timeout: float = TEST_TIMEOUT  # seconds for one run of a test
+
+
+class ProbeSettings(Struct):
+    """The settings of the probe for one run of pytest."""
+
+    seed: int | None = None  # of the plugin that shuffles tests
+    resolve: bool = False  # report the files of packages and programs
+    program: str | None = None  # a program to resolve in addition to the installed ones
+    files: dict[str, str | None] = {}  # packed texts that replace files of the commit; None removes the file
+    plugins: dict[str, str] = {}  # mngr's other plugins, by name
+    plugin_settings: Struct | None = None  # for one of these plugins
+
+
+class PytestRunner:
+    """Runs the tests of a project with pytest."""
+
+    def __init__(self, options: PytestOptions) -> None:
+        self.options = options
+
+    def command(self, test: str) -> list[str]:
+        """Return the command with which a person runs a test, without mngr's own arguments."""
+        return [*self.options.pytest, *self.options.args, test]
+
+    def collect(self, room: CleanRoom, paths: Sequence[str] = (), *, program: str | None = None) -> CollectedTests:
+        """Collect the tests. `program` is the project's main command, if it has one."""
+        args = ["--collect-only", "-q", *self.options.args, *paths]
+        outcome = self._run(room, args, ProbeSettings(resolve=True, program=program), _COLLECT_TIMEOUT)
+        return read_collection(outcome, [*self.options.pytest, *args], room.inner_work_dir)
+
+    def run_test(
+        self,
+        room: CleanRoom,
+        test: TestFunction,
+        options: RunOptions = DEFAULT_RUN_OPTIONS,
+        artifacts_dir: str | None = None,
+    ) -> TestRun:
+        """Run a test once in its own process, and save its artifacts if there is a directory for them."""
+        env = {} if options.seed is None else {"PYTHONHASHSEED": str(options.seed % 4294967296)}
+        args = [*self.options.args, test.id]
+        outcome = self._run(room, args, _build_settings(options), self.options.timeout, env)
+        run = self._read_run(room, test, outcome)
+        if artifacts_dir is not None:
+            for artifact in run.artifacts:
+                os.makedirs(artifacts_dir, exist_ok=True)
+                room.pull(artifact, os.path.join(artifacts_dir, os.path.basename(artifact)))
+        return run
+
+    def run_suite(self, room: CleanRoom, request: SuiteRequest) -> SuiteRun:
+        """Run several tests in one process, as the project itself does."""
+        args = [*self.options.args, *_KEEP_GOING_ARGS, *request.targets]
+        env = {"PYTHONHASHSEED": str(request.seed), **request.env}
+        outcome = self._run(room, args, ProbeSettings(seed=request.seed), request.timeout, env)
+        whole = TestFunction(id="", ids=[], path="", name="")
+        started = [str(row.get("id")) for row in outcome.probe_rows if row["row"] == "begin"]
+        return SuiteRun(whole=self._read_run(room, whole, outcome), started=started)
+
+    def run_with_plugin(
+        self, room: CleanRoom, test: TestFunction, plugin: str, settings: Struct, timeout: float
+    ) -> tuple[TestRun, list[ProbeRow]]:
+        """Run a test with another plugin of mngr, given as text. Return the run and the probe's rows.
+
+        Only experiments that know pytest use this; it is no part of the protocol.
+        """
+        probe = ProbeSettings(plugins={"mngr_audit": plugin}, plugin_settings=settings)
+        args = [*self.options.args, test.id]
+        outcome = self._run(room, args, probe, timeout, {"PYTHONDONTWRITEBYTECODE": "1"})
+        return self._read_run(room, test, outcome), outcome.probe_rows
+
+    def _run(
+        self,
+        room: CleanRoom,
+        args: list[str],
+        settings: ProbeSettings,
+        timeout: float | None,
+        env: dict[str, str] | None = None,
+    ) -> CommandOutcome:
+        probe = Probe(program=read_program("probe.py", _PROGRAMS), settings=settings)
+        return room.run([*self.options.pytest, *_PROBE_ARGS, *args], env=env, timeout=timeout, probe=probe)
+
+    def _read_run(self, room: CleanRoom, test: TestFunction, outcome: CommandOutcome) -> TestRun:
+        run = read_test_run(test, outcome, join(self.command(test.id)), room.inner_work_dir)
+        return run.replace(isolation=room.isolation)
+
+
+def _build_settings(options: RunOptions) -> ProbeSettings:
+    """Return the settings in the form that the probe reads."""
+    files = options.files or {}
+    plugins = (("replaced_files", files), ("tracer", options.trace), ("imported_files", options.loaded))
+    return ProbeSettings(
+        seed=options.seed,
+        resolve=options.resolve,
+        program=options.program,
+        files={path: None if text is None else pack_text(text) for path, text in files.items()},
+        plugins={name: read_program(f"{name}.py", _PROGRAMS) for name, is_wanted in plugins if is_wanted},
+    )
