@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mngr.agents.inspect.explain import Explanation
     from mngr.agents.inspect.list import HostView, Listing
     from mngr.agents.inspect.trash import TrashedAgent
-    from mngr.agents.inspect.usage import UsageRow
+    from mngr.agents.inspect.usage import MissingHost, UsageRow
     from mngr.agents.inspect.watch import AgentWatcher
     from mngr.agents.interact.ssh_config import SshEntry
     from mngr.agents.lifecycle.limit import LimitChanges
@@ -150,12 +150,20 @@ class Fleet:
         return follow_transcript(self.context, name) if follow else iter(read_transcript(self.context, name))
 
     def usage(
-        self, names: builtins.list[str] | None = None, *, by: str = "agent", destroyed: bool = False
+        self,
+        names: builtins.list[str] | None = None,
+        *,
+        by: str = "agent",
+        destroyed: bool = False,
+        on_missing_host: Callable[[MissingHost], None] | None = None,
     ) -> builtins.list[UsageRow]:
-        """Return tokens and cost by agent, day, model, kind, project or label. Without names, of all agents."""
+        """Return tokens and cost by agent, day, model, kind, project or label. Without names, of all agents.
+
+        A host that does not answer is left out, and `on_missing_host` learns why.
+        """
         from mngr.agents.inspect.usage import compute_usage
 
-        return compute_usage(self.context, names or [], by, destroyed=destroyed)
+        return compute_usage(self.context, names or [], by, destroyed=destroyed, on_missing_host=on_missing_host)
 
     def add_usage(self, agents: builtins.list[AgentView]) -> builtins.list[AgentView]:
         """Return the agents with `usage` filled in. This reads every conversation."""

@@ -418,7 +418,7 @@ def write_plugin(directory: Path, body: str) -> dict[str, str]:
 COMMAND = """
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 COMMAND = CommandSpec(name="boom", summary="x", arguments=(Argument(name="WHAT", help="x", required=False),),
-    options=(Option(flags=("--token",), metavar="T", help="x"),))
+    options=(Option(flags=("-t", "--token"), metavar="T", help="x"),))
 def run(cli, args):
     raise ZeroDivisionError("by us")
 @hook
@@ -430,7 +430,8 @@ def mngr_commands():
 def test_a_crash_prints_two_lines_and_writes_a_log_without_secrets(mngr: MngrProgram, tmp_path: Path) -> None:
     env = write_plugin(tmp_path / "plugins", COMMAND)
     mngr("create", "foo", *RUN)
-    result = mngr("boom", "hunter2", "--token", "hunter3", "--token=hunter4", env={**env, "SECRET": "hunter5"}, code=3)
+    words = ["hunter2", "--token", "hunter3", "--token=hunter4", "-thunter5", "-t", "--hunter6"]
+    result = mngr("boom", *words, env={**env, "SECRET": "hunter7"}, code=3)
     error, hint = result.err.splitlines()
     assert error == "Error: this is a bug in mngr: ZeroDivisionError" and hint.startswith("Hint: ") and result.out == ""
     log = Path(hint.rpartition(": ")[2])
@@ -439,7 +440,9 @@ def test_a_crash_prints_two_lines_and_writes_a_log_without_secrets(mngr: MngrPro
     assert "ZeroDivisionError: by us" in text and "boom.py" in text and "hunter" not in text
     other = tmp_path / "other"
     other.mkdir()
-    assert str(other / "crashes") in mngr("--home", str(other), "boom", env=env, code=3).err
+    assert "boom … --token … --token … -t … -t …" in text
+    for flags in (["--home", str(other)], [f"--home={other}"]):
+        assert str(other / "crashes") in mngr(*flags, "boom", env=env, code=3).err
 
 
 def test_a_failing_plugin_hook_undoes_the_creation(mngr: MngrProgram, tmp_path: Path) -> None:

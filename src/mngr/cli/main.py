@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
     from mngr.cli.framework.command_line import Cli
 
-# Common options may come before the command; these options take a value.
-_OPTIONS_WITH_VALUE = ("--format", "--home", "-S", "--set")
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     _reopen_closed_streams()
+    _forget_last_command_line()
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -69,35 +67,29 @@ def run_console_script() -> None:
 
 def _dispatch(words: list[str]) -> int:
     """Find the command that the words name, run it, and return its exit code."""
-    common_options, words = _split_common_options(words)
-    if not words or words[0] in ("-h", "--help"):
+    from mngr.cli.framework.parse import scan_options, split_leading_options
+
+    leading_words, words = split_leading_options(words)
+    leading = scan_options(None, leading_words)
+    if not words and leading["version"]:
+        words = ["version"]
+    if not words:
         from mngr.cli.framework.help import print_overview
 
-        if not words and common_options:
-            raise UsageError(f"mngr {' '.join(common_options)} names no command", "see: mngr --help")
-        if not words:
-            print_overview(sys.stderr)
-            return 2
-        print_overview(sys.stdout)
-        return 0
-    if words[0] == "--version":
-        words[0] = "version"
+        if leading["help"]:
+            print_overview(sys.stdout)
+            return 0
+        if leading_words:
+            raise UsageError(f"mngr {' '.join(leading_words)} names no command", "see: mngr --help")
+        print_overview(sys.stderr)
+        return UsageError.exit_code
+    if leading["help"] and words[0] in COMMAND_GROUPS:
+        leading_words, words = [], [*words, "--help"]
     name, command_words = _find_command_name(words)
-    from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.run import execute_command
 
-    cli = Cli(name, [*common_options, *command_words])
-    return execute_command(cli, _load_command_module(name, cli))
-
-
-def _split_common_options(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the common options before the command, and the words from the command on."""
-    index = 0
-    while (
-        index < len(words) and words[index].startswith("-") and words[index] not in ("-h", "--help", "--version", "--")
-    ):
-        index += 2 if words[index] in _OPTIONS_WITH_VALUE else 1
-    return words[:index], words[index:]
+    cli, module = _load_command(name, [*leading_words, *command_words])
+    return execute_command(cli, module)
 
 
 def _find_command_name(words: list[str]) -> tuple[str, list[str]]:
@@ -110,21 +102,39 @@ def _find_command_name(words: list[str]) -> tuple[str, list[str]]:
             return "help", [first]
         subcommands = [command.split()[1] for command in COMMANDS if command.startswith(first + " ")]
         message = f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
-        raise UsageError(message, f"one of: {', '.join(subcommands)}")
+        raise UsageError(message, f"one of: {', '.join(subcommands)}; see: mngr help {first}")
     return first, words[1:]
 
 
-def _load_command_module(name: str, cli: Cli) -> ModuleType:
-    """Return the module of a built-in command or of a plugin's command; raise UsageError if there is none."""
+def _load_command(name: str, words: list[str]) -> tuple[Cli, ModuleType]:
+    """Return the command line and the module of a built-in command or of a plugin's; raise UsageError for no command."""
+    from mngr.cli.framework.command_line import Cli
+
     if name in COMMANDS:
         import importlib
 
-        return importlib.import_module(get_module_name(name))
+        module = importlib.import_module(get_module_name(name))
+        return Cli(name, words, module.COMMAND), module
+    cli = Cli(name, words, None)
     for module in cli.context.hooks.list_commands():
         if module.COMMAND.name == name:
-            return module
+            cli.context.close()
+            return Cli(name, words, module.COMMAND), module
     known = [*COMMANDS, *ALIASES, *COMMAND_GROUPS]
     raise UsageError(f"mngr has no command {name!r}", suggest_closest(name, known) or "see: mngr --help")
+
+
+def _find_last_command_line() -> Cli | None:
+    """Return the command line that mngr was about to run, or None if the words name no command."""
+    module = sys.modules.get("mngr.cli.framework.command_line")
+    return module.Cli.last if module is not None else None
+
+
+def _forget_last_command_line() -> None:
+    """Forget the command line of an earlier call in this process."""
+    module = sys.modules.get("mngr.cli.framework.command_line")
+    if module is not None:
+        module.Cli.last = None
 
 
 def report_error(error: MngrError, words: list[str]) -> None:
@@ -144,17 +154,12 @@ def report_error(error: MngrError, words: list[str]) -> None:
 
 def _is_json_requested(words: list[str]) -> bool:
     """True when the settings or the words choose a JSON format."""
-    run_module = sys.modules.get("mngr.cli.framework.run")
-    if run_module is not None and run_module.Cli.last_format is not None:  # The settings can choose the format, too.
-        return run_module.Cli.last_format in ("json", "jsonl")
-    for index, word in enumerate(words):
-        if word == "--":
-            return False
-        if word in ("--format=json", "--format=jsonl"):
-            return True
-        if word == "--format" and words[index + 1 : index + 2] in (["json"], ["jsonl"]):
-            return True
-    return False
+    cli = _find_last_command_line()
+    if cli is not None:
+        return cli.format in ("json", "jsonl")
+    from mngr.cli.framework.parse import scan_options
+
+    return scan_options(None, words)["format"][-1:] in (["json"], ["jsonl"])
 
 
 def report_crash(error: BaseException, words: list[str]) -> int:
@@ -167,16 +172,16 @@ def report_crash(error: BaseException, words: list[str]) -> int:
     from mngr import __version__
     from mngr.base.paths import get_default_home
 
-    masked_words = [word if word.startswith("-") and "=" not in word else "…" for word in words[1:]]
     lines = [
         f"mngr {__version__}, Python {platform.python_version()}, {platform.platform()}",
-        f"command: {words[:1]} {masked_words}",
+        f"command: {' '.join(_mask_words(words))}",
     ]
     text = "\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error))
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     log_path = "nowhere: it could not be written"
-    homes = [words[index + 1] for index, word in enumerate(words[:-1]) if word == "--home"]
-    for directory in (os.path.join(homes[0] if homes else get_default_home(), "crashes"), tempfile.gettempdir()):
+    cli = _find_last_command_line()
+    home = (cli.home if cli is not None else None) or get_default_home()
+    for directory in (os.path.join(home, "crashes"), tempfile.gettempdir()):
         try:
             if directory.endswith("crashes"):
                 if not os.path.isdir(os.path.dirname(directory)):
@@ -195,3 +200,13 @@ def report_crash(error: BaseException, words: list[str]) -> int:
     bug.exit_code = 3
     report_error(bug, words)
     return bug.exit_code
+
+
+def _mask_words(words: list[str]) -> list[str]:
+    """Return the words with `…` for everything that may be a secret. Names of commands and flags are shown."""
+    cli = _find_last_command_line()
+    if cli is None:
+        return ["…" for _ in words]
+    from mngr.cli.framework.parse import mask_words
+
+    return [*cli.name.split(), *mask_words(cli.command, cli.words)]

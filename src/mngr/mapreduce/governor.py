@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mngr.base.model import Struct
+from mngr.base.size_format import format_size
 from mngr.mapreduce.journal.journal_rows import AlarmRow
 
 _GIB = 1 << 30
@@ -100,9 +101,9 @@ class Governor:
         if load.now < self._refused_until:
             return LaunchAllowance(count=0, reason=self._refusal_reason)
         if load.memory is not None and load.memory < limits.free_memory:
-            return LaunchAllowance(count=0, reason=f"only {load.memory >> 20} MiB of memory are free")
+            return LaunchAllowance(count=0, reason=f"only {format_size(load.memory)} of memory are free")
         if load.disk is not None and load.disk < limits.free_disk:
-            return LaunchAllowance(count=0, reason=f"only {load.disk >> 20} MiB of the disk are free")
+            return LaunchAllowance(count=0, reason=f"only {format_size(load.disk)} of disk space are free")
         max_working = min(limits.max_agents, max(1, int(self.max_parallel)))
         reason = "limits that were seen" if max_working < limits.max_agents else None
         if load.settled == 0 and 0 < limits.canary < max_working:  # only a few agents run until the first one finishes

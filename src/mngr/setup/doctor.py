@@ -14,6 +14,7 @@ from mngr.agents.sandbox.isolation import inspect_isolation
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
+from mngr.base.size_format import format_size
 from mngr.host import scripts
 from mngr.host.protocol import Host, LeftoverProvider, OptionChecker
 from mngr.kinds.protocol import InstallableKind
@@ -166,7 +167,7 @@ def check_host(facts: dict[str, str], home: str) -> list[DoctorCheck]:
         hint = "choose another home with --home or MNGR_HOME"
         checks.append(DoctorCheck(name="writable", status=ERROR, problem=f"{home} cannot be written to", hint=hint))
     checks += [
-        _check_free_space("disk", facts.get("free.kb"), _MIN_FREE_KB, lambda kb: f"{kb / 1024 / 1024:.1f} GB free"),
+        _check_free_space("disk", facts.get("free.kb"), _MIN_FREE_KB, lambda kb: f"{format_size(kb * 1024)} free"),
         _check_free_space("inodes", facts.get("free.inodes"), _MIN_FREE_INODES, lambda count: f"{count:,} free"),
         _check_tmux_server(facts),
     ]

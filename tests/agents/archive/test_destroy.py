@@ -76,7 +76,7 @@ def test_destroy_reports_dirty_unpulled_and_ignored_work_as_text(mngr: MngrProgr
     err = mngr("destroy", "foo").err
     assert "foo had uncommitted work, saved with the rest" in err
     assert "the branch mngr/foo stays: it holds 1 commit that no other branch has" in err
-    assert "12 KB of ignored files, which are not kept" in err
+    assert "12.29 kB of ignored files, which are not kept" in err
 
 
 def test_destroy_deletes_a_merged_branch(mngr: MngrProgram) -> None:

@@ -418,6 +418,14 @@ def test_the_first_message_has_arrived_when_create_returns(mngr: MngrProgram, tm
         assert "two\n  lines é\n" in mngr("transcript", name).out
 
 
+def test_create_reads_a_message_file_as_message_does(mngr: MngrProgram, tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"one\r\ntwo\n")
+    mngr("create", "foo", "player", "--message-file", "~/text", env={"HOME": str(tmp_path)})
+    mngr("message", "foo", "--message-file", "~/text", env={"HOME": str(tmp_path)})
+    rows = mngr.run_json("transcript", "foo")["transcript"]
+    assert [row["text"] for row in rows if row["role"] == "user"] == ["one\ntwo", "one\ntwo"]
+
+
 def test_a_first_message_that_does_not_arrive_is_an_error(mngr: MngrProgram) -> None:
     result = mngr("create", "foo", "player", "--transfer", "none", "-m", "evil \x1b[201~ paste", code=1)
     assert "control character" in result.err
@@ -440,7 +448,17 @@ def test_dirty_include_rejects_changes_in_a_submodule(mngr: MngrProgram, tmp_pat
 
 def test_reuse_notes_that_the_agent_exists(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    assert "foo is there already" in mngr("create", "foo", "--reuse", "--", "sleep", "2000").err
+    assert "foo exists already" in mngr("create", "foo", "--reuse", "--", "sleep", "2000").err
+
+
+def test_reuse_rejects_an_agent_of_another_kind(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "player")
+    mngr("stop", "foo")
+    for words in (["codex"], ["--", "sleep", "1000"]):
+        stderr = mngr("create", "foo", "--reuse", *words, code=1).err
+        assert "foo exists already and is of the kind player" in stderr and "mngr start foo" in stderr
+    assert mngr.get_agent("foo")["state"] == "STOPPED"
+    mngr("create", "foo", "player", "--reuse")
 
 
 def test_dirty_include_rejects_another_base(mngr: MngrProgram) -> None:

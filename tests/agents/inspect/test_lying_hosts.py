@@ -64,6 +64,17 @@ def test_a_host_with_an_invalid_exit_code_counts_as_unreachable(mngr: MngrProgra
     assert "h1 (box) did not answer: " in mngr("list", "--hosts").err
 
 
+def test_usage_names_the_hosts_that_it_does_not_count(mngr: MngrProgram, boxes: Boxes) -> None:
+    mngr("create", "bar", "player")
+    (boxes.place / "away").touch()
+    assert "not counted: h1 (box) did not answer: " in mngr("usage").err
+    usage = mngr.run_json("usage")
+    assert [row["group"] for row in usage["usage"]] == ["bar"]
+    assert [error["host"] for error in usage["errors"]] == ["h1"]
+    (boxes.place / "away").unlink()
+    assert mngr.run_json("usage")["errors"] == []
+
+
 class Teller:
     """A transport to a host that writes this text on both streams, with mngr's marker in place of each @."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
-from mngr.cli.framework.parse import parse_words
+from mngr.cli.framework.command_table import COMMANDS, get_module_name
+from mngr.cli.framework.parse import mask_words, parse_words, scan_options, split_leading_options
 
 SAY = CommandSpec(
     name="say",
@@ -81,8 +83,8 @@ def test_options_and_arguments_can_be_written_in_every_form(line: str, values: d
         ("--zzzzzz", "mngr say has no option --zzzzzz", "mngr say --help"),
         ("-z", "mngr say has no option -z", None),
         ("-fz", "mngr say has no option -z", None),
-        ("--message", "--message needs a value", "mngr say --help"),
-        ("-m", "-m needs a value", "mngr say --help"),
+        ("--message", "--message needs a value: --message TEXT", "mngr say --help"),
+        ("-m", "-m needs a value: -m TEXT", "mngr say --help"),
         ("--force=1", "--force takes no value", "mngr say --help"),
         ("--no-message", "mngr say has no option --no-message", None),
         ("--count x", "--count wants a whole number, not 'x'", None),
@@ -197,3 +199,45 @@ def test_the_command_line_replaces_defaults_from_the_settings() -> None:
 def test_a_wrong_setting_is_named_in_the_error(defaults: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_words(SAY, [], defaults)
+
+
+VALUE_OPTIONS = [
+    (command, option)
+    for name in COMMANDS
+    for command in [importlib.import_module(get_module_name(name)).COMMAND]
+    for option in command.options
+    if not option.is_switch
+]
+TEMPTING_VALUES = (
+    st.sampled_from(["-h", "--help", "-V", "--json", "--format=json", "--home", "-S", "--", "-q"]) | st.text()
+)
+
+
+@given(st.sampled_from(VALUE_OPTIONS), TEMPTING_VALUES)
+def test_the_value_of_an_option_is_never_read_as_an_option(declared: tuple[CommandSpec, Option], value: str) -> None:
+    command, option = declared
+    for flag in option.flags:
+        for words in ([flag, value], [f"{flag}={value}"]):
+            assert not any(scan_options(command, words).values())
+            if option.kind == "text" and not option.choices:
+                parsed = parse_words(command.replace(arguments=()), words)[option.key]
+                assert parsed == ([value] if option.is_repeatable else value)
+
+
+@pytest.mark.parametrize(
+    ("line", "leading", "rest"),
+    [
+        ("--home list list", ["--home", "list"], ["list"]),
+        ("-qS a.b=1 --json list -h", ["-qS", "a.b=1", "--json"], ["list", "-h"]),
+        ("--format -h", ["--format", "-h"], []),
+        ("-V", ["-V"], []),
+        ("-q -- list", ["-q"], ["--", "list"]),
+    ],
+)
+def test_common_options_may_come_before_the_command(line: str, leading: list[str], rest: list[str]) -> None:
+    assert split_leading_options(line.split()) == (leading, rest)
+
+
+def test_a_mask_hides_every_value_and_shows_the_flags() -> None:
+    words = ["-mSECRET", "--message=SECRET", "-m", "--SECRET", "-f", "SECRET", "--secret", "--", "SECRET"]
+    assert mask_words(SAY, words) == ["-m", "…", "--message", "…", "-m", "…", "-f", "…", "…", "…"]

@@ -28,6 +28,7 @@ from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, Outcome
+from mngr.base.size_format import format_size
 from mngr.host import record_store, scripts
 from mngr.host.protocol import Host
 
@@ -334,16 +335,6 @@ def _make_outcome(record: AgentRecord, saved: SavedState, kept_commits: int, tra
 def _format_commit_count(count: int) -> str:
     """Return `1 commit` or `N commits`."""
     return "1 commit" if count == 1 else f"{count} commits"
-
-
-def format_size(size: int) -> str:
-    """Return a number of bytes as text with a unit, such as `12 MB`."""
-    amount = float(size)
-    for unit in ("bytes", "KB", "MB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} GB"
 
 
 def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:

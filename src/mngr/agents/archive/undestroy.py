@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.archive.destroy import confirm_removed, format_size, is_still_on_host
+from mngr.agents.archive.destroy import confirm_removed, is_still_on_host
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.for_each_agent import make_failed_outcome
@@ -17,6 +17,7 @@ from mngr.agents.workdir.discard import finish_restore
 from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError
 from mngr.base.model import Outcome
+from mngr.base.size_format import format_size
 from mngr.host import record_store
 from mngr.host.protocol import Host
 

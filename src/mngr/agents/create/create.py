@@ -89,12 +89,17 @@ def _choose_names(ctx: Context, address: Address, spec: AgentSpec) -> list[str]:
 def _start_existing_agents(
     ctx: Context, spec: AgentSpec, agent_names: list[str]
 ) -> dict[str, CreatedAgent | Exception]:
-    """Start the agents that have these names already, and return them. Raise NameTaken without `reuse`."""
+    """Start the agents that have these names already, and return them.
+
+    Raise NameTaken without `reuse`, and MngrError for an agent of another kind than the spec asks for.
+    """
     existing = _list_existing_ids(ctx, agent_names)
     if existing and not spec.reuse:
         raise record_store.NameTaken(next(iter(existing)))
+    for name, agent_id in existing.items():
+        _check_kind_of_existing(ctx, spec, name, agent_id)
     for name in existing:
-        ctx.note(f"{name} is there already and was taken as it is")
+        ctx.note(f"{name} exists already; mngr uses it as it is")
     return {name: _start_existing(ctx, agent_id) for name, agent_id in existing.items()}
 
 
@@ -195,6 +200,17 @@ def _list_existing_ids(ctx: Context, agent_names: list[str]) -> dict[str, str]:
         elif host_key:
             record_store.release_name(ctx.home, name, agent_id)
     return ids
+
+
+def _check_kind_of_existing(ctx: Context, spec: AgentSpec, name: str, agent_id: str) -> None:
+    """Raise MngrError if the existing agent is not of the kind that the spec asks for."""
+    wanted = spec.kind or ("command" if spec.command else None)
+    kind = find.get_agent(ctx, agent_id)[1].kind
+    if wanted is not None and wanted != kind:
+        raise MngrError(
+            f"{name} exists already and is of the kind {kind}, not {wanted}, so --reuse cannot use it",
+            f"use the agent that exists: mngr start {name}; or create a new one: mngr create {name}-2 {wanted}",
+        )
 
 
 def _start_existing(ctx: Context, agent_id: str) -> CreatedAgent | Exception:

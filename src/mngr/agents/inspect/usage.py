@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 
 from mngr import kinds
 from mngr.agents.context import Context
@@ -36,6 +37,14 @@ class UsageRow(Struct):
     cost_usd: float | None = None
 
 
+class MissingHost(Struct):
+    """A host that did not answer, so that the usage of its agents is not counted."""
+
+    host: str
+    provider: str
+    error: str
+
+
 class EntryUsage(Struct):
     """Tokens by name, and cost, of one entry of a conversation. The cost is None when it is unknown."""
 
@@ -43,11 +52,27 @@ class EntryUsage(Struct):
     cost_usd: float | None
 
 
-def compute_usage(ctx: Context, names: list[str], by: str = "agent", *, destroyed: bool = False) -> list[UsageRow]:
-    """Return the usage of the named agents, or of all, grouped by one of GROUPINGS or by label.KEY."""
+def compute_usage(
+    ctx: Context,
+    names: list[str],
+    by: str = "agent",
+    *,
+    destroyed: bool = False,
+    on_missing_host: Callable[[MissingHost], None] | None = None,
+) -> list[UsageRow]:
+    """Return the usage of the named agents, or of all, grouped by one of GROUPINGS or by label.KEY.
+
+    Without names, a host that does not answer is left out, and `on_missing_host` learns why.
+    """
     if by not in GROUPINGS and not (by.startswith("label.") and by[6:]):
         raise UsageError(f"usage cannot be told by {by!r}", "by: " + ", ".join(GROUPINGS) + ", label.KEY")
-    locations = [get_transcript_location(ctx, name) for name in names] if names else _list_all_transcripts(ctx)
+    if names:
+        locations = [get_transcript_location(ctx, name) for name in names]
+    else:
+        locations, missing_hosts = _list_all_transcripts(ctx)
+        if on_missing_host is not None:
+            for missing_host in missing_hosts:
+                on_missing_host(missing_host)
     if destroyed:
         locations += [locate_trashed_transcript(ctx, trashed) for trashed in list_trash(ctx) if trashed.problem is None]
     prices = load_prices(ctx)
@@ -143,14 +168,19 @@ def find_price(prices: dict[str, dict[str, float]], model: str) -> dict[str, flo
     return prices[max(patterns, key=len)] if patterns else None
 
 
-def _list_all_transcripts(ctx: Context) -> list[TranscriptLocation]:
+def _list_all_transcripts(ctx: Context) -> tuple[list[TranscriptLocation], list[MissingHost]]:
+    """Return where the conversations of all agents are, and the hosts that did not answer."""
     locations: list[TranscriptLocation] = []
-    for _, _, answer in listing.observe_all_hosts(ctx):
-        for observed in answer if isinstance(answer, list) else []:
+    missing_hosts: list[MissingHost] = []
+    for provider, host, answer in listing.observe_all_hosts(ctx):
+        if isinstance(answer, MngrError):
+            missing_hosts.append(MissingHost(host=host, provider=provider, error=answer.message))
+            continue
+        for observed in answer:
             if observed.record is not None:
                 directory = observed.host.home.agent_dir(observed.id)
                 locations.append(TranscriptLocation(host=observed.host, record=observed.record, directory=directory))
-    return locations
+    return locations, missing_hosts
 
 
 def _select_own_entries(location: TranscriptLocation, entries: list[TranscriptEntry]) -> list[TranscriptEntry]:

@@ -10,10 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-from mngr.agents.sync.transfer_limits import CHUNK_BYTES, LimitedReader, TransferLimits, format_size
+from mngr.agents.sync.transfer_limits import CHUNK_BYTES, LimitedReader, TransferLimits
 from mngr.base import names_and_addresses, shell
 from mngr.base.errors import MngrError, NotFound, Unreachable
 from mngr.base.model import AgentRecord
+from mngr.base.size_format import format_size
 from mngr.host import scripts
 from mngr.host.protocol import Host
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.sync import files, transfer_limits
+from mngr.agents.sync import files
 from mngr.agents.sync.transfer_limits import TransferLimits
 from mngr.base import time_format
 from mngr.base.errors import MngrError, TimedOut, Unreachable
 from mngr.base.lock import Lock
 from mngr.base.shell import ProcessResult
+from mngr.base.size_format import format_size
 from mngr.host import git
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
@@ -109,7 +110,7 @@ def fetch_with_limits(local: Host, git_dir: str, remote: Host, path: str, *specs
 def _make_limit_error(limits: TransferLimits) -> CommitsRefused:
     """Return the error for commits that exceed the size limit."""
     return CommitsRefused(
-        f"it has more than {transfer_limits.format_size(limits.bytes)} of new objects",
+        f"it has more than {format_size(limits.bytes)} of new objects",
         "nothing was changed here; to take more, raise the limit: -S pull.max_bytes=N",
     )
 
@@ -189,9 +190,9 @@ def _check_pack(local: Host, quarantine_dir: str, pack: str, limits: TransferLim
     for row in result.text.split("\n"):
         if row.startswith("large "):
             _, size, path = row.split(" ", 2)
-            maximum = transfer_limits.format_size(limits.file_bytes)
+            maximum = format_size(limits.file_bytes)
             raise CommitsRefused(
-                f"{repr(path) if path else 'an object of it'} has {transfer_limits.format_size(int(size))}, and the most that a file may have is {maximum}",
+                f"{repr(path) if path else 'an object of it'} has {format_size(int(size))}, and the most that a file may have is {maximum}",
                 f"nothing was changed here; to take it: -S pull.max_file_bytes={size}",
             )
         modes, _, path = row.partition("\t")

@@ -34,16 +34,6 @@ def get_limits(settings: Settings) -> TransferLimits:
     )
 
 
-def format_size(size: int) -> str:
-    """Return a number of bytes as text with a unit, such as `1.5 MB`."""
-    number, unit = float(size), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if number < 1000:
-            break
-        number, unit = number / 1000, larger
-    return f"{number:.4g} {unit}"
-
-
 class LimitedReader:
     """Reads a tar stream once, with a deadline and a maximum position.
 

@@ -6,7 +6,7 @@ import sys
 
 from mngr.agents.create.spec import AgentSpec
 from mngr.base.config import as_list
-from mngr.base.errors import MngrError, PartialFailure, UsageError, suggest_closest
+from mngr.base.errors import PartialFailure, UsageError, suggest_closest
 from mngr.cli.agents.connect import CONNECT_COMMAND, check_can_connect
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_line import raise_single_failure
@@ -238,12 +238,9 @@ def _read_first_message(args: Args) -> str | None:
         return message
     if message is not None:
         raise UsageError("-m and --message-file exclude each other", "leave one of them out")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", error)
-        raise MngrError(f"--message-file: cannot read {path}: {reason}", "check the path") from None
+    from mngr.cli.agents.message import read_message
+
+    return read_message(path)
 
 
 def _apply_templates(cli: Cli, args: Args) -> Args:

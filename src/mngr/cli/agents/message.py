@@ -95,7 +95,9 @@ def read_message(path: str) -> str:
         with open(os.path.expanduser(path), "rb") as file:
             return _decode_message(file.read())
     except OSError as error:
-        raise MngrError(f"cannot read {path}: {error.strerror}", "check the path") from None
+        raise MngrError(
+            f"--message-file: cannot read {path}: {error.strerror}", f"see whether the file exists: ls -l {path}"
+        ) from None
 
 
 def _decode_message(data: bytes) -> str:

@@ -6,6 +6,7 @@ import sys
 
 from mngr.agents.context import Context
 from mngr.base.errors import MngrError, PartialFailure
+from mngr.cli.framework.parse import scan_options
 from mngr.cli.framework.terminal_text import strip_controls
 
 TYPE_CHECKING = False
@@ -14,28 +15,34 @@ if TYPE_CHECKING:
 
     from mngr.api import Fleet
     from mngr.base.model import Outcome
+    from mngr.cli.framework.command_spec import CommandSpec
 
 
 class Cli:
     """One command line: its words, the context they imply, and output to the user."""
 
-    last_format: str | None = None  # The format of the last parsed command line, for errors.
+    last: Cli | None = None  # The last command line, for errors.
 
-    def __init__(self, name: str, words: list[str]) -> None:
-        Cli.last_format = None
+    def __init__(self, name: str, words: list[str], command: CommandSpec | None) -> None:
+        """Read the common options. `command` declares which words are values; None if a plugin may declare it."""
+        Cli.last = self
         self.name = name
         self.words = words
+        self.command = command
         self.quiet = False
-        self.format = "human"
-        self._home = _find_flag_value(words, "--home")
-        self.assignments = [value for flag in ("-S", "--set") for value in _find_flag_values(words, flag)]
+        found = scan_options(command, words)
+        self.format = found["format"][-1] if found["format"] else "human"
+        self.home = found["home"][-1] if found["home"] else None
+        self.assignments = found["set"]
+        self.wants_help = bool(found["help"])
+        self.wants_version = bool(found["version"])
         self._context: Context | None = None
 
     @property
     def context(self) -> Context:
         """The context with the home and the settings that this command line asks for."""
         if self._context is None:
-            self._context = Context(self._home, settings=self.assignments, note=self.print_message)
+            self._context = Context(self.home, settings=self.assignments, note=self.print_message)
             if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
                 self._context.ask_trust = self._ask_trust
         return self._context
@@ -67,31 +74,6 @@ class Cli:
     def print_data(self, text: str) -> None:
         """Write data to standard output, with a line end after it."""
         sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")
-
-
-def words_before_separator(words: list[str]) -> list[str]:
-    """Return the words before `--`, or all words if there is none."""
-    return words[: words.index("--")] if "--" in words else words
-
-
-def _find_flag_values(words: list[str], flag: str) -> list[str]:
-    """Return every value that the words give for a flag."""
-    values = []
-    words = words_before_separator(words)
-    for index, word in enumerate(words):
-        if word == flag and index + 1 < len(words):
-            values.append(words[index + 1])
-        elif word.startswith(flag + "="):
-            values.append(word[len(flag) + 1 :])
-        elif flag == "-S" and word.startswith("-S") and len(word) > 2:
-            values.append(word[2:])
-    return values
-
-
-def _find_flag_value(words: list[str], flag: str) -> str | None:
-    """Return the last value that the words give for a flag, or None."""
-    values = _find_flag_values(words, flag)
-    return values[-1] if values else None
 
 
 def raise_single_failure(outcomes: Sequence[Outcome]) -> None:

@@ -24,6 +24,7 @@ class Option(Struct):
     kind: str = "text"  # text | int | length
     complete: str | None = None  # A source in mngr.cli.framework.completion_candidates, or files.
     field: str | None = None  # The field of a Struct that the option sets, if `make_field_option` made it.
+    group: str = "Options"  # The heading in the help text below which the option stands.
 
     @property
     def key(self) -> str:
@@ -89,24 +90,26 @@ COMMON_OPTIONS = (
     Option(
         flags=("--format",),
         metavar="FORMAT",
-        help="human, json, jsonl, or a template such as '{name} {labels.team}'",
+        help="Print human, json, jsonl, or a template such as '{name} {labels.team}'",
         default="human",
     ),
-    Option(flags=("-q", "--quiet"), help="say nothing but data and errors"),
-    Option(flags=("-v", "--verbose"), help="say which programs are run, how they end and how long they take"),
+    Option(flags=("--json",), help="Print JSON; short for --format json"),
+    Option(flags=("-q", "--quiet"), help="Print only data and errors"),
+    Option(flags=("-v", "--verbose"), help="Print each program that mngr runs, its exit code and its time"),
     Option(
         flags=("--home",),
         metavar="DIR",
-        help="where mngr keeps its files (default: MNGR_HOME, else ~/.mngr)",
+        help="Keep mngr's files in DIR (default: $MNGR_HOME, or ~/.mngr)",
         complete="files",
     ),
     Option(
         flags=("-S", "--set"),
         metavar="KEY=VALUE",
         is_repeatable=True,
-        help="a setting, for this command only",
+        help="Change a setting for this command only",
     ),
-    Option(flags=("-h", "--help"), help="this help"),
+    Option(flags=("-V", "--version"), help="Print the version of mngr"),
+    Option(flags=("-h", "--help"), help="Print this help"),
 )
 
 NAMES_ARGUMENT = Argument(

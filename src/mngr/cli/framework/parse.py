@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError, suggest_closest
+from mngr.base.model import Struct
 from mngr.cli.framework.command_spec import COMMON_OPTIONS, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 
@@ -28,13 +29,121 @@ class Args:
         return {option.field: self.values[option.key] for option in command.options if option.field}
 
 
+class _Token(Struct):
+    """One word of a command line: a plain word, a switch, an option with its value, or a flag that is wrong."""
+
+    kind: str  # word | switch | value | unknown | missing | surplus
+    text: str  # the word, or the flag
+    option: Option | None = None
+    value: str = ""
+    is_on: bool = True
+
+
+class _Tokenizer:
+    """Splits words into tokens up to `--`. The value of an option is never read as an option."""
+
+    def __init__(self, options: tuple[Option, ...], words: list[str]) -> None:
+        self._by_flag = {flag: option for option in options for flag in option.flags}
+        self.queue = list(words)  # the words that are not read yet
+        self.has_separator = False
+
+    def __iter__(self) -> Iterator[_Token]:
+        while self.queue and not self.has_separator:
+            word = self.queue.pop(0)
+            if word == "--":
+                self.has_separator = True
+            elif word.startswith("--"):
+                yield self._read_long_flag(word)
+            elif word.startswith("-") and word != "-":
+                yield from self._read_short_flags(word[1:])
+            else:
+                yield _Token(kind="word", text=word)
+
+    def _read_long_flag(self, word: str) -> _Token:
+        """Read a flag such as `--quiet`, `--no-quiet`, `--name value` and `--name=value`."""
+        flag, equals, attached_value = word.partition("=")
+        option = self._by_flag.get(flag)
+        if option is None:
+            positive = self._by_flag.get("--" + flag.removeprefix("--no-")) if flag.startswith("--no-") else None
+            if positive is None or not positive.is_switch:
+                return _Token(kind="unknown", text=flag)
+            return _Token(kind="surplus" if equals else "switch", text=flag, option=positive, is_on=False)
+        if option.is_switch:
+            return _Token(kind="surplus" if equals else "switch", text=flag, option=option)
+        return (
+            _Token(kind="value", text=flag, option=option, value=attached_value)
+            if equals
+            else self._read_value(flag, option)
+        )
+
+    def _read_short_flags(self, letters: str) -> Iterator[_Token]:
+        """Read short flags such as `-q`, `-qv`, `-m text` and `-mtext`."""
+        while letters:
+            flag, letters = "-" + letters[0], letters[1:]
+            option = self._by_flag.get(flag)
+            if option is None:
+                yield _Token(kind="unknown", text=flag)
+                return
+            if not option.is_switch:
+                attached_value = letters.removeprefix("=")
+                yield (
+                    _Token(kind="value", text=flag, option=option, value=attached_value)
+                    if letters
+                    else self._read_value(flag, option)
+                )
+                return
+            yield _Token(kind="switch", text=flag, option=option)
+
+    def _read_value(self, flag: str, option: Option) -> _Token:
+        return (
+            _Token(kind="value", text=flag, option=option, value=self.queue.pop(0))
+            if self.queue
+            else _Token(kind="missing", text=flag, option=option)
+        )
+
+
+def scan_options(command: CommandSpec | None, words: list[str]) -> dict[str, list[str]]:
+    """Return the values of the common options by key, and raise no error. A switch that is on has the value `on`."""
+    found: dict[str, list[str]] = {option.key: [] for option in COMMON_OPTIONS}
+    for token in _Tokenizer((*(command.options if command else ()), *COMMON_OPTIONS), words):
+        if token.option is None or token.option.key not in found:
+            continue
+        if token.kind == "value":
+            found[token.option.key].append(token.value)
+        elif token.kind == "switch" and token.option.key == "json":
+            found["format"].append("json" if token.is_on else "human")
+        elif token.kind == "switch":
+            found[token.option.key] = ["on"] if token.is_on else []
+    return found
+
+
+def mask_words(command: CommandSpec | None, words: list[str]) -> list[str]:
+    """Return the flags of a command line, with `…` in place of every value and every other word."""
+    masked: list[str] = []
+    tokenizer = _Tokenizer((*(command.options if command else ()), *COMMON_OPTIONS), words)
+    for token in tokenizer:
+        masked += ([token.text] if token.option else []) + (["…"] if token.kind != "switch" else [])
+    return masked + ["…" for _ in tokenizer.queue]
+
+
+def split_leading_options(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the common options before the command, and the words from the command on."""
+    tokenizer = _Tokenizer(COMMON_OPTIONS, words)
+    for token in tokenizer:
+        if token.kind == "word":
+            index = len(words) - len(tokenizer.queue) - 1
+            return words[:index], words[index:]
+    index = len(words) - len(tokenizer.queue) - tokenizer.has_separator
+    return words[:index], words[index:]
+
+
 def parse_words(command: CommandSpec, words: list[str], defaults: Mapping[str, object] | None = None) -> Args:
     """Return the values of one command line; raise UsageError for a word that does not fit."""
     parser = _Parser(command, words)
     parser.apply_settings(defaults or {})
     from_settings = {key.replace("-", "_") for key in defaults or {}}
     plain_words = parser.parse_options()
-    rest = parser.queue if parser.has_separator else None
+    rest = parser.tokenizer.queue if parser.tokenizer.has_separator else None
     if rest is not None and command.trailing_help is None:
         plain_words.extend(rest)
         rest = None
@@ -43,14 +152,12 @@ def parse_words(command: CommandSpec, words: list[str], defaults: Mapping[str, o
 
 
 class _Parser:
-    """The state of parsing one command line: the words left in the queue, and the values so far."""
+    """The state of parsing one command line: the tokens that are left, and the values so far."""
 
     def __init__(self, command: CommandSpec, words: list[str]) -> None:
         self.command = command
         self.options = (*command.options, *COMMON_OPTIONS)
-        self.by_flag = {flag: option for option in self.options for flag in option.flags}
-        self.queue = list(words)
-        self.has_separator = False
+        self.tokenizer = _Tokenizer(self.options, words)
         self.values: dict[str, Any] = {option.key: _get_declared_default(option) for option in self.options}
         self.given: set[str] = set()
         self.help_hint = f"see: mngr {command.name} --help"
@@ -76,58 +183,31 @@ class _Parser:
     def parse_options(self) -> list[str]:
         """Store the options up to `--` and return the plain words between them."""
         plain_words: list[str] = []
-        while self.queue and not self.has_separator:
-            word = self.queue.pop(0)
-            if word == "--":
-                self.has_separator = True
-            elif word.startswith("--"):
-                self._parse_long_flag(word)
-            elif word.startswith("-") and word != "-":
-                self._parse_short_flags(word[1:])
+        for token in self.tokenizer:
+            if token.kind == "word":
+                plain_words.append(token.text)
+            elif token.option is None:
+                flags = [flag for option in self.options for flag in option.flags]
+                hint = suggest_closest(token.text, flags) or self.help_hint
+                raise UsageError(f"mngr {self.command.name} has no option {token.text}", hint)
+            elif token.kind == "missing":
+                raise UsageError(f"{token.text} needs a value: {token.text} {token.option.metavar}", self.help_hint)
+            elif token.kind == "surplus":
+                raise UsageError(
+                    f"{token.text} takes no value", f"write {token.text} alone; see: mngr {self.command.name} --help"
+                )
+            elif token.kind == "switch":
+                self._store_switch(token.option, token.is_on)
             else:
-                plain_words.append(word)
+                self._store_text(token.option, token.value)
         return plain_words
-
-    def _parse_long_flag(self, word: str) -> None:
-        """Parse a flag such as `--quiet`, `--no-quiet`, `--name value` and `--name=value`."""
-        flag, equals, attached_value = word.partition("=")
-        option, is_on = self._get_option(flag)
-        if not option.is_switch:
-            self._store_text(option, attached_value if equals else self._take_value(flag))
-        elif equals:
-            raise UsageError(f"{flag} takes no value", self.help_hint)
-        else:
-            self._store_switch(option, is_on)
-
-    def _parse_short_flags(self, letters: str) -> None:
-        """Parse short flags such as `-q`, `-qv`, `-m text` and `-mtext`."""
-        while letters:
-            flag, letters = "-" + letters[0], letters[1:]
-            option, _ = self._get_option(flag)
-            if not option.is_switch:
-                self._store_text(option, letters.removeprefix("=") if letters else self._take_value(flag))
-                return
-            self._store_switch(option, True)
-
-    def _get_option(self, flag: str) -> tuple[Option, bool]:
-        """Return the option of a flag, and False if the flag is its `--no-` form; raise UsageError if there is none."""
-        if flag in self.by_flag:
-            return self.by_flag[flag], True
-        positive = self.by_flag.get("--" + flag.removeprefix("--no-")) if flag.startswith("--no-") else None
-        if positive is not None and positive.is_switch:
-            return positive, False
-        hint = suggest_closest(flag, list(self.by_flag)) or self.help_hint
-        raise UsageError(f"mngr {self.command.name} has no option {flag}", hint)
-
-    def _take_value(self, flag: str) -> str:
-        """Remove and return the next word as the value of a flag; raise UsageError if no word is left."""
-        if not self.queue:
-            raise UsageError(f"{flag} needs a value", self.help_hint)
-        return self.queue.pop(0)
 
     def _store_switch(self, option: Option, is_on: bool) -> None:
         self.values[option.key] = is_on
         self.given.add(option.key)
+        if option.key == "json":
+            self.values["format"] = "json" if is_on else "human"
+            self.given.add("format")
 
     def _store_text(self, option: Option, text: str) -> None:
         """Store a value under the key of its option; a repeatable option collects its values."""

@@ -7,7 +7,7 @@ import sys
 
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.cli.framework.run import is_interactive
-from mngr.cli.framework.terminal_text import colour_state, strip_controls
+from mngr.cli.framework.terminal_text import colour_state, fit_line, get_terminal_size, is_coloured
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ _ARROW_MOVES = {"\x1b[A": -1, "\x1bOA": -1, "\x10": -1, "\x1b[B": 1, "\x1bOB": 1
 def pick_agent(agents: list[AgentView]) -> str:
     """Return the id of the agent that the user chooses; raise MngrError when nothing is chosen."""
     if not is_interactive():
-        raise UsageError("which agent? there is no terminal to choose on", "name one: mngr connect NAME")
+        raise UsageError("there is no terminal on which to choose an agent", "name the agent: mngr connect NAME")
     if not agents:
-        raise NotFound("there are no agents", "make one: mngr create NAME -- COMMAND")
+        raise NotFound("there are no agents", "create one: mngr create NAME claude")
     import termios
     import tty
 
@@ -57,7 +57,7 @@ def _read_choice(fd: int, agents: list[AgentView]) -> str:
             elif key in ("\r", "\n") and visible:
                 return visible[selected].id
             elif key in ("\x1b", "\x03", "\x04", ""):
-                raise MngrError("nothing was chosen", "mngr connect NAME")
+                raise MngrError("you chose no agent", "name the agent: mngr connect NAME")
             elif key in ("\x7f", "\x08"):
                 typed, selected = typed[:-1], 0
             elif key.isprintable():
@@ -66,18 +66,21 @@ def _read_choice(fd: int, agents: list[AgentView]) -> str:
 
 def _filter_agents(agents: list[AgentView], typed: str) -> list[AgentView]:
     """Return the agents whose names contain the typed text, as many as fit on the screen."""
-    return [agent for agent in agents if typed in agent.name][: max(3, os.get_terminal_size().lines - 3)]
+    return [agent for agent in agents if typed in agent.name][: max(3, get_terminal_size()[1] - 3)]
 
 
 def _draw_choices(visible: list[AgentView], selected: int, typed: str) -> None:
     """Draw the list of agents over the previous one and mark the selected line."""
-    lines = [f"connect to: {strip_controls(typed)}"]
+    columns = get_terminal_size()[0] - 1  # A line that fills the terminal would wrap.
+    has_colours = is_coloured(sys.stdout)
+    lines = [fit_line(f"connect to: {typed}", columns)]
     for number, agent in enumerate(visible):
         mark = "\x1b[7m>\x1b[0m" if number == selected else " "
-        lines.append(
-            f"{mark} {agent.name:24} {colour_state(agent.state)} {strip_controls(agent.project)} {strip_controls(agent.branch or '')}"
-        )
+        name = fit_line(f"{agent.name:24} ", columns - 2)
+        state = fit_line(agent.state, columns - 2 - len(name))
+        place = fit_line(f" {agent.project} {agent.branch or ''}", columns - 2 - len(name) - len(state))
+        lines.append(f"{mark} {name}{colour_state(state) if has_colours else state}{place}")
     if not visible:
-        lines.append("  no agent has that in its name")
+        lines.append("  no agent's name contains this text")
     sys.stdout.write("\r\x1b[J" + "\r\n".join(lines) + f"\x1b[{len(lines) - 1}A\r")
     sys.stdout.flush()

@@ -6,7 +6,14 @@ import sys
 
 from mngr.base.errors import UsageError, suggest_closest
 from mngr.base.json_values import as_object
-from mngr.cli.framework.terminal_text import colour_state, get_width, is_coloured, strip_controls
+from mngr.cli.framework.terminal_text import (
+    colour_state,
+    count_columns,
+    fit_line,
+    get_width,
+    is_coloured,
+    strip_controls,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,24 +26,36 @@ if TYPE_CHECKING:
 
     AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
+_MAX_CELL_COLUMNS = 10_000
 _FIELD_PATTERN = r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}"
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, state_column: int | None = None) -> str:
     """Return a table with columns as wide as needed, and lines cut at the width of the terminal."""
-    cells = [[strip_controls(str(cell)) for cell in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
     terminal_width = get_width()
-    colour = is_coloured(sys.stdout)
-    lines = []
-    for line_number, line in enumerate([list(head), *cells]):
-        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()[:terminal_width]
-        if colour and line_number == 0:
-            text = f"\x1b[1m{text}\x1b[0m"
-        elif colour and state_column is not None:
-            text = text.replace(line[state_column], colour_state(line[state_column]), 1)
-        lines.append(text)
+    cells = [[fit_line(str(cell), _MAX_CELL_COLUMNS) for cell in row] for row in rows]
+    widths = [max(count_columns(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
+    if not is_coloured(sys.stdout):
+        state_column, heading = None, "{}"
+    else:
+        heading = "\x1b[1m{}\x1b[0m"
+    lines = [heading.format(_format_line(head, widths, terminal_width))]
+    lines += [_format_line(line, widths, terminal_width, state_column) for line in cells]
     return "\n".join(lines) + "\n"
+
+
+def _format_line(cells: Sequence[str], widths: Sequence[int], max_columns: int, state_column: int | None = None) -> str:
+    """Return one line of a table, cut at the number of columns, with the cell of the state in its colour."""
+    text, used = "", 0
+    last = max((index for index, cell in enumerate(cells) if cell.rstrip()), default=-1)
+    for index, cell in enumerate(cells[: last + 1]):
+        visible = fit_line(cell.rstrip(), max_columns - used)
+        padding = "" if index == last else " " * (widths[index] - count_columns(visible) + 2)
+        text += (colour_state(visible) if index == state_column and visible else visible) + padding
+        used += widths[index] + 2
+        if used >= max_columns:
+            break
+    return text.rstrip()
 
 
 def format_json(value: object, *, pretty: bool = False) -> str:

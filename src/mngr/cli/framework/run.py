@@ -8,7 +8,7 @@ import sys
 from mngr.agents.context import Context
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
-from mngr.cli.framework.command_line import Cli, words_before_separator
+from mngr.cli.framework.command_line import Cli
 from mngr.cli.framework.parse import Args, parse_words
 
 TYPE_CHECKING = False
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 def execute_command(cli: Cli, module: ModuleType) -> int:
     """Parse the words, run the command or print its help, and return the exit code."""
     command = module.COMMAND
-    wants_help = any(word in ("-h", "--help") for word in words_before_separator(cli.words))
-    if wants_help:
+    if cli.wants_help:
         from mngr.cli.framework.help import print_command
 
         print_command(command, sys.stdout)
         return 0
+    if cli.wants_version:
+        print_version(cli)
+        return 0
     args = parse_words(command, cli.words, _read_defaults(cli, command))
     cli.quiet, cli.format = args["quiet"], args["format"]
-    Cli.last_format = cli.format
     if args["verbose"]:
         shell.tracer = cli.print_message
     if cli.format not in command.formats:
@@ -40,6 +41,16 @@ def execute_command(cli: Cli, module: ModuleType) -> int:
         if cli._context is not None:
             refresh_ssh_entries(cli._context)
             cli._context.close()
+
+
+def print_version(cli: Cli) -> None:
+    """Print the version of mngr and, for programs, of Python."""
+    import platform
+
+    from mngr import __version__
+    from mngr.cli.framework.render import render_item
+
+    render_item(cli, {"version": __version__, "python": platform.python_version()}, f"mngr {__version__}")
 
 
 def refresh_ssh_entries(context: Context) -> None:

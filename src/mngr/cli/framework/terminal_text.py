@@ -38,46 +38,72 @@ def clean_screen(text: str, *, colours: bool) -> str:
 
 
 def is_coloured(stream: TextIO) -> bool:
-    """True when the stream is a terminal and the user has not turned colour off."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """True when NO_COLOR is not set, and the stream is a terminal with colours or FORCE_COLOR is set."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def colour_state(state: str) -> str:
-    """Return a state in its colour."""
-    return f"\x1b[{_STATE_COLOURS.get(state, '0')}m{state}\x1b[0m"
+    """Return a state, with or without its reason, in its colour."""
+    return f"\x1b[{_STATE_COLOURS.get(state.partition(' ')[0], '0')}m{state}\x1b[0m"
 
 
 def get_width() -> int:
-    """Return the columns of the terminal, or 10000 if standard output is no terminal."""
-    if not sys.stdout.isatty():
-        return 10_000
-    try:
-        return os.get_terminal_size().columns
-    except OSError:
-        return 80
+    """Return $COLUMNS or the columns of the terminal, or 10000 if standard output is neither a terminal nor limited."""
+    columns = _read_size_variable("COLUMNS")
+    if columns is not None:
+        return columns
+    return _measure_terminal(sys.stdout)[0] if sys.stdout.isatty() else 10_000
 
 
 def get_terminal_size() -> tuple[int, int]:
-    """Return the columns and lines of the terminal behind standard error."""
+    """Return the columns and lines of the terminal behind standard error. An unknown size counts as 80 by 24."""
+    columns, lines = _measure_terminal(sys.stderr)
+    return _read_size_variable("COLUMNS") or columns, _read_size_variable("LINES") or lines
+
+
+def _read_size_variable(name: str) -> int | None:
+    """Return the positive number in an environment variable, or None."""
+    text = os.environ.get(name, "")
+    return int(text) or None if text.isascii() and text.isdigit() else None
+
+
+def _measure_terminal(stream: TextIO) -> tuple[int, int]:
+    """Return the columns and lines of a terminal. Some terminals report 0 for a size that they do not know."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno())
-    except OSError:
-        return 80, 24
+        columns, lines = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        columns, lines = 0, 0
+    return columns or 80, lines or 24
 
 
 def count_columns(text: str) -> int:
-    """Return the most columns of a terminal that a line can take."""
+    """Return how many columns of a terminal a line takes."""
+    return len(text) if text.isascii() else sum(_count_char_columns(char) for char in text)
+
+
+def _count_char_columns(char: str) -> int:
+    """Return 0 for a mark that joins the character before it, 2 for a wide character, else 1."""
     import unicodedata
 
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
-    return len(text) + wide - sum(char != "\ufe0f" and bool(unicodedata.combining(char)) for char in text)
+    if char == "\ufe0f":  # It makes the narrow symbol before it wide.
+        return 1
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
 def fit_line(text: str, max_columns: int) -> str:
     """Return the text on one line, cut to a number of columns, without control characters."""
     line = strip_controls(text.translate({9: " ", 10: " "}))
-    while (surplus := count_columns(line) - max_columns) > 0:
-        line = line[: -max(1, surplus // 2)]
+    if line.isascii():
+        return line[:max_columns]
+    used = 0
+    for index, char in enumerate(line):
+        used += _count_char_columns(char)
+        if used > max_columns:
+            return line[:index]
     return line

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mngr import __version__
-from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import print_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,5 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Print the version."""
-    import platform
-
-    render.render_item(cli, {"version": __version__, "python": platform.python_version()}, f"mngr {__version__}")
+    print_version(cli)
     return 0

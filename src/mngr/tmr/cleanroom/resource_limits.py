@@ -62,11 +62,11 @@ class ResourceMonitor:
             self._memory = memory
             rows = self._family(os.getpid())
             if _sum_resident_memory(rows) > limits["memory"] and sum(map(_read_memory_share, rows)) > limits["memory"]:
-                return f"room-memory it used more than {limits['memory'] >> 20} MB of memory, and was ended"
+                return f"room-memory it used more than {limits['memory'] // 1_000_000} MB of memory, and was ended"
         if self._free - free > limits["disk"] // 2:
             self._free = free
             if self._count_written_bytes() > limits["disk"]:
-                return f"room-disk it wrote more than {limits['disk'] >> 20} MB, and was ended"
+                return f"room-disk it wrote more than {limits['disk'] // 1_000_000} MB, and was ended"
         return ""
 
     def check_process_count(self, count: int) -> str:

@@ -58,7 +58,7 @@ def _format_event(event: AgentEvent) -> str:
     time = event.at[:23].replace("T", " ")
     details = " ".join(f"{key}={_format_value(value)}" for key, value in event.data.items() if value is not None)
     line = f"{time}  {event.name:12}  {event.type:12}  {event.source:8}  {details}"
-    return terminal_text.strip_controls(line).rstrip()[: terminal_text.get_width()] + "\n"
+    return terminal_text.fit_line(line.rstrip(), terminal_text.get_width()) + "\n"
 
 
 def _format_value(value: object) -> str:

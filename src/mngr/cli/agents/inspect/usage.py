@@ -9,7 +9,7 @@ from mngr.cli.framework.run import read_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.agents.inspect.usage import UsageRow
+    from mngr.agents.inspect.usage import MissingHost, UsageRow
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
@@ -40,11 +40,17 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Print the tokens and the cost of agents."""
-    usage_rows = cli.fleet.usage(read_names(args), by=args["by"], destroyed=args["destroyed"])
+    missing_hosts: list[MissingHost] = []
+    usage_rows = cli.fleet.usage(
+        read_names(args), by=args["by"], destroyed=args["destroyed"], on_missing_host=missing_hosts.append
+    )
     items = [usage.to_dict() for usage in usage_rows]
-    render.render_rows(cli, "usage", items, _format_table(usage_rows, args["by"]))
+    errors = [missing.to_dict() for missing in missing_hosts]
+    render.render_rows(cli, "usage", items, _format_table(usage_rows, args["by"]), errors=errors)
     if cli.format == "human" and not items:
         cli.print_message("no agent has used a model")
+    for missing in missing_hosts:
+        cli.print_message(f"not counted: {missing.host} ({missing.provider}) did not answer: {missing.error}")
     return 0
 
 

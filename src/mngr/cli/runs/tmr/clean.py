@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import PartialFailure
+from mngr.base.size_format import format_size
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
@@ -36,7 +37,7 @@ def run(cli: Cli, args: Args) -> int:
     run_dir = get_run(cli, args)
     result = clean_run(cli.fleet, run_dir, dry_run=args["dry_run"])
     verb = "there are" if args["dry_run"] else "gone:"
-    size = f"{result.bytes / 1e6:.1f} MB"
+    size = format_size(result.bytes)
     hosts = f" and {len(result.hosts)} hosts" if result.hosts else ""
     human = f"{verb} {len(result.agents)} agents{hosts} of {run_dir.name}; {size} in {run_dir.path}"
     render.render_item(cli, {"run": run_dir.name, **result.to_dict()}, human)
