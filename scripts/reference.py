@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mngr import __version__, api
 from mngr.base import config
-from mngr.base.setting_classes import SAFE, SAFE_OPTIONS, TRUSTED, USER_ONLY, classify_setting
+from mngr.base.setting_trust_levels import SAFE, SAFE_OPTIONS, TRUSTED, USER_ONLY, classify_setting
 from mngr.cli.framework.command_spec import COMMON_OPTIONS, CommandSpec, Option
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
 from mngr.cli.framework.help import format_usage

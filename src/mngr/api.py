@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mngr.agents.archive.snapshot import Snapshot
     from mngr.agents.create.create import CreatedAgent
     from mngr.agents.create.spec import AgentSpec
+    from mngr.agents.edit_settings import SettingValue
     from mngr.agents.inspect.capture import ScreenCapture
     from mngr.agents.inspect.events import AgentEvent
     from mngr.agents.inspect.explain import Explanation
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from mngr.agents.inspect.watch import AgentWatcher
     from mngr.agents.interact.ssh_config import SshEntry
     from mngr.agents.lifecycle.limit import LimitChanges
-    from mngr.agents.settings_files import SettingValue
     from mngr.agents.sync.pull import PullResult, PullTarget
     from mngr.agents.sync.push import PushResult
     from mngr.base.model import AgentView, Outcome
@@ -83,19 +83,19 @@ class Fleet:
 
     def build_attach_argv(self, name: str) -> builtins.list[str]:
         """Return the command that shows the agent in a terminal."""
-        from mngr.agents.interact.connect import build_attach_argv
+        from mngr.agents.interact.attach_command import build_attach_argv
 
         return build_attach_argv(self.context, name)
 
     def get_connect_variables(self, name: str) -> dict[str, str]:
         """Return the environment variables for the user's connect command."""
-        from mngr.agents.interact.connect import build_connect_variables
+        from mngr.agents.interact.attach_command import build_connect_variables
 
         return build_connect_variables(self.context, name)
 
     def get_next_waiting(self) -> AgentView:
         """Return the agent that has waited longest for a person, or raise NotFound."""
-        from mngr.agents.interact.connect import get_longest_waiting
+        from mngr.agents.interact.attach_command import get_longest_waiting
 
         return get_longest_waiting(self.context)
 
@@ -323,7 +323,7 @@ class Fleet:
 
     def release_host(self, provider: str, host: str, label: tuple[str, str]) -> builtins.list[str]:
         """Destroy a host if all its agents have this label. Move them to the trash and return their names."""
-        from mngr.agents.archive.host_release import release_host
+        from mngr.agents.archive.run_host_release import release_host
 
         return release_host(self.context, provider, host, label)
 
@@ -380,37 +380,37 @@ class Fleet:
 
     def list_settings(self) -> builtins.list[SettingValue]:
         """Return all values in effect, each with its source."""
-        from mngr.agents.settings_files import list_settings
+        from mngr.agents.edit_settings import list_settings
 
         return list_settings(self.context)
 
     def get_setting(self, key: str) -> SettingValue:
         """Return one setting. Raise NotFound when no layer sets it."""
-        from mngr.agents.settings_files import get_setting
+        from mngr.agents.edit_settings import get_setting
 
         return get_setting(self.context, key)
 
     def set_setting(self, key: str, value: object, scope: str | None = None) -> str:
         """Write a setting to the user's, project's or local file, and return its path. `key+=` extends a list."""
-        from mngr.agents.settings_files import set_setting
+        from mngr.agents.edit_settings import set_setting
 
         return set_setting(self.context, key, value, scope)
 
     def unset_setting(self, key: str, scope: str | None = None) -> str:
         """Remove a setting from the file in effect, or from that of a scope, and return its path. Raise NotFound."""
-        from mngr.agents.settings_files import unset_setting
+        from mngr.agents.edit_settings import unset_setting
 
         return unset_setting(self.context, key, scope)
 
     def list_settings_paths(self) -> dict[str, str]:
         """Return the settings file of each scope that exists in the current directory."""
-        from mngr.agents.settings_files import list_settings_paths
+        from mngr.agents.edit_settings import list_settings_paths
 
         return list_settings_paths(self.context)
 
     def get_settings_path(self, scope: str) -> str:
         """Return the settings file of a scope. Raise MngrError outside a project."""
-        from mngr.agents.settings_files import get_settings_path
+        from mngr.agents.edit_settings import get_settings_path
 
         return get_settings_path(self.context, scope)
 

@@ -19,7 +19,7 @@ _OWN_REPOSITORY = {
     "agents/sync/pull.py": {"pull_agent", "_pull_to_target", "_pull_commits", "_fast_forward", "_find_checkout", "_merge"},
     "agents/sync/push.py": {"push_branch"},
     "agents/sync/quarantine.py": {"_import_objects"},  # fetches from the quarantine, after all checks
-    "agents/workdir/discard.py": {"discard_agent"},
+    "agents/workdir/discard_agent.py": {"discard_agent"},
     "agents/workdir/source.py": {"_get_remote_source"},  # a clone of the address that the user gave
     "agents/workdir/transfer.py": {
         "make_worktree", "copy_dirty_files", "_send_tree", "remove_work_dir", "delete_unused_branch",
@@ -37,7 +37,7 @@ _OTHER_PROGRAMS = {
     "providers/docker/images.py", "providers/ray/host_actor.py", "providers/shared/host_options.py",
     "providers/shared/host_probe.py", "setup/doctor.py", "testkit/contract/mngr_program.py",
     "tmr/cleanroom/clean_room_program.py",  # runs inside the clean room
-    "tmr/deliver/forge.py", "tutorial/coverage/command_tree.py", "tutorial/writing/sync.py",
+    "tmr/deliver/forge.py", "tutorial/coverage/help_text_reader.py", "tutorial/writing/sync.py",
 }  # fmt: skip
 # Shell programs that run git without the guard.
 _UNGUARDED_SCRIPTS = {

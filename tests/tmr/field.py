@@ -13,7 +13,7 @@ from mngr.base.paths import Home
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.providers.local import LocalHost
-from mngr.tmr.changes.changes import Change, collect_changes
+from mngr.tmr.changes.collect_changes import Change, collect_changes
 from mngr.tmr.changes.deduplicate import deduplicate_changes
 from mngr.tmr.changes.excluded_tasks import ExcludedTask
 from mngr.tmr.integrate.compose import ComposedBranch, compose_branch

@@ -8,7 +8,7 @@ from mngr.base.errors import MngrError, UsageError, suggest_closest
 from mngr.base.json_values import as_object
 from mngr.base.model import Struct
 from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS, is_owned_by_user
-from mngr.base.setting_classes import TRUSTED, USER_ONLY, classify_setting
+from mngr.base.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
 from mngr.base.time_format import parse_duration
 
 TYPE_CHECKING = False

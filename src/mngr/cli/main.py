@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -108,7 +108,7 @@ def _find_command_name(words: list[str]) -> tuple[str, list[str]]:
 
 def _load_command(name: str, words: list[str]) -> tuple[Cli, ModuleType]:
     """Return the command line and the module of a built-in command or of a plugin's; raise UsageError for no command."""
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
 
     if name in COMMANDS:
         import importlib
@@ -126,13 +126,13 @@ def _load_command(name: str, words: list[str]) -> tuple[Cli, ModuleType]:
 
 def _find_last_command_line() -> Cli | None:
     """Return the command line that mngr was about to run, or None if the words name no command."""
-    module = sys.modules.get("mngr.cli.framework.command_line")
+    module = sys.modules.get("mngr.cli.framework.cli_invocation")
     return module.Cli.last if module is not None else None
 
 
 def _forget_last_command_line() -> None:
     """Forget the command line of an earlier call in this process."""
-    module = sys.modules.get("mngr.cli.framework.command_line")
+    module = sys.modules.get("mngr.cli.framework.cli_invocation")
     if module is not None:
         module.Cli.last = None
 

@@ -50,7 +50,7 @@ def get_run_dir(config: pytest.Config) -> Path:
     """Return the directory of this run's artifacts. All xdist workers share it."""
     if _run_dir_key not in config.stash:
         inherited = getattr(config, "workerinput", {}).get("mngr_e2e_run")
-        config.stash[_run_dir_key] = Path(inherited) if inherited else _new_run_dir(_get_artifacts_dir(config))
+        config.stash[_run_dir_key] = Path(inherited) if inherited else _choose_run_dir(_get_artifacts_dir(config))
     return config.stash[_run_dir_key]
 
 
@@ -59,7 +59,7 @@ def _get_artifacts_dir(config: pytest.Config) -> Path:
     return Path(option).absolute() if option else config.rootpath / ARTIFACTS_DIR
 
 
-def _new_run_dir(artifacts_dir: Path) -> Path:
+def _choose_run_dir(artifacts_dir: Path) -> Path:
     return artifacts_dir / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 

@@ -6,7 +6,7 @@ import os
 import select
 import time
 
-from mngr.base import file_descriptors, shell
+from mngr.base import many_open_files, shell
 from mngr.base.errors import ConnectionLost, MngrError, NotFound, TimedOut, Unreachable
 from mngr.base.paths import Home, build_socket_path
 from mngr.host import scripts
@@ -215,7 +215,7 @@ class RemoteLock:
         fd, output = self._holder.stdout.fileno(), b""
         while b"\n" not in output and len(output) < _MAX_LINE_BYTES:
             remaining = deadline - time.monotonic()
-            data = os.read(fd, _MAX_LINE_BYTES) if file_descriptors.wait_readable([fd], remaining) else b""
+            data = os.read(fd, _MAX_LINE_BYTES) if many_open_files.wait_readable([fd], remaining) else b""
             if not data:
                 break
             output += data

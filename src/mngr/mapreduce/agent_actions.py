@@ -21,14 +21,14 @@ from mngr.base.model import AgentView, Struct
 from mngr.host import git, host_store, record_store
 from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.mapreduce import reminders
-from mngr.mapreduce.budget import Budget
 from mngr.mapreduce.hosts.pool import find_host_provider, list_saved_agents
-from mngr.mapreduce.hosts.recovery import HostRecovery
+from mngr.mapreduce.hosts.rebuild_tracking import HostRecovery
 from mngr.mapreduce.hosts.slots import PooledHost
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.run_state import Task, TaskState
 from mngr.mapreduce.recipe import AgentOptions, Judgement, Recipe
 from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.usage_measurement import Budget
 
 # Seconds until the agent must accept its prompt: a program starts slowly beside a hundred others.
 _READY_TIMEOUT = 300.0

@@ -15,7 +15,6 @@ from mngr.base.model import AgentView
 from mngr.mapreduce import governor as governing
 from mngr.mapreduce import reminders
 from mngr.mapreduce.agent_actions import AgentActions, CollectedWork
-from mngr.mapreduce.budget import Budget, is_overloaded
 from mngr.mapreduce.governor import Governor, RunLimits, RunLoad
 from mngr.mapreduce.hosts.pool import HostPool, find_host_provider
 from mngr.mapreduce.hosts.reachability import HostReachability
@@ -28,6 +27,7 @@ from mngr.mapreduce.remind_and_park import Messenger, make_delivery_row
 from mngr.mapreduce.reminders import Collect, Remind
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.task_watch import TaskWatch
+from mngr.mapreduce.usage_measurement import Budget, is_overloaded
 from mngr.mapreduce.worker_threads import THREAD_COUNTS, JobKind, WorkerThreads
 
 MAX_LAUNCHES = 3  # launches of one task; three times as many when the host or the model caused the failures

@@ -10,7 +10,7 @@ import re
 import tomllib
 
 from mngr.agents.context import Context
-from mngr.agents.settings_files import write_settings
+from mngr.agents.edit_settings import write_settings
 from mngr.agents.workdir.project_setup import LOCK_FILES
 from mngr.base import config, paths
 from mngr.base.errors import MngrError

@@ -26,13 +26,13 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.integrate.integrate import integrate
 from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.plan import RunPlan, load_plan
-from mngr.tmr.plan_to_options import build_agent_options, build_room_options, open_clean_rooms
 from mngr.tmr.prepare.estimate import Estimate, estimate_run
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests, prepare_run
 from mngr.tmr.recipe import TmrRecipe
 from mngr.tmr.redo import restore_unanswered
-from mngr.tmr.run_records import record_flaky_tests, save_history
+from mngr.tmr.room_and_agent_options import build_agent_options, build_room_options, open_clean_rooms
+from mngr.tmr.save_run_history import record_flaky_tests, save_history
 
 
 class RunReport(Protocol):

@@ -18,9 +18,9 @@ from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
-from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits.untrusted import clean_line
-from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS
+from mngr.tmr.changes.collect_changes import Change
+from mngr.tmr.commits.hostile_commits import clean_line
+from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS
 from mngr.tmr.plan import load_plan
 from mngr.tmr.recipe import fingerprint_claim
 

@@ -23,11 +23,11 @@ from mngr.mapreduce.journal.run_state import Alert, JournalRow, RunState, TaskSt
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps
 from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
-from mngr.tmr.commits.untrusted import clean_line, is_commit_id
+from mngr.tmr.commits.hostile_commits import clean_line, is_commit_id
 from mngr.tmr.finding import Finding
 from mngr.tmr.plan import load_plan
+from mngr.tmr.prepare.baseline_rows import RootCauseFound, RootCauseGivenUp, TestSkipped, list_facts
 from mngr.tmr.prepare.root_causes import RootCause
-from mngr.tmr.prepare.run_facts import RootCauseFound, RootCauseGivenUp, TestSkipped, list_facts
 from mngr.tmr.verify.receipt import find_receipt, find_verdict
 
 _MAX_HEADS = 500  # commits that are compared at most

@@ -237,7 +237,10 @@ def _read_paragraph(
         if number in unclosed_lines or not join_lines:
             lexer = ShellLexer()
         commands.add_line(
-            code, is_joined=is_joined, is_quoted=is_quoted, continues=lexer.is_inside_open_text or lexer.is_compound
+            code,
+            is_joined=is_joined,
+            is_quoted=is_quoted,
+            continues=lexer.is_inside_open_text or lexer.has_open_compound,
         )
         end = number
     paragraph = _Paragraph(line=start + 1, lines=lines[start:end], commands=commands.finish())

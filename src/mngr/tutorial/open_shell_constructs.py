@@ -78,7 +78,7 @@ class ShellLexer:
         return self._frames[-1].kind not in _CODE_CONTEXTS
 
     @property
-    def is_compound(self) -> bool:
+    def has_open_compound(self) -> bool:
         """True when a loop, a condition, a function or a subshell is open."""
         return len(self._frames) > 1 or bool(self._frames[0].compounds)
 

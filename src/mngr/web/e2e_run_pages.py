@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mngr.web import terminal_player
+from mngr.web import player_or_last_screen
 from mngr.web.artifacts import STATUS_ORDER, E2eRun, E2eTest, Recording
 from mngr.web.html_text import escape_plain as escape
 from mngr.web.html_text import strip_direction_controls
@@ -77,7 +77,7 @@ def render_test(run: str, test: E2eTest, transcript: str, recordings: list[Recor
         f'<p>{test.seconds:.1f} s</p><div class="columns"><section class="about">{"".join(description)}</section>'
         f'<section class="did">{transcript_html}</section>{terminal_section}</div>'
     )
-    return render_page(test.name, body, "../../", plays=bool(recordings) and terminal_player.has_player())
+    return render_page(test.name, body, "../../", plays=bool(recordings) and player_or_last_screen.has_player())
 
 
 def render_transcript(text: str) -> str:
@@ -98,15 +98,15 @@ def render_terminal(key: str, recording: Recording) -> str:
     """
     cut_note = '<p class="note">Only its beginning is shown.</p>' if recording.is_cut else ""
     title = f"<h3>{escape(recording.name)}</h3>{cut_note}"
-    if terminal_player.has_player():
+    if player_or_last_screen.has_player():
         return f'{title}<div class="player" data-cast="{escape(key)}"></div>'
     note = '<p class="note">The player is not installed; this is how the screen looked in the end.</p>'
-    return f'{title}{note}<pre class="screen">{escape(terminal_player.render_last_screen(recording.text))}</pre>'
+    return f'{title}{note}<pre class="screen">{escape(player_or_last_screen.render_last_screen(recording.text))}</pre>'
 
 
 def render_recording(key: str, recording: Recording) -> str:
     """Return a recording as the data that the page's player reads."""
-    if not terminal_player.has_player():
+    if not player_or_last_screen.has_player():
         return ""
     data = json.dumps(strip_direction_controls(recording.text)).replace("<", "\\u003c")
     return f'<script type="application/json" id="{escape(key)}">{data}</script>'
@@ -125,7 +125,7 @@ def render_counts(tests: list[E2eTest]) -> str:
 def render_page(title: str, body: str, up: str, *, plays: bool = False, head: str = "") -> str:
     """Return a whole page around a body. `up` leads to the first page, `head` is added to the HTML head."""
     player_tags = (
-        f'<link rel="stylesheet" href="{up}static/{terminal_player.STYLE}"><script defer src="{up}static/{terminal_player.SCRIPT}"></script>'
+        f'<link rel="stylesheet" href="{up}static/{player_or_last_screen.STYLE}"><script defer src="{up}static/{player_or_last_screen.SCRIPT}"></script>'
         if plays
         else ""
     )

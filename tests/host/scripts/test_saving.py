@@ -16,11 +16,11 @@ import pytest
 
 from mngr import Fleet
 from mngr.agents.archive.destroy import remove_from_host
-from mngr.agents.archive.gc import remote_homes
+from mngr.agents.archive.gc import remote_home_leftovers
 from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest
-from mngr.agents.workdir.discard import finish_restore
+from mngr.agents.workdir.discard_agent import finish_restore
 from mngr.base.errors import Unreachable
 from mngr.base.model import AgentRecord
 from mngr.host import record_store
@@ -180,7 +180,7 @@ def test_leftovers_are_reported_only_when_they_are_old(host: RemoteHost, plain: 
     (home / "agents" / ID / "agent.json.77.new").touch()
     (home / "cache" / "sources" / "x.git").mkdir(parents=True)
     (home / "work" / "whose é\nis this").mkdir()
-    first_look = remote_homes.find_home_contents(host)
+    first_look = remote_home_leftovers.find_home_contents(host)
     assert first_look is not None
     assert (
         first_look.names,
@@ -203,7 +203,7 @@ def test_leftovers_are_reported_only_when_they_are_old(host: RemoteHost, plain: 
     for path in (home / "agents").iterdir():
         age(path, 0.01)
     age(home / "cache" / "sources" / "x.git", 40)
-    second_look = remote_homes.find_home_contents(host)
+    second_look = remote_home_leftovers.find_home_contents(host)
     assert second_look is not None
     assert sorted(second_look.names) == [["foo", ID], ["other", ID]]
     assert second_look.dangling_names == [["gone", "a-0123456789ac"]]

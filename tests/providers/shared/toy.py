@@ -16,7 +16,7 @@ from mngr.base.paths import Home
 from mngr.host import host_store
 from mngr.host.protocol import Provider
 from mngr.plugins.hooks import hookimpl
-from mngr.providers.shared.engine import Engine, EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.engine_protocol import Engine, EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.on_demand import OnDemandProvider
 
 _ENTER = '''

@@ -11,15 +11,15 @@ import struct
 import termios
 
 from mngr.providers.bridge import streams
-from mngr.providers.bridge.protocol import EngineError, UndoableResult
+from mngr.providers.bridge.engine_interface import EngineError, UndoableResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
 
+    from mngr.providers.bridge.engine_interface import Note
     from mngr.providers.bridge.messages import TerminalSpec
-    from mngr.providers.bridge.protocol import Note
 
 
 STUBBORN = 111  # a width that a terminal accepts only at the second request

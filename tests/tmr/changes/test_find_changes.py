@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.tmr.changes.changes import Change, ChangeAuthor, ChangeSize
+from mngr.tmr.changes.collect_changes import Change, ChangeAuthor, ChangeSize
 from mngr.tmr.changes.find_changes import (
     get_changes,
     list_dependents,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, save_integration
-from mngr.tmr.changes.rejection_reasons import RejectionFile, make_rejection
+from mngr.tmr.changes.rejection_history import RejectionFile, make_rejection
 from tests.conftest import MngrProgram
 from tests.tmr.field import Field, app, fix, note
 

@@ -15,8 +15,8 @@ from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
-from mngr.tmr.prepare import code_under_test
-from mngr.tmr.prepare.code_under_test import map_locations
+from mngr.tmr.prepare import code_location_check
+from mngr.tmr.prepare.code_location_check import map_locations
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import ProgramLocation, ResolvedCode, RunOptions, TestRun
 from tests.conftest import BIN_DIR, wait_for
@@ -129,7 +129,7 @@ def test_collecting_returns_pytests_tests_with_ids_docstrings_and_markers(world:
     assert adds.doc.startswith("Adds two numbers.\n\nTutorial block:\n    tally add 1 2")
     assert times.ids == [f"{times.id}[{n}]" for n in ("1", "a b", "it's")] and "slow_one" in times.markers
     assert load.id == "tests/test_tally.py::TestTable::test_load"
-    assert code_under_test.describe_foreign_code(collected.resolved) == []
+    assert code_location_check.describe_foreign_code(collected.resolved) == []
 
 
 def test_a_passing_run_records_its_command_ids_and_imported_files(world: World) -> None:
@@ -266,20 +266,20 @@ def test_imports_from_outside_the_workspace_are_reported(world: World) -> None:
     run = PytestRunner(options).run_test(world.room, world.test("test_adds"), RunOptions(resolve=True))
     assert run.outcome == "pass"
     assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
-    (problem,) = code_under_test.describe_foreign_code(run.resolved)
+    (problem,) = code_location_check.describe_foreign_code(run.resolved)
     assert problem.startswith(f"`import tally` takes {world.repo}/tally/__init__.py, outside the workspace")
     installed_copy = ResolvedCode(packages={"tally": ".venv/lib/python3/site-packages/tally/__init__.py"})
-    assert "installed copy" in code_under_test.describe_foreign_code(installed_copy)[0]
+    assert "installed copy" in code_location_check.describe_foreign_code(installed_copy)[0]
 
 
 def test_programs_from_outside_the_workspace_are_reported(world: World) -> None:
     script = ProgramLocation(path="/usr/bin/tally", module="tally", code="/home/me/tally/tally/__init__.py")
-    (problem,) = code_under_test.describe_foreign_code(ResolvedCode(scripts={"tally": script}))
+    (problem,) = code_location_check.describe_foreign_code(ResolvedCode(scripts={"tally": script}))
     assert "the program tally is /usr/bin/tally and runs /home/me/tally" in problem
     own_script = script.replace(code="tally/__init__.py")
-    assert code_under_test.describe_foreign_code(ResolvedCode(scripts={"tally": own_script}), "tally") == []
+    assert code_location_check.describe_foreign_code(ResolvedCode(scripts={"tally": own_script}), "tally") == []
     collected = PytestRunner(PytestOptions(pytest=PYTEST)).collect(world.room, program="ls")
-    (outside,) = code_under_test.describe_foreign_code(collected.resolved, "ls")
+    (outside,) = code_location_check.describe_foreign_code(collected.resolved, "ls")
     assert "outside the workspace" in outside
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.agents.sandbox.isolation import SandboxUnavailable
+from mngr.agents.sandbox.isolation_check import SandboxUnavailable
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
 from mngr.tmr.cleanroom import sandbox

@@ -12,7 +12,7 @@ import pytest
 from mngr.base.config import Settings, SettingsLayer
 from mngr.base.errors import UsageError
 from mngr.providers.local import LocalHost
-from mngr.tmr.changes.changes import Change, ChangeSize
+from mngr.tmr.changes.collect_changes import Change, ChangeSize
 from mngr.tmr.integrate import automatic_resolution
 from tests.tmr.field import BASE, Field, Files, app, fix
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.cited_blocks import list_cited_blocks
 from mngr.tmr.integrate.compose import list_ties, rank_changes
 from tests.tmr.field import BASE, Commit, Field, app, fix

@@ -11,7 +11,7 @@ import pytest
 from mngr import AgentSpec, Fleet
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal.journal_file import encode_row
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.integrate.conflict_agents import UnmergedChange, resolve_conflicts
 from mngr.tmr.plan import RunPlan
 from tests.conftest import MngrProgram

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mngr.testkit.contract.mngr_program import run_git
-from mngr.tmr.changes.changes import Change, ChangeAuthor, ChangeSize
+from mngr.tmr.changes.collect_changes import Change, ChangeAuthor, ChangeSize
 from mngr.tmr.changes.integration_record import Exclusion, FailureProof
 from mngr.tmr.integrate.earlier_verdicts import list_retriable_changes
 from mngr.tmr.integrate.exclude_breaking import BaseResults, BranchTrial

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mngr.testkit.contract.mngr_program import clean_up, new_env
-from mngr.tmr.changes.rejection_reasons import RejectionFile
+from mngr.tmr.changes.rejection_history import RejectionFile
 from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 pytestmark = pytest.mark.agents

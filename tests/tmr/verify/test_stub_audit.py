@@ -11,7 +11,7 @@ import pytest
 
 from mngr.tmr.cleanroom.clean_rooms import read_program
 from mngr.tmr.runners.pytest.runner import PytestOptions
-from mngr.tmr.verify import removable_options
+from mngr.tmr.verify import command_options
 from mngr.tmr.verify.stub_audit import MODES, AuditResult, audit_test
 from tests.tmr.world import PYTEST, World, new_world
 
@@ -201,7 +201,7 @@ HELP = """
     ],
 )
 def test_an_option_is_removed_together_with_its_value(words: str, cuts: dict[str, list[tuple[int, int]]]) -> None:
-    options = removable_options.list_options(words.split(), lambda flag: removable_options.can_take_value(flag, HELP))
+    options = command_options.list_options(words.split(), lambda flag: command_options.can_take_value(flag, HELP))
     assert dict(options) == cuts
 
 
@@ -225,7 +225,7 @@ def test_an_option_is_removed_together_with_its_value(words: str, cuts: dict[str
 def test_a_shell_line_is_redirected_to_the_stub(tmp_path: Path, line: str, stubbed: str) -> None:
     plugin: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
     plugin["probe"].FACTS["plugin_settings"] = {"words": ["note"], "mode": "plain", "stub": ""}
-    exec(read_program("stub_plugin.py", str(Path(removable_options.__file__).parent)), plugin)
+    exec(read_program("stub_plugin.py", str(Path(command_options.__file__).parent)), plugin)
     note = tmp_path / "bin" / "note"
     note.parent.mkdir()
     note.touch()

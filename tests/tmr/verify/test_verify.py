@@ -16,11 +16,11 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
 from mngr.tmr.prepare.flaky_list import FlakyTestFile, list_suspects
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.test_run import TestRun
-from mngr.tmr.verify.branch import BranchRequest, compare_receipts, recheck_receipt, verify_branch
 from mngr.tmr.verify.claim import ClaimedChange
 from mngr.tmr.verify.legacy.policy import DEFAULT
 from mngr.tmr.verify.receipt import Receipt, RunResult
 from mngr.tmr.verify.verify import verify
+from mngr.tmr.verify.verify_branch import BranchRequest, compare_receipts, recheck_receipt, verify_branch
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 from tests.tmr.world import BARE, PYTEST, World, new_world
 

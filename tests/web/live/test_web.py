@@ -14,7 +14,7 @@ import pytest
 
 from mngr.e2e import E2eSession
 from mngr.e2e.session import TestDescription
-from mngr.web import terminal_player
+from mngr.web import player_or_last_screen
 from tests.conftest import BIN_DIR, MngrProgram
 from tests.support.browser import Browser
 
@@ -118,7 +118,7 @@ def test_the_tutorial_page_shows_each_block_with_its_tests(
 
 
 def test_recordings_play_offline(browser: Browser, pages: Path, tmp_path: Path) -> None:
-    assert terminal_player.has_player(), "make setup fetches it with npm"
+    assert player_or_last_screen.has_player(), "make setup fetches it with npm"
     browser.open(f"file://{pages}/{RUN}/test_good-1/index.html")
     browser.wait("document.querySelector('.ap-overlay-start')")
     browser.ask("document.querySelector('.ap-overlay-start').click()")
@@ -143,7 +143,7 @@ def test_scripts_in_the_output_of_tests_do_not_run(browser: Browser, pages: Path
 def test_recordings_are_shown_as_text_without_the_player(artifacts_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mngr.web.live import server
 
-    monkeypatch.setattr(terminal_player, "SCRIPT", "not-there.js")
+    monkeypatch.setattr(player_or_last_screen, "SCRIPT", "not-there.js")
     text = server.render_test(str(artifacts_dir), RUN, "test_good-1")
     assert "The player is not installed" in text
     assert '<pre class="screen">one\ntwo</pre>' in text

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mngr.mapreduce.run_dir import make_slug
-from mngr.tmr.changes.changes import Change, ChangeAuthor, ChangeSize
 from mngr.tmr.changes.changes_file import ChangesRecord, save_changes
+from mngr.tmr.changes.collect_changes import Change, ChangeAuthor, ChangeSize
 from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import (
     AdvisedOrder,

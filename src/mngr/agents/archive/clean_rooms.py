@@ -6,7 +6,7 @@ from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect.for_each_agent import resolve_names, run_on_targets
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.workdir.discard import discard_agent
+from mngr.agents.workdir.discard_agent import discard_agent
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Outcome
 from mngr.host import record_store

@@ -12,11 +12,11 @@ from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.lifecycle import hosts, lost_hosts
+from mngr.agents.lifecycle import choose_and_start_hosts, forget_lost_hosts
 from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.saved_directory import SavedState
-from mngr.agents.workdir.discard import (
+from mngr.agents.workdir.discard_agent import (
     discard_agent,
     end_processes,
     finish_restore,
@@ -38,9 +38,11 @@ SAVED_MARKER = "saved"
 
 def destroy(ctx: Context, addresses: list[str], *, force: bool = False) -> list[Outcome]:
     """Destroy agents, and hosts (`@HOST`) together with all agents on them."""
-    agents, host_addresses = hosts.split_agents_and_hosts(ctx, addresses)
+    agents, host_addresses = choose_and_start_hosts.split_agents_and_hosts(ctx, addresses)
     outcomes = _destroy_agents(ctx, agents, force=force)
-    outcomes.update(hosts.run_on_hosts(host_addresses, lambda address: _destroy_host(ctx, *address, force=force)))
+    outcomes.update(
+        choose_and_start_hosts.run_on_hosts(host_addresses, lambda address: _destroy_host(ctx, *address, force=force))
+    )
     return [outcomes[name] for name in addresses if name in outcomes]
 
 
@@ -49,7 +51,7 @@ def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Out
     try:
         agents = removal.list_agents_to_destroy(ctx, provider, name)
     except HostGone as error:
-        return _make_host_outcome(provider, name, lost_hosts.forget_host(ctx, error))
+        return _make_host_outcome(provider, name, forget_lost_hosts.forget_host(ctx, error))
     for agent in agents:
         try:
             _check_destroyable(agent, force)
@@ -81,7 +83,9 @@ def _destroy_agents(ctx: Context, agent_names: list[str], *, force: bool) -> dic
     for name, observed in zip(agent_names, resolve_names(ctx, agent_names), strict=True):
         if isinstance(observed, MngrError):
             try:
-                forgotten = lost_hosts.forget_agent(ctx, name, observed) if isinstance(observed, HostGone) else None
+                forgotten = (
+                    forget_lost_hosts.forget_agent(ctx, name, observed) if isinstance(observed, HostGone) else None
+                )
                 outcomes[name] = (
                     forgotten or _finish_interrupted_destroy(ctx, name, observed) or make_failed_outcome(name, observed)
                 )

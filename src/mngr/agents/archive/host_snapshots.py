@@ -8,7 +8,7 @@ from typing import Any
 
 from mngr.agents import saved_directory
 from mngr.agents.context import Context
-from mngr.agents.lifecycle import hosts
+from mngr.agents.lifecycle import choose_and_start_hosts
 from mngr.agents.saved import save as saving
 from mngr.base import time_format
 from mngr.base.errors import MngrError
@@ -24,7 +24,7 @@ def save_host_snapshot(ctx: Context, address: str, snapshot_dir: str) -> None:
 
     Raise MngrError when the provider cannot snapshot hosts.
     """
-    _, host_addresses = hosts.split_agents_and_hosts(ctx, [address])
+    _, host_addresses = choose_and_start_hosts.split_agents_and_hosts(ctx, [address])
     provider, name = host_addresses[address]
     host_provider: Any = ctx.get_provider(provider)
     if not host_provider.can_snapshot_hosts:

@@ -24,7 +24,7 @@ from mngr.agents.lifecycle.start import start_agent
 from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
-from mngr.agents.workdir.discard import discard_agent, end_processes, finish_restore
+from mngr.agents.workdir.discard_agent import discard_agent, end_processes, finish_restore
 from mngr.agents.workdir.transfer import remove_work_dir
 from mngr.base import time_format
 from mngr.base.errors import MngrError, Unreachable

@@ -9,7 +9,7 @@ from mngr.agents.create.create import create_agents
 from mngr.agents.create.spec import AgentSpec
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
-from mngr.agents.workdir.discard import discard_agent
+from mngr.agents.workdir.discard_agent import discard_agent
 from mngr.base.errors import MngrError
 from mngr.host import record_store
 

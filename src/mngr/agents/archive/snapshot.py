@@ -12,13 +12,13 @@ from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome
-from mngr.agents.lifecycle.hosts import choose_former_host
+from mngr.agents.lifecycle.choose_and_start_hosts import choose_former_host
 from mngr.agents.lifecycle.start import start_agent
 from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.restore import RestoredAgent, RestoreRequest, restore_agent
 from mngr.agents.saved.save import SaveRequest, remove_saved_directory
 from mngr.agents.saved_directory import SavedState
-from mngr.agents.workdir.discard import discard_agent, finish_restore
+from mngr.agents.workdir.discard_agent import discard_agent, finish_restore
 from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError, suggest_closest
 from mngr.base.model import AgentRecord, Outcome, Struct

@@ -9,11 +9,11 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.inspect.for_each_agent import make_failed_outcome
 from mngr.agents.inspect.trash import TrashedAgent, get_trashed_agent, list_trash
-from mngr.agents.lifecycle.hosts import choose_former_host
+from mngr.agents.lifecycle.choose_and_start_hosts import choose_former_host
 from mngr.agents.saved.restore import RestoreRequest, get_saved_record, restore_agent, suggest_other_host
 from mngr.agents.saved.save import remove_saved_directory
 from mngr.agents.saved_directory import SavedState
-from mngr.agents.workdir.discard import finish_restore
+from mngr.agents.workdir.discard_agent import finish_restore
 from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError
 from mngr.base.model import Outcome

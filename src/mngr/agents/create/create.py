@@ -9,11 +9,11 @@ from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
 from mngr.agents.launch import environment
 from mngr.agents.launch.launch import install_on_host, start_session, write_command
-from mngr.agents.lifecycle import hosts, limit
+from mngr.agents.lifecycle import choose_and_start_hosts, limit
 from mngr.agents.lifecycle.start import start_targets
 from mngr.agents.sync import source_cache
 from mngr.agents.workdir import project_setup, transfer
-from mngr.agents.workdir.discard import discard_agent
+from mngr.agents.workdir.discard_agent import discard_agent
 from mngr.agents.workdir.source import is_same_machine
 from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import MngrError, Unreachable, UsageError
@@ -111,7 +111,7 @@ def _create_new_agents(
     if not name_groups:
         return {}
     spec = planning.decide_kind_and_variables(ctx, spec)
-    provider = hosts.find_creating_provider(ctx, address)
+    provider = choose_and_start_hosts.find_creating_provider(ctx, address)
     work = None if provider is None else planning.plan_work_on_new_host(ctx, spec, provider)
     group_results = map_parallel(
         lambda group: _create_on_host(ctx, address, spec, work, group), name_groups, at_once=_MAX_PARALLEL_HOSTS
@@ -144,7 +144,9 @@ def _create_on_host(
     ctx: Context, address: Address, spec: AgentSpec, work: WorkPlan | None, new_names: list[str]
 ) -> dict[str, CreatedAgent | Exception]:
     """Create agents on one host, creating the host if necessary. Return a result or an error for each name."""
-    host, is_new = hosts.choose_or_create_host(ctx, address, spec.build_args, spec.network, new=spec.new_host)
+    host, is_new = choose_and_start_hosts.choose_or_create_host(
+        ctx, address, spec.build_args, spec.network, new=spec.new_host
+    )
     created: list[CreatedAgent | Exception] = []
     try:
         plan = planning.make_plan(ctx, host, spec, work).replace(is_host_new=is_new)
@@ -158,7 +160,7 @@ def _create_on_host(
         created = map_parallel(lambda name: create_one(ctx, plan, name), new_names, at_once=_MAX_PARALLEL_AGENTS)
     finally:
         if is_new and not any(isinstance(result, CreatedAgent) for result in created):
-            hosts.destroy_unused_host(ctx, host)
+            choose_and_start_hosts.destroy_unused_host(ctx, host)
     return dict(zip(new_names, created, strict=True))
 
 

@@ -158,7 +158,7 @@ def _ask_to_share_login(ctx: Context, name: str) -> None:
     if path is None:
         return
     agreed = ctx.ask(f"You are logged in to {kind.summary} ({path}). May agents use that login?")
-    from mngr.agents.settings_files import set_setting
+    from mngr.agents.edit_settings import set_setting
 
     set_setting(ctx, key, "shared" if agreed else "none", "user")
     ctx.reload_settings()
@@ -340,7 +340,7 @@ def _check_sandbox_works(host: Host, flag: str) -> None:
     """Raise MngrError when bubblewrap does not work on this host."""
     if host.provider != "local":
         raise _make_provider_error(host.provider, flag)
-    from mngr.agents.sandbox.isolation import SandboxUnavailable, check_isolation
+    from mngr.agents.sandbox.isolation_check import SandboxUnavailable, check_isolation
 
     isolation = check_isolation(host)
     if isolation.problem:

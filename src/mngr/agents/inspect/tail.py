@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.base import file_descriptors
+from mngr.base import many_open_files
 from mngr.base.shell import DEVNULL, PIPE
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ class TailGroup:
         if not self._open:
             time.sleep(seconds)
             return []
-        ready = file_descriptors.wait_readable([tail.fd for tail in self._open], seconds)
+        ready = many_open_files.wait_readable([tail.fd for tail in self._open], seconds)
         new_lines: list[bytes] = []
         for tail in [tail for tail in self._open if tail.fd in ready]:
             lines = tail.read()

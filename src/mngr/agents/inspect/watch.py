@@ -10,7 +10,7 @@ import time
 
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.tail import Tail
-from mngr.base import file_descriptors
+from mngr.base import many_open_files
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import record_store
@@ -127,7 +127,7 @@ class AgentWatcher:
         for host, ids in self._group_by_host(self._fresh).items():
             tails = self._tails.setdefault(host, [])
             if len(self._tails) > _DEFAULT_HOST_LIMIT:
-                file_descriptors.raise_open_file_limit()
+                many_open_files.raise_open_file_limit()
             if len(tails) >= _MAX_TAILS:
                 ids = [i for i, agent_host in self._hosts.items() if agent_host is host]
                 _close_in_background(tails)
@@ -142,7 +142,7 @@ class AgentWatcher:
     def _read_tails(self, seconds: float, wake: int | None) -> bool:
         """Mark the agents that new lines are about. Return True when `wake` has data to read."""
         tails = {tail.fd: (host, tail) for host, host_tails in self._tails.items() for tail in host_tails}
-        ready = file_descriptors.wait_readable([*tails, self._ready, *([] if wake is None else [wake])], seconds)
+        ready = many_open_files.wait_readable([*tails, self._ready, *([] if wake is None else [wake])], seconds)
         for fd in ready:
             if fd not in tails:
                 continue

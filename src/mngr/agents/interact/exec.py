@@ -33,7 +33,7 @@ def exec_attached(ctx: Context, name: str, argv: list[str]) -> int:
     host, agent_id = find.get_agent_location(ctx, name)
     enter_argv, error_file = _build_enter_argv(host, agent_id, argv)
     if host.is_local and os.path.lexists(os.path.join(host.home.agent_dir(agent_id), "sandbox")):
-        from mngr.base.stream_relay import run_relayed
+        from mngr.base.relayed_command import run_relayed
 
         code = run_relayed(enter_argv)
     else:

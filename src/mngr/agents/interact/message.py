@@ -7,7 +7,7 @@ import time
 
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, run_on_targets
-from mngr.agents.lifecycle.hosts import resolve_and_start_hosts
+from mngr.agents.lifecycle.choose_and_start_hosts import resolve_and_start_hosts
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Outcome, Struct
 from mngr.host import record_store, scripts

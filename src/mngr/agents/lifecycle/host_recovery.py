@@ -20,7 +20,7 @@ from mngr.agents.saved import save as saving
 from mngr.agents.saved import tar
 from mngr.agents.saved.restore import RestoreRequest, restore_agent
 from mngr.agents.saved_directory import SavedState
-from mngr.agents.workdir.discard import finish_restore
+from mngr.agents.workdir.discard_agent import finish_restore
 from mngr.agents.workdir.source import find_source_repo
 from mngr.base import time_format
 from mngr.base.errors import HostGone, MngrError, Unreachable

@@ -7,8 +7,8 @@ import os
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, drop_repeated_targets, run_on_targets
 from mngr.agents.launch.launch import launch_agent, refresh_login, write_command
-from mngr.agents.lifecycle import hosts, limit
-from mngr.agents.workdir.discard import end_processes
+from mngr.agents.lifecycle import choose_and_start_hosts, limit
+from mngr.agents.workdir.discard_agent import end_processes
 from mngr.base.errors import MngrError
 from mngr.base.model import Outcome
 from mngr.host import record_store
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def start_targets(ctx: Context, targets: list[str]) -> list[Outcome]:
     """Start agents that do not run and hosts (`@HOST`) that are stopped. Leave running ones alone."""
-    agent_names, host_keys = hosts.split_agents_and_hosts(ctx, targets)
-    outcomes = hosts.start_hosts(ctx, host_keys)
+    agent_names, host_keys = choose_and_start_hosts.split_agents_and_hosts(ctx, targets)
+    outcomes = choose_and_start_hosts.start_hosts(ctx, host_keys)
     outcomes.update(_start_agents(ctx, agent_names))
     return [outcomes[target] for target in targets if target in outcomes]
 
@@ -41,7 +41,7 @@ def _start_agents(ctx: Context, target_names: list[str]) -> dict[str, Outcome]:
         return Outcome(id=record.id, name=record.name, extra={"was": observed.state.state})
 
     pairs = drop_repeated_targets(
-        list(zip(target_names, hosts.resolve_and_start_hosts(ctx, target_names), strict=True))
+        list(zip(target_names, choose_and_start_hosts.resolve_and_start_hosts(ctx, target_names), strict=True))
     )
     names = [name for name, _ in pairs]
     return dict(

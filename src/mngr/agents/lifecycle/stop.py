@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record, make_failed_outcome, resolve_unique
-from mngr.agents.lifecycle import hosts
-from mngr.agents.workdir.discard import end_processes
+from mngr.agents.lifecycle import choose_and_start_hosts
+from mngr.agents.workdir.discard_agent import end_processes
 from mngr.base import time_format
 from mngr.base.errors import HostStopped, MngrError
 from mngr.base.fanout import map_parallel
@@ -22,9 +22,11 @@ def stop_targets(ctx: Context, targets: list[str], grace: float | None = None) -
     """Stop agents, and hosts (`@HOST`) with all agents on them. Leave ended ones as they are."""
     if grace is None:
         grace = time_format.parse_duration(str(ctx.settings.get("stop.grace")))
-    agent_names, host_keys = hosts.split_agents_and_hosts(ctx, targets)
+    agent_names, host_keys = choose_and_start_hosts.split_agents_and_hosts(ctx, targets)
     outcomes = _stop_agents(ctx, agent_names, grace)
-    outcomes.update(hosts.stop_hosts(ctx, host_keys, lambda host, agents: _end_processes(ctx, host, agents, grace)))
+    outcomes.update(
+        choose_and_start_hosts.stop_hosts(ctx, host_keys, lambda host, agents: _end_processes(ctx, host, agents, grace))
+    )
     return [outcomes[target] for target in targets if target in outcomes]
 
 

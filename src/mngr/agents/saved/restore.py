@@ -18,7 +18,7 @@ from mngr.agents.saved.restore_work_dir import WorkDirRestore, copy_shared_objec
 from mngr.agents.saved_directory import AGENT_DIR, SavedState
 from mngr.agents.sync import source_cache
 from mngr.agents.workdir import project_setup
-from mngr.agents.workdir.discard import RESTORING_FILE, discard_agent
+from mngr.agents.workdir.discard_agent import RESTORING_FILE, discard_agent
 from mngr.agents.workdir.source import ProjectSource, find_source_repo, get_project_dir
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError, Unreachable

@@ -9,7 +9,7 @@ import stat
 from mngr.agents.saved import existing_packs, tar, unfiltered_git
 from mngr.agents.saved.save import BUNDLE_FILE, FILES_ARCHIVE, GIT_ARCHIVE
 from mngr.agents.saved_directory import SavedState
-from mngr.agents.workdir.discard import RESTORING_FILE
+from mngr.agents.workdir.discard_agent import RESTORING_FILE
 from mngr.agents.workdir.source import find_source_repo
 from mngr.agents.workdir.transfer import make_branch_taken_error
 from mngr.base.errors import MngrError

@@ -9,7 +9,7 @@ from mngr.base.config import as_list
 from mngr.base.errors import PartialFailure, UsageError, suggest_closest
 from mngr.cli.agents.connect import CONNECT_COMMAND, check_can_connect
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_line import raise_single_failure
+from mngr.cli.framework.cli_invocation import raise_single_failure
 from mngr.cli.framework.command_spec import COMMON_OPTIONS, Argument, CommandSpec, Option, make_field_option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.parse import Args, parse_words
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.create.create import CreatedAgent
     from mngr.base.model import AgentView, Outcome
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
 
 
 def _option(field: str, *flags: str, metavar: str | None = None, complete: str | None = None) -> Option:

@@ -7,7 +7,7 @@ import sys
 from mngr.base.errors import UsageError
 from mngr.base.json_values import get_int, get_text
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_line import compute_exit_code, raise_single_failure
+from mngr.cli.framework.cli_invocation import compute_exit_code, raise_single_failure
 from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
@@ -15,7 +15,7 @@ from mngr.cli.framework.run import read_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.base.model import Outcome
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
 
 COMMAND = CommandSpec(

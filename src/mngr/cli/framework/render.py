@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from mngr.base.model import Outcome, Struct
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
 
     AnyStruct = TypeVar("AnyStruct", bound=Struct)
 
@@ -149,7 +149,7 @@ def get_field(item: Mapping[str, object], path: str) -> object:
 
 def render_outcomes(cli: Cli, outcomes: Sequence[Outcome], human: Callable[[Outcome], str | None] | None = None) -> int:
     """Print a line for each target, or `results` for programs, and return the exit code."""
-    from mngr.cli.framework.command_line import compute_exit_code, raise_single_failure
+    from mngr.cli.framework.cli_invocation import compute_exit_code, raise_single_failure
 
     if cli.format == "human":
         raise_single_failure(outcomes)

@@ -8,7 +8,7 @@ import sys
 from mngr.agents.context import Context
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
-from mngr.cli.framework.command_line import Cli
+from mngr.cli.framework.cli_invocation import Cli
 from mngr.cli.framework.parse import Args, parse_words
 
 TYPE_CHECKING = False

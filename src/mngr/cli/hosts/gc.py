@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_line import compute_exit_code
+from mngr.cli.framework.cli_invocation import compute_exit_code
 from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.base.model import Outcome
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
 
 COMMAND = CommandSpec(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.api import Fleet
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
 
 COMMAND = CommandSpec(
@@ -107,7 +107,7 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     from mngr.tmr.demo import create_demo_run, create_sample_repo
     from mngr.tmr.pipeline import RunObserver, run_pipeline
     from mngr.tmr.plan import load_plan
-    from mngr.tmr.prepare.run_facts import BaselineDone, list_facts
+    from mngr.tmr.prepare.baseline_rows import BaselineDone, list_facts
     from mngr.tmr.status import build_status
     from mngr.web.report.report import write_report
 

@@ -13,9 +13,9 @@ from mngr.cli.runs.run_options import build_pytest_command, get_project_root, to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tmr.verify.checkout_audit import AuditOptions, AuditReport
+    from mngr.tmr.verify.audit_in_checkout import AuditOptions, AuditReport
     from mngr.tmr.verify.stub_audit import AuditGap, AuditResult
 
 _SOME_FAILED_CODE = 4  # The exit code when some of several failed.
@@ -57,7 +57,7 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Audit the tests, print the gaps, and fail if a test would not notice a broken program."""
-    from mngr.tmr.verify.checkout_audit import audit_checkout
+    from mngr.tmr.verify.audit_in_checkout import audit_checkout
 
     root = get_project_root(cli)
     settings = cli.context.settings
@@ -122,7 +122,7 @@ def _format_summary(report: AuditReport, counts: dict[str, int]) -> str:
 
 def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
     """Return the audit options that the command line describes; raise UsageError for wrong ones."""
-    from mngr.tmr.verify.checkout_audit import AuditOptions
+    from mngr.tmr.verify.audit_in_checkout import AuditOptions
     from mngr.tmr.verify.stub_audit import MODES
 
     settings = cli.context.settings

@@ -25,7 +25,7 @@ from mngr.cli.runs.run_options import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.map_plan import MapPlan
 

@@ -128,7 +128,7 @@ class ProgressScreen:
 
     def _format_baseline(self) -> str:
         """Return how far the baseline is."""
-        from mngr.tmr.prepare.run_facts import BaselineRun, TestsCollected, list_facts
+        from mngr.tmr.prepare.baseline_rows import BaselineRun, TestsCollected, list_facts
 
         collected = list_facts(self._state, TestsCollected)
         if not collected:
@@ -138,7 +138,7 @@ class ProgressScreen:
 
     def _format_root_causes(self) -> str:
         """Return a line on the root causes and how many of them are repaired."""
-        from mngr.tmr.prepare.run_facts import BaseMoved, RootCauseFound, RootCauseGivenUp, list_facts
+        from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseFound, RootCauseGivenUp, list_facts
 
         found = list_facts(self._state, RootCauseFound)
         if not found:
@@ -186,7 +186,7 @@ def format_row(row: JournalRow) -> str:
     """Return a journal row as one line for people, or an empty text if it is not worth a line."""
     if not isinstance(row, RecipeRow):
         return row.describe()
-    from mngr.tmr.prepare.run_facts import describe_row
+    from mngr.tmr.prepare.baseline_rows import describe_row
 
     return describe_row(row)
 

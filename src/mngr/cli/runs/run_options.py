@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.base.model import Struct
     from mngr.base.names_and_addresses import Address
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.governor import RunLimits
     from mngr.mapreduce.journal.run_state import JournalRow, RunState

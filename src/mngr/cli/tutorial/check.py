@@ -12,7 +12,7 @@ from mngr.cli.tutorial.blocks import FILE_ARGUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.tutorial.check import TutorialFinding, TutorialReport
     from mngr.tutorial.fix import FixedCitation

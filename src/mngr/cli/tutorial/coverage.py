@@ -13,7 +13,7 @@ from mngr.cli.tutorial.check import TESTS_ARGUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.tutorial.blocks import ReadProblem
     from mngr.tutorial.coverage.coverage import CommandCoverage, TutorialCoverage

@@ -15,7 +15,7 @@ from mngr.cli.tutorial.sync import WORKER_OPTIONS, build_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.tutorial.writing.fill_headings import BlockProposal, FillResult
 

@@ -8,7 +8,7 @@ from mngr.cli.framework.command_table import COMMANDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
 
 COMMAND = CommandSpec(

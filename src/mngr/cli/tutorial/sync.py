@@ -12,7 +12,7 @@ from mngr.cli.tutorial.check import TESTS_ARGUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.tutorial.writing.sync import SyncResult
     from mngr.tutorial.writing.worker import WriterRequest

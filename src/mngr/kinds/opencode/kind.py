@@ -12,7 +12,7 @@ from mngr.host import scripts
 from mngr.kinds.agent_files import copy_to_agent, make_dirs, write_file
 from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses
 from mngr.kinds.delivery_plan import Delivery
-from mngr.kinds.opencode import user_setup as user
+from mngr.kinds.opencode import user_config as user
 from mngr.kinds.transcript_entry import parse_entries
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""Connects to the process (`bridge_daemon.py`) that has an engine's Python library loaded, and starts it on demand."""
+"""Connects to the process (`engine_server.py`) that has an engine's Python library loaded, and starts it on demand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ import sys, types
 del sys.path[0]
 mngr = sys.modules["mngr"] = types.ModuleType("mngr")
 mngr.__path__ = [sys.argv[1]]
-from mngr.providers.bridge.bridge_daemon import main
+from mngr.providers.bridge.engine_server import main
 main(*sys.argv[2:])
 """
 

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mngr.providers.bridge.protocol import EngineCommand
+    from mngr.providers.bridge.engine_interface import EngineCommand
 
 CHUNK_SIZE = 65536
 _SAFE_WRITE_SIZE = 4096  # a pipe that is ready takes this much without blocking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base import shell
 from mngr.host import host_store, record_store
 from mngr.host.protocol import Leftover
-from mngr.providers.docker.container_facts import read_container
+from mngr.providers.docker.container_record import read_container
 from mngr.providers.shared.interrupted_hosts import build_cleanup
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ from mngr.host import host_store, record_store, scripts
 from mngr.host.host_store import HostFacts
 from mngr.host.remote_host import RemoteHost
 from mngr.providers.docker import docker_cli, images, leftovers, snapshots
-from mngr.providers.docker.container_facts import ContainerFacts, read_container
+from mngr.providers.docker.container_record import ContainerFacts, read_container
 from mngr.providers.docker.docker_cli import DockerCli, DockerTransport
 from mngr.providers.shared import host_probe
 from mngr.providers.shared.host_options import get_author, get_original_options, reject_options

@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from mngr.providers.bridge.protocol import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
+from mngr.providers.bridge.engine_interface import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import os
 import time
 
 from mngr.base.json_values import get_text
-from mngr.providers.bridge.protocol import EngineError, UndoableResult
+from mngr.providers.bridge.engine_interface import EngineError, UndoableResult
 from mngr.providers.modal import run_in_sandbox
 from mngr.providers.modal.control_plane_probe import (
     LATE_AFTER,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import Any, TypeVar
 
+    from mngr.providers.bridge.engine_interface import Note
     from mngr.providers.bridge.messages import TerminalSpec
-    from mngr.providers.bridge.protocol import Note
     from mngr.providers.modal.run_in_sandbox import BufferedCommand, SandboxCommand
 
     T = TypeVar("T")

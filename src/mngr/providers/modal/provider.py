@@ -14,7 +14,7 @@ from mngr.base.paths import SNAPSHOT_EXCLUDES, find_project_root
 from mngr.host import host_store, scripts
 from mngr.host.host_store import HostFacts
 from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeTransport, EngineModule, StoppedTransport
-from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author, parse_network, parse_number
 from mngr.providers.shared.on_demand import OnDemandProvider
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mngr.base.errors import Unreachable
     from mngr.base.paths import Home
     from mngr.host.remote_host import Transport
-    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.engine_protocol import Engine
     from mngr.providers.shared.on_demand import Note
 
 ERROR_HINTS = {

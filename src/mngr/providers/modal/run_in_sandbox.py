@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from mngr.providers.bridge.protocol import EngineError
+from mngr.providers.bridge.engine_interface import EngineError
 from mngr.providers.modal.control_plane_probe import run_if_reachable, run_in_library_loop, translate_error
 
 TYPE_CHECKING = False

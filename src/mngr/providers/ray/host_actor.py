@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         wish: dict[str, object]
         room: str
 
-    class CommandOutput(TypedDict):
+    class ActorOutput(TypedDict):
         """New data of a command by stream, and the streams that have ended."""
 
         data: dict[int, bytes]
@@ -183,7 +183,7 @@ class HostActor:
 
     # Commands
 
-    async def start_command(self, key: str, program: str, terminal: tuple[int, int, str] | None) -> CommandOutput:
+    async def start_command(self, key: str, program: str, terminal: tuple[int, int, str] | None) -> ActorOutput:
         """Start an sh program and return the first answer of `poll_output`."""
         await self.open_host()
         loop = asyncio.get_running_loop()
@@ -208,7 +208,7 @@ class HostActor:
         await command.started
         return await self.poll_output(key, list(command.output), SHORT_COMMAND_SECONDS)
 
-    async def poll_output(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> CommandOutput:
+    async def poll_output(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> ActorOutput:
         """Return new data of these streams and the streams that have ended, waiting at most `patience` seconds.
 
         The answer contains the exit code when the command and all its streams have ended.
@@ -382,7 +382,7 @@ def _set_size(fd: int, rows: int, columns: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _read_streams(command: ActorCommand, wanted: list[int]) -> CommandOutput:
+def _read_streams(command: ActorCommand, wanted: list[int]) -> ActorOutput:
     """Return the data that is available now and the streams that have ended."""
     data: dict[int, bytes] = {}
     ended = []

@@ -10,7 +10,7 @@ from mngr.base.json_values import find_text, get_object, get_objects, get_text
 from mngr.host import host_store
 from mngr.providers.bridge.connection import Bridge, BridgeTransport, EngineModule, StoppedTransport
 from mngr.providers.ray.actor_messages import ActorAddress, ActorPlan, OpenedHost, ResourceRequest
-from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author, parse_number
 from mngr.providers.shared.on_demand import OnDemandProvider
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
     from mngr.base.shell import Stream
     from mngr.host.remote_host import Transport
-    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.engine_protocol import Engine
     from mngr.providers.shared.on_demand import Note
 
 ERROR_HINTS = {

@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, u
     NodeAffinitySchedulingStrategy as OnNode,
 )
 
-from mngr.providers.bridge.protocol import EngineError
+from mngr.providers.bridge.engine_interface import EngineError
 from mngr.providers.ray import host_actor, host_init_process, work_backup
 from mngr.providers.ray.actor_messages import ActorAddress, ActorPlan, ResourceRequest
 from mngr.providers.ray.reachability import check_reachable, get_error_line, resolve_address
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
 
+    from mngr.providers.bridge.engine_interface import Note
     from mngr.providers.bridge.messages import TerminalSpec
-    from mngr.providers.bridge.protocol import Note
-    from mngr.providers.ray.host_actor import CommandOutput
+    from mngr.providers.ray.host_actor import ActorOutput
 
 NAMESPACE = "mngr"
 ANSWER_TIMEOUT = 10.0  # seconds; an actor must answer within this time
@@ -357,7 +357,7 @@ class RayCommand:
         except RayError:
             pass
 
-    async def _poll_until_end(self, answer: CommandOutput) -> None:
+    async def _poll_until_end(self, answer: ActorOutput) -> None:
         """Ask for output until the command has ended, and put it into the queues."""
         try:
             while True:

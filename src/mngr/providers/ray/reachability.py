@@ -6,7 +6,7 @@ import os
 import socket
 import time
 
-from mngr.providers.bridge.protocol import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
+from mngr.providers.bridge.engine_interface import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
 
 CONNECT_TIMEOUT = 3.0  # seconds; for opening a connection to the cluster
 

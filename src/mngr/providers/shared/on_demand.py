@@ -15,7 +15,7 @@ from mngr.host.host_store import HostFacts
 from mngr.host.protocol import Leftover
 from mngr.host.remote_host import RemoteHost
 from mngr.providers.shared import host_probe
-from mngr.providers.shared.engine import AnyMachine
+from mngr.providers.shared.engine_protocol import AnyMachine
 from mngr.providers.shared.host_options import get_original_options, parse_network, reject_options
 from mngr.providers.shared.interrupted_hosts import build_cleanup, finish_interrupted, host_lock
 from mngr.providers.shared.on_demand_transport import OnDemandTransport
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mngr.base.lock import Lock
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
-    from mngr.providers.shared.engine import Engine, FoundMachine, SnapshotEngine
+    from mngr.providers.shared.engine_protocol import Engine, FoundMachine, SnapshotEngine
 
     Note = Callable[[str], None]
 

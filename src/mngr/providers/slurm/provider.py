@@ -12,7 +12,7 @@ from mngr.base import shell, time_format
 from mngr.base.config import as_list
 from mngr.base.errors import EngineBusy, HostGone, MngrError, UsageError
 from mngr.host import host_store, scripts
-from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.on_demand import OnDemandProvider
 from mngr.providers.slurm.job_arrays import JobBatcher
 from mngr.providers.slurm.slurm_programs import ARRAY_JOB_NAME, SlurmPrograms, build_comment, parse_error
@@ -21,7 +21,7 @@ from mngr.providers.slurm.srun_transport import SlurmTransport
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.base.paths import Home
-    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.engine_protocol import Engine
     from mngr.providers.shared.on_demand import Note
     from mngr.providers.slurm.slurm_programs import SlurmJob
 

@@ -10,7 +10,7 @@ from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, Timed
 from mngr.base.json_values import find_text, get_object, get_text
 from mngr.base.paths import SNAPSHOT_EXCLUDES
 from mngr.host import host_store, remote_host, scripts
-from mngr.providers.shared.engine import EngineDefaults, FoundMachine, Machine
+from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author
 from mngr.providers.shared.on_demand import OnDemandProvider
 from mngr.providers.template.placeholders import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
     from mngr.base.shell import ProcessResult
     from mngr.host.remote_host import Transport
-    from mngr.providers.shared.engine import Engine
+    from mngr.providers.shared.engine_protocol import Engine
     from mngr.providers.shared.on_demand import Note
 
 PATTERN_KEYS = ("busy", "gone", "stopped", "away")

@@ -19,8 +19,8 @@ from mngr.testkit.contract.concurrent_clients import ConcurrencyContract  # noqa
 from mngr.testkit.contract.connection_loss import LossContract  # noqa: E402
 from mngr.testkit.contract.create_and_list import CreateContract  # noqa: E402
 from mngr.testkit.contract.exec import ExecContract  # noqa: E402
+from mngr.testkit.contract.interaction import MessageContract  # noqa: E402
 from mngr.testkit.contract.lifecycle import LifecycleContract  # noqa: E402
-from mngr.testkit.contract.messages import MessageContract  # noqa: E402
 from mngr.testkit.contract.new_hosts import NewHostContract, StopHostContract  # noqa: E402  (asserts are rewritten as a module is imported)
 from mngr.testkit.contract.sync import SyncContract  # noqa: E402
 

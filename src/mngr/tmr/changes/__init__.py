@@ -1,4 +1,4 @@
 """The changes of a run, in units that a person can take or exclude.
 
-Start with `changes.py`.
+Start with `collect_changes.py`.
 """

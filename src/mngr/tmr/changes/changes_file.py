@@ -9,9 +9,9 @@ from mngr.base.errors import NotFound
 from mngr.base.json_structs import decode, encode
 from mngr.base.model import Struct
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import EscalationGroup, ExcludedGroup, ExcludedTask
-from mngr.tmr.prepare.run_facts import RootCauseGivenUp
+from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp
 
 
 class ChangesRecord(Struct):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.commits.hunks import FileEdit, can_merge_hunks, list_file_edits
 from mngr.tmr.commits.trees import PathSet, list_trees, merge_pairs
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
-from mngr.tmr.changes.changes import Change, ChangeAuthor, compute_key, measure_size, shorten_ids
+from mngr.tmr.changes.collect_changes import Change, ChangeAuthor, compute_key, measure_size, shorten_ids
 from mngr.tmr.changes.same_code import normalize_code
 from mngr.tmr.commits.hunks import FileEdit, Hunk, apply_hunks, list_file_edits
 from mngr.tmr.commits.trees import (

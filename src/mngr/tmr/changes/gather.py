@@ -9,8 +9,8 @@ from mngr.mapreduce.journal.journal_file import read_journal
 from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.journal.run_state import RunState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change, collect_changes, pin_changes
 from mngr.tmr.changes.changes_file import ChangesRecord, save_changes
+from mngr.tmr.changes.collect_changes import Change, collect_changes, pin_changes
 from mngr.tmr.changes.deduplicate import deduplicate_changes
 from mngr.tmr.changes.excluded_tasks import ExcludedTask, group_by_reason, list_escalations, list_unrepaired_causes
 from mngr.tmr.plan import load_plan

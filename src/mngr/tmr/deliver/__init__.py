@@ -1,4 +1,4 @@
 """The branch in the user's repository, the text of the pull request, and the forge.
 
-Start with `branch.py` and `pull_request.py`.
+Start with `branch.py` and `pull_request_text.py`.
 """

@@ -8,12 +8,12 @@ from mngr.base.errors import NotFound
 from mngr.base.model import Struct
 from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change, ChangeSize
 from mngr.tmr.changes.changes_file import load_changes
+from mngr.tmr.changes.collect_changes import Change, ChangeSize
 from mngr.tmr.changes.excluded_tasks import EscalationGroup, ExcludedGroup
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, find_integration
 from mngr.tmr.plan import RunPlan, describe_missing_sandbox
-from mngr.tmr.prepare.run_facts import RootCauseGivenUp
+from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp
 
 _MAX_FILES = 2000  # files that are searched for a recording
 

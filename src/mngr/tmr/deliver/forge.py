@@ -16,7 +16,7 @@ from mngr.base.model import Struct
 from mngr.base.shell import ProcessResult
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.commits import untrusted
+from mngr.tmr.commits import hostile_commits
 
 _REMOTE = "origin"
 _MAX_TITLE = 200
@@ -155,7 +155,7 @@ def _detect_forge(local: Host, root: str, branch: str, title: str, body_path: st
     """Return the forge, and what is missing to use it."""
     remote_url = git.run(local, root, "remote", "get-url", "--", _REMOTE)
     program = "glab" if "gitlab" in _parse_host(remote_url.text) else "gh"
-    clean_title = untrusted.clean_line(title, _MAX_TITLE)
+    clean_title = hostile_commits.clean_line(title, _MAX_TITLE)
     forge = _Forge(local=local, root=root, branch=branch, program=program, title=clean_title, body_path=body_path)
     if remote_url.code:
         return forge, f"there is no remote {_REMOTE!r} in {root}: git remote add {_REMOTE} URL, then:"
@@ -221,10 +221,10 @@ def _get_output(result: ProcessResult) -> str:
 
 
 def _clean_text(text: str) -> str:
-    return untrusted.clean_line(shell.redact_password(text), 500)
+    return hostile_commits.clean_line(shell.redact_password(text), 500)
 
 
 def _find_url(result: ProcessResult) -> str | None:
     """Return the last URL in the output, or None."""
     urls = _URL.findall((result.err + b"\n" + result.out).decode("utf-8", "replace"))
-    return untrusted.clean_line(urls[-1], 500) if urls else None
+    return hostile_commits.clean_line(urls[-1], 500) if urls else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mngr.e2e.redact import Redactor
-from mngr.tmr.commits import untrusted
+from mngr.tmr.commits import hostile_commits
 
 _WORD = re.compile(
     r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*[.,;:]*|[-–—→×=+]"""
@@ -29,11 +29,11 @@ def _get_redactor() -> Redactor:
 
 @functools.lru_cache(20_000)
 def _redact_line(value: str) -> str:
-    line = _get_redactor()(untrusted.clean_line(value, _MAX_INPUT))
+    line = _get_redactor()(hostile_commits.clean_line(value, _MAX_INPUT))
     return line if line.isprintable() else "".join(char for char in line if char.isprintable())
 
 
-def sanitize_line(value: object, max_length: int) -> str:
+def redact_line(value: object, max_length: int) -> str:
     """Return one line without invisible characters and secrets, shortened to `max_length` characters."""
     line = _redact_line(str(value if value is not None else ""))
     return line if len(line) <= max_length else line[: max_length - 1].rstrip() + "…"
@@ -41,14 +41,14 @@ def sanitize_line(value: object, max_length: int) -> str:
 
 def format_code(value: object, max_length: int = 200) -> str:
     """Return the whole text as code."""
-    line = sanitize_line(value, max_length).replace("`", "'").strip()
+    line = redact_line(value, max_length).replace("`", "'").strip()
     return f"`{line}`" if line else ""
 
 
 def format_text(value: object, max_length: int = 200) -> str:
     """Return plain words as they are and everything else as code, including text in backticks."""
     shown = ""
-    for is_code, word, is_apart in _split_code(sanitize_line(value, max_length)):
+    for is_code, word, is_apart in _split_code(redact_line(value, max_length)):
         gap = " " if shown and (is_apart or (is_code and shown.endswith("`"))) else ""
         shown += gap + (f"`{word}`" if is_code else word)
     return shown

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import EscalationGroup
 from mngr.tmr.changes.integration_record import BranchCommit, CheckResult, ExcludedChange
 from mngr.tmr.deliver.facts import PullRequestFacts

@@ -12,7 +12,7 @@ from mngr.tmr.deliver.markdown import (
     format_count,
     format_list,
     format_text,
-    sanitize_line,
+    redact_line,
     sort_known_first,
 )
 from mngr.tmr.verify.receipt import find_verdict
@@ -33,7 +33,7 @@ def render_title(facts: PullRequestFacts) -> str:
     contents = _format_contents(fixes, "", edits, "test edit") or "Nothing to merge"
     excluded_text = f", {excluded_count} not in" if excluded_count else ""
     prefix = "RED: " if facts.integration.verdict == "red" else ""
-    return sanitize_line(
+    return redact_line(
         f"{prefix}{contents} of {format_count(len(facts.tasks), 'task')}{excluded_text} ({facts.run})", 200
     )
 

@@ -19,7 +19,7 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change, measure_size
+from mngr.tmr.changes.collect_changes import Change, measure_size
 from mngr.tmr.commits.hunks import list_file_edits
 from mngr.tmr.commits.trees import (
     GIT_SAFE_ARGS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import Exclusion, FailureProof
 from mngr.tmr.integrate.compose import compose_branch
 from mngr.tmr.integrate.suite import Suite

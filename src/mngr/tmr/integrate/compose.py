@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import BranchCommit
 from mngr.tmr.commits.hunks import Hunk, apply_hunks, can_merge_hunks, list_file_edits
 from mngr.tmr.commits.trees import (

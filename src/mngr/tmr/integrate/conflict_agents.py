@@ -1,6 +1,6 @@
 """Lets agents merge conflicting changes: first the author of the change, then an integrator agent.
 
-Each conflict is a task in the journal of the questions (see `agent_questions.py`). mngr checks every answer.
+Each conflict is a task in the journal of the questions (see `ask_agents.py`). mngr checks every answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from mngr.base.json_values import get_text
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.mapreduce.budget import make_usage
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.hosts.pool import list_saved_agents
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
@@ -25,10 +24,11 @@ from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
-from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits import untrusted
+from mngr.mapreduce.usage_measurement import make_usage
+from mngr.tmr.changes.collect_changes import Change
+from mngr.tmr.commits import hostile_commits
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, PathChange, diff_trees, list_trees, read_blobs, read_sizes
-from mngr.tmr.integrate.agent_questions import (
+from mngr.tmr.integrate.ask_agents import (
     KINDS_WITHOUT_ANSWERS,
     SCRIPTED,
     RowListener,
@@ -226,12 +226,14 @@ class _ConflictRecipe:
         )
         parts = [
             f"{'A change that you made' if is_owner else 'A change'} does not merge with changes that were taken before it. Merge it.",
-            f"The change is {change.id}, {untrusted.clean_line(change.title)}:\n\n{self._read_diff(change)}",
+            f"The change is {change.id}, {hostile_commits.clean_line(change.title)}:\n\n{self._read_diff(change)}",
         ]
         if not others:
             parts.append("What it does not merge with is the code itself, which has moved on.")
         for other in others[:_MAX_FULL_CHANGES]:
-            parts.append(f"In its way is {other.id}, {untrusted.clean_line(other.title)}:\n\n{self._read_diff(other)}")
+            parts.append(
+                f"In its way is {other.id}, {hostile_commits.clean_line(other.title)}:\n\n{self._read_diff(other)}"
+            )
         parts += [
             f"The commit {case.marked_commit} has everything that was taken before, and the change as far as git could put it there. {start_sentence} "
             "What git could not merge is in these files, between `<<<<<<<` (what was taken before), `=======` and `>>>>>>>` (the change), "
@@ -242,7 +244,9 @@ class _ConflictRecipe:
         ]
         if case.item.tests:
             command = choose_runner_of_plan(self._plan).command("TEST")
-            parts.append(f"These tests must pass; we run them ourselves (`{untrusted.clean_line(' '.join(command))}`):")
+            parts.append(
+                f"These tests must pass; we run them ourselves (`{hostile_commits.clean_line(' '.join(command))}`):"
+            )
             parts.append(_format_list(case.item.tests))
         parts += [
             f"Commit it on {branch or 'your branch'}, with `--allow-empty` if all was right as it was. Then stop. If the two contradict each "
@@ -291,7 +295,7 @@ class _ConflictRecipe:
         if not rows:
             return Judgement(claim={"no": "nothing of the change is left in what came of it"})
         allowed = self._list_allowed_paths(case)
-        out_of_scope = [untrusted.clean_line(row.path) for row in rows if row.path not in allowed]
+        out_of_scope = [hostile_commits.clean_line(row.path) for row in rows if row.path not in allowed]
         if out_of_scope:
             return Judgement(
                 problem=_build_reminder(
@@ -308,8 +312,10 @@ class _ConflictRecipe:
         repo = self._run.repo
         blobs = [row for row in rows if row.new_mode not in ("000000", "160000")]
         sizes = read_sizes(self._local, repo, (row.new for row in blobs))
-        targets = read_blobs(self._local, repo, (row.new for row in blobs if row.new_mode == untrusted.LINK_MODE), 4096)
-        refusals = untrusted.list_refusals(rows, sizes, targets)
+        targets = read_blobs(
+            self._local, repo, (row.new for row in blobs if row.new_mode == hostile_commits.LINK_MODE), 4096
+        )
+        refusals = hostile_commits.list_refusals(rows, sizes, targets)
         return f"{refusals[0].path}: {refusals[0].what}" if refusals else ""
 
     def _list_allowed_paths(self, case: _ConflictCase) -> list[str]:
@@ -326,7 +332,7 @@ class _ConflictRecipe:
             local, repo, {name for row in rows for name in (row.old, row.new, change_blobs.get(row.path, row.old))}, _MAX_FILE_BYTES
         )  # fmt: skip
         return [
-            untrusted.clean_line(row.path)
+            hostile_commits.clean_line(row.path)
             for row in rows
             if row.new in texts
             and has_new_markers(
@@ -347,9 +353,9 @@ class _ConflictRecipe:
         if task.claim.get("tree"):
             return "merged", None
         if task.claim.get("no"):
-            return "unmerged", untrusted.clean_line(str(task.claim["no"]))
+            return "unmerged", hostile_commits.clean_line(str(task.claim["no"]))
         problem = (task.problem or "").partition("\n")[0].removeprefix(_REMINDER_PREFIX)
-        return "failed", untrusted.clean_line(problem or (task.close_reason or "it did not answer"))
+        return "failed", hostile_commits.clean_line(problem or (task.close_reason or "it did not answer"))
 
     def get_resolution(self, state: RunState, case: _ConflictCase) -> ConflictResolution:
         """Return the merged tree of a case, or the reasons why there is none."""
@@ -376,4 +382,4 @@ def _build_reminder(problem: str) -> str:
 
 
 def _format_list(names: Sequence[str]) -> str:
-    return "\n".join(f"- {untrusted.clean_line(name)}" for name in names)
+    return "\n".join(f"- {hostile_commits.clean_line(name)}" for name in names)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import EarlierVerdict, EarlierVerdicts, Exclusion, Integration
 from mngr.tmr.integrate.exclude_breaking import BranchTrial, TrialResult
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.find_changes import list_dependents
 from mngr.tmr.changes.integration_record import Exclusion
 from mngr.tmr.integrate.bisect import Bisection, list_claimed_tests

@@ -17,7 +17,7 @@ from mngr.base.lock import Lock
 from mngr.host import git
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.find_changes import (
     get_changes,
     list_dependents,
@@ -41,9 +41,9 @@ from mngr.tmr.changes.integration_record import (
     find_integration,
     save_integration,
 )
-from mngr.tmr.changes.rejection_reasons import Rejection, RejectionFile, make_rejection
+from mngr.tmr.changes.rejection_history import Rejection, RejectionFile, make_rejection
 from mngr.tmr.cited_blocks import list_cited_blocks
-from mngr.tmr.commits import untrusted
+from mngr.tmr.commits import hostile_commits
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.deliver.branch import (
     UserCommits,
@@ -55,22 +55,22 @@ from mngr.tmr.deliver.branch import (
     move_branch,
     replay_commits,
 )
-from mngr.tmr.deliver.pull_request import read_body, write_pull_request
+from mngr.tmr.deliver.pull_request_text import read_body, write_pull_request
 from mngr.tmr.integrate import lint_and_tutorial_checks
-from mngr.tmr.integrate.advice import Advisor, can_advise
-from mngr.tmr.integrate.batches import BatchIntegration
+from mngr.tmr.integrate.agent_advice import Advisor, can_advise
 from mngr.tmr.integrate.compose import list_ties, rank_changes
 from mngr.tmr.integrate.earlier_verdicts import collect_verdicts
 from mngr.tmr.integrate.exclude_breaking import BaseResults, BranchTrial, TrialResult, remove_excluded
+from mngr.tmr.integrate.full_receipts import make_full_receipts
+from mngr.tmr.integrate.integrate_in_batches import BatchIntegration
 from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
 from mngr.tmr.integrate.suite import CHECK_PREFIX, WHOLE_SUITE, Suite
-from mngr.tmr.integrate.upgrade_receipts import make_full_receipts
 from mngr.tmr.plan import RunPlan, load_plan
-from mngr.tmr.plan_to_options import open_clean_rooms
 from mngr.tmr.prepare.baseline import combine_outcomes
-from mngr.tmr.prepare.run_facts import list_baseline_runs
+from mngr.tmr.prepare.baseline_rows import list_baseline_runs
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
+from mngr.tmr.room_and_agent_options import open_clean_rooms
 
 ProgressListener = Callable[[str], None]
 
@@ -195,7 +195,7 @@ class _Integration:
         if shared:
             names = ", ".join(change.id for change in shared)
             self._say(f"what others than {target} made, too, stays: {names}")
-        reason = untrusted.clean_line(self._order.reason, 1000)
+        reason = hostile_commits.clean_line(self._order.reason, 1000)
         if reason:
             self._new_rejections += [make_rejection(change, reason, self._run.name) for change in excluded]
         return make_exclusion_request(target, excluded, reason)
@@ -295,7 +295,7 @@ class _Integration:
             command="mngr tutorial check" if name == "tutorial" else self._get_lint_command(),
             ok=is_passing,
             was_ok=is_passing or not suite.run_tests(onto, [target]).failures,
-            output=untrusted.clean_body(result.reasons.get(target, "")),
+            output=hostile_commits.clean_body(result.reasons.get(target, "")),
         )
 
     def _count_tests(self, suite: Suite, integration: Integration) -> SuiteCounts | None:

@@ -11,9 +11,9 @@ from mngr.api import Fleet
 from mngr.base.model import Struct
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import Exclusion, ResolvedConflict
-from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS, SCRIPTED, make_row_announcer
+from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, SCRIPTED, make_row_announcer
 from mngr.tmr.integrate.automatic_resolution import (
     find_known_resolution,
     find_merge_tool,

@@ -17,10 +17,7 @@ from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.baseline import BaselinePlan, combine_outcomes, run_baseline
-from mngr.tmr.prepare.code_under_test import describe_foreign_code
-from mngr.tmr.prepare.history import Fingerprinter, RunHistory
-from mngr.tmr.prepare.root_causes import RootCause, group_failures
-from mngr.tmr.prepare.run_facts import (
+from mngr.tmr.prepare.baseline_rows import (
     BaselineDone,
     BaselineRun,
     RootCauseFound,
@@ -31,6 +28,9 @@ from mngr.tmr.prepare.run_facts import (
     list_baseline_runs,
     list_facts,
 )
+from mngr.tmr.prepare.code_location_check import describe_foreign_code
+from mngr.tmr.prepare.history import Fingerprinter, RunHistory
+from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 

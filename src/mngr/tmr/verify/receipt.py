@@ -8,7 +8,7 @@ from mngr.base.json_structs import decode
 from mngr.base.json_values import find_text
 from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.code_under_test import describe_foreign_code, map_locations
+from mngr.tmr.prepare.code_location_check import describe_foreign_code, map_locations
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import ClaimedChange
 from mngr.tmr.verify.mutation import MutationReport

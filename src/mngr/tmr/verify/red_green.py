@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.commits.base_with_fixes import AUTHOR_ARGS
+from mngr.tmr.commits.base_for_later_tasks import AUTHOR_ARGS
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import compute_signature, is_test_code
 from mngr.tmr.runners.test_run import TestRun
-from mngr.tmr.verify.claimed_commits import ClaimedCommit, diff_commits
+from mngr.tmr.verify.commit_diffs import ClaimedCommit, diff_commits
 from mngr.tmr.verify.legacy.policy import Change
 
 FileTexts = dict[str, str | None]

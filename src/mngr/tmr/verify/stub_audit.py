@@ -27,7 +27,7 @@ from mngr.tmr.finding import Finding
 from mngr.tmr.runners.pytest.probe_report import select_rows
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import TestFunction, TestRun
-from mngr.tmr.verify import removable_options
+from mngr.tmr.verify import command_options
 from mngr.tutorial.citations import parse_tests
 from mngr.tutorial.coverage import shell_words
 
@@ -56,11 +56,11 @@ class ProgramCall(Struct):
 
 
 class StubPlan(Struct):
-    """What the stubs do in one run of a test. `stub_plugin.py` and `stub.py` read it as JSON."""
+    """What the stubs do in one run of a test. `stub_plugin.py` and `stub_program.py` read it as JSON."""
 
     words: list[str]  # the program's command
     mode: str  # plain: no stub | record: only report the calls | nop | help | each | drop
-    stub: str  # the text of stub.py
+    stub: str  # the text of stub_program.py
     phase: str = ""  # the phase in which calls are altered: setup | call | teardown
     normalized_args: list[str] | None = None  # of the one command that is altered, for each and drop
     cut: tuple[int, int] | None = None  # the words to remove: the first and the one after the last
@@ -159,7 +159,7 @@ class _StubRunner:
         mode: str,
         phase: str = "",
         normalized_args: list[str] | None = None,
-        cut: removable_options.WordRange | None = None,
+        cut: command_options.WordRange | None = None,
     ) -> tuple[TestRun, list[ProgramCall]]:
         """Run the test in a mode, as StubPlan describes it. Return its run and the calls of the program."""
         timeout = min(self._timeout, self._session.seconds_left())
@@ -168,7 +168,7 @@ class _StubRunner:
         plan = StubPlan(
             words=self.words,
             mode=mode,
-            stub=read_program("stub.py", _HERE),
+            stub=read_program("stub_program.py", _HERE),
             phase=phase,
             normalized_args=normalized_args,
             cut=cut,
@@ -187,7 +187,7 @@ class _StubRunner:
         mode: str,
         phase: str,
         normalized_args: list[str] | None = None,
-        cut: removable_options.WordRange | None = None,
+        cut: command_options.WordRange | None = None,
     ) -> list[ProgramCall]:
         """Return the altered calls whose test still passed."""
         run, calls = self.run(mode, phase, normalized_args, cut)
@@ -195,9 +195,9 @@ class _StubRunner:
 
     def can_take_value(self, call: ProgramCall, flag: str) -> bool | None:
         """Return what the help texts of the command and of the whole program say about an option."""
-        names = removable_options.list_command_words(call.args)[:2]
+        names = command_options.list_command_words(call.args)[:2]
         for length in range(len(names), -1, -1):
-            takes = removable_options.can_take_value(flag, self._read_usage(call.real_command, tuple(names[:length])))
+            takes = command_options.can_take_value(flag, self._read_usage(call.real_command, tuple(names[:length])))
             if takes is not None:
                 return takes
         return None
@@ -278,7 +278,7 @@ def _find_unnoticed_call(runner: _StubRunner, mode: str, calls: list[ProgramCall
     """Return a call whose change went unnoticed. In mode help, calls that asked for the usage anyway do not count."""
 
     def counts(call: ProgramCall) -> bool:
-        return mode == "nop" or not removable_options.is_usage_request(call.args)
+        return mode == "nop" or not command_options.is_usage_request(call.args)
 
     if not any(map(counts, calls)):
         return None
@@ -301,7 +301,7 @@ def _audit_each_command(
 def _audit_options(runner: _StubRunner, test: TestFunction, program: str, relevant: list[ProgramCall]) -> None:
     """Remove one option at a time, and add a gap for each unnoticed one."""
     for call in relevant:
-        for flag, cuts in removable_options.list_options(call.args, functools.partial(runner.can_take_value, call)):
+        for flag, cuts in command_options.list_options(call.args, functools.partial(runner.can_take_value, call)):
             attempts = (
                 runner.list_unnoticed_calls("drop", phase=call.phase, normalized_args=call.normalized_args, cut=cut)
                 for cut in cuts
@@ -319,10 +319,10 @@ def _select_calls(
 
     These are the cited commands, else similar ones, else those in the test's own file, else all.
     """
-    cited_names = [removable_options.list_command_words(words)[:1] for words in cited]
+    cited_names = [command_options.list_command_words(words)[:1] for words in cited]
     choices = (
         [call for call in calls if call.args in cited],
-        [call for call in calls if removable_options.list_command_words(call.args)[:1] in cited_names],
+        [call for call in calls if command_options.list_command_words(call.args)[:1] in cited_names],
         [call for call in calls if call.path == test.path],
         calls,
     )

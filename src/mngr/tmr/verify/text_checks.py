@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.runners.test_run import TestFunction
-from mngr.tmr.verify.claimed_commits import ClaimedCommit
+from mngr.tmr.verify.commit_diffs import ClaimedCommit
 from mngr.tmr.verify.legacy.guard import Contract, weakened
 from mngr.tmr.verify.legacy.policy import Change, Policy, offences, sort_of
 from mngr.tutorial.citations import parse_tests

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 
-from mngr.agents.sandbox.isolation import SandboxUnavailable
+from mngr.agents.sandbox.isolation_check import SandboxUnavailable
 from mngr.base.errors import MngrError
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomBroken, CleanRoomPool
@@ -22,10 +22,10 @@ from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify import red_green
 from mngr.tmr.verify.audit_and_mutation import FullChecks, has_passed
 from mngr.tmr.verify.claim_runs import ClaimRunner
-from mngr.tmr.verify.claimed_commits import ClaimedCommit, diff_commits, list_commits
+from mngr.tmr.verify.commit_diffs import ClaimedCommit, diff_commits, list_commits
 from mngr.tmr.verify.legacy.policy import Change
+from mngr.tmr.verify.project_setup_changes import add_setup_row, list_changed_inputs, list_setup_changes
 from mngr.tmr.verify.receipt import Receipt, VerificationInputs, make_receipt
-from mngr.tmr.verify.setup_changes import add_setup_row, list_changed_inputs, list_setup_changes
 from mngr.tmr.verify.text_checks import check_policy, list_weakenings
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 

@@ -7,7 +7,7 @@ import re
 
 from mngr.base.errors import MngrError
 from mngr.base.fanout import map_parallel
-from mngr.tutorial.coverage.command_tree import HelpRunner, ProgramCommand
+from mngr.tutorial.coverage.help_text_reader import HelpRunner, ProgramCommand
 
 _MAX_DEPTH = 3  # the largest number of words in a command
 _HELP = (("--help",),)

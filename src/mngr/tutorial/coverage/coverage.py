@@ -6,7 +6,7 @@ from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.tutorial.blocks import ReadProblem
 from mngr.tutorial.check import CitedCommandBlock, TutorialReport, check_tutorial
-from mngr.tutorial.coverage.command_tree import CommandTree, ProgramCommand
+from mngr.tutorial.coverage.help_text_reader import CommandTree, ProgramCommand
 from mngr.tutorial.coverage.read_tree import read_tree
 from mngr.tutorial.coverage.shell_words import list_calls
 from mngr.tutorial.coverage.transcripts import RecordedTest, TranscriptRun, read_run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 
 from mngr.base.errors import MngrError
-from mngr.tutorial.coverage.command_tree import (
+from mngr.tutorial.coverage.completions import read_completion
+from mngr.tutorial.coverage.help_text_reader import (
     SETUP_COMMANDS,
     CommandTree,
     HelpRunner,
@@ -13,7 +14,6 @@ from mngr.tutorial.coverage.command_tree import (
     get_program,
     read_help,
 )
-from mngr.tutorial.coverage.completions import read_completion
 
 
 def read_tree(program: list[str], root: str, source: str = "help") -> CommandTree:

@@ -19,11 +19,11 @@ from mngr.tutorial.blocks import (
     parse_script,
     read_script,
 )
-from mngr.tutorial.coverage.command_tree import HelpRunner, get_program
+from mngr.tutorial.coverage.help_text_reader import HelpRunner, get_program
 from mngr.tutorial.coverage.read_tree import read_tree
 from mngr.tutorial.paths import TutorialPaths
-from mngr.tutorial.writing import agent_mistakes, test_update_prompt
-from mngr.tutorial.writing.agent_mistakes import CommandMistakes
+from mngr.tutorial.writing import failed_program_calls, test_update_prompt
+from mngr.tutorial.writing.failed_program_calls import CommandMistakes
 from mngr.tutorial.writing.sync import get_run_settings
 from mngr.tutorial.writing.worker import (
     MECHANIC,
@@ -125,7 +125,7 @@ def fill_headings(
             if not any(proposal.after == _get_end_line(heading) for proposal in proposals)
         ],
         patch=build_patch(tutorial_paths, proposals),
-        confusion=agent_mistakes.list_mistakes(entries, program.split()),
+        confusion=failed_program_calls.list_mistakes(entries, program.split()),
         problems=[*unexpected, *map(str, script.problems)],
         cost_usd=cost,
     )

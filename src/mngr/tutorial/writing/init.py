@@ -6,7 +6,7 @@ import os
 import re
 
 from mngr.agents.context import Context
-from mngr.agents.settings_files import set_setting
+from mngr.agents.edit_settings import set_setting
 from mngr.base import paths, shell
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Struct

@@ -6,7 +6,7 @@ import os
 import shutil
 
 from mngr.base.errors import MngrError
-from mngr.web import artifacts, e2e_run_pages, terminal_player
+from mngr.web import artifacts, e2e_run_pages, player_or_last_screen
 from mngr.web.live import server, tutorial
 
 
@@ -37,8 +37,8 @@ def copy_static(target: str) -> None:
     """Copy the files that all pages share to `target`, unless they are up to date there."""
     static_dir = os.path.join(target, "static")
     os.makedirs(static_dir, exist_ok=True)
-    for name in os.listdir(terminal_player.STATIC_DIR):
-        source, copy = os.path.join(terminal_player.STATIC_DIR, name), os.path.join(static_dir, name)
+    for name in os.listdir(player_or_last_screen.STATIC_DIR):
+        source, copy = os.path.join(player_or_last_screen.STATIC_DIR, name), os.path.join(static_dir, name)
         try:
             is_current = os.stat(copy).st_mtime_ns == os.stat(source).st_mtime_ns
         except FileNotFoundError:

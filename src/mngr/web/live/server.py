@@ -7,7 +7,7 @@ import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.web import artifacts, e2e_run_pages, terminal_player
+from mngr.web import artifacts, e2e_run_pages, player_or_last_screen
 from mngr.web.live import tutorial
 
 MAX_LISTED_RUNS = 200  # The most runs on the first page.
@@ -55,9 +55,9 @@ def render_test(artifacts_dir: str, run: str, slug: str) -> str:
 
 
 def _read_static(name: str) -> tuple[str, bytes]:
-    if name not in os.listdir(terminal_player.STATIC_DIR):
+    if name not in os.listdir(player_or_last_screen.STATIC_DIR):
         raise NotFound(f"there is no page static/{name}")
-    with open(os.path.join(terminal_player.STATIC_DIR, name), "rb") as file:
+    with open(os.path.join(player_or_last_screen.STATIC_DIR, name), "rb") as file:
         return mimetypes.guess_type(name)[0] or "application/octet-stream", file.read()
 
 

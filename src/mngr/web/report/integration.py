@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import BranchCommit, CheckResult, ExcludedChange, Integration, SuiteCounts
 from mngr.tmr.verify.red_green import RedGreenProof

@@ -12,7 +12,7 @@ from mngr.base.errors import MngrError
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.web.live.export import copy_static
-from mngr.web.report.index import render_index
+from mngr.web.report.first_page import render_index
 from mngr.web.report.report_data import ReportFacts, load_facts
 from mngr.web.report.task import render_task
 

@@ -15,8 +15,8 @@ from mngr.mapreduce.journal.journal_file import read_journal
 from mngr.mapreduce.journal.replay import apply_task_row, find_task_slug, replay_rows
 from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change
 from mngr.tmr.changes.changes_file import ChangesRecord, load_changes
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import Integration, find_integration
 from mngr.tmr.finding import Finding

@@ -13,7 +13,7 @@ from mngr.base.json_values import get_text
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import make_slug
-from mngr.web import artifacts, e2e_run_pages, terminal_player
+from mngr.web import artifacts, e2e_run_pages, player_or_last_screen
 from mngr.web.html_text import (
     escape_long,
     escape_plain,
@@ -71,7 +71,7 @@ def render_task(local: Host, facts: ReportFacts, index: int, fingerprint: str) -
         body,
         "../",
         is_live=facts.is_live and not task.is_over,
-        plays=task_artifacts.plays and terminal_player.has_player(),
+        plays=task_artifacts.plays and player_or_last_screen.has_player(),
         fingerprint=fingerprint,
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mngr.mapreduce.journal.host_costs import HostCosts
-from mngr.tmr.prepare.run_facts import BaselineDone, BaselineRun, list_facts
+from mngr.tmr.prepare.baseline_rows import BaselineDone, BaselineRun, list_facts
 from mngr.tmr.verify.receipt import VERDICTS
 from mngr.web.html_text import (
     escape_plain,

@@ -17,8 +17,8 @@ def parse_archive() -> dict[str, ast.Module]:
     excluded = (
         "e2e/plugin.py",
         "e2e/expectation.py",
-        "e2e/connect.py",
-        "e2e/tree_comparison.py",
+        "e2e/connect_recorder.py",
+        "e2e/expected_files.py",
         "mechanic/pytest_probe.py",
     )
     with zipfile.ZipFile(io.BytesIO(build_archive())) as zipped:

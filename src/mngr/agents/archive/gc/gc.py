@@ -13,8 +13,8 @@ from collections.abc import Callable
 from mngr.agents import saved_directory
 from mngr.agents.archive import host_snapshots
 from mngr.agents.archive.destroy import confirm_removed, is_still_on_host, move_to_trash
-from mngr.agents.archive.gc import hosts, remote_homes
-from mngr.agents.archive.gc.tasks import (
+from mngr.agents.archive.gc import hosts, remote_home_leftovers
+from mngr.agents.archive.gc.cleanup_items import (
     MAX_CACHE_SECONDS,
     MIN_AGE_SECONDS,
     CleanupTask,
@@ -28,7 +28,7 @@ from mngr.agents.inspect.trash import TrashedAgent, get_keep_seconds, list_trash
 from mngr.agents.saved import save as saving
 from mngr.agents.saved.fetch_to_staging import remove_tree
 from mngr.agents.saved.save import remove_saved_directory
-from mngr.agents.workdir.discard import RESTORING_FILE, discard_agent
+from mngr.agents.workdir.discard_agent import RESTORING_FILE, discard_agent
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.lock import Lock
@@ -42,7 +42,7 @@ def collect_garbage(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
     if not ctx.home.exists():
         return []
     finders = (
-        _list_interrupted_agents, _list_stale_names, _list_interrupted_destroys, remote_homes.list_remote_tasks, _list_stray_sessions, _list_expired_trash, _list_interrupted_saves, _list_unused_setups, _list_unused_repos, _list_old_image_facts,
+        _list_interrupted_agents, _list_stale_names, _list_interrupted_destroys, remote_home_leftovers.list_remote_tasks, _list_stray_sessions, _list_expired_trash, _list_interrupted_saves, _list_unused_setups, _list_unused_repos, _list_old_image_facts,
         _list_unknown_work_dirs, hosts.list_leftover_hosts, hosts.list_old_host_facts,
     )  # fmt: skip
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mngr.agents.archive.gc.tasks import MAX_CACHE_SECONDS, MIN_AGE_SECONDS, CleanupTask, HostSurvey
+from mngr.agents.archive.gc.cleanup_items import MAX_CACHE_SECONDS, MIN_AGE_SECONDS, CleanupTask, HostSurvey
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.inspect.trash import list_trash
-from mngr.agents.lifecycle import lost_hosts
+from mngr.agents.lifecycle import forget_lost_hosts
 from mngr.base.errors import HostGone, HostStopped, MngrError
 from mngr.host import host_store, record_store
 from mngr.host.protocol import Host, LeftoverProvider
@@ -105,7 +105,7 @@ def _make_forget_action(ctx: Context, error: HostGone) -> Callable[[], None]:
     """Return a function that forgets a host that is gone, and prints notes about its agents."""
 
     def act() -> None:
-        for outcome in lost_hosts.forget_host(ctx, error):
+        for outcome in forget_lost_hosts.forget_host(ctx, error):
             for note in outcome.notes:
                 ctx.note(note)
 

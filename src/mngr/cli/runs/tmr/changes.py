@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
-    from mngr.tmr.changes.changes import Change
+    from mngr.tmr.changes.collect_changes import Change
     from mngr.tmr.changes.excluded_tasks import ExcludedGroup
     from mngr.tmr.changes.gather import GatheredChanges
     from mngr.tmr.changes.integration_record import Integration
@@ -196,7 +196,7 @@ def _format_tasks_without_change(reasons: Sequence[ExcludedGroup]) -> str:
 
 def _format_change(row: dict[str, Any]) -> str:
     """Return everything about one change."""
-    from mngr.tmr.commits.untrusted import clean_line
+    from mngr.tmr.commits.hostile_commits import clean_line
 
     text = f"{row['id']}: {row['kind']}{', flagged' if row['flagged'] else ''}, {_format_size(row)}\n{row['title']}\n"
     text += f"\n{row['body']}\n" if row["body"] else ""

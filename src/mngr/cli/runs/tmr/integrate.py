@@ -19,7 +19,7 @@ from mngr.cli.runs.tmr.shared import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
     from mngr.tmr.changes.integration_record import Integration
@@ -150,7 +150,7 @@ def _publish_branch(cli: Cli, run_dir: RunDir, integration: Integration, args: A
     from mngr.host import git
     from mngr.tmr.changes.integration_record import PushedBranch, save_integration
     from mngr.tmr.deliver.forge import get_base_branch, open_pull_request, update_pull_request
-    from mngr.tmr.deliver.pull_request import read_title
+    from mngr.tmr.deliver.pull_request_text import read_title
 
     if integration.delivered is None or integration.verdict == "red":
         cli.print_message("nothing was pushed: there is no green branch")

@@ -10,7 +10,7 @@ from mngr.cli.runs.run_options import get_project_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
 
 COMMAND = CommandSpec(
@@ -82,7 +82,7 @@ def _list_flaky(cli: Cli, tests: list[str]) -> int:
 
 
 def _list_reasons(cli: Cli, names: list[str]) -> int:
-    from mngr.tmr.changes.rejection_reasons import RejectionFile
+    from mngr.tmr.changes.rejection_history import RejectionFile
 
     entries = sorted(RejectionFile(get_project_root(cli)).read().values(), key=lambda entry: entry.at)
     entries = [
@@ -110,7 +110,7 @@ def _list_reasons(cli: Cli, names: list[str]) -> int:
 
 def _forget_entries(cli: Cli, names: list[str]) -> int:
     """Delete the named entries, or all of them; raise NotFound for a name that is unknown or ambiguous."""
-    from mngr.tmr.changes.rejection_reasons import RejectionFile
+    from mngr.tmr.changes.rejection_history import RejectionFile
     from mngr.tmr.prepare.flaky_list import FlakyTestFile
     from mngr.tmr.prepare.history import RunHistory
 

@@ -17,7 +17,7 @@ from mngr.cli.runs.tmr.shared import BAD_OUTCOMES, print_unanswered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
 

@@ -9,7 +9,7 @@ from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, change_isolation, complete_ru
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.governor import RunLimits
     from mngr.mapreduce.run_dir import RunDir

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.cli.runs.run_options import RunProgress
     from mngr.mapreduce.governor import RunLimits
@@ -29,7 +29,7 @@ BAD_OUTCOMES = ("failed", "blocked", "refuted", "flaky", "unverified")
 @contextlib.contextmanager
 def offer_isolation_off(command: str) -> Iterator[None]:
     """Add the command that goes without isolation to the error for a host that cannot isolate tests."""
-    from mngr.agents.sandbox.isolation import SandboxUnavailable
+    from mngr.agents.sandbox.isolation_check import SandboxUnavailable
 
     try:
         yield

@@ -10,7 +10,7 @@ from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.journal.host_costs import HostCosts
     from mngr.mapreduce.run_dir import RunDir

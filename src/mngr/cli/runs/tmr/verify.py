@@ -20,13 +20,13 @@ from mngr.cli.runs.tmr.shared import build_unisolated_command, offer_isolation_o
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
     from mngr.tmr.finding import Finding
-    from mngr.tmr.verify.branch import BranchReceipts
     from mngr.tmr.verify.legacy.policy import Policy
     from mngr.tmr.verify.receipt import Receipt
+    from mngr.tmr.verify.verify_branch import BranchReceipts
 
 _SOME_FAILED_CODE = 4  # The exit code when some of several failed.
 COMMAND = CommandSpec(
@@ -100,7 +100,7 @@ def _verify(cli: Cli, args: Args) -> int:
         raise UsageError("which branch?", "for example: mngr tmr verify HEAD, or --receipt FILE")
     if args["runs"] < 1:
         raise UsageError("--runs must be at least 1", "leave it out for the default")
-    from mngr.tmr.verify.branch import BranchRequest, verify_branch
+    from mngr.tmr.verify.verify_branch import BranchRequest, verify_branch
 
     options = VerifyOptions(
         pytest=pytest, args=args.rest or [], runs=args["runs"], timeout=args["test_timeout"],
@@ -169,7 +169,7 @@ def format_location(finding: Finding) -> str:
 def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options: CleanRoomOptions) -> int:
     """Verify the claim of a saved receipt again, and print the differences."""
     from mngr.base.json_structs import encode
-    from mngr.tmr.verify.branch import recheck_receipt
+    from mngr.tmr.verify.verify_branch import recheck_receipt
 
     path = cli.context.resolve_path(args["receipt"])
     try:

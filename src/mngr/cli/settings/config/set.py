@@ -10,7 +10,7 @@ from mngr.cli.settings.config_shared import SCOPE_OPTIONS, check_option, find_sc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
 
 COMMAND = CommandSpec(

@@ -12,9 +12,9 @@ from mngr.mapreduce.journal.replay import apply_row, replay_rows
 from mngr.mapreduce.journal.run_state import TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.plan import load_plan
-from mngr.tmr.plan_to_options import open_clean_rooms
 from mngr.tmr.prepare.prepare import prepare_run
 from mngr.tmr.recipe import TmrRecipe
+from mngr.tmr.room_and_agent_options import open_clean_rooms
 from mngr.tmr.verify.receipt import find_receipt, find_verdict
 
 

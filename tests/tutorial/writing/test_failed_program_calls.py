@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.kinds.transcript_entry import TranscriptEntry
-from mngr.tutorial.writing.agent_mistakes import list_mistakes
+from mngr.tutorial.writing.failed_program_calls import list_mistakes
 
 
 def tool_entry(command: object, output: str, key: str = "command") -> TranscriptEntry:

@@ -20,18 +20,18 @@ import time
 import traceback
 from typing import cast
 
-from mngr.base import file_descriptors
+from mngr.base import many_open_files
 from mngr.base.json_values import as_object
 from mngr.providers.bridge import streams
+from mngr.providers.bridge.engine_interface import BufferedEngine, EngineError, UndoableResult
 from mngr.providers.bridge.messages import CallRequest, ExecRequest, read_request
-from mngr.providers.bridge.protocol import BufferedEngine, EngineError, UndoableResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import Any, TypeVar
 
-    from mngr.providers.bridge.protocol import BridgeEngine, EngineCommand
+    from mngr.providers.bridge.engine_interface import BridgeEngine, EngineCommand
 
     T = TypeVar("T")
 
@@ -363,7 +363,7 @@ def load_engine(name: str) -> type[BridgeEngine]:
 def main(path: str, name: str) -> None:
     """Serve the engine `name` on the socket `path`. Settings come as JSON on standard input."""
     settings = json.load(sys.stdin)
-    file_descriptors.raise_open_file_limit()  # each command needs four descriptors
+    many_open_files.raise_open_file_limit()  # each command needs four descriptors
     # From the rename on, clients can connect and wait for the server to accept them.
     temporary_path = f"{path}.{os.getpid()}"
     listener = socket.socket(socket.AF_UNIX)

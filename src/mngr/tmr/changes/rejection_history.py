@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from mngr.base import time_format
 from mngr.base.model import Struct
-from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits import untrusted
+from mngr.tmr.changes.collect_changes import Change
+from mngr.tmr.commits import hostile_commits
 from mngr.tmr.prepare.row_file import HistoryFile
 
 _KEPT, _TOLD = 500, 5  # rejections in the file; rejections shown to one agent
@@ -30,15 +30,15 @@ class Rejection(Struct):
     def summary(self) -> str:
         """Return the rejection as one line."""
         path_list = ", ".join(self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
-        return untrusted.clean_line(f"{self.title[:120]} ({path_list[:200]}): {self.reason}", 600)
+        return hostile_commits.clean_line(f"{self.title[:120]} ({path_list[:200]}): {self.reason}", 600)
 
 
 def make_rejection(change: Change, reason: str, run: str) -> Rejection:
     """Return the rejection of a change."""
     tests = sorted({*change.fixed_tests, *(maker.title for maker in change.made_by)})
     return Rejection(
-        change=change.key, title=untrusted.clean_line(change.title), paths=[untrusted.clean_line(path) for path in change.paths[:_MAX_PATHS]],
-        tests=tests, reason=untrusted.clean_line(reason, 1000), run=run, at=time_format.format_timestamp(),
+        change=change.key, title=hostile_commits.clean_line(change.title), paths=[hostile_commits.clean_line(path) for path in change.paths[:_MAX_PATHS]],
+        tests=tests, reason=hostile_commits.clean_line(reason, 1000), run=run, at=time_format.format_timestamp(),
     )  # fmt: skip
 
 

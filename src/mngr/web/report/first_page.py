@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 
 from mngr.tmr.plan import describe_missing_sandbox
+from mngr.tmr.prepare.baseline_rows import BaseMoved, list_facts
 from mngr.tmr.prepare.root_causes import FailureSignature, RootCause
-from mngr.tmr.prepare.run_facts import BaseMoved, list_facts
 from mngr.tmr.verify.claim import Escalation
 from mngr.web.html_text import (
     escape_long,

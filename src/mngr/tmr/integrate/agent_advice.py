@@ -18,11 +18,11 @@ from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change
+from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import AdvisedOrder, AgentSummary
-from mngr.tmr.commits import untrusted
+from mngr.tmr.commits import hostile_commits
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS
-from mngr.tmr.integrate.agent_questions import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
+from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
 
@@ -86,7 +86,7 @@ class Advisor:
             parts.append(f"Group {number}:")
             for change in group:
                 diff = f"\n\n{self._read_diff(change)}" if diffs_left > 0 else ""
-                parts.append(f"{change.id}, {untrusted.clean_line(change.title)}{diff}")
+                parts.append(f"{change.id}, {hostile_commits.clean_line(change.title)}{diff}")
                 diffs_left -= 1
         parts.append(
             f"Write to `$MNGR_OUTPUT_DIR/{_ORDER}` a JSON list with one object for each group: "
@@ -155,7 +155,7 @@ class _AdviceRecipe:
         if task.claim.get("order") or task.claim.get("prose"):
             return "advised", None
         problem = task.problem or task.close_reason or "it did not answer"
-        return "failed", untrusted.clean_line(problem.partition("\n")[0])
+        return "failed", hostile_commits.clean_line(problem.partition("\n")[0])
 
 
 def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Judgement]:
@@ -165,7 +165,7 @@ def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Ju
         text = read_answer(os.path.join(folder, _ORDER))
         try:
             rows = [
-                {"changes": [str(name) for name in row["changes"]], "reason": untrusted.clean_line(str(row["reason"]), 300)}
+                {"changes": [str(name) for name in row["changes"]], "reason": hostile_commits.clean_line(str(row["reason"]), 300)}
                 for row in json.loads(text)
             ]  # fmt: skip
         except (ValueError, TypeError, KeyError):
@@ -193,4 +193,4 @@ def _read_prose(folder: str) -> Judgement:
         return Judgement(problem=f"There is nothing in `$MNGR_OUTPUT_DIR/{_PROSE}`.")
     if len(text) > _MAX_PROSE:
         return Judgement(problem=f"`{_PROSE}` has {len(text)} characters; {_MAX_PROSE} is the most.")
-    return Judgement(claim={"prose": untrusted.clean_body(text)})
+    return Judgement(claim={"prose": hostile_commits.clean_body(text)})

@@ -22,11 +22,11 @@ from mngr.tmr.prepare.root_causes import is_test_file
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.choose import choose_runner
 from mngr.tmr.runners.test_run import TestFunction
-from mngr.tmr.verify.claimed_commits import diff_commits
+from mngr.tmr.verify.commit_diffs import diff_commits
 from mngr.tmr.verify.legacy.policy import Change, Policy
+from mngr.tmr.verify.project_setup_changes import list_setup_changes
 from mngr.tmr.verify.receipt import Receipt, VerificationInputs
 from mngr.tmr.verify.red_green import list_unneeded_fixes
-from mngr.tmr.verify.setup_changes import list_setup_changes
 from mngr.tmr.verify.text_checks import check_policy, find_changed_tests, list_weakenings
 from mngr.tmr.verify.verify import verify
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
@@ -86,7 +86,7 @@ def verify_branch(
     """Return a receipt for each named test, or for each test that the branch changed. Raise MngrError."""
     local, ref, base = fleet.context.local_host, request.ref, request.base
     commit = _get_commit(local, root, ref)
-    base_commit = _get_commit(local, root, base) if base else _get_fork_point(local, root, ref, commit)
+    base_commit = _get_commit(local, root, base) if base else _find_branch_start(local, root, ref, commit)
     changes = diff_commits(local, root, base_commit, commit)
     if not changes:
         raise UsageError(f"{ref} changes nothing since {base_commit[:10]}", "say since when: --base REF")
@@ -134,7 +134,7 @@ def _get_commit(local: Host, root: str, ref: str) -> str:
     return commit
 
 
-def _get_fork_point(local: Host, root: str, ref: str, commit: str) -> str:
+def _find_branch_start(local: Host, root: str, ref: str, commit: str) -> str:
     """Return the commit where the branch left HEAD, its upstream or the main branch."""
     for other in ("HEAD", f"{ref}@{{upstream}}", "origin/HEAD", "main", "master"):
         if git.find_commit(local, root, other) not in (None, commit):

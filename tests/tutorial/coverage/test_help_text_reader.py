@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError
-from mngr.tutorial.coverage import command_tree
-from mngr.tutorial.coverage.command_tree import (
+from mngr.tutorial.coverage import help_text_reader
+from mngr.tutorial.coverage.coverage import resolve_use
+from mngr.tutorial.coverage.help_text_reader import (
     CommandTree,
     ProgramCommand,
     parse_help,
     parse_list,
     parse_usage_options,
 )
-from mngr.tutorial.coverage.coverage import resolve_use
 from mngr.tutorial.coverage.read_tree import read_tree
 from mngr.tutorial.coverage.shell_words import list_calls
 from tests.conftest import BIN_DIR
@@ -212,8 +212,8 @@ def test_a_program_runs_in_an_empty_directory_without_the_users_variables(
 def test_a_misbehaving_program_is_limited_in_time_and_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
 ) -> None:
-    monkeypatch.setattr(command_tree, "_CALL_TIMEOUT", 0.3)
-    monkeypatch.setattr(command_tree, "_MAX_CALLS", 10)
+    monkeypatch.setattr(help_text_reader, "_CALL_TIMEOUT", 0.3)
+    monkeypatch.setattr(help_text_reader, "_MAX_CALLS", 10)
     program = tmp_path / "p"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mngr.base.user_terminal import UserTerminal
+    from mngr.base.command_terminal import UserTerminal
 
 _CHUNK_BYTES = 1 << 16
 
@@ -24,7 +24,7 @@ def run_relayed(argv: Sequence[str], env: Mapping[str, str] | None = None) -> in
     terminal_fds = [fd for fd in (0, 1, 2) if os.isatty(fd)]
     if not terminal_fds:
         return _Relay().run(argv, env)
-    from mngr.base.user_terminal import UserTerminal
+    from mngr.base.command_terminal import UserTerminal
 
     with UserTerminal(terminal_fds) as terminal:
         return _Relay(terminal).run(argv, env)

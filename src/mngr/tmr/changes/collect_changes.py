@@ -16,7 +16,7 @@ from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.excluded_tasks import ExcludedTask, exclude_task, find_invalid_commit, list_receipt_findings
 from mngr.tmr.changes.split_commits import ChangeUnit, ClaimedWork, ClaimSplitter, read_claims
-from mngr.tmr.commits import untrusted
+from mngr.tmr.commits import hostile_commits
 from mngr.tmr.commits.hunks import FileEdit, list_file_edits
 from mngr.tmr.commits.trees import (
     GIT_SAFE_ARGS,
@@ -30,7 +30,7 @@ from mngr.tmr.commits.trees import (
     write_commits,
 )
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.run_facts import BaseMoved, list_facts
+from mngr.tmr.prepare.baseline_rows import BaseMoved, list_facts
 from mngr.tmr.verify.receipt import Receipt, find_receipt
 from mngr.tmr.verify.red_green import is_implementation
 
@@ -165,7 +165,7 @@ def _read_task_claims(
 
 
 def _make_unreadable_finding(error: MngrError) -> Finding:
-    return Finding(rule="reduce-unreadable", level="refuse", path="", what=untrusted.clean_line(error.message))
+    return Finding(rule="reduce-unreadable", level="refuse", path="", what=hostile_commits.clean_line(error.message))
 
 
 def pin_changes(local: Host, run: RunDir, changes: Sequence[Change]) -> None:
@@ -199,9 +199,9 @@ def _list_refusals(local: Host, repo: str, claims: Sequence[ClaimedWork]) -> lis
     rows = [[*claim.rows, *_list_implementation_rows(claim)] for claim in claims]
     all_rows = list(itertools.chain.from_iterable(rows))
     sizes = read_sizes(local, repo, (row.new for row in all_rows if row.new_mode not in ("000000", "160000")))
-    links = {row.new for row in all_rows if row.new_mode == untrusted.LINK_MODE}
+    links = {row.new for row in all_rows if row.new_mode == hostile_commits.LINK_MODE}
     targets = read_blobs(local, repo, links, 4096)
-    return [untrusted.list_refusals(claim_rows, sizes, targets) for claim_rows in rows]
+    return [hostile_commits.list_refusals(claim_rows, sizes, targets) for claim_rows in rows]
 
 
 def _list_implementation_rows(claim: ClaimedWork) -> list[PathChange]:
@@ -242,15 +242,15 @@ def _make_commit_spec(unit: ChangeUnit) -> CommitSpec:
     return CommitSpec(
         parent=unit.parent,
         rows=unit.rows,
-        author=f"{untrusted.clean_author(first.name, first.mail)} {untrusted.clean_date(first.authored)}",
-        committer=f"{MNGR_AUTHOR} {untrusted.clean_date(last.committed)}",
+        author=f"{hostile_commits.clean_author(first.name, first.mail)} {hostile_commits.clean_date(first.authored)}",
+        committer=f"{MNGR_AUTHOR} {hostile_commits.clean_date(last.committed)}",
         message=_make_title(unit),
     )
 
 
 def _make_title(unit: ChangeUnit) -> str:
     more = f" (and {len(unit.edits) - 1} more)" if len(unit.edits) > 1 else ""
-    return (untrusted.clean_line(unit.edits[0].subject, 120) or "without a subject") + more
+    return (hostile_commits.clean_line(unit.edits[0].subject, 120) or "without a subject") + more
 
 
 def _make_change(task: TaskState, unit: ChangeUnit, spec: CommitSpec, commit: str, size: ChangeSize) -> Change:
@@ -258,7 +258,7 @@ def _make_change(task: TaskState, unit: ChangeUnit, spec: CommitSpec, commit: st
     findings = _list_unit_findings(task, unit)
     flagged_paths = _list_flagged_paths(task) - {""}
     author, _, authored = spec.author.rpartition("> ")
-    bodies = [untrusted.clean_body(edit.message.strip().partition("\n")[2]) for edit in unit.edits]
+    bodies = [hostile_commits.clean_body(edit.message.strip().partition("\n")[2]) for edit in unit.edits]
     return Change(
         id="",
         key=compute_key(unit.rows),
@@ -285,7 +285,7 @@ def _make_author(task: TaskState, unit: ChangeUnit) -> ChangeAuthor:
     passed = sum(result.outcome == "pass" for result in receipt.results)
     return ChangeAuthor(
         task=task.task.slug,
-        title=untrusted.clean_line(task.task.title),
+        title=hostile_commits.clean_line(task.task.title),
         agent=task.agent or "",
         commits=unit.commits,
         claimed_commit=str(task.commit),
@@ -298,7 +298,7 @@ def _list_unit_findings(task: TaskState, unit: ChangeUnit) -> list[Finding]:
     """Return the receipt's findings about the unit's files, and a note for each message that had to be cleaned."""
     findings = [finding for finding in list_receipt_findings(task) if finding.path in unit.paths]
     for edit in unit.edits:
-        if not untrusted.is_clean(edit.message):
+        if not hostile_commits.is_clean(edit.message):
             what = f"the message of {edit.commit[:10]} had to be cleaned"
             findings.append(Finding(rule="reduce-message", level="note", path="", what=what))
     return findings

@@ -9,9 +9,9 @@ import pytest
 from mngr.base.paths import Home
 from mngr.mapreduce.journal.run_state import Task, TaskState
 from mngr.providers.local import LocalHost
-from mngr.tmr.changes import changes as changes_module
-from mngr.tmr.changes.changes import ChangeSize
+from mngr.tmr.changes import collect_changes as changes_module
 from mngr.tmr.changes.changes_file import ChangesRecord, load_changes, save_changes
+from mngr.tmr.changes.collect_changes import ChangeSize
 from mngr.tmr.changes.conflict_graph import (
     ConflictPair,
     choose_compatible,
@@ -23,7 +23,7 @@ from mngr.tmr.changes.deduplicate import deduplicate_changes
 from mngr.tmr.changes.excluded_tasks import group_by_reason, list_escalations
 from mngr.tmr.changes.same_code import normalize_code
 from mngr.tmr.integrate.compose import rank_changes
-from mngr.tmr.prepare.run_facts import BaseMoved
+from mngr.tmr.prepare.baseline_rows import BaseMoved
 from tests.tmr.field import Commit, Field, Files, app, fix, function, note
 
 
@@ -167,7 +167,7 @@ def test_a_hostile_branch_is_excluded_with_a_finding_and_the_others_are_kept(
     field: Field, files: Files, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if rule == "reduce-large":
-        monkeypatch.setattr("mngr.tmr.commits.untrusted.MAX_FILE_BYTES", 5000)
+        monkeypatch.setattr("mngr.tmr.commits.hostile_commits.MAX_FILE_BYTES", 5000)
         big = field.git("hash-object", "-w", "--stdin", stdin=b"x" * 5001)
         files = {"src/data.bin": ("100644", f"object {big}")}
     field.claim("bad", ("[FIX_IMPL] Harmless", fix(1)), ("[FIX_TEST] Also", files))

@@ -7,7 +7,7 @@ from mngr.agents.archive.destroy import move_to_trash
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.workdir.discard import discard_agent
+from mngr.agents.workdir.discard_agent import discard_agent
 from mngr.base.errors import HostGone, MngrError, NotFound
 from mngr.base.model import AgentRecord
 from mngr.host import record_store

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from mngr.api import Fleet
-from mngr.mapreduce.budget import Budget
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
+from mngr.mapreduce.usage_measurement import Budget
 from tests.conftest import MngrProgram
 
 

@@ -8,7 +8,7 @@ from mngr.mapreduce.journal.run_state import RunState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.deliver import pull_request_sections, pull_request_summary
 from mngr.tmr.deliver.facts import PullRequestFacts, load_facts
-from mngr.tmr.deliver.markdown import sanitize_line
+from mngr.tmr.deliver.markdown import redact_line
 from mngr.tmr.plan import RunPlan
 
 MAX_CHARACTERS = 60_000  # characters of PR.md
@@ -69,4 +69,4 @@ def read_body(run: RunDir) -> str:
 def read_title(path: str) -> str:
     """Return the title in a PR.md."""
     with open(path, encoding="utf-8") as file:
-        return sanitize_line(file.readline().strip().removeprefix(_BEGIN.strip()).removesuffix(_END.strip()), 200)
+        return redact_line(file.readline().strip().removeprefix(_BEGIN.strip()).removesuffix(_END.strip()), 200)

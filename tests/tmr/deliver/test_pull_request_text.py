@@ -14,7 +14,7 @@ from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.deliver.markdown import format_code, format_text
-from mngr.tmr.deliver.pull_request import read_title, write_pull_request
+from mngr.tmr.deliver.pull_request_text import read_title, write_pull_request
 from mngr.tmr.plan import RunPlan
 
 EVIL = (

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from mngr.agents.archive.gc.tasks import CleanupTask, HostSurvey
+from mngr.agents.archive.gc.cleanup_items import CleanupTask, HostSurvey
 from mngr.agents.context import Context
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.workdir.discard import REMOVE_TREE
+from mngr.agents.workdir.discard_agent import REMOVE_TREE
 from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError
 from mngr.base.fanout import map_parallel
