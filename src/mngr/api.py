@@ -192,12 +192,20 @@ class Fleet:
         return explain(self.context, name)
 
     def exec(
-        self, names: builtins.list[str], argv: builtins.list[str], *, timeout: float | None = None
+        self,
+        names: builtins.list[str],
+        argv: builtins.list[str],
+        *,
+        timeout: float | None = None,
+        activate: bool = True,
     ) -> builtins.list[Outcome]:
-        """Run a command on every agent and return the outcomes with its output."""
+        """Run a command on every agent and return the outcomes with its output.
+
+        With `activate`, the Python environment of the work dir is active.
+        """
         from mngr.agents.interact.exec import exec_many
 
-        return exec_many(self.context, names, argv, timeout)
+        return exec_many(self.context, names, argv, timeout, activate=activate)
 
     def exec_attached(self, name: str, argv: builtins.list[str]) -> int:
         """Run a command on one agent with this process's streams, and return its exit code."""

@@ -318,6 +318,27 @@ def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> 
     assert not os.path.exists(leftover.work_dir) and sorted(world.list_trash()) == ["tree", "work"]
 
 
+# A virtual environment whose programs are not what they seem. Only the tests may run them, in their sandbox.
+FOREIGN_PROGRAMS = """
+mkdir -p .venv/bin && echo 'version = 3.11' >.venv/pyvenv.cfg && ln -s "$(command -v python3)" .venv/bin/python
+for name in python3 git bwrap sh chmod; do echo "#!/bin/sh\\necho $name >>$HOME/foreign" >.venv/bin/$name; done
+chmod 755 .venv/bin/*
+"""
+
+
+@pytest.mark.parametrize("sandbox", [None, CleanRoomSandbox()])
+def test_the_environment_that_setup_created_is_active_for_the_tests_only(
+    tmp_path: Path, sandbox: CleanRoomSandbox | None
+) -> None:
+    settings = {".mngr/settings.toml": f'[project]\nsetup = """{FOREIGN_PROGRAMS}"""\n'}
+    show = ["/bin/sh", "-c", 'echo "$VIRTUAL_ENV"; command -v python; command -v git']
+    with new_world(tmp_path, {"test_a.py": "def test_a(): pass\n", **settings}, sandbox) as world:
+        venv = f"{world.room.inner_work_dir}/.venv"
+        assert world.room.run(show).out.splitlines() == [venv, f"{venv}/bin/python", f"{venv}/bin/git"]
+        assert world.room.run(["python", "-c", "import sys; print(sys.executable)"]).out == f"{venv}/bin/python\n"
+        assert not (Path(os.environ["HOME"]) / "foreign").exists()
+
+
 @pytest.mark.full
 def test_clean_rooms_work_on_another_host_and_in_a_sandboxed_agent(
     world: World, farm: Farm, monkeypatch: pytest.MonkeyPatch

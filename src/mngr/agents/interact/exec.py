@@ -42,12 +42,17 @@ def exec_attached(ctx: Context, name: str, argv: list[str]) -> int:
     return code
 
 
-def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | None = None) -> list[Outcome]:
-    """Run the command on every agent and return the outcomes with its output."""
+def exec_many(
+    ctx: Context, names: list[str], argv: list[str], timeout: float | None = None, *, activate: bool = True
+) -> list[Outcome]:
+    """Run the command on every agent and return the outcomes with its output.
+
+    With `activate`, the Python environment of the work dir is active. The agent can put programs into it.
+    """
     from mngr.agents.inspect.for_each_agent import run_on_targets
 
     def exec_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
-        enter_argv, error_file = _build_enter_argv(observed.host, record.id, argv)
+        enter_argv, error_file = _build_enter_argv(observed.host, record.id, argv, activate=activate)
         # A local command without a limit stays in this process group, so that Ctrl-C ends it, too.
         result = observed.host.run(
             enter_argv, timeout=timeout or (None if observed.host.is_local else MAX_COMMAND_SECONDS)
@@ -68,7 +73,7 @@ def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | 
     ]
 
 
-def _build_enter_argv(host: Host, agent_id: str, argv: list[str]) -> tuple[list[str], str]:
+def _build_enter_argv(host: Host, agent_id: str, argv: list[str], *, activate: bool = True) -> tuple[list[str], str]:
     """Return the command that enters the agent's environment, and the file in which it explains a failed entry."""
     directory = host.home.agent_dir(agent_id)
     error_file = os.path.join(directory, f"exec-{os.getpid()}-{os.urandom(3).hex()}")
@@ -85,7 +90,8 @@ def _build_enter_argv(host: Host, agent_id: str, argv: list[str]) -> tuple[list[
 
         bubblewrap.disable_fd_inheritance()
         program = ["sh", os.path.join(install_local_programs(host), "enter.sh")]
-    return ["env", "-i", terminal, *program, "-f", error_file, directory, *argv], error_file
+    flags = [] if activate else ["-n"]
+    return ["env", "-i", terminal, *program, *flags, "-f", error_file, directory, *argv], error_file
 
 
 def _raise_if_not_started(ctx: Context, host: Host, name: str, code: int, error_file: str) -> None:

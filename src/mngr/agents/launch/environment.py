@@ -13,6 +13,8 @@ from mngr.kinds.coding_agent import CodingAgentKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mngr.agents.context import Context
     from mngr.base.model import AgentRecord
     from mngr.base.paths import Home
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _HOST_PART_END = b"# given\n"  # ends the host's part, which mngr replaces when an agent moves
 _AGENT_PART_START = b"\nexport MNGR_AGENT_ID="  # starts the part about the agent itself
+_PYTHON_NAMES = ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "PYTHONHOME")
 _INHERITED_NAMES = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
 
@@ -40,14 +43,24 @@ def collect_user_variables(files: list[str], passed_names: list[str], given: dic
 
 
 def get_host_variables(home: Home, host: Host) -> dict[str, str]:
-    """Return the host's variables that every agent needs, such as PATH, HOME and the language."""
+    """Return the host's variables that every agent needs, such as PATH, HOME and the language.
+
+    A Python environment that is active on the host does not count: an agent gets the environment of its own work dir.
+    """
     if not host.is_local:
         facts = host_store.find_facts(home, host.provider, host.name)
-        variables = facts.env if facts is not None else {}
-        return {
-            name: value for name, value in variables.items() if _VARIABLE_NAME.fullmatch(name) and name[:5] != "MNGR_"
-        }
-    return {name: os.environ[name] for name in _INHERITED_NAMES if os.environ.get(name)}
+        variables: Mapping[str, str] = facts.env if facts is not None else {}
+        names = [name for name in variables if _VARIABLE_NAME.fullmatch(name) and name[:5] != "MNGR_"]
+    else:
+        variables = os.environ
+        names = [name for name in _INHERITED_NAMES if variables.get(name)]
+    inherited = {name: variables[name] for name in names if name not in _PYTHON_NAMES}
+    virtualenv = variables.get("VIRTUAL_ENV")
+    if virtualenv and "PATH" in inherited:
+        own_bin = os.path.join(virtualenv, "bin")
+        kept = [folder for folder in inherited["PATH"].split(":") if folder.rstrip("/") != own_bin]
+        inherited["PATH"] = ":".join(kept)
+    return inherited
 
 
 def build_agent_variables(ctx: Context, host: Host, record: AgentRecord) -> dict[str, str]:

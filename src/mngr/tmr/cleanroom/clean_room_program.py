@@ -118,6 +118,10 @@ def run_git(*words: str) -> str:
 def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
     """Run the command, with the probe if the job has one, and add its outcome to `numbers` and `texts`."""
     env = {**os.environ, **JOB["env"]}
+    if JOB["virtualenv"]:
+        env["VIRTUAL_ENV"] = os.path.join(os.getcwd(), JOB["virtualenv"])
+        env["PATH"] = f"{env['VIRTUAL_ENV']}/bin:{env.get('PATH', os.defpath)}"
+        env.pop("PYTHONHOME", None)
     probe_dir = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
     run_dir = os.path.join(probe_dir, f"run-{os.getpid()}")  # for this run only
     report = os.path.join(run_dir, "rows.jsonl")
@@ -128,7 +132,7 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
         python_path = env.get("PYTHONPATH", "")
         env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=python_path)
         env["PYTHONPATH"] = probe_dir + (os.pathsep + python_path if python_path else "")
-    argv, sandbox = JOB["argv"], JOB["sandbox"]
+    argv, sandbox = [find_program(JOB["argv"][0], env), *JOB["argv"][1:]], JOB["sandbox"]
     if sandbox:
         os.makedirs(probe_dir, exist_ok=True)
         binds = [run_dir, report] if JOB["probe"] is not None else []
@@ -157,6 +161,13 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
     if JOB["probe"] is not None:
         texts["rows"] = read_report(report, JOB["most_rows"])
         remove_tree(run_dir)
+
+
+def find_program(name: str, env: dict[str, str]) -> str:
+    """Return the path of a program on the command's PATH, which can differ from this process's PATH."""
+    folders = [] if "/" in name else env.get("PATH", os.defpath).split(":")
+    paths = [os.path.join(folder, name) for folder in folders]
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), name)
 
 
 def install_probe(probe_dir: str) -> None:

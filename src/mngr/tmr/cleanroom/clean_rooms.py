@@ -94,6 +94,7 @@ class RoomJob(Struct):
 
     argv: list[str] = []  # the command to run, if any
     env: dict[str, str] = {}
+    virtualenv: str = ""  # the Python environment that is active for the command, relative to the work dir
     timeout: float | None = None
     most: int = 0  # bytes to keep of each output stream
     most_rows: int = _MAX_PROBE_BYTES
@@ -260,6 +261,8 @@ class CleanRoom:
     These are the commit's files and those that set-up created. No other commit uses the room after its first command.
     """
 
+    _virtualenv = ""  # the Python environment that is active for every command, relative to the work dir
+
     def __init__(
         self,
         fleet: Fleet,
@@ -282,6 +285,7 @@ class CleanRoom:
             raise CleanRoomBroken(f"{name} is at {self.commit}, not at {commit}", "try again")
         self.inner_work_dir = survey.place  # the work dir as programs in the room see it
         self._kept_patterns = ["/" + _escape_pattern(path) for path in survey.made.split("\0") if path]
+        self._virtualenv = _choose_virtualenv(survey.environments.split("\0"))
         self.keeps_bytecode = False  # True for a trusted commit: a test can write bytecode that other tests would run
         isolation = RoomIsolation(description="none")
         self.env: dict[str, str] = {}  # added to every command's environment
@@ -316,6 +320,7 @@ class CleanRoom:
         job = RoomJob(
             argv=argv,
             env={**self.env, **(env or {})},
+            virtualenv=self._virtualenv,
             timeout=timeout,
             most=max_output,
             most_used=self._limits,
@@ -378,7 +383,8 @@ class CleanRoom:
         return self._parse_answer(result.stdout, result.stderr)
 
     def _execute(self, argv: list[str], timeout: float | None) -> RoomOutput:
-        outcome = self._fleet.exec([self.name], argv, timeout=timeout)[0]
+        # mngr's own programs use the host's Python: set-up decides what lies in the workspace's environment.
+        outcome = self._fleet.exec([self.name], argv, timeout=timeout, activate=False)[0]
         if not outcome.extra.get("started"):
             error_type = Unreachable if outcome.exit_code == Unreachable.exit_code else CleanRoomBroken
             raise error_type(f"{self.name}: {outcome.error}", outcome.hint)
@@ -400,6 +406,12 @@ class CleanRoom:
         if "broken" in texts:
             raise CleanRoomBroken(f"{self.name}: {texts['broken']}", "try again")
         return numbers, texts
+
+
+def _choose_virtualenv(names: list[str]) -> str:
+    """Return the environment that is active in a clean room: `.venv`, or the first one that set-up created."""
+    stripped = [name.rstrip("/") for name in names if name]
+    return ".venv" if ".venv" in stripped else next(iter(stripped), "")
 
 
 def _parse_row(line: str) -> ProbeRow | None:
