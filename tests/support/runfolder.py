@@ -134,7 +134,7 @@ class RunFolder:
         reason = (
             receipt["reason"]
             if receipt is not None and verdict != "confirmed"
-            else "it left no result"
+            else "the agent left no result"
             if claimed is None
             else None
         )
@@ -163,7 +163,7 @@ class RunFolder:
             return None
         reasons = {
             "confirmed": "it passed 3 of 3 times", "refuted": "it passes, but tests/test_cart.py:12: a check asks for less",
-            "flaky": "it passed 2 of 3 times; else fail: AssertionError", "unverified": "it could not be run: no room",
+            "flaky": "it passed 2 of 3 times; first failure (fail): AssertionError", "unverified": "mngr could not run it: no clean room",
         }  # fmt: skip
         outcomes = {"flaky": ["pass", "fail", "pass"], "unverified": []}.get(verdict, ["pass"] * 3)
         guard = [{"rule": "weaker", "level": "refuse", "path": "tests/test_cart.py", "line": 12, "what": "a check asks for less", "old": "assert total == 3.20", "new": "assert total"}]  # fmt: skip

@@ -181,11 +181,13 @@ def test_claims_are_verified_and_confirmed_tests_are_skipped_next_time(project: 
     RejectionFile(str(project.repo)).add([rejection])
     second_report = play(project, {}, name="s", code=4)
     skipped = {row["test"]: row["why"] for row in second_report["skipped"]}
-    assert skipped == {"tests/test_right.py::test_right": "nothing has changed since run r confirmed it"}
+    assert skipped == {
+        "tests/test_right.py::test_right": "neither the test nor its code has changed since run r confirmed it"
+    }
     prompt = Path(
         RunDir(str(project.repo), "s").task_path(make_slug("tests/test_lazy.py::test_lazy")), "prompt.md"
     ).read_text()
-    assert "An earlier run, r, ended here as refuted: nothing was changed" in prompt
+    assert "In the earlier run r this task ended as refuted: the agent changed nothing" in prompt
     assert "People said no" in prompt and "- Less (tests/test_lazy.py): keep it\n" in prompt
     assert "nothing of the run s is blocked" in project("tmr", "retry", "--blocked", code=1).err
     assert "one or the other" in project("tmr", "retry", "--blocked", "tests/test_wrong.py", code=2).err
@@ -221,7 +223,7 @@ def test_a_run_killed_many_times_ends_like_an_undisturbed_run(project: MngrProgr
         row_count = lines + rng.randrange(count * 12 // kills * 2)
         wait_for(functools.partial(has_journal_rows, process, run.journal, row_count), timeout=300)
         if process.poll() is None and number == 0:
-            assert "goes on in process" in project("tmr", "resume", "r", code=1).err
+            assert "is still running, in process" in project("tmr", "resume", "r", code=1).err
         process.kill()
         process.wait()
         command = ["tmr", "resume", "r"]
@@ -260,7 +262,7 @@ def test_tmr_stop_ends_the_process_and_all_agents(project: MngrProgram) -> None:
         cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     wait_for(lambda: len(rows(project, "prompted")) == 2)
-    assert "goes on in process" in project("tmr", "clean", code=1).err
+    assert "is still running, in process" in project("tmr", "clean", code=1).err
     stopped = project.run_json("tmr", "stop")["results"]
     assert len(stopped) == 2 and all(row["ok"] for row in stopped)
     assert "mngr tmr resume r" in process.communicate()[1] and process.returncode == 130
@@ -331,7 +333,7 @@ def test_invalid_options_are_rejected_before_a_run_is_created(project: MngrProgr
     assert "no agent kind 'nobody'" in project("tmr", "run", "--integrator", "nobody", code=1).err
     assert "no provider 'nowhere'" in project("tmr", "run", "--on", ".nowhere", code=2).err
     assert "no commit 'never'" in project("tmr", "run", "--changed-since", "never", code=1).err
-    assert "cannot be collected" in project("tmr", "run", "tests/none.py", code=1).err
+    assert "cannot collect the tests" in project("tmr", "run", "tests/none.py", code=1).err
     assert "there is no run" in project("tmr", "status", code=1).err
     assert project.list_agents() == []
 

@@ -32,7 +32,10 @@ def check_requirements(fleet: Fleet) -> None:
     if importlib.util.find_spec("pytest") is None:
         has_pip = importlib.util.find_spec("pip") is not None
         install_command = f"{sys.executable} -m pip install" if has_pip else f"uv pip install --python {sys.executable}"
-        raise MngrError(f"the sample is tested with pytest, and {sys.executable} has none", f"{install_command} pytest")
+        raise MngrError(
+            f"the sample project needs pytest, which {sys.executable} does not have",
+            f"install it: {install_command} pytest",
+        )
 
 
 def create_sample_repo(fleet: Fleet, project_dir: str) -> None:

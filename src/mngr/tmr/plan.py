@@ -70,8 +70,9 @@ def load_plan(run: RunDir) -> RunPlan:
         plan = decode(RunPlan, data) if data.get("kind") == "tmr" else None
     except (OSError, ValueError) as error:
         raise MngrError(
-            f"the plan of {run.name} cannot be read: {error}", "it may have been interrupted: begin a new run"
+            f"cannot read the plan of the run {run.name}: {error}",
+            "mngr may have been interrupted before it wrote the plan; start a new run: mngr tmr run",
         ) from None
     if plan is None:
-        raise MngrError(f"{run.name} is a run of map", f"go on with it: mngr map --resume {run.name}")
+        raise MngrError(f"{run.name} is a run of `mngr map`", f"continue it: mngr map --resume {run.name}")
     return plan

@@ -159,7 +159,7 @@ class TmrRecipe:
         entry = self._history.get(task.task.title)
         if entry is None or entry.outcome not in _UNSUCCESSFUL_OUTCOMES or not entry.reason:
             return ""
-        return f"An earlier run, {entry.run}, ended here as {entry.outcome}: {entry.reason}"
+        return f"In the earlier run {entry.run} this task ended as {entry.outcome}: {entry.reason}"
 
     def build_test_prompt(
         self, baseline: BaselineResult, task: str = "", root_cause: RootCause | None = None, hint: str = ""
@@ -199,7 +199,7 @@ class TmrRecipe:
         if task.task.answered_claim == fingerprint_claim(encode(claim)):
             return Judgement(
                 claim=encode(claim),
-                problem=brief.build_reminder(["result.json is still the one from before."]),
+                problem=brief.build_reminder(["result.json has not changed since your last answer."]),
             )
         return Judgement(claim=encode(claim))
 
@@ -254,7 +254,7 @@ class TmrRecipe:
     def _make_baseline_receipt(self, baseline: BaselineResult, commit: str) -> Receipt:
         """Return the receipt of an unchanged test, which follows from its baseline."""
         verdict = {"pass": "confirmed", "flaky": "flaky"}.get(baseline.verdict, "refuted")
-        reason = f"nothing was changed, and untouched it was: {baseline.verdict}"
+        reason = f"the agent changed nothing, so the result of the baseline counts: {baseline.verdict}"
         command = choose_runner_of_plan(self._plan).command(baseline.test.id)
         return Receipt(
             test=baseline.test.id,
@@ -272,11 +272,11 @@ class TmrRecipe:
         """Return the claimed outcome if its receipt confirms it, else the receipt's verdict and reason."""
         claimed = task.claim.get("outcome")
         if claimed is None:
-            return "failed", task.close_reason or _find_problem(task) or "it left no result"
+            return "failed", task.close_reason or _find_problem(task) or "the agent left no result"
         if claimed not in _PASSING_CLAIMS:
             return str(claimed), _first_line(task.claim.get("summary"))
         if not task.check:
-            return "unverified", "there is no commit"
+            return "unverified", "the agent left no commit to verify"
         # A check that failed has only a verdict and a reason, and is no complete receipt.
         verdict, reason = get_text(task.check, "verdict"), get_text(task.check, "reason")
         return (str(claimed), _find_problem(task)) if verdict == "confirmed" else (verdict, reason)

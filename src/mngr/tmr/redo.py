@@ -24,13 +24,13 @@ from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS
 from mngr.tmr.plan import load_plan
 from mngr.tmr.recipe import fingerprint_claim
 
-_REDO_MESSAGE = """Your work on {task} was looked at by a person, who wants it otherwise:
+_REDO_MESSAGE = """A person has reviewed your work on {task} and asks for this:
 
 {message}
 
-Your commits are on the branch {branch}; go on there (`git switch {branch}` if you are elsewhere). Commit what you change, one commit for each kind, and write $MNGR_OUTPUT_DIR/result.json anew, in one step, as your first instructions say: about all that you did for this task, not only about what is new. Then stop.
+Your commits are on the branch {branch}. Continue there (`git switch {branch}` if you are on another branch). Commit your changes, one commit for each kind. Then write a new $MNGR_OUTPUT_DIR/result.json in one step, as your first instructions say. It describes everything that you did for this task, not only the new part. Then stop.
 
-(Word {number} after your work was taken home.)
+(Message {number} after mngr collected your work.)
 """
 
 
@@ -50,7 +50,10 @@ def request_redo(fleet: Fleet, run: RunDir, changes: Sequence[Change], message: 
     with Journal(run.journal) as journal:
         task = replay_rows(journal.rows).tasks[slug]
         if task.state != "settled":
-            raise MngrError(f"{slug} is not settled yet: it is {task.state}", f"go on: mngr tmr resume {run.name}")
+            raise MngrError(
+                f"the task {slug} is not finished yet: it is {task.state}",
+                f"continue the run: mngr tmr resume {run.name}",
+            )
         redo_count = sum(row.slug == slug for row in journal.rows if _is_redo_row(row))
         text = _REDO_MESSAGE.format(
             task=clean_line(task.task.title), message=message.strip(), branch=agent.branch,
@@ -73,10 +76,10 @@ def _get_author(fleet: Fleet, run: RunDir, tasks: dict[str, str], message: str) 
     if answering:
         return answering[0]
     task = tasks[names[0]]
-    hint = f"have another do it: mngr tmr retry {task} -m {clean_line(message, 60)!r} --agent KIND"
+    hint = f"give the task to a new agent: mngr tmr retry {task} -m {clean_line(message, 60)!r} --agent claude"
     if authors:
-        raise MngrError(f"{names[0]} is of kind {authors[0].kind}, which understands no words", hint)
-    raise NotFound(f"{' and '.join(names)} is not there any more", f"mngr undestroy --list; or {hint}")
+        raise MngrError(f"{names[0]} is an agent of kind {authors[0].kind}, which cannot answer messages", hint)
+    raise NotFound(f"the author of the change no longer exists: {' and '.join(names)}", hint)
 
 
 def restore_unanswered(local: Host, run: RunDir) -> dict[str, str]:
@@ -103,7 +106,7 @@ def restore_unanswered(local: Host, run: RunDir) -> dict[str, str]:
             journal.write(RestoredRow(slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
                 reason=before.reason, problem=before.problem, close_reason=before.close_reason,
             ))  # fmt: skip
-            reasons[slug] = task.reason or "it did not answer"
+            reasons[slug] = task.reason or "the agent did not answer"
     return reasons
 
 

@@ -31,7 +31,7 @@ from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.verify.receipt import find_receipt, find_verdict
 
 _MAX_HEADS = 500  # commits that are compared at most
-_PREPARING_TEXT = "a host is being prepared, which all others are made from"
+_PREPARING_TEXT = "mngr prepares one host, and then creates all other hosts from its snapshot"
 
 
 class TaskStatus(Struct):

@@ -87,7 +87,7 @@ def _release_hosts(fleet: Fleet, run: RunDir, path: str) -> tuple[list[str], lis
             except MngrError as failure:
                 problems.append(f"{name}: {failure.message}")
         if state.snapshot is not None and (error := delete_snapshot(fleet, state.snapshot, journal.write)):
-            problems.append(f"the snapshot {state.snapshot}: {error}")
+            problems.append(f"cannot delete the snapshot {state.snapshot}: {error}")
     return hosts, problems
 
 
@@ -111,14 +111,14 @@ def retry_tasks(
             if task not in slug_by_name:
                 raise NotFound(
                     f"the run {run.name} has no task {task!r}",
-                    suggest_closest(task, list(slug_by_name)) or "see: mngr tmr status",
+                    suggest_closest(task, list(slug_by_name)) or f"list the tasks: mngr tmr status {run.name}",
                 )
             slugs.append(slug_by_name[task])
         for slug in slugs:
             if state.tasks[slug].state != "settled":
                 raise MngrError(
-                    f"{slug} is not settled yet: it is {state.tasks[slug].state}",
-                    f"go on: mngr tmr resume {run.name}",
+                    f"the task {slug} is not finished yet: it is {state.tasks[slug].state}",
+                    f"continue the run: mngr tmr resume {run.name}",
                 )
         if not tasks:
             slugs = [
@@ -135,7 +135,9 @@ def clean_run(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> CleanResul
     """Move the agents of a run to the trash and release its hosts. The run's folder stays."""
     writer = find_writer(run.journal)
     if writer is not None:
-        raise MngrError(f"the run {run.name} goes on in process {writer}", f"stop it first: mngr tmr stop {run.name}")
+        raise MngrError(
+            f"the run {run.name} is still running, in process {writer}", f"stop it first: mngr tmr stop {run.name}"
+        )
     agents = list_agents(fleet, run)
     names = [agent.name for agent in agents]
     size = sum(_measure_size(os.path.join(top, name)) for top, _, files in os.walk(run.path) for name in files)

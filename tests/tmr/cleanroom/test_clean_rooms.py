@@ -159,7 +159,7 @@ def test_a_failing_run_records_exception_frames_and_output(world: World) -> None
         ("test_fixture", "error", "RuntimeError: no database"),
         ("test_skipped", "skip", "Skipped: not here"),
         ("test_expected", "skip", "xfail: known"),
-        ("test_dies", "crash", "pytest itself ended in the middle: exit code 0"),
+        ("test_dies", "crash", "pytest itself ended during the test: exit code 0"),
     ],
 )
 def test_errors_skips_and_crashes_have_their_own_outcomes(world: World, name: str, outcome: str, why: str) -> None:
@@ -170,7 +170,7 @@ def test_errors_skips_and_crashes_have_their_own_outcomes(world: World, name: st
 def test_a_hanging_test_is_interrupted_and_its_traceback_recorded(world: World) -> None:
     for timeout in (1.5, 5, 20):  # on a busy machine pytest may need longer to reach the test
         run = world.run("test_hangs", timeout=timeout)
-        assert (run.outcome, run.why) == ("timeout", f"it did not end within {timeout:g} s")
+        assert (run.outcome, run.why) == ("timeout", f"it did not finish within {timeout:g} s")
         if run.failures and run.failures[0].frames:
             break
     assert [frame.function for frame in run.failures[0].frames][-1] == "test_hangs"
@@ -265,9 +265,9 @@ def test_imports_from_outside_the_workspace_are_reported(world: World) -> None:
     options = PytestOptions(pytest=["sh", "-c", script, str(world.repo), *PYTEST])
     run = PytestRunner(options).run_test(world.room, world.test("test_adds"), RunOptions(resolve=True))
     assert run.outcome == "pass"
-    assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
+    assert run.wrong_code[0] == f"the tests imported tally from {world.repo}/tally/__init__.py"
     (problem,) = code_location_check.describe_foreign_code(run.resolved)
-    assert problem.startswith(f"`import tally` takes {world.repo}/tally/__init__.py, outside the workspace")
+    assert problem.startswith(f"`import tally` loads {world.repo}/tally/__init__.py, which is outside the workspace")
     installed_copy = ResolvedCode(packages={"tally": ".venv/lib/python3/site-packages/tally/__init__.py"})
     assert "installed copy" in code_location_check.describe_foreign_code(installed_copy)[0]
 
@@ -275,7 +275,7 @@ def test_imports_from_outside_the_workspace_are_reported(world: World) -> None:
 def test_programs_from_outside_the_workspace_are_reported(world: World) -> None:
     script = ProgramLocation(path="/usr/bin/tally", module="tally", code="/home/me/tally/tally/__init__.py")
     (problem,) = code_location_check.describe_foreign_code(ResolvedCode(scripts={"tally": script}))
-    assert "the program tally is /usr/bin/tally and runs /home/me/tally" in problem
+    assert "the program tally (/usr/bin/tally) runs /home/me/tally" in problem
     own_script = script.replace(code="tally/__init__.py")
     assert code_location_check.describe_foreign_code(ResolvedCode(scripts={"tally": own_script}), "tally") == []
     collected = PytestRunner(PytestOptions(pytest=PYTEST)).collect(world.room, program="ls")

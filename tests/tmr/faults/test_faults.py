@@ -77,9 +77,9 @@ def test_a_dead_login_stops_launches_and_the_run_can_be_resumed(tmr: Tmr) -> Non
     faults = [well(f"a{n}", {"park": "login"}) for n in range(3)]
     ended = tmr.start(faults, Wish(slots=1)).wait()
     assert_parked(ended)
-    assert [(cause, "the login is dead" in text) for cause, text in ended.alarms] == [("login", True)]
+    assert [(cause, "the agent has to log in again" in text) for cause, text in ended.alarms] == [("login", True)]
     assert sorted(task.outcome for task in ended.tasks.values()) == ["parked", "queued", "queued"]
-    assert "the login is dead" in ended.said
+    assert "the agent has to log in again" in ended.said
     for queued_count in (1, 0):  # each of the other tasks has the same problem
         ended = tmr.resume().wait()
         assert sum(task.outcome == "queued" for task in ended.tasks.values()) == queued_count

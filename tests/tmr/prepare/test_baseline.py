@@ -332,9 +332,10 @@ def test_receipts_confirm_a_repair_and_refute_partial_false_and_skipped_ones(wor
         make_request(complete_fix, source=str(claims), affected_tests=[affected]),
         VerifyOptions(pytest=PYTEST, runs=2, trusts_setup=True),
     )
-    assert (confirmed.verdict, confirmed.reason) == ("confirmed", "it passed 2 of 2 times, and so did its witness"), (
-        confirmed
-    )
+    assert (confirmed.verdict, confirmed.reason) == (
+        "confirmed",
+        "it passed 2 of 2 times, and so did one affected test",
+    ), confirmed
     assert [result.outcome for result in confirmed.results] == ["pass", "pass"]
     assert [(result.test, result.outcome) for result in confirmed.affected_tests] == [(affected.id, "pass")]
     assert confirmed.commit == complete_fix and confirmed.tree and confirmed.command == [*PYTEST, test.id]
@@ -343,14 +344,14 @@ def test_receipts_confirm_a_repair_and_refute_partial_false_and_skipped_ones(wor
 
     partial_receipt = verify(rooms, make_request(partial_fix, affected_tests=[affected]), options)
     assert partial_receipt.verdict == "refuted" and partial_receipt.reason.startswith(
-        f"the witness {affected.id} does not pass: ValueError"
+        f"the affected test {affected.id} does not pass: ValueError"
     )
     false_receipt = verify(rooms, make_request(world.base), options)
     assert false_receipt.verdict == "refuted" and "ValueError: bad value '1'" in false_receipt.reason
     skipped_receipt = verify(rooms, make_request(skipping_commit), options)
     assert (skipped_receipt.verdict, skipped_receipt.reason) == (
         "refuted",
-        "it was skipped when it was run: Skipped: no",
+        "it was skipped when mngr ran it: Skipped: no",
     )
 
 
@@ -361,7 +362,7 @@ def test_a_missing_commit_or_foreign_code_gives_an_unverified_receipt(world: Wor
         VerifyRequest(test=world.test("test_good"), commit="0" * 40, base=world.base),
         VerifyOptions(pytest=PYTEST, runs=1),
     )
-    assert missing_receipt.verdict == "unverified" and "could not be run" in missing_receipt.reason
+    assert missing_receipt.verdict == "unverified" and "could not run it" in missing_receipt.reason
     script = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
     wrong_pytest = ["sh", "-c", script, str(world.repo), *PYTEST, "-o", "pythonpath=tests"]
     wrong_receipt = verify(
@@ -370,7 +371,7 @@ def test_a_missing_commit_or_foreign_code_gives_an_unverified_receipt(world: Wor
         VerifyOptions(pytest=wrong_pytest, runs=1),
     )
     assert wrong_receipt.verdict == "unverified"
-    assert wrong_receipt.reason == f"wrong code under test: shop came from {world.repo}/shop/__init__.py"
+    assert wrong_receipt.reason == f"wrong code under test: the tests imported shop from {world.repo}/shop/__init__.py"
     assert rooms.remove_leftovers() == [] and world.list_trash() == []
 
 

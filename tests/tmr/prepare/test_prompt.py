@@ -144,5 +144,5 @@ def test_the_documentation_lists_every_section_and_placeholder() -> None:
 
 
 def test_a_reminder_lists_the_problems_of_the_result() -> None:
-    text = build_reminder(["there is no result.json.", "dirt \x1b[31m"])
-    assert "- there is no result.json.\n" in check_text(text)
+    text = build_reminder(["result.json does not exist.", "dirt \x1b[31m"])
+    assert "- result.json does not exist.\n" in check_text(text)

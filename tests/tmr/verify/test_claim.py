@@ -51,31 +51,31 @@ def test_a_valid_claim_is_read_and_written_unchanged() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"v": 2}, '"v" is 2, it must be 1.'),
-        ({"v": True}, '"v" is true, it must be 1.'),
+        ({"v": 2}, '"v" is 2; it must be 1.'),
+        ({"v": True}, '"v" is true; it must be 1.'),
         ({"task": "u"}, '"task" is "u", but this task is "t".'),
-        ({"outcome": "done"}, f'"outcome" is "done", it must be one of {", ".join(OUTCOMES)}.'),
-        ({"after": None}, '"after" is null, it must be one of pass, fail, flaky.'),
-        ({"summary": "x" * 20_001}, "summary has 20001 characters, at most 20000 are taken."),
-        ({"sumary": "x"}, "result.json has \"sumary\", which is not known; did you mean 'summary'?"),
-        ({"changes": {}}, "changes is an object, it must be a list."),
-        ({"changes": [[]] * 101}, "changes has 101 entries, at most 100 are taken."),
-        ({"changes": [3]}, "changes[0] is 3, it must be an object."),
+        ({"outcome": "done"}, f'"outcome" is "done"; it must be one of {", ".join(OUTCOMES)}.'),
+        ({"after": None}, '"after" is null; it must be one of pass, fail, flaky.'),
+        ({"summary": "x" * 20_001}, "summary has 20001 characters; at most 20000 are allowed."),
+        ({"sumary": "x"}, "result.json has \"sumary\", which is not a known key; did you mean 'summary'?"),
+        ({"changes": {}}, "changes is an object; it must be a list."),
+        ({"changes": [[]] * 101}, "changes has 101 entries; at most 100 are allowed."),
+        ({"changes": [3]}, "changes[0] is 3; it must be an object."),
         (
             {"changes": [{"kind": "FIX", "summary": "s", "commits": []}]},
-            f'changes[0].kind is "FIX", it must be one of {", ".join(CHANGE_KINDS)}.',
+            f'changes[0].kind is "FIX"; it must be one of {", ".join(CHANGE_KINDS)}.',
         ),
         (
             {"changes": [{"kind": "FIX_DOC", "summary": "s", "commits": ["HEAD"]}]},
-            'changes[0].commits has "HEAD", which is no commit id.',
+            'changes[0].commits has "HEAD", which is not a commit id.',
         ),
         (
             {"escalations": [{"kind": "x", "title": "s"}]},
-            f'escalations[0].kind is "x", it must be one of {", ".join(ESCALATION_KINDS)}.',
+            f'escalations[0].kind is "x"; it must be one of {", ".join(ESCALATION_KINDS)}.',
         ),
         (
             {"escalations": [{"kind": "BLOCKER", "title": "s", "locations": [{"path": "a", "line": 0}]}]},
-            "escalations[0].locations[0].line is 0, it must be the number of a line.",
+            "escalations[0].locations[0].line is 0; it must be a line number.",
         ),
         ({"runs": [{"description": "d"}]}, 'runs[0] has no "name".'),
         ({"after": "fail"}, '"outcome" is "fixed" but "after" is "fail": one of them is wrong.'),
@@ -122,11 +122,11 @@ def test_only_a_regular_file_of_limited_size_is_read(tmp_path: Path) -> None:
         assert isinstance(problems, list)
         return problems[0]
 
-    assert read_problem() == "there is no result.json."
+    assert read_problem() == "result.json does not exist."
     path.write_text(json.dumps(WHOLE))
     assert isinstance(read_claim(str(path), "t"), AgentClaim)
     path.write_bytes(b'{"v": "\xff"}')
-    assert read_problem() == "result.json is not UTF-8: byte 8 is wrong."
+    assert read_problem() == "result.json is not UTF-8: byte 8 is invalid."
     with path.open("wb") as file:
         file.truncate(MAX_BYTES + 1)
     assert "larger than 1 MB" in read_problem()

@@ -158,7 +158,7 @@ def test_an_unguarded_option_is_reported_with_its_line(world: World) -> None:
     (finding,) = [gap.finding for gap in run_audit(world, "test_with_an_option", *MODES).holes]
     assert (finding.rule, finding.level, finding.new) == ("unguarded-option", "note", "note add x --loud")
     assert (finding.path, finding.line) == ("tests/test_note.py", line('"note add x --loud"'))
-    assert finding.what == "test_with_an_option passes without --loud: `note add x --loud`"
+    assert finding.what == "test_with_an_option still passes without the option --loud: `note add x --loud`"
 
 
 def test_an_unguarded_command_is_reported_as_a_note(world: World) -> None:
@@ -169,12 +169,12 @@ def test_an_unguarded_command_is_reported_as_a_note(world: World) -> None:
 
 def test_one_vacuous_parameter_makes_the_test_vacuous(world: World) -> None:
     (gap,) = run_audit(world, "test_twice", "nop").holes
-    assert gap.what == "test_twice[] passes when note does and prints nothing"
+    assert gap.what == "test_twice[] still passes when note does nothing and prints nothing"
 
 
 def test_a_test_that_never_runs_its_cited_command_is_vacuous(world: World) -> None:
     (gap,) = run_audit(world, "test_cites").holes
-    assert (gap.rule, gap.what) == ("vacuous", "test_cites cites `note add x` and never runs it")
+    assert (gap.rule, gap.what) == ("vacuous", "test_cites cites `note add x` but never runs it")
     assert run_audit(world, "test_something_else").outcome == "no-command"
 
 

@@ -68,7 +68,7 @@ def test_verify_confirms_a_real_fix_and_refutes_a_weakened_test(mngr: MngrProgra
 
     run_git(repo, "checkout", "-qb", "code")
     commit(repo, "other words", calc="def add(a, b):\n    return b + a\n")
-    assert "no test was changed" in mngr("tmr", "verify", "code", "--base", "main", code=2).err
+    assert "changes no test" in mngr("tmr", "verify", "code", "--base", "main", code=2).err
 
 
 def test_verify_explains_invalid_input(mngr: MngrProgram, tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ def test_verify_explains_invalid_input(mngr: MngrProgram, tmp_path: Path) -> Non
     assert "changes nothing" in mngr("tmr", "verify", "HEAD", "--base", "HEAD", code=2).err
     assert "cannot be read" in mngr("tmr", "verify", "--receipt", str(tmp_path / "none"), code=1).err
     (tmp_path / "some.json").write_text('{"verdict": "confirmed"}')
-    assert "is no receipt" in mngr("tmr", "verify", "--receipt", str(tmp_path / "some.json"), code=1).err
+    assert "is not a receipt" in mngr("tmr", "verify", "--receipt", str(tmp_path / "some.json"), code=1).err

@@ -140,7 +140,7 @@ def test_a_claim_that_changes_the_set_up_is_refuted_without_a_run(world: World) 
         ".mngr/settings.toml": f'[project]\nsetup = "touch {trace}"\n',
     }
     receipt = verify_commit(world, commit_edit(world, "[FIX_IMPL] Set up", files))
-    assert receipt.verdict == "refuted" and "it was not run: it touches .mngr/settings.toml" in receipt.reason
+    assert receipt.verdict == "refuted" and "mngr did not run it: it changes .mngr/settings.toml" in receipt.reason
     assert not trace.exists() and receipt.results == []
 
 
@@ -170,7 +170,7 @@ def test_a_branch_is_verified_and_its_receipt_can_be_rechecked(world: World, tmp
     assert recheck.differences == []
     changed = recheck.before.replace(verdict="refuted", results=[RunResult(outcome="fail")])
     assert compare_receipts(changed, recheck.after) == [
-        "verdict: refuted then, confirmed now", "results: ['fail'] then, ['pass'] now",
+        "verdict: refuted before, confirmed now", "results: ['fail'] before, ['pass'] now",
     ]  # fmt: skip
 
 

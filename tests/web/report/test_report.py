@@ -68,7 +68,7 @@ def _add_complete_task(folder: RunFolder) -> None:
         "after": "return None",
     }
     check: dict[str, Any] = {
-        "test": GOOD, "verdict": "confirmed", "reason": "it passed 3 of 3 times, and so did its witness", "commit": fix, "base": folder.base,
+        "test": GOOD, "verdict": "confirmed", "reason": "it passed 3 of 3 times, and so did one affected test", "commit": fix, "base": folder.base,
         "runs": 3, "results": runs, "affected_tests": [{"test": "tests/test_cart.py::test_sum", **runs[0]}], "isolation": "bubblewrap, no network",
         "policy": [{"rule": "policy-config", "level": "note", "path": "pyproject.toml", "line": 3, "what": "settings are touched"}],
         "proofs": [{"fixes": [fix], "subject": "Tea has a price", "before": "fail", "before_why": "KeyError", "without": "fail", "is_needed": True, "is_same_reason": True}],

@@ -111,7 +111,7 @@ def run_git(*words: str) -> str:
     command.wait(None)
     if command.code:
         error_lines = command.get_output(1).strip().splitlines() or [f"exit code {command.code}"]
-        raise WorkspaceBroken(f"git {words[0]}: {error_lines[-1]}")
+        raise WorkspaceBroken(f"git {words[0]} failed: {error_lines[-1]}")
     return command.get_output(0)
 
 
@@ -381,7 +381,9 @@ class WatchedProcess:
         except BlockingIOError:
             fields = []
         if not fields:
-            raise WorkspaceBroken(self.get_output(1).strip() or f"its sandbox ended with exit code {self.code}")
+            raise WorkspaceBroken(
+                self.get_output(1).strip() or f"the sandbox of the clean room ended with exit code {self.code}"
+            )
         if self.code is not None and 128 < self.code < 193:
             self.code = 128 - self.code
         if len(fields) > 2:

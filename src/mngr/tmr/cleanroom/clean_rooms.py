@@ -282,7 +282,10 @@ class CleanRoom:
         self._program_args = ["-c", _PROGRAM_LOADER % survey.kept]
         self.commit, self.tree = survey.at.split()
         if not self.commit.startswith(commit):
-            raise CleanRoomBroken(f"{name} is at {self.commit}, not at {commit}", "try again")
+            raise CleanRoomBroken(
+                f"the clean room {name} has the commit {self.commit} checked out, not {commit}",
+                "run the same command again; mngr then creates a new clean room",
+            )
         self.inner_work_dir = survey.place  # the work dir as programs in the room see it
         self._kept_patterns = ["/" + _escape_pattern(path) for path in survey.made.split("\0") if path]
         self._virtualenv = _choose_virtualenv(survey.environments.split("\0"))
@@ -349,7 +352,9 @@ class CleanRoom:
         """Return a file of the work dir as the last command left it; raise MngrError when it cannot be read."""
         outcome = self.run(["base64", "--", path], clean=False, max_output=_MAX_FILE_BYTES)
         if outcome.code:
-            raise MngrError(f"{path!r} in {self.name}: {outcome.err.strip() or f'exit code {outcome.code}'}")
+            raise MngrError(
+                f"cannot read {path!r} in the clean room {self.name}: {outcome.err.strip() or f'exit code {outcome.code}'}"
+            )
         return base64.b64decode(outcome.out)
 
     def write(self, path: str, data: bytes) -> None:
@@ -366,14 +371,16 @@ class CleanRoom:
                 clean=False,
             )
             if outcome.code:
-                raise MngrError(f"{path!r} in {self.name}: {outcome.err.strip() or f'exit code {outcome.code}'}")
+                raise MngrError(
+                    f"cannot write {path!r} in the clean room {self.name}: {outcome.err.strip() or f'exit code {outcome.code}'}"
+                )
 
     def pull(self, path: str, target: str) -> str:
         """Copy a file or directory of the work dir to `target` and return the final path; reject links out of it."""
         folder = os.path.dirname(os.path.join(self.inner_work_dir, path))
         resolved = self.run(["sh", "-c", 'cd -P -- "$1" && pwd -P', "pull", folder], clean=False)
         if not f"{resolved.out.rstrip()}/".startswith(f"{self.inner_work_dir}/"):
-            raise MngrError(f"{path!r} is not in the work dir of {self.name}")
+            raise MngrError(f"{path!r} is outside the work dir of the clean room {self.name}")
         return self._fleet.pull_path(self.name, path, target)
 
     def _run_program(self, job: RoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
@@ -396,15 +403,18 @@ class CleanRoom:
         try:
             numbers = json.loads(head)
         except ValueError:
-            error_lines = (err or head).strip().splitlines() or ["it said nothing"]
+            error_lines = (err or head).strip().splitlines() or ["it printed nothing"]
             raise CleanRoomBroken(
-                f"{self.name}: {error_lines[-1]}", "a room needs python3 (3.9 or newer) and git"
+                f"mngr's program in the clean room {self.name} failed: {error_lines[-1]}",
+                "install python3 (3.9 or newer) and git on the host of the clean room, then run the same command again",
             ) from None
         texts: dict[str, str] = {}
         for name, length in numbers.pop("texts").items():
             texts[name], rest = rest[:length], rest[length:]
         if "broken" in texts:
-            raise CleanRoomBroken(f"{self.name}: {texts['broken']}", "try again")
+            raise CleanRoomBroken(
+                f"the clean room {self.name} is broken: {texts['broken']}", "run the same command again"
+            )
         return numbers, texts
 
 

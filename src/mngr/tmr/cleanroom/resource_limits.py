@@ -62,17 +62,21 @@ class ResourceMonitor:
             self._memory = memory
             rows = self._family(os.getpid())
             if _sum_resident_memory(rows) > limits["memory"] and sum(map(_read_memory_share, rows)) > limits["memory"]:
-                return f"room-memory it used more than {limits['memory'] // 1_000_000} MB of memory, and was ended"
+                return f"room-memory it used more than {limits['memory'] // 1_000_000} MB of memory, so mngr stopped it"
         if self._free - free > limits["disk"] // 2:
             self._free = free
             if self._count_written_bytes() > limits["disk"]:
-                return f"room-disk it wrote more than {limits['disk'] // 1_000_000} MB, and was ended"
+                return f"room-disk it wrote more than {limits['disk'] // 1_000_000} MB to disk, so mngr stopped it"
         return ""
 
     def check_process_count(self, count: int) -> str:
         """Return the same when `count` exceeds the process limit."""
         limit = self._limits["processes"]
-        return f"room-fork it had more than {limit} processes at once, and was ended" if count > limit else ""
+        return (
+            f"room-fork it had more than {limit} processes at the same time, so mngr stopped it"
+            if count > limit
+            else ""
+        )
 
     def _count_written_bytes(self) -> int:
         """Return the bytes of files written since the start: in the clean room, and held open by processes."""

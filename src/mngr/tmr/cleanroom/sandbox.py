@@ -25,17 +25,17 @@ CLEAN_ROOM_HOME = "/home/room"  # $HOME inside a sandboxed clean room
 _MAX_OPEN_FILES = 4096  # per process
 _MAX_TMP_BYTES = 1 << 30  # bytes in the home, in /tmp and in shared memory, each
 _BIN_DIRS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
-_INSTALL_HINT = "install bubblewrap 0.8 or newer on that host"
+_INSTALL_HINT = "install bubblewrap 0.8 or newer on that host, or run without a sandbox: add --isolation off"
 # The shell passes its streams to the command and drops its own errors. Descriptor 8 reports to the clean room program.
 _PARENT_SCRIPT = """\
-trap : INT # may be ours
+trap : INT # mngr itself may send this signal
 trap hit=1 HUP QUIT TERM USR1 USR2 ALRM
 exec 7>&2 2>/dev/null
 ulimit -c 0; ulimit -f {blocks}; ulimit -n {files}; ulimit -u {processes} || ulimit -p {processes}
 echo begun >&8
 (exec "$@" 2>&7 7>&- 8>&-)
 code=$?
-left=-2 # it itself, and the first of all
+left=-2 # this shell and the first process of the sandbox do not count
 for at in /proc/[0-9]*; do
     read -r row <"$at/stat" && case $row in *") Z "*) ;; *) left=$((left + 1)) ;; esac
 done
@@ -255,17 +255,17 @@ _OUTPUT_RULES = (
     (
         "room-outside",
         r"\[Errno 30\]|EROFS|[Rr]ead-only file system",
-        "it tried to write outside its workspace, and could not",
+        "it tried to write outside its workspace; the sandbox prevented that",
     ),
     (
         "room-network",
         r"\[Errno 101\]|ENETUNREACH|[Nn]etwork is unreachable|EAI_AGAIN|[Tt]emporary failure in name resolution",
-        "it tried to reach the network, which is not there in a room",
+        "it tried to use the network, which a clean room does not have",
     ),
     (
         "room-disk",
         r"\[Errno 2[78]\]|ENOSPC|EFBIG|[Nn]o space left on device|File (size limit exceeded|too large)",
-        "it tried to write more than a room has space for",
+        "it tried to write more than the disk limit of a clean room allows",
     ),
 )
 
@@ -296,13 +296,13 @@ def list_violations(
         rule, _, what = stop_reason.partition(" ")
         findings.append(_make_finding(rule, "refuse", what))
     elif was_signalled:
-        findings.append(_make_finding("room-parent", "note", "it sent its parent process a signal"))
+        findings.append(_make_finding("room-parent", "note", "it sent a signal to its parent process"))
     if leftover > 0:
         count = "a process" if leftover == 1 else f"{leftover} processes"
-        findings.append(_make_finding("room-left", "note", f"it left {count} running, which ended with it"))
+        findings.append(_make_finding("room-left", "note", f"it left {count} running; mngr ended what was left"))
     output = "\n".join(_iter_strings(texts))
     if _CONTROL_CHARACTERS.search(_COLOUR_CODE.sub("", output)):
-        what = "it wrote codes that a terminal would obey; they are shown, not obeyed"
+        what = "it printed terminal control codes; mngr shows them as plain text"
         findings.append(_make_finding("room-escape", "note", what))
     for rule, pattern, what in _OUTPUT_RULES if is_sandboxed else ():
         if rule not in {finding.rule for finding in findings} and re.search(pattern, output):

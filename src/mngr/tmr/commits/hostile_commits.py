@@ -52,12 +52,12 @@ def _check_row(row: PathChange, sizes: Mapping[str, int], targets: Mapping[str, 
             yield finding.replace(path=shown)
     size = sizes.get(row.new, 0)
     if row.new_mode != _SUBMODULE_MODE and size > MAX_FILE_BYTES:
-        what = f"it has {size} bytes, more than {MAX_FILE_BYTES}; it was not read"
+        what = f"it has {size} bytes, more than the limit of {MAX_FILE_BYTES}; mngr did not read it"
         yield Finding(rule="reduce-large", level="refuse", path=shown, what=what)
     if _is_hook(row.path):
-        yield Finding(rule="reduce-hook", level="refuse", path=shown, what="it is a hook, which git would run")
+        yield Finding(rule="reduce-hook", level="refuse", path=shown, what="it is a git hook, which git would run")
     if row.path.lower().rpartition("/")[2] == ".gitmodules":
-        what = "it names other repositories, which git would fetch"
+        what = "it names submodules, which git would fetch"
         yield Finding(rule="policy-module", level="refuse", path=shown, what=what)
 
 

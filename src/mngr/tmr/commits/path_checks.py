@@ -34,31 +34,36 @@ def check_name(path: str) -> Iterator[Finding]:
     shown = path.encode("unicode_escape").decode("ascii")
     parts = path.split("/")
     if any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in path):
-        yield _make_refusal("policy-name", shown, "its name has characters that cannot be seen")
+        yield _make_refusal("policy-name", shown, "its name contains invisible characters")
     visible_parts = ["".join(char for char in part if unicodedata.category(char) != "Cf") for part in parts]
     if ".." in parts or path.startswith("/") or "" in parts or "\\" in path or re.match(r"[A-Za-z]:", path):
-        yield _make_refusal("policy-name", shown, "its name leads out of the tree, or does on some systems")
+        yield _make_refusal("policy-name", shown, "its name points outside the repository, at least on some systems")
     if any(_GIT_DIR_PATTERN.fullmatch(part) for part in visible_parts):
-        yield _make_refusal("policy-name", shown, "its name is that of git's own directory, at least on some systems")
+        yield _make_refusal("policy-name", shown, "its name means git's own directory, at least on some systems")
     elif any(part.endswith((" ", ".")) or part.startswith(("-", " ")) for part in parts if part not in {".", ".."}):
-        yield Finding(rule="policy-name", level="note", path=shown, what="its name is one that tools may misread")
+        yield Finding(
+            rule="policy-name",
+            level="note",
+            path=shown,
+            what="its name starts or ends with a character that tools may misread",
+        )
 
 
 def check_mode(path: str, old: str, new: str, target: str | None, status: str, program: bool) -> Iterator[Finding]:
     """Yield findings about a file's type and mode; `program` is True when the change is to the implementation."""
     if _MODULE in (new, old):
-        yield _make_refusal("policy-module", path, "it is another repository, of which only a number is kept here")
+        yield _make_refusal("policy-module", path, "it is a submodule: a reference to a commit of another repository")
     elif new == _LINK:
         yield _check_link_stays_inside(path, (target or "").strip("\n"))
     elif old == _LINK and status != "A":
-        yield _make_refusal("policy-mode", path, "it was a link and is a file now")
+        yield _make_refusal("policy-mode", path, "it was a symbolic link and is now a file")
     elif new == _RUNS and (old != _RUNS or status == "A"):
         level = "note" if program or status == "A" else "refuse"
-        yield Finding(rule="policy-mode", level=level, path=path, what="it can be run as a program now")
+        yield Finding(rule="policy-mode", level=level, path=path, what="it is now executable")
     elif old == _RUNS and new == _PLAIN and status != "A":
-        yield _make_refusal("policy-mode", path, "it cannot be run as a program any more")
+        yield _make_refusal("policy-mode", path, "it is no longer executable")
     elif new not in {_PLAIN, _RUNS} or status == "T":
-        yield _make_refusal("policy-mode", path, f"it is no plain file: {new}")
+        yield _make_refusal("policy-mode", path, f"it is not a regular file (mode {new})")
 
 
 def _check_link_stays_inside(path: str, target: str) -> Finding:
@@ -66,10 +71,12 @@ def _check_link_stays_inside(path: str, target: str) -> Finding:
     shown = target.encode("unicode_escape").decode("ascii")
     resolved_path = os.path.normpath(os.path.join(os.path.dirname(path), target))
     if not target or target.startswith(("/", "~")) or resolved_path.split("/")[0] == ".." or "\\" in target:
-        return _make_refusal("policy-link", path, f"it is a link out of the tree, to {shown or 'nothing'}")
+        return _make_refusal(
+            "policy-link", path, f"it is a symbolic link that points outside the repository, to {shown or 'nothing'}"
+        )
     if any(_GIT_DIR_PATTERN.fullmatch(part) for part in resolved_path.split("/")):
-        return _make_refusal("policy-link", path, f"it is a link into git's own directory, to {shown}")
-    return Finding(rule="policy-link", level="note", path=path, what=f"it is a link, to {shown}")
+        return _make_refusal("policy-link", path, f"it is a symbolic link into git's own directory, to {shown}")
+    return Finding(rule="policy-link", level="note", path=path, what=f"it is a symbolic link to {shown}")
 
 
 def check_shadowing(path: str) -> Iterator[Finding]:
@@ -81,7 +88,7 @@ def check_shadowing(path: str) -> Iterator[Finding]:
         yield _make_refusal(
             "policy-shadow",
             path,
-            f"a module {parts[-1]} of the project's own would be imported in place of the real one",
+            f"Python would import this file instead of the real module {parts[-1]}",
         )
 
 

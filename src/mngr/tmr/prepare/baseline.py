@@ -146,7 +146,7 @@ class _BaselineWorker:
 def _make_crash_run(test: TestFunction, error: CleanRoomBroken, runner: TestRunner) -> TestRun:
     """Return a run with the outcome `crash`, for a test that breaks its clean room."""
     command_line = join(runner.command(test.id))
-    reason = f"it breaks the room that it runs in: {error.message}"
+    reason = f"it breaks its clean room: {error.message}"
     return TestRun(
         test=test.id, outcome="crash", why=reason, seconds=0.0, exit_code=-1, missing=test.ids, command=command_line
     )

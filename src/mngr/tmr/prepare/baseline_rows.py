@@ -66,7 +66,7 @@ class RootCauseFound(RunFact):
     def describe(self) -> str:
         """Return the number of affected tests and the title."""
         root_cause = self.root_cause
-        return f"{root_cause.id}: {len(root_cause.tests)} tests fail alike: {root_cause.title}"
+        return f"{root_cause.id}: {len(root_cause.tests)} tests fail in the same way: {root_cause.title}"
 
 
 class BaselineDone(RunFact):
@@ -80,8 +80,8 @@ class BaselineDone(RunFact):
 
     def describe(self) -> str:
         """Return the counts."""
-        counts = ", ".join(f"{number} {word}" for word, number in self.counts.items()) or "none was run"
-        return f"{self.tests} tests, untouched: {counts}; {self.skipped} skipped; {self.root_causes} shared causes"
+        counts = ", ".join(f"{number} {word}" for word, number in self.counts.items()) or "mngr ran no test"
+        return f"baseline: {counts}, {self.skipped} skipped; shared root causes: {self.root_causes}"
 
 
 class BaseMoved(RunFact):
@@ -94,7 +94,7 @@ class BaseMoved(RunFact):
 
     def describe(self) -> str:
         """Return the task whose fix counts."""
-        return f"later tasks start with the fix of {self.by}" if self.added else ""
+        return f"later tasks start from the fix by {self.by}" if self.added else ""
 
 
 class RootCauseGivenUp(RunFact):
@@ -107,7 +107,7 @@ class RootCauseGivenUp(RunFact):
 
     def describe(self) -> str:
         """Return the reason."""
-        return f"{self.root_cause}: not repaired, which leaves {len(self.tests)} tests: {self.why}"
+        return f"{self.root_cause}: no agent fixed this root cause, so {len(self.tests)} tests still fail: {self.why}"
 
 
 Fact = TypeVar("Fact", bound=RunFact)

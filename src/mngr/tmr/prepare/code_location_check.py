@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from mngr.tmr.runners.test_run import ProgramLocation, ResolvedCode, is_own_source
 
-_SETUP_HINT = "give each workspace its own environment: [project] setup in .mngr/settings.toml (mngr init proposes one), and --pytest that uses it"
+_SETUP_HINT = (
+    "give each workspace its own environment with [project] setup in .mngr/settings.toml (`mngr init` proposes one), "
+    "and make --pytest use that environment"
+)
 
 
 def describe_foreign_code(
@@ -23,7 +26,7 @@ def describe_foreign_code(
             problems.append(problem)
     if checkout_modules and not problems:
         first = checkout_modules[0]
-        problems.append(f"{first} is imported, from the checkout that the workspace is a copy of; {_SETUP_HINT}")
+        problems.append(f"the tests import {first} from your checkout, not from their own workspace; {_SETUP_HINT}")
     return problems
 
 
@@ -37,10 +40,10 @@ def map_locations(resolved: ResolvedCode) -> dict[str, str]:
 def _describe_package(name: str, path: str) -> str:
     if "site-packages" in path or "dist-packages" in path:
         return (
-            f"`import {name}` takes an installed copy, {path}: changes in a workspace would not be tested; "
+            f"`import {name}` loads an installed copy, {path}, so the tests would not see a change in the workspace; "
             "install the project editable (pip install -e .) in [project] setup"
         )
-    return f"`import {name}` takes {path}, outside the workspace; {_SETUP_HINT}"
+    return f"`import {name}` loads {path}, which is outside the workspace; {_SETUP_HINT}"
 
 
 def _describe_script(name: str, location: ProgramLocation, program: str | None) -> str | None:
@@ -48,7 +51,10 @@ def _describe_script(name: str, location: ProgramLocation, program: str | None) 
     if not path:
         return None  # the tests find the program in another way than PATH
     if code and not is_own_source(code):
-        return f"the program {name} is {path} and runs {code}, not the workspace's code; {_SETUP_HINT}"
+        return f"the program {name} ({path}) runs {code}, not the workspace's code; {_SETUP_HINT}"
     if not code and name == program and path.startswith("/"):
-        return f"the program {name} is {path}, outside the workspace; put the workspace's own first on the PATH of the tests, or {_SETUP_HINT}"
+        return (
+            f"the program {name} is {path}, which is outside the workspace; "
+            f"put the workspace's own {name} first on the PATH of the tests, or {_SETUP_HINT}"
+        )
     return None

@@ -42,7 +42,7 @@ class Estimate(Struct):
         return (
             f"{self.tests} tests ({self.failing} fail, {self.root_causes} shared root causes, {self.skipped} skipped): "
             f"{_format_range(*self.agents)} agents, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}; "
-            f"a prompt of {self.prompt_tokens} tokens, {self.shared_tokens} of them the same for all"
+            f"the longest prompt has {self.prompt_tokens} tokens, {self.shared_tokens} of them are the same in all prompts"
         )
 
 

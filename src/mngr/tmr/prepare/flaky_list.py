@@ -12,7 +12,9 @@ from mngr.tmr.runners.test_run import TestRun
 
 # These patterns in a failure's text and in a test's source point at a reason.
 _FAILURE_PATTERNS = {
-    "time": re.compile(r"tim(?:ed ?out|eout)|deadline|did not end within|not within|too slow", re.IGNORECASE),
+    "time": re.compile(
+        r"tim(?:ed ?out|eout)|deadline|did not (?:end|finish) within|not within|too slow", re.IGNORECASE
+    ),
     "port": re.compile(r"address already in use|EADDRINUSE|connection (?:refused|reset)|port \d+", re.IGNORECASE),
     "network": re.compile(
         r"name or service not known|name resolution|network is unreachable|getaddrinfo|no route to host|ENETUNREACH",

@@ -156,12 +156,15 @@ def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
         if collected.errors:
             shown = "\n  ".join(line for error in collected.errors[:3] for line in error.strip().splitlines()[-12:])
             raise MngrError(
-                f"the tests cannot be collected:\n  {shown}",
-                "no agent was made; mend that first, or name the tests to work on",
+                f"pytest cannot collect the tests:\n  {shown}",
+                "mngr created no agent; repair this error, or choose tests without it: mngr tmr run tests/test_NAME.py",
             )
         problems = describe_foreign_code(collected.resolved, plan.program, collected.checkout_modules)
         if problems:
-            raise MngrError(f"the tests would not run the workspace's own code: {problems[0]}", "no agent was made")
+            raise MngrError(
+                f"the tests would not run the workspace's own code: {problems[0]}",
+                "mngr created no agent; correct the settings, then check them: mngr tmr run --dry-run",
+            )
     return collected.tests
 
 
@@ -185,5 +188,5 @@ def _find_skip_reason(
     if plan.only == "changed":
         return f"it has not changed since run {entry.run} ({entry.outcome})"
     if entry.verdict == "confirmed" and entry.outcome in ("unchanged", "fixed", "improved"):
-        return f"nothing has changed since run {entry.run} confirmed it"
+        return f"neither the test nor its code has changed since run {entry.run} confirmed it"
     return None

@@ -125,7 +125,7 @@ def compute_signature(run: TestRun) -> FailureSignature:
             kind="timeout",
             exception="",
             frame=_format_frame(frame) or run.test,
-            message="it did not end in time",
+            message="it did not finish in time",
         )
     if not failures:
         return FailureSignature(kind=run.outcome, exception="", frame=run.test, message=remove_volatile_parts(run.why))

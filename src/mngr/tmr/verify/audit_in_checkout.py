@@ -87,7 +87,7 @@ class Checkout(CleanRoom):
             with open(os.path.join(self.work_dir, path), "rb") as file:
                 return file.read()
         except OSError as error:
-            raise MngrError(f"{path!r}: {error.strerror}") from None
+            raise MngrError(f"cannot read {path!r}: {error.strerror}") from None
 
     def _run_program(self, job: RoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program in the work tree and return its parsed answer."""
@@ -162,8 +162,8 @@ def _get_program(local: Host, root: str) -> str:
     names = sorted(os.listdir(bin_dir)) if os.path.isdir(bin_dir) else []
     if len(names) == 1:
         return names[0]
-    hint = "--program NAME, or for good: mngr config set project.program NAME"
-    raise UsageError("which program the tests are about is not known", hint)
+    hint = "name it: mngr e2e audit --program NAME; to save it: mngr config set project.program NAME"
+    raise UsageError("mngr does not know which program the tests run", hint)
 
 
 # Selecting tests
@@ -176,7 +176,7 @@ def select_tests(local: Host, root: str, tests: list[TestFunction], options: Aud
     changed: list[TestFunction] = []
     if options.changed_since is not None:
         if git.find_commit(local, root, options.changed_since) is None:
-            raise NotFound(f"there is no commit {options.changed_since!r}", "see: git log --oneline --all")
+            raise NotFound(f"there is no commit {options.changed_since!r}", "list the commits: git log --oneline --all")
         sources = {
             path: _read_versions(local, root, options.changed_since, path) for path in {test.path for test in tests}
         }

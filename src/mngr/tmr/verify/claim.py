@@ -119,7 +119,7 @@ def read_claim(path: str, task: str) -> AgentClaim | list[str]:
     try:
         text = _read_file(path)
     except OSError as error:
-        return [f"result.json cannot be read: {error.strerror}."]
+        return [f"mngr cannot read result.json: {error.strerror}."]
     except ValueError as error:
         return [str(error)]
     return parse_claim(text, task)
@@ -130,7 +130,7 @@ def parse_claim(text: str, task: str) -> AgentClaim | list[str]:
     try:
         data = json.loads(text, object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant)
     except RecursionError:
-        return ["result.json is nested too deep to be one."]
+        return ["result.json is nested too deeply."]
     except ValueError as error:
         detail = str(error) if len(str(error)) < 200 else "a number in it is too long"
         return [f"result.json is not JSON: {detail}. Write it with a JSON library and rename it into place."]
@@ -139,7 +139,7 @@ def parse_claim(text: str, task: str) -> AgentClaim | list[str]:
     if not reader.problems:
         return claim
     remaining = len(reader.problems) - _MAX_PROBLEMS
-    return reader.problems[:_MAX_PROBLEMS] + ([f"And {remaining} more of the kind."] if remaining > 0 else [])
+    return reader.problems[:_MAX_PROBLEMS] + ([f"Further problems of this kind: {remaining}."] if remaining > 0 else [])
 
 
 def _read_file(path: str) -> str:
@@ -147,10 +147,10 @@ def _read_file(path: str) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise ValueError("there is no result.json.") from None
+        raise ValueError("result.json does not exist.") from None
     except OSError:
         if os.path.islink(path):
-            raise ValueError("result.json is a link; it must be a file.") from None
+            raise ValueError("result.json is a symbolic link; it must be a regular file.") from None
         raise
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -160,13 +160,13 @@ def _read_file(path: str) -> str:
     finally:
         os.close(fd)
     if len(data) > MAX_BYTES:
-        raise ValueError("result.json is larger than 1 MB: cut its texts, put what is long in files of their own.")
+        raise ValueError("result.json is larger than 1 MB. Shorten its texts and put long content into separate files.")
     if not data.strip():
         raise ValueError("result.json is empty.")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"result.json is not UTF-8: byte {error.start + 1} is wrong.") from None
+        raise ValueError(f"result.json is not UTF-8: byte {error.start + 1} is invalid.") from None
 
 
 class _ClaimReader:
@@ -181,7 +181,7 @@ class _ClaimReader:
         if row is None:
             return AgentClaim(task=task, outcome="", before="", after="", summary="")
         if "v" in row and (row["v"] != 1 or isinstance(row["v"], bool)):
-            self.problems.append(f'"v" is {_format_value(row["v"])}, it must be 1.')
+            self.problems.append(f'"v" is {_format_value(row["v"])}; it must be 1.')
         if "task" in row and row["task"] != task:
             self.problems.append(f'"task" is {_format_value(row["task"])}, but this task is {_format_value(task)}.')
         claim = AgentClaim(
@@ -214,7 +214,7 @@ class _ClaimReader:
         commits = [value for _, value in self._list_entries(f"{label}.commits", row, "commits")]
         for commit in commits:
             if not isinstance(commit, str) or not _COMMIT_PATTERN.fullmatch(commit):
-                self.problems.append(f"{label}.commits has {_format_value(commit)}, which is no commit id.")
+                self.problems.append(f"{label}.commits has {_format_value(commit)}, which is not a commit id.")
         return ClaimedChange(
             kind=self._read_choice("kind", row, CHANGE_KINDS, label),
             summary=self._read_text(f"{label}.summary", row, "summary", _TEXT),
@@ -236,7 +236,7 @@ class _ClaimReader:
         row = self._read_object(label, data, ("path",), ("line",)) or {}
         line = row.get("line")
         if line is not None and (isinstance(line, bool) or not isinstance(line, int) or not 0 < line < 1 << 31):
-            self.problems.append(f"{label}.line is {_format_value(line)}, it must be the number of a line.")
+            self.problems.append(f"{label}.line is {_format_value(line)}; it must be a line number.")
             line = None
         return Location(path=self._read_text(f"{label}.path", row, "path", 4096), line=line)
 
@@ -251,7 +251,7 @@ class _ClaimReader:
         self, label: str, data: object, required: Sequence[str], optional: Sequence[str] = ()
     ) -> dict[str, object] | None:
         if not isinstance(data, dict):
-            self.problems.append(f"{label} is {_format_value(data)}, it must be an object.")
+            self.problems.append(f"{label} is {_format_value(data)}; it must be an object.")
             return None
         known = [*required, *optional]
         for name in required:
@@ -260,7 +260,7 @@ class _ClaimReader:
         for name in [name for name in data if name not in known][:_MAX_PROBLEMS]:
             hint = suggest_closest(name[:40], known)
             self.problems.append(
-                f"{label} has {_format_value(name)}, which is not known" + (f"; {hint}" if hint else ".")
+                f"{label} has {_format_value(name)}, which is not a known key" + (f"; {hint}" if hint else ".")
             )
         return data
 
@@ -268,10 +268,10 @@ class _ClaimReader:
         """Return the entries of a list, each with its label for messages."""
         data = row.get(name, [])
         if not isinstance(data, list):
-            self.problems.append(f"{label} is {_format_value(data)}, it must be a list.")
+            self.problems.append(f"{label} is {_format_value(data)}; it must be a list.")
             return []
         if len(data) > _ROWS:
-            self.problems.append(f"{label} has {len(data)} entries, at most {_ROWS} are taken.")
+            self.problems.append(f"{label} has {len(data)} entries; at most {_ROWS} are allowed.")
             return []
         return [(f"{label}[{number}]", value) for number, value in enumerate(data)]
 
@@ -279,18 +279,18 @@ class _ClaimReader:
         value = row.get(name)
         if name in row and value not in choices:
             label = f"{parent_label}.{name}" if parent_label else f'"{name}"'
-            self.problems.append(f"{label} is {_format_value(value)}, it must be one of {', '.join(choices)}.")
+            self.problems.append(f"{label} is {_format_value(value)}; it must be one of {', '.join(choices)}.")
         return str(value)
 
     def _read_text(self, label: str, row: dict[str, object], name: str, max_length: int) -> str:
         value = row.get(name, "")
         if not isinstance(value, str):
-            self.problems.append(f"{label} is {_format_value(value)}, it must be a text.")
+            self.problems.append(f"{label} is {_format_value(value)}; it must be a string.")
             return ""
         if len(value) > max_length:
-            self.problems.append(f"{label} has {len(value)} characters, at most {max_length} are taken.")
+            self.problems.append(f"{label} has {len(value)} characters; at most {max_length} are allowed.")
         if _SURROGATES.search(value):
-            self.problems.append(f"{label} has half a character in it (a lone surrogate).")
+            self.problems.append(f"{label} contains an invalid character (a lone surrogate).")
         return value
 
 
@@ -300,13 +300,13 @@ def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
         names: set[str] = set()
         for name, _ in pairs:
             if name in names:
-                raise ValueError(f"an object in it has {_format_value(name)} twice")
+                raise ValueError(f"an object in it has the key {_format_value(name)} twice")
             names.add(name)
     return result
 
 
 def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not allowed in JSON")
 
 
 def _format_value(value: object) -> str:

@@ -71,14 +71,14 @@ class MutationReport(Struct):
         findings = [self._make_finding(trial) for trial in self.newly_missed]
         tried = [trial for trial in self.trials if trial.new]
         if len(tried) >= 3 and all(trial.new == "missed" for trial in tried):
-            sentence = f"it passes with each of {len(tried)} faults in the code that it runs"
+            sentence = f"it detects none of the {len(tried)} faults that mngr put into the code that it runs"
             findings.append(
                 Finding(rule="no-fault-caught", level="note", path=self.test.partition("::")[0], what=sentence)
             )
         return findings
 
     def _make_finding(self, trial: MutantResult) -> Finding:
-        sentence = f"with this fault ({trial.kind}) the old {self.test} failed, and the new one passes"
+        sentence = f"the old {self.test} detected this fault ({trial.kind}), and the new one does not"
         return Finding(
             rule="fault-newly-missed", level="refuse", path=trial.path, line=trial.line, what=sentence, old=trial.before, new=trial.after
         )  # fmt: skip
@@ -122,12 +122,14 @@ def compare_versions(
     blank = MutationReport(test=request.test.id, seed=options.seed, state="unmeasured")
     runner = _VersionRunner(clean_rooms, request, options, cache, budget, get_room, passing_run)
     if not runner.before:
-        return blank.replace(state="same", reason="neither the test nor what it shares with others was changed")
+        return blank.replace(
+            state="same", reason="neither the test nor the code that it shares with other tests changed"
+        )
     with contextlib.closing(runner):
         try:
             report = _run_comparison(blank, runner, options)
         except _MutationBudgetExhausted:
-            report = blank.replace(reason=f"{budget} runs are not enough to begin")
+            report = blank.replace(reason=f"{budget} runs are not enough for a comparison")
         return report.replace(runs=runner.runs, cached=runner.cached, seconds=round(runner.seconds, 3))
 
 
@@ -154,9 +156,9 @@ def _run_old_test(runner: _VersionRunner, timeout: float) -> tuple[str, str, dic
     test = runner.test
     text = runner.before.get(test.path, "")
     if text is None or (text and f"def {test.name}(" not in text):
-        return "new", "there was no such test", {}
+        return "new", "the base does not have this test", {}
     if sum(len(pack_text(old_text)) for old_text in runner.before.values() if old_text is not None) > _OLD:
-        return "alone", "the old tests are too large to be put in the place of the new ones", {}
+        return "alone", "the old test files are too large to be run in place of the new ones", {}
     old_run = runner.run_unchanged("old", timeout)
     if old_run.outcome != "pass":
         return "alone", f"the old test does not pass on this code: {old_run.why or old_run.outcome}", {}

@@ -41,7 +41,7 @@ def add_setup_row(policy: Policy, paths: Sequence[str]) -> Policy:
     """Return the path policy with a row for the files that set-up reads. A lock file keeps its own row."""
     if not paths:
         return policy
-    row = Row(name="setup", paths=tuple(paths), note=("FIX_IMPL",), what="it decides what set-up does")
+    row = Row(name="setup", paths=tuple(paths), note=("FIX_IMPL",), what="it controls what the project's set-up does")
     position = next(index for index, other in enumerate(policy.rows) if other.name in _LATER_ROWS)
     return policy.replace(rows=(*policy.rows[:position], row, *policy.rows[position:]))
 

@@ -142,15 +142,15 @@ def decide_verdict(
         first_failed = failed_runs[0]
         failure = _describe_failure(first_failed)
         if passed:
-            return "flaky", f"it passed {passed} of {count} times; else {first_failed.outcome}: {failure}"
+            return "flaky", f"it passed {passed} of {count} times; first failure ({first_failed.outcome}): {failure}"
         return "refuted", f"{_describe_outcome(first_failed)} {_format_times(count)}: {failure}"
     failed_affected = next((run for run in affected_runs if run.outcome != "pass"), None)
     if failed_affected is not None:
         failure = _describe_failure(failed_affected)
-        return "refuted", f"the witness {failed_affected.test} does not pass: {failure}"
+        return "refuted", f"the affected test {failed_affected.test} does not pass: {failure}"
     reruns = sum(run.reruns for run in test_runs)
     if reruns:
-        return "flaky", f"it passed only because a plugin repeated it: {reruns}"
+        return "flaky", f"it passed only because a pytest plugin repeated it (repetitions: {reruns})"
     suffix = _describe_affected_tests(len({run.test for run in affected_runs}))
     return "confirmed", f"it passed {passed} of {count} times{suffix}"
 
@@ -158,7 +158,7 @@ def decide_verdict(
 def _describe_affected_tests(count: int) -> str:
     if not count:
         return ""
-    return ", and so did its witness" if count == 1 else f", and so did {count} witnesses"
+    return ", and so did one affected test" if count == 1 else f", and so did {count} affected tests"
 
 
 def _describe_refusals(refused: Sequence[Finding]) -> str:
@@ -214,8 +214,10 @@ def _describe_failure(run: TestRun) -> str:
 
 
 def _describe_outcome(run: TestRun) -> str:
-    return {"skip": "it was skipped", "timeout": "it did not end", "crash": "it crashed"}.get(run.outcome, "it failed")
+    return {"skip": "it was skipped", "timeout": "it did not finish", "crash": "it crashed"}.get(
+        run.outcome, "it failed"
+    )
 
 
 def _format_times(count: int) -> str:
-    return "when it was run" if count == 1 else f"{count} of {count} times"
+    return "when mngr ran it" if count == 1 else f"{count} of {count} times"

@@ -88,14 +88,14 @@ def _prove_group(
         blank = blank.replace(before=base_run.outcome, before_why=base_run.why)
     tree = revert_fixes(local, repo, head, group)
     if tree is None:
-        return blank.replace(reason="it cannot be taken back alone: what follows builds on it")
+        return blank.replace(reason="mngr cannot revert it alone, because later commits build on it")
     files = _find_file_texts(
         [change for change in diff_commits(local, repo, head, tree) if is_implementation(change.path)]
     )
     if files is None:
-        return blank.replace(reason="it changes files that are no texts")
+        return blank.replace(reason="it changes files that are not text files")
     if not files:
-        return blank.replace(is_needed=False, reason="nothing of it is left in the claimed commit")
+        return blank.replace(is_needed=False, reason="the claimed commit contains nothing of it any more")
     run = run_with(files)
     is_needed = run.outcome not in ("pass", "skip")
     is_same_reason = (
@@ -135,7 +135,7 @@ def list_unneeded_fixes(proofs_by_receipt: Sequence[Sequence[RedGreenProof]]) ->
             rule="fix-not-needed",
             level="note",
             path="",
-            what=f"{fix[:10]} ({subjects[fix]}): no test that was run needs it",
+            what=f"{fix[:10]} ({subjects[fix]}): none of the tests that mngr ran needs this fix",
         )
         for fix, is_needed in needed.items()
         if not is_needed
@@ -168,17 +168,17 @@ def _list_findings(proof: RedGreenProof, group: list[ClaimedCommit]) -> list[Fin
         findings.append(Finding(rule=rule, level="note", path=path, what=sentence))
 
     if proof.is_needed is None:
-        add("fix-unproven", f"{name} has no proof: {proof.reason}")
+        add("fix-unproven", f"{name}: mngr could not test whether this fix is needed: {proof.reason}")
     elif not proof.is_needed:
         add(
             "fix-not-needed",
-            f"{name}: the test passes without it as well{f', {proof.reason}' if proof.reason else ''}",
+            f"{name}: the test also passes without this fix{f', {proof.reason}' if proof.reason else ''}",
         )
     if proof.before == "pass":
-        add("never-red", f"{name}: the test passed before it")
+        add("never-red", f"{name}: the test already passed before this fix")
     elif proof.is_same_reason is False:
         add(
             "red-for-another-reason",
-            f"{name}: without it the test fails otherwise than before: {proof.without_why}; before: {proof.before_why}",
+            f"{name}: without this fix the test fails for another reason than before: {proof.without_why}; before: {proof.before_why}",
         )
     return findings

@@ -35,7 +35,7 @@ _HERE = os.path.dirname(__file__)
 
 MODES = ("nop", "help", "each", "drop")
 MAX_RUNS = 40  # runs of one test at most
-NO_TIME_REASON = "there was no time for it"
+NO_TIME_REASON = "the time limit was reached before its audit"
 # A run with a stub may take _SLOWER times as long as the first run, and _MORE seconds.
 _SLOWER, _MORE = 3.0, 10.0
 _MAX_COMMAND = 100  # characters of a command in a sentence
@@ -164,7 +164,9 @@ class _StubRunner:
         """Run the test in a mode, as StubPlan describes it. Return its run and the calls of the program."""
         timeout = min(self._timeout, self._session.seconds_left())
         if timeout <= 0 or self.runs >= MAX_RUNS:
-            raise _AuditBudgetExhausted(NO_TIME_REASON if timeout <= 0 else f"it was run {MAX_RUNS} times")
+            raise _AuditBudgetExhausted(
+                NO_TIME_REASON if timeout <= 0 else f"mngr has run it {MAX_RUNS} times, which is the limit"
+            )
         plan = StubPlan(
             words=self.words,
             mode=mode,
@@ -249,7 +251,7 @@ def _run_audit(
     setup_calls = [call for call in calls if call.phase == "setup"]
     holes = runner.holes
     if not test_calls and cited and not any(call.args in cited for call in setup_calls):
-        sentence = f"{test.name} cites {_shorten_command(runner, program, cited[0])} and never runs it"
+        sentence = f"{test.name} cites {_shorten_command(runner, program, cited[0])} but never runs it"
         holes.append(
             AuditGap(rule="vacuous", test=test.id, mode="nop", path=test.path, line=test.line or 0, what=sentence)
         )
@@ -258,15 +260,15 @@ def _run_audit(
     if not calls:
         return "no-command", "", []
     relevant, is_cited = _select_calls(calls, cited, test)
-    for mode, behaviour in (("nop", "does and prints nothing"), ("help", "prints nothing but its usage")):
+    for mode, behaviour in (("nop", "does nothing and prints nothing"), ("help", "prints only its usage")):
         if mode in modes and (unnoticed := _find_unnoticed_call(runner, mode, calls)):
-            sentence = f"{unnoticed.id.rpartition('::')[2]} passes when {program} {behaviour}"
+            sentence = f"{unnoticed.id.rpartition('::')[2]} still passes when {program} {behaviour}"
             holes.append(_make_gap(runner, test, program, "vacuous", mode, relevant[0], sentence))
     unguarded: list[list[str]] = []
     if "each" in modes and not holes and any(call.normalized_args != calls[0].normalized_args for call in calls):
         unguarded = _audit_each_command(runner, test, program, relevant)
         if is_cited and len(unguarded) == len(relevant):
-            sentence = f"{test.name} passes without any of the commands that it cites"
+            sentence = f"{test.name} still passes without any of the commands that it cites"
             holes.append(_make_gap(runner, test, program, "vacuous", "each", relevant[0], sentence))
     if "drop" in modes:
         _audit_options(runner, test, program, [call for call in relevant if call.normalized_args not in unguarded])
@@ -293,7 +295,7 @@ def _audit_each_command(
     for call in relevant:
         if unnoticed := runner.list_unnoticed_calls("each", phase=call.phase, normalized_args=call.normalized_args):
             unguarded.append(call.normalized_args)
-            sentence = f"{test.name} passes without this: {_shorten_command(runner, program, call.args)}"
+            sentence = f"{test.name} still passes without this command: {_shorten_command(runner, program, call.args)}"
             runner.holes.append(_make_gap(runner, test, program, "unguarded-command", "each", unnoticed[0], sentence))
     return unguarded
 
@@ -307,7 +309,7 @@ def _audit_options(runner: _StubRunner, test: TestFunction, program: str, releva
                 for cut in cuts
             )
             if unnoticed := next(filter(None, attempts), None):
-                sentence = f"{test.name} passes without {flag}: {_shorten_command(runner, program, call.args)}"
+                sentence = f"{test.name} still passes without the option {flag}: {_shorten_command(runner, program, call.args)}"
                 hole = _make_gap(runner, test, program, "unguarded-option", "drop", unnoticed[0], sentence)
                 runner.holes.append(hole.replace(option=flag))
 

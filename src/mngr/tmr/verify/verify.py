@@ -64,7 +64,7 @@ def verify(
     except CleanRoomBroken as error:
         return blank.replace(reason=f"the clean room broke twice: {error.message}")
     except MngrError as error:
-        return blank.replace(reason=f"it could not be run: {error.message}")
+        return blank.replace(reason=f"mngr could not run it: {error.message}")
 
 
 def _verify_in_room(
@@ -139,10 +139,10 @@ def _make_unverified(blank: Receipt, setup_changes: Sequence[str], policy: Seque
     names = ", ".join(setup_changes)
     refusal = next((one for one in policy if one.path in setup_changes and one.level == "refuse"), None)
     if refusal is not None:
-        return blank.replace(verdict="refuted", reason=f"it was not run: it touches {names}, and {refusal.what}")
+        return blank.replace(verdict="refuted", reason=f"mngr did not run it: it changes {names}, and {refusal.what}")
     return blank.replace(
-        reason=f"it was not run: it changes how the project is set up ({names}). "
-        "To run set-up with its files, verify the branch with --trust-setup"
+        reason=f"mngr did not run it, because it changes how the project is set up ({names}). "
+        "If you trust these files: mngr tmr verify BRANCH --trust-setup"
     )
 
 

@@ -89,7 +89,9 @@ def verify_branch(
     base_commit = _get_commit(local, root, base) if base else _find_branch_start(local, root, ref, commit)
     changes = diff_commits(local, root, base_commit, commit)
     if not changes:
-        raise UsageError(f"{ref} changes nothing since {base_commit[:10]}", "say since when: --base REF")
+        raise UsageError(
+            f"{ref} has no changes since {base_commit[:10]}", f"choose an older base: mngr tmr verify {ref} --base REF"
+        )
     trusted_commit = None if options.trusts_setup else base_commit
     room_options = room_options.replace(settings_root=root, trusted_commit=trusted_commit)
     with _open_clean_rooms(fleet, [root], (commit, base_commit), room_options) as clean_rooms:
@@ -130,7 +132,7 @@ def _verify_claims(
 def _get_commit(local: Host, root: str, ref: str) -> str:
     commit = git.find_commit(local, root, ref)
     if commit is None:
-        raise NotFound(f"there is no commit {ref!r}", "see: git log --oneline --all")
+        raise NotFound(f"there is no commit {ref!r}", "list the commits: git log --oneline --all")
     return commit
 
 
@@ -143,7 +145,10 @@ def _find_branch_start(local: Host, root: str, ref: str, commit: str) -> str:
                 return merge_base.text
     parent = git.find_commit(local, root, f"{commit}^")
     if parent is None:
-        raise UsageError(f"{ref} is the first commit", "there is nothing to compare it with")
+        raise UsageError(
+            f"{ref} is the first commit, so there is nothing to compare it with",
+            "choose a later commit: git log --oneline --all",
+        )
     return parent
 
 
@@ -155,7 +160,10 @@ def _select_tests(
     with clean_rooms.acquire(commit) as clean_room:
         collected = choose_runner(options).collect(clean_room, selection, program=options.program)
     if collected.errors:
-        raise MngrError(f"the tests cannot be collected:\n  {collected.errors[0].strip()[-1500:]}", "mend that first")
+        raise MngrError(
+            f"pytest cannot collect the tests:\n  {collected.errors[0].strip()[-1500:]}",
+            "repair this error on the branch and commit the repair, then run the same command again",
+        )
     if paths:
         return collected.tests
     changed = {change.path: find_changed_tests(change) for change in changes if change.path in selection}
@@ -166,7 +174,9 @@ def _list_paths(changes: Sequence[Change], paths: Sequence[str]) -> list[str]:
     """Return the named tests, or the files of tests that the branch changed."""
     files = [change.path for change in changes if is_test_file(change.path) and change.new is not None]
     if not paths and not files:
-        raise UsageError("no test was changed", "name the tests that it is about: mngr tmr verify REF TEST…")
+        raise UsageError(
+            "the branch changes no test", "name the tests to run: mngr tmr verify BRANCH tests/test_NAME.py"
+        )
     return list(paths) or files
 
 
@@ -270,7 +280,7 @@ def _find_trusted_commit(local: Host, root: str, repo: str, base: str) -> str:
     if merge_base.code:
         raise MngrError(
             f"the receipt's base {base[:12]} and your checkout have no commit in common",
-            "check out the branch that the receipt is about",
+            "check out the branch that the receipt is about: git switch BRANCH",
         )
     return merge_base.text
 
@@ -284,12 +294,15 @@ def _parse_receipt(path: str, data: object) -> Receipt:
 
 def _get_inputs(path: str, receipt: Receipt) -> VerificationInputs:
     if receipt.rerun is None:
-        raise _make_no_receipt_error(path, "it does not say how it was made")
+        raise _make_no_receipt_error(path, "it does not say how mngr made it")
     return receipt.rerun
 
 
 def _make_no_receipt_error(path: str, reason: str) -> MngrError:
-    return MngrError(f"{path} is no receipt: {reason}", "a receipt.json of a task, or one that tmr verify wrote")
+    return MngrError(
+        f"{path} is not a receipt: {reason}",
+        "name the receipt.json of a task: mngr tmr verify --receipt .mngr/runs/RUN/tasks/TASK/receipt.json",
+    )
 
 
 def _get_repo(local: Host, root: str, path: str, commit: str) -> str:
@@ -303,14 +316,17 @@ def _get_repo(local: Host, root: str, path: str, commit: str) -> str:
     for repo in candidates:
         if os.path.isdir(repo) and git.find_commit(local, repo, commit) == commit:
             return repo
-    raise NotFound(f"there is no commit {commit[:12]} here", "run it in the project that the receipt is of")
+    raise NotFound(
+        f"this repository does not have the receipt's commit {commit[:12]}",
+        "run the same command in the project that the receipt is about",
+    )
 
 
 def compare_receipts(before: Receipt, after: Receipt) -> list[str]:
     """Return the differences between two receipts, apart from times."""
     old_facts, new_facts = _map_comparable_facts(before), _map_comparable_facts(after)
     return [
-        f"{label}: {old} then, {new_facts[label]} now" for label, old in old_facts.items() if old != new_facts[label]
+        f"{label}: {old} before, {new_facts[label]} now" for label, old in old_facts.items() if old != new_facts[label]
     ]
 
 
@@ -320,7 +336,7 @@ def _map_comparable_facts(receipt: Receipt) -> dict[str, object]:
         "verdict": receipt.verdict,
         "tree": receipt.tree,
         "results": [result.outcome for result in receipt.results],
-        "witnesses": sorted((result.test, result.outcome) for result in receipt.affected_tests),
+        "affected tests": sorted((result.test, result.outcome) for result in receipt.affected_tests),
         "imported": receipt.imported_from,
         "hash of command": receipt.hashes.get("command"),
         "hash of environment": receipt.hashes.get("environment"),

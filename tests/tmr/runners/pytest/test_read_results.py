@@ -47,7 +47,7 @@ def test_a_repeated_attempt_counts_as_a_rerun_and_makes_the_receipt_flaky() -> N
     second = [make_row("setup", "passed"), make_row("call", "passed"), make_row("teardown", "passed")]
     run = judge_rows([*first, *second, {"row": "end", "exit": 0}])
     assert (run.outcome, run.reruns, run.failures) == ("pass", 1, [])
-    assert decide_verdict([run], []) == ("flaky", "it passed only because a plugin repeated it: 1")
+    assert decide_verdict([run], []) == ("flaky", "it passed only because a pytest plugin repeated it (repetitions: 1)")
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_the_verdict_follows_from_the_observed_runs() -> None:
     failed = passed.replace(outcome="fail", why="E: no")
     affected = passed.replace(test="w")
     assert decide_verdict([passed, passed], [affected, affected])[0] == "confirmed"
-    assert decide_verdict([passed, failed], []) == ("flaky", "it passed 1 of 2 times; else fail: E: no")
+    assert decide_verdict([passed, failed], []) == ("flaky", "it passed 1 of 2 times; first failure (fail): E: no")
     assert decide_verdict([failed, failed], []) == ("refuted", "it failed 2 of 2 times: E: no")
     assert decide_verdict([passed], [affected.replace(outcome="timeout", why="late")]) == (
         "refuted",
-        "the witness w does not pass: late",
+        "the affected test w does not pass: late",
     )
     assert decide_verdict([passed], [], "elsewhere") == ("unverified", "wrong code under test: elsewhere")

@@ -70,7 +70,7 @@ def test_an_easier_input_says_what_it_has_lost() -> None:
         assert price("rice, 'wild'") == 3
     """
     (finding,) = [f for f in _found(old, old.replace(", 'wild'", "")) if f.level == "refuse"]
-    assert (finding.rule, finding.what) == ("input-weakened", "test_it: what it gives has lost quotes")
+    assert (finding.rule, finding.what) == ("input-weakened", "test_it: its input no longer contains quotes")
 
 
 def test_another_value_is_a_note() -> None:

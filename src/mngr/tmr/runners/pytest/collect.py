@@ -57,8 +57,8 @@ def _parse_test(test_id: str, row: ProbeRow) -> TestFunction:
 def _describe_error(outcome: CommandOutcome) -> str:
     """Explain why pytest could not start or found no tests."""
     if outcome.timed_out:
-        return f"collecting did not end within {outcome.seconds:.0f} s"
+        return f"pytest did not finish collecting the tests within {outcome.seconds:.0f} s"
     text = (outcome.err.strip() or outcome.out.strip())[-4000:]
     if "mngr_probe" in text and "import" in text.lower():
-        return f"{text}\n(the runner must hand PYTHONPATH on to pytest)"
-    return text or f"pytest ended with exit code {outcome.code} and said nothing"
+        return f"{text}\n(the command in --pytest must pass PYTHONPATH on to pytest)"
+    return text or f"pytest ended with exit code {outcome.code} and printed nothing"

@@ -109,7 +109,7 @@ def _decide_outcome(
     """Return the outcome of the run, and the reason when it is not a pass."""
     ended_just_in_time = end is not None and end.exit in (0, 1)
     if command_outcome.timed_out and not ended_just_in_time:
-        return "timeout", f"it did not end within {command_outcome.timeout:g} s"
+        return "timeout", f"it did not finish within {command_outcome.timeout:g} s"
     if command_outcome.stop_reason:
         return "crash", command_outcome.stop_reason
     if end is None:
@@ -120,7 +120,7 @@ def _decide_outcome(
     if "error" in outcomes or failures:
         return "error", _headline(failures)
     if not ids:
-        return "error", _last_line(command_outcome) or "there was nothing to run"
+        return "error", _last_line(command_outcome) or "pytest found no test to run"
     if outcomes == {"skip"}:
         reasons = [phase.why for phase in phases if phase.why]
         return "skip", reasons[0] if reasons else "skipped"
@@ -133,8 +133,8 @@ def _explain_missing_end(command_outcome: CommandOutcome) -> tuple[str, str]:
     has_begun = any(row["row"] in ("begin", "phase") for row in command_outcome.probe_rows)
     if has_begun:
         exit_text = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return "crash", f"pytest itself ended in the middle: {exit_text}"
-    return "error", _last_line(command_outcome) or f"pytest did not begin: exit code {code}"
+        return "crash", f"pytest itself ended during the test: {exit_text}"
+    return "error", _last_line(command_outcome) or f"pytest did not start: exit code {code}"
 
 
 def _make_output_failure(test: TestFunction, command_outcome: CommandOutcome, reason: str) -> Failure:
@@ -150,8 +150,10 @@ def _make_output_failure(test: TestFunction, command_outcome: CommandOutcome, re
 
 def _list_wrong_code(end: SessionEnd) -> list[str]:
     """Describe the project's code that came from outside the clean room, or from an installed copy."""
-    installed = [f"{name} came from {path}" for name, path in end.imported.items() if not is_own_source(path)]
-    return installed + [f"{path} was imported" for path in end.checkout_modules]
+    installed = [
+        f"the tests imported {name} from {path}" for name, path in end.imported.items() if not is_own_source(path)
+    ]
+    return installed + [f"the tests imported {path}" for path in end.checkout_modules]
 
 
 def _is_in_work_dir(path: str) -> bool:

@@ -71,7 +71,7 @@ def _planted(new: Side, old: Side) -> Iterator[Found]:
             if name not in known and any(
                 written.reads(check, place) and not _runs(check, action) for check in new.checks
             ):
-                yield 0, f"it writes {name} itself, and then looks at it", command
+                yield 0, f"the test writes {name} itself and then checks it", command
                 return
 
 
@@ -109,7 +109,7 @@ def _printed(actions: list[ast.Call], checks: Sequence[Check]) -> Iterator[Found
         for check in checks:
             wanted = check.value.strip() if isinstance(check.value, str) else ""
             if "readouterr" in check.subject and wanted and (wanted in said or said in wanted):
-                yield check.line, "the test prints that itself", said
+                yield check.line, "the test itself prints the expected text", said
                 break
 
 
@@ -136,7 +136,7 @@ def _shown(old: Side, new: Side) -> Iterator[Found]:
                 for part in parts
                 if part and not escapes.is_inert(part) and _program(part) != _program(last)
             ):
-                yield 0, f"it writes {name} itself, and then looks at it", command
+                yield 0, f"the test writes {name} itself and then checks it", command
 
 
 def _given(old: Side, new: Side, doc: str) -> Iterator[Found]:
@@ -147,7 +147,11 @@ def _given(old: Side, new: Side, doc: str) -> Iterator[Found]:
         name, _, given = shown.partition("=")
         secret = name not in doc and not variables.is_common(name)
         if given.strip() in wanted and (given.strip() in known or secret):
-            yield wanted[given.strip()].line, "the answer is given to the program in its environment", shown
+            yield (
+                wanted[given.strip()].line,
+                "the test gives the answer to the program in an environment variable",
+                shown,
+            )
 
 
 def _said(check: Check) -> str:
@@ -183,13 +187,13 @@ def _golden(old: Side, new: Side) -> Iterator[Found]:
         for compared in _COMPARE.finditer(command):
             names = [_base(word) for word in compared[1].split() if not word.startswith("-")]
             if len(names) >= 2 and set(names) <= new.made and set(names) & fresh:
-                yield 0, "the program itself makes what it is compared with", command
+                yield 0, "the program itself writes the file that its output is compared with", command
     files = {_base(str(item)) for check in old.checks for item in values.literals(check.expected)}
     for check in new.checks:
         if check.expected is None or values.known(check.expected):
             continue
         for name in {_base(str(item)) for item in values.literals(check.expected)} & fresh & files:
-            yield check.line, f"the program itself makes {name}, which it is compared with", check.code
+            yield check.line, f"the program itself writes {name}, which its output is compared with", check.code
 
 
 def _accepted(old: Side, new: Side, doc: str) -> Iterator[Found]:
@@ -204,7 +208,7 @@ def _accepted(old: Side, new: Side, doc: str) -> Iterator[Found]:
         for flag in found:
             said = flag[0].strip().lstrip("-")
             if flag[0] not in before and said not in doc:
-                yield 0, f"the program is told to take what it makes for right: {flag[0].strip()}", command
+                yield 0, f"an option tells the program to accept its own output as correct: {flag[0].strip()}", command
                 break
     known = {k.arg for call in old.calls for k in call.keywords}
     for call in new.calls:
@@ -213,7 +217,7 @@ def _accepted(old: Side, new: Side, doc: str) -> Iterator[Found]:
             if told and values.value(keyword.value) not in (False, None, 0) and str(keyword.arg) not in doc:
                 yield (
                     0,
-                    f"the program is told to take what it makes for right: {keyword.arg}",
+                    f"an argument tells the program to accept its own output as correct: {keyword.arg}",
                     values.text(call)[:200],
                 )
 

@@ -11,17 +11,17 @@ from mngr.tmr.verify.legacy.checks import Check
 from mngr.tmr.verify.legacy.resolve import Escape
 
 SAID = {
-    "skip": "the test is left out, or may be", "xfail": "the test may fail", "retry": "it is tried again until it passes",
-    "timeout-raised": "it may take longer", "timeout-dropped": "it may take for ever", "sleep": "it waits for a fixed time",
-    "mock": "something is replaced by a stand-in", "program-replaced": "another program may be run in place of the one under test",
-    "writes-program": "the test writes a program", "ends-early": "it ends before its checks",
-    "assume": "cases are left out", "examples": "fewer cases are tried",
-    "dynamic-code": "code is made at run time", "not-collected": "tests are left out of the run",
-    "shell-ignores-failure": "the shell line hides that the program failed", "output-hidden": "output is thrown away",
-    "environment": "the environment is changed", "clock-fixed": "a clock or a source of chance is replaced",
+    "skip": "the test is skipped, or can be", "xfail": "the test is allowed to fail", "retry": "the test is repeated until it passes",
+    "timeout-raised": "the time limit is higher", "timeout-dropped": "the time limit is gone", "sleep": "the test waits for a fixed time",
+    "mock": "the test replaces something with a mock", "program-replaced": "another program may run instead of the program under test",
+    "writes-program": "the test writes a program", "ends-early": "the test ends before its checks",
+    "assume": "the test excludes cases", "examples": "the test tries fewer cases",
+    "dynamic-code": "the test creates code at run time", "not-collected": "tests are excluded from the run",
+    "shell-ignores-failure": "the shell command hides a failure of the program", "output-hidden": "output is discarded",
+    "environment": "the test changes the environment", "clock-fixed": "the test replaces a clock or a source of random numbers",
     "silenced": "less of the log is recorded",
-    "warnings-ignored": "a warning is no error any more", "warnings-passed": "warnings are kept away",
-    "input-given": "input is given in another way", "program-path": "a directory is added to where programs are found",
+    "warnings-ignored": "a warning is no longer an error", "warnings-passed": "warnings are suppressed",
+    "input-given": "the program gets its input in another way", "program-path": "a directory is added to the search path for programs",
 }  # fmt: skip
 _NOTED = frozenset(
     (

@@ -50,7 +50,7 @@ def lost(old: Asked, new: Asked, around: Sequence[Escape]) -> tuple[int, str] | 
     if not old.program:
         return None
     if not new.program:
-        return 0, "nothing of the program is used any more: what it looks at, it has made itself"
+        return 0, "the test no longer uses the program: it checks only its own data"
     if new.moved or any(e.rule in {"environment", "program-replaced", "input-given"} for e in around):
         return None
     before = [names for _, names in old.checks if _is_place(names)]
@@ -58,7 +58,7 @@ def lost(old: Asked, new: Asked, around: Sequence[Escape]) -> tuple[int, str] | 
         return None
     for check, names in new.checks:
         if _is_place(names) and not new.handled(names):
-            return check.line, "what it looks at was never given to the program"
+            return check.line, "the program never gets what the test checks"
     return None
 
 

@@ -93,7 +93,7 @@ class Reader:
         if len(ways) == 1 and len(ways[0]) == 1:
             return ways[0][0]
         hollow = next((c.empty for way in ways if all(c.empty for c in way) for c in way or []), "")
-        hollow = hollow or ("one of its alternatives always holds" if any(not way for way in ways) else "")
+        hollow = hollow or ("one of its alternatives is always true" if any(not way for way in ways) else "")
         return Check(kind="or", node=node, either=tuple(map(tuple, ways)), empty=hollow)
 
     def _none_of(self, node: ast.expr) -> list[Check]:
@@ -113,12 +113,12 @@ class Reader:
         if _is_call(node, "text") and any(values.value(arg) for arg in node.args if values.known(arg)):  # type: ignore[attr-defined]
             always = True
         if always:
-            why = "it is true whatever is in it"
+            why = "it is true for any content"
         base, views = peel(node)
         if not why and not self.traces(base):
-            why = "it looks at nothing that the program made"
+            why = "it checks nothing that the program produced"
         if not why and is_thrown_away(base):
-            why = "what the program says there is thrown away"
+            why = "the output of the program is discarded there"
         kind = "true" if holds else "empty"
         if views[:1] == ("len",) or views[:1] == ("bool",):
             views = views[1:]
@@ -142,7 +142,7 @@ class Reader:
         subject, expected = (right, left) if swap else (left, right)
         kind_of: type[ast.cmpop] = _FLIP.get(type(op), type(op)) if swap else type(op)
         base, views = peel(subject)
-        hollow = "it compares a thing with itself" if same else self._hollow(base, expected)
+        hollow = "it compares a value with itself" if same else self._hollow(base, expected)
         option = ""
         if kind_of in _FLIP:
             upper = (kind_of in {ast.Lt, ast.LtE}) is holds
@@ -162,23 +162,23 @@ class Reader:
 
     def _hollow(self, base: ast.expr, expected: ast.expr) -> str:
         if isinstance(expected, ast.Name | ast.Attribute) and values.text(expected) in _ANY:
-            return "what is expected is equal to anything"
+            return "the expected value is equal to anything"
         for side in (base, expected):
             for part in ast.walk(side):
                 if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in self.odd:
-                    return "it compares with an object that decides itself what is equal"
+                    return "it compares with an object that defines equality itself"
         if isinstance(expected, ast.List | ast.Tuple | ast.Dict) and any(
             values.text(part) in _ANY for part in ast.walk(expected) if isinstance(part, ast.Name | ast.Attribute)
         ):
             inside = [part for part in ast.walk(expected) if isinstance(part, ast.Constant)]
             if not inside:
-                return "what is expected is equal to anything"
+                return "the expected value is equal to anything"
         if not self.traces(base):
-            return "it looks at nothing that the program made"
+            return "it checks nothing that the program produced"
         if is_thrown_away(base):
-            return "what the program says there is thrown away"
+            return "the output of the program is discarded there"
         if leaks(base, expected):
-            return "what is expected was put by the test itself into what it looks at"
+            return "the test itself put the expected value into the data that it checks"
         return ""
 
     def _within(self, item: ast.expr, whole: ast.expr, holds: bool) -> Check:
@@ -188,9 +188,9 @@ class Reader:
         base, views = peel(whole)
         hollow = self._hollow(base, item)
         if holds and values.value(item) in ("", b""):
-            hollow = "everything contains the empty text"
+            hollow = "every text contains the empty text"
         if values.text(base) == values.text(item):
-            hollow = "it compares a thing with itself"
+            hollow = "it compares a value with itself"
         return Check(kind="in" if holds else "notin", node=base, views=views, expected=item, empty=hollow)
 
     def _call(self, node: ast.Call, holds: bool) -> list[Check]:
@@ -200,7 +200,7 @@ class Reader:
                 if self.traces(inner):
                     base, views = peel(inner)
                     kind = "starts" if holds else "ne"
-                    hollow = "every text begins so" if values.value(what) == "" else ""
+                    hollow = "every text starts and ends with the empty text" if values.value(what) == "" else ""
                     return [Check(kind=kind, node=base, views=views, expected=what, option=side, empty=hollow)]
             case ast.Call(func=ast.Attribute(attr="issuperset" | "issubset" as side, value=a), args=[b]):
                 whole, part = (a, b) if side == "issuperset" else (b, a)
@@ -217,7 +217,7 @@ class Reader:
             return self._quantified(name, node.args[0], holds)
         if name == "isinstance" and len(node.args) == 2:
             base, views = peel(node.args[0])
-            hollow = "" if self.traces(base) else "it looks at nothing that the program made"
+            hollow = "" if self.traces(base) else "it checks nothing that the program produced"
             return [Check(kind="isinstance", node=base, views=views, expected=node.args[1], empty=hollow)]
         if name == "math.isclose" and len(node.args) == 2:
             made = self._pair(node.args[0], ast.Eq(), node.args[1], holds)
@@ -231,7 +231,7 @@ class Reader:
     def _pattern(self, mode: str, node: ast.Call, holds: bool) -> Check:
         base, views = peel(node.args[1])
         flags = [*node.args[2:], *(k.value for k in node.keywords if k.arg == "flags")]
-        hollow = "" if self.traces(base) else "it looks at nothing that the program made"
+        hollow = "" if self.traces(base) else "it checks nothing that the program produced"
         kind = ("full" if mode == "fullmatch" else "search") if holds else "nomatch"
         told = values.text(flags[0]) if flags else ""
         expected, given = node.args[0], values.value(node.args[0])
@@ -255,7 +255,7 @@ class Reader:
         if isinstance(over, ast.List | ast.Tuple | ast.Set):
             ways = [self.read(part, holds) for part in over.elts]
             if (name == "all") is holds:
-                nothing = Check(kind="true", node=over, empty="it looks at an empty list")
+                nothing = Check(kind="true", node=over, empty="it checks an empty list")
                 return [check for way in ways for check in way] or [nothing]
             return [self._either(ways, over)]
         return [self._truth(over, holds).replace(option=name)]
@@ -310,7 +310,7 @@ def _simple(check: Check) -> Check:
         if check.kind == "eq" and found == 0:
             return check.replace(kind="empty", views=rest, expected=None)
         if check.kind == "gt" and isinstance(found, int) and found <= (-1 if check.option else 0):
-            return check.replace(empty="a length is never less than that")
+            return check.replace(empty="no length is less than that")
     if check.kind == "ne" and (found is None or found in ("", b"", [], {}, (), False)) and found is not UNKNOWN:
         return check if found == 0 and not isinstance(found, bool) else check.replace(kind="true", expected=None)
     if check.kind == "eq" and found in ("", b"", [], {}, ()):

@@ -25,7 +25,7 @@ def narrowed(before: list[str], after: list[str]) -> str:
             if now and (found := _tighter(limits, now[0])):
                 return f"{name}: {found}"
         if name not in new and _FEW & new.keys() - old.keys():
-            return f"no {name} any more"
+            return f"{name} was removed"
     return ""
 
 
@@ -54,12 +54,12 @@ def _tighter(old: dict[str, object], new: dict[str, object]) -> str:
             return "fewer letters"
         listed = isinstance(now, list | tuple) and isinstance(then, list | tuple)
         if listed and len(now) < len(then):  # type: ignore[arg-type]
-            return "fewer things to choose from"
+            return "fewer values to choose from"
         if name not in _LEAST | _MOST or not isinstance(now, int | float):
             continue
         free = then is None and "size" in name and name in _MOST and now >= _SIZE
         if then is None and not free:
-            return f"{name} is {now}"
+            return f"{name} is now {now}"
         if isinstance(then, int | float) and (now > then if name in _LEAST else now < then):
-            return f"{name} was {then} and is {now}"
+            return f"{name} was {then} and is now {now}"
     return ""

@@ -34,20 +34,20 @@ def _less(what: str, rule: str = "loosened") -> Verdict:
 def expectations(old: Check, new: Check, doc: str, inputs: str, computed: bool) -> Verdict:
     """Both checks are about the same thing, and both say that something is, or that something is not."""
     if computed and new.kind not in {"true", "isinstance"}:
-        return _less("what is expected is asked of the program itself", "expected-computed")
+        return _less("the expected value comes from the program itself", "expected-computed")
     if _wild(new) and not _wild(old):
-        return _less("a part of what is expected may be anything")
+        return _less("part of the expected value may be anything")
     if old.kind in {"ne", "notin", "nomatch"}:
         return _negative(old, new, inputs)
     if (plain := _equivalent(old, new)) is not None:
         return plain
     if new.kind == "empty":
-        return _less("it may be empty now")
+        return _less("the value may now be empty")
     if old.kind == "true":
         if new.kind == "true":
             looser = new.option == "any" and old.option != "any"
-            return _less("any of them will do now") if looser else Verdict(grade=SAME)
-        return Verdict(grade=STRONGER) if new.kind != "empty" else _less("it says the opposite", "inverted")
+            return _less("any one of them is now enough") if looser else Verdict(grade=SAME)
+        return Verdict(grade=STRONGER) if new.kind != "empty" else _less("the check says the opposite", "inverted")
     if new.kind == "near" or old.kind == "near":
         return _near(old, new)
     if old.kind in {"lt", "gt"} and new.kind == old.kind:
@@ -65,9 +65,9 @@ def expectations(old: Check, new: Check, doc: str, inputs: str, computed: bool) 
 
 
 _NAMES = {
-    "eq": "equality", "full": "a pattern for all of it", "empty": "emptiness", "starts": "its beginning or end",
-    "in": "containment", "search": "a pattern found in it", "any": "one of several", "oneof": "one of a list",
-    "lt": "a bound", "gt": "a bound", "near": "nearness", "isinstance": "its type", "true": "that there is something",
+    "eq": "equality", "full": "a pattern for the whole text", "empty": "emptiness", "starts": "the start or end",
+    "in": "containment", "search": "a pattern anywhere in the text", "any": "one of several values", "oneof": "one of a list",
+    "lt": "a bound", "gt": "a bound", "near": "nearness", "isinstance": "its type", "true": "a check that there is a value",
     "or": "alternatives", "call": "a check by a call", "raises": "an exception",
     "ne": "a difference", "notin": "absence", "nomatch": "absence of a pattern",
 }  # fmt: skip
@@ -89,7 +89,7 @@ def _equivalent(old: Check, new: Check) -> Verdict | None:
             return Verdict(grade=SAME)
         if new.kind == "eq":
             return Verdict(grade=UPDATED)
-        return _less("it need not be empty any more")
+        return _less("the value no longer has to be empty")
     return None
 
 
@@ -101,11 +101,15 @@ def _negative(old: Check, new: Check, inputs: str) -> Verdict:
         if old.kind == "ne" and new.kind == "notin":
             return Verdict(grade=STRONGER) if b in a else Verdict(grade=OTHER)
         if new.kind == "ne":
-            return _less("absence became a difference") if old.kind != "ne" else Verdict(grade=UPDATED)
+            return (
+                _less("a check for absence became a check for a difference")
+                if old.kind != "ne"
+                else Verdict(grade=UPDATED)
+            )
         if b in a and b:
             return Verdict(grade=STRONGER)
         if a in b:
-            return _less("less must be absent")
+            return _less("a smaller part must be absent")
         return Verdict(grade=UPDATED) if b.strip() and b.strip() in inputs else _less("something else must be absent")
     if old.kind == "ne" and new.kind == "ne":
         return Verdict(grade=UPDATED) if new.expected is not None else Verdict(grade=OTHER)
@@ -128,21 +132,21 @@ def _near(old: Check, new: Check) -> Verdict:
         return Verdict(grade=STRONGER)
     size = abs(old.value) if isinstance(old.value, int | float) else 1.0
     if rel > 1e-4 or absolute > 1e-4 * max(1.0, size):
-        return _less("equality became nearness", "tolerance-raised")
+        return _less("an exact comparison became an approximate one", "tolerance-raised")
     return Verdict(grade=UPDATED)
 
 
 def _bound(old: Check, new: Check) -> Verdict:
     a, b = old.value, new.value
     if b is UNKNOWN and new.expected is not None and _ENDLESS.search(values.text(new.expected)):
-        return _less("the bound is larger than anything", "bound-raised")
+        return _less("the limit is larger than any value", "bound-raised")
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return Verdict(
             grade=SAME if values.text(old.expected or new.node) == values.text(new.expected or new.node) else UPDATED
         )
     looser = b > a if old.kind == "lt" else b < a
     if looser or (a == b and old.option == "strict" and new.option != "strict"):
-        return _less(f"the bound was {a} and is {b}", "bound-raised")
+        return _less(f"the limit was {a} and is now {b}", "bound-raised")
     return Verdict(grade=STRONGER)
 
 
@@ -151,11 +155,11 @@ def _called(old: Check, new: Check) -> Verdict:
         return Verdict(grade=STRONGER) if new.kind == "eq" else Verdict(grade=OTHER)
     if old.option != new.option:
         fewer = len(values.literals(new.expected)) < len(values.literals(old.expected))
-        return _less("another check that says less") if fewer else Verdict(grade=OTHER)
+        return _less("another check replaces it and requires less") if fewer else Verdict(grade=OTHER)
     if values.text(old.expected or old.node) == values.text(new.expected or new.node):
         return Verdict(grade=SAME)
     if values.weight(str(values.literals(new.expected))) * 2 < values.weight(str(values.literals(old.expected))):
-        return _less("less is expected")
+        return _less("the test expects less")
     return Verdict(grade=UPDATED)
 
 
@@ -168,7 +172,7 @@ def _others(old: Check, new: Check) -> Verdict:
             return Verdict(grade=UPDATED)
         if after <= before:
             return Verdict(grade=STRONGER)
-        return _less("more is allowed") if len(after) > len(before) else Verdict(grade=UPDATED)
+        return _less("the test allows more") if len(after) > len(before) else Verdict(grade=UPDATED)
     if old.kind == "isinstance" and new.kind == "isinstance":
         return _types(old, new)
     return Verdict(grade=STRONGER if new.kind in {"eq", "empty"} else OTHER)
@@ -180,7 +184,7 @@ def _types(old: Check, new: Check) -> Verdict:
         return {values.text(e) for e in (found.elts if isinstance(found, ast.Tuple) else [found]) if e is not None}
 
     if "object" in kinds(new) or kinds(new) > kinds(old):
-        return _less("more types are allowed")
+        return _less("the test allows more types")
     return Verdict(grade=SAME if kinds(old) == kinds(new) else UPDATED)
 
 
@@ -189,11 +193,11 @@ def _against(old: Check, new: Check, doc: str) -> Verdict:
     a, b = old.value, new.value
     code = isinstance(old.node, ast.Attribute) and old.node.attr == "exit_code"
     if code and b == 0 and a != 0 and (_FAILING.search(doc) or not doc):
-        return _less("it should fail, and is now expected to succeed", "inverted")
+        return _less("the command should fail, and the test now expects it to succeed", "inverted")
     for plain, other in ((str(a).strip(), str(b).strip()),):
         if isinstance(a, str | int | float) and plain and _stands(plain, doc) and not _stands(other, doc):
-            return _less(f"the contract says {plain!r}, and {other!r} is expected now", "against-contract")
-    return Verdict(grade=UPDATED, what="another value is expected")
+            return _less(f"the contract says {plain!r}, and the test now expects {other!r}", "against-contract")
+    return Verdict(grade=UPDATED, what="the test expects another value")
 
 
 def _stands(plain: str, doc: str) -> bool:
@@ -222,7 +226,7 @@ def grade(old: Check, new: Check, given: str = "") -> Verdict:
     if old.option.startswith("re ") and new.option.startswith("re "):
         return _regexes(old, new, before, after)
     if after.anything and not before.anything:
-        return _less("anything fits it", "pattern-widened")
+        return _less("any text matches it", "pattern-widened")
     if new.kind == "eq" and old.kind == "eq":
         return _valued(old, new)
     plain = before.fixed.strip()
@@ -232,17 +236,17 @@ def grade(old: Check, new: Check, given: str = "") -> Verdict:
         if old.kind == new.kind == "in" and _worded(plain, after.fixed):
             return Verdict(grade=STRONGER)
         if after.fixed.strip() and after.fixed.strip() in plain and old.option != "lines":
-            return _less("a shorter text is looked for")
+            return _less("the test looks for a shorter text")
         enough = after.weight >= 0.5 * before.weight and after.weight >= min(3.0, before.weight)
-        return Verdict(grade=UPDATED) if enough else _less("much less text is looked for")
+        return Verdict(grade=UPDATED) if enough else _less("the test looks for much less text")
     regex = old.option.startswith("re ")
     varies = 0.0 if regex or after.broad > before.broad else patterns.varying(before.fixed, given)
     if plain and plain in after.fixed and after.wild <= before.wild:
         return Verdict(grade=STRONGER)
     if after.weight < (before.weight - varies) * 0.95:
-        return _less("less of the text is fixed", "pattern-widened")
+        return _less("the pattern fixes less of the text", "pattern-widened")
     if after.wild > before.wild and not varies and after.weight < before.weight:
-        return _less("less of the text is fixed", "pattern-widened")
+        return _less("the pattern fixes less of the text", "pattern-widened")
     return Verdict(grade=UPDATED)
 
 
@@ -253,17 +257,17 @@ def _regexes(old: Check, new: Check, before: Pattern, after: Pattern) -> Verdict
     if old.value == new.value and old.option == new.option:
         return Verdict(grade=SAME)
     if after.anything and not before.anything:
-        return _less("it matches everything", "pattern-widened")
+        return _less("the pattern matches everything", "pattern-widened")
     if new.option.endswith(" i") and not old.option.endswith(" i"):
-        return _less("it does not look at upper and lower case any more", "pattern-widened")
+        return _less("the pattern now ignores upper and lower case", "pattern-widened")
     ends = [p.anchors + _MODES[c.option.removesuffix(" i")] for p, c in ((before, old), (after, new))]
     if ends[1] < ends[0]:
-        return _less("it is not tied to the ends any more", "pattern-widened")
+        return _less("the pattern no longer matches from the start to the end", "pattern-widened")
     if after.weight < before.weight:
         if _within(after.fixed, before.fixed) or after.wild > before.wild:
-            return _less("it fits more than before", "pattern-widened")
+            return _less("the pattern matches more than before", "pattern-widened")
         if after.weight < 0.6 * before.weight:
-            return _less("it says much less than before", "pattern-widened")
+            return _less("the pattern requires much less than before", "pattern-widened")
     return Verdict(grade=UPDATED)
 
 
@@ -285,7 +289,7 @@ def _valued(old: Check, new: Check) -> Verdict:
     a, b = old.value, new.value
     if b is UNKNOWN:
         same = values.text(old.expected or new.node) == values.text(new.expected or new.node)
-        return Verdict(grade=SAME if same else UPDATED, what="what is expected is not written there any more")
+        return Verdict(grade=SAME if same else UPDATED, what="the test no longer contains the expected value")
     if a is UNKNOWN:
         return Verdict(grade=UPDATED)
     if old.kind == new.kind and a == b:
@@ -293,10 +297,10 @@ def _valued(old: Check, new: Check) -> Verdict:
     if old.kind != "eq" and new.kind == "eq":
         return Verdict(grade=STRONGER if values.words(str(a)) <= values.words(str(b)) else UPDATED)
     if old.option == "tree" and isinstance(a, dict) and isinstance(b, dict) and a.keys() > b.keys():
-        return _less("fewer files are looked at")
+        return _less("the test checks fewer files")
     sized = isinstance(a, str | bytes | list | tuple | dict | set)
     if sized and values.weight(b) < 0.4 * values.weight(a):
-        return _less("much less is expected")
+        return _less("the test expects much less")
     if b is None and a is not None:
-        return _less("nothing is expected any more")
-    return Verdict(grade=UPDATED, what="another value is expected")
+        return _less("the test no longer expects anything")
+    return Verdict(grade=UPDATED, what="the test expects another value")

@@ -75,13 +75,17 @@ def weakened(
         after = Module(new) if new is not None else None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 0) or 0
-        return [_finding("does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run")]
+        return [
+            _finding(
+                "does-not-parse", "refuse", path, line, "the new file is not valid Python, so none of its tests run"
+            )
+        ]
     except RecursionError:
-        return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
+        return [_finding("too-long", "refuse", path, 0, "this file is too large to compare")]
     try:
         made = _Guard(before, after, path, contract, tests).findings()
     except (RecursionError, TooLong):
-        return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
+        return [_finding("too-long", "refuse", path, 0, "this file is too large to compare")]
     return sorted(made, key=lambda found: (found.level != "refuse", found.line))
 
 
@@ -109,7 +113,7 @@ class _Guard:
     def findings(self) -> list[Finding]:
         if self.new is None:
             for test in self.old.tests.values() if self.old else ():
-                self.say("test-removed", "refuse", test.node.lineno, f"{test.name} is gone with its file")
+                self.say("test-removed", "refuse", test.node.lineno, f"{test.name} was deleted with its file")
             return self.made
         self._surroundings()
         has_tests = bool((self.old and self.old.tests) or self.new.tests)
@@ -219,7 +223,7 @@ class _Guard:
             found = None
         if found is None:
             level = "refuse" if old.text != new.text else "note"
-            self.say("too-long", level, new.line, f"{new.name} is too long to be compared")
+            self.say("too-long", level, new.line, f"{new.name} is too long to compare")
             self.cut = True
             return
         for loss in found.losses:
@@ -246,7 +250,7 @@ class _Guard:
                 "long-line",
                 "note",
                 new.line,
-                f"{new.name}: a command line is too long to be read whole",
+                f"{new.name}: a command line is too long to read completely",
                 "",
                 command,
             )
@@ -274,7 +278,7 @@ class _Guard:
         if not self.calls:
             self.calls = [call for unit in self.units for call in unit.side.calls]
         if gone := hardness.lost(old.side.calls, new.side.calls, self.calls, self.new):
-            self.say("input-weakened", "refuse", new.line, f"{new.name}: what it gives has lost {gone}")
+            self.say("input-weakened", "refuse", new.line, f"{new.name}: its input no longer contains {gone}")
 
     def _gone(self, old: Unit, after: dict[str, Unit], pool: list[Check]) -> None:
         assert self.new is not None
@@ -297,13 +301,13 @@ class _Guard:
                     "",
                     extra.shown,
                 )
-            self.say("test-renamed", "note", others[0].line, f"what {old.name} checks is checked by other tests")
+            self.say("test-renamed", "note", others[0].line, f"other tests check what {old.name} checked")
             return
         short = old.name.rsplit("::", 1)[-1]
-        why = "is gone"
+        why = "was removed"
         for node in ast.walk(self.new.tree):
             if isinstance(node, Function) and node.name.strip("_").endswith(short.removeprefix("test_")):
-                why = f"is not collected any more: see {node.name} in line {node.lineno}"
+                why = f"is no longer collected: see {node.name} in line {node.lineno}"
         self.say("test-removed", "refuse", old.line, f"{old.name} {why}")
 
     def _helper_gone(self, old: Unit, pool: list[Check]) -> None:
@@ -313,7 +317,7 @@ class _Guard:
                 "assert-removed",
                 "note",
                 loss.old.line,
-                f"the helper {old.name} is gone with its check",
+                f"the helper {old.name} was removed with its check",
                 loss.old.code,
             )
 
@@ -327,7 +331,7 @@ class _Guard:
                     escape.rule,
                     "note",
                     escape.line or unit.line,
-                    f"{unit.name} is new and has this",
+                    f"the new test {unit.name} contains this",
                     "",
                     escape.what,
                 )
@@ -344,7 +348,7 @@ class _Guard:
         for name in {*self.new.functions, *self.new.constants, *self.new.classes}:
             known = self.old and name in {*self.old.functions, *self.old.constants, *self.old.classes}
             if hasattr(builtins, name) and not known and not name.startswith("__"):
-                self.say("builtin-replaced", "refuse", 0, f"{name} does not mean what it says any more")
+                self.say("builtin-replaced", "refuse", 0, f"{name} no longer does what its name says")
 
 
 def _namesake(name: str, before: dict[str, Unit], after: dict[str, Unit]) -> Unit | None:

@@ -21,15 +21,15 @@ def less(before: ast.expr, after: ast.expr | None, old: Module, new: Module, sce
     if not old.traces(before):
         return
     if after is None or _is_own(before, after, new):
-        yield "fixture-stubbed", "refuse", "hands out what it says itself, not what the program made"
+        yield "fixture-stubbed", "refuse", "returns its own data, not the output of the program"
         return
     given = [Check(kind="true", node=node) for node in (before, after)]
     if why := fake(given[0], given[1], scene):
-        yield "program-replaced", "refuse" if "program" in why else "note", f"hands out something else: {why}"
+        yield "program-replaced", "refuse" if "program" in why else "note", f"returns something else: {why}"
     was, now = peel(before), peel(after)
     lost = [view for view in now[1] if view not in was[1] and view in LOOSE]
     if lost and values.text(was[0]) == values.text(now[0]):
-        yield "loosened", "refuse", f"hands out less than it did: {', '.join(lost)}"
+        yield "loosened", "refuse", f"returns less than before: {', '.join(lost)}"
 
 
 def _is_own(before: ast.expr, after: ast.expr, new: Module) -> bool:

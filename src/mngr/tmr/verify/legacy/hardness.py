@@ -44,7 +44,7 @@ def lost(old: list[ast.Call], new: list[ast.Call], all_new: list[ast.Call], modu
             hard = {name: None for name in hard if name not in _hard(call, module)}
     if any(map(_endless, before)) and not any(map(_endless, _telling(all_new))):
         ends = {_last(call) for call in before if _endless(call) and _asks(call, module)}
-        hard |= {"that it has no end": None} if ends & {_last(call) for call in after} else {}
+        hard |= {"an endless input": None} if ends & {_last(call) for call in after} else {}
     return ", ".join(hard)
 
 
@@ -143,34 +143,34 @@ def _hard(call: ast.Call, module: Module) -> set[str]:
 def _of_text(made: str, inside: str) -> set[str]:
     plain = made.strip("\n")
     tried = {
-        "nothing in it": not made,
+        "an empty value": not made,
         "quotes": '"' in made or "'" in made,
         "a line break": "\n" in plain or "\r" in made,
-        "letters beyond ASCII": not made.isascii(),
+        "letters outside ASCII": not made.isascii(),
         "a backslash": "\\" in made,
         "a tab": "\t" in made,
         "control characters": any(ord(char) < 32 and char not in "\n\r\t" for char in made),
-        "blanks at its ends": bool(plain.strip()) and plain != plain.strip(" "),
-        "marks of markup": bool({"<", "&"} & set(made)),
-        "a way up": ".." in made.split("/"),
-        "its length": len(made) >= _LONG,
-        "a comma in one of several": inside == "row" and "," in made,
-        "a blank in one of several": bool(inside) and " " in plain.strip(),
+        "spaces at the start or end": bool(plain.strip()) and plain != plain.strip(" "),
+        "markup characters": bool({"<", "&"} & set(made)),
+        "a path with ..": ".." in made.split("/"),
+        "a long text": len(made) >= _LONG,
+        "a comma in one of several values": inside == "row" and "," in made,
+        "a space in one of several values": bool(inside) and " " in plain.strip(),
     }
     return {name for name, holds in tried.items() if holds}
 
 
 def _of_rows(made: list[object] | tuple[object, ...] | set[object] | dict[object, object]) -> set[str]:
     if not made:
-        return {"nothing in it"}
+        return {"an empty value"}
     if not isinstance(made, list | tuple) or len(made) < 2:
         return set()
-    found = {"the same twice"} if any(made.count(item) > 1 for item in made) else set()
+    found = {"a repeated value"} if any(made.count(item) > 1 for item in made) else set()
     try:
         ordered = sorted(made) == list(made)  # type: ignore[type-var]
     except TypeError:
         return found
-    return found if ordered else found | {"its order"}
+    return found if ordered else found | {"an unsorted list"}
 
 
 def _of_number(made: object) -> set[str]:
@@ -180,7 +180,7 @@ def _of_number(made: object) -> set[str]:
         return set()
     tried = {
         "zero": made == 0,
-        "a number below zero": made < 0,
+        "a negative number": made < 0,
         "a fraction": made != int(made) if abs(made) < 1e300 else False,
         "a very large number": abs(made) >= _HUGE,
     }

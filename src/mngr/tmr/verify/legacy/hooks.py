@@ -32,7 +32,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
                 "program-replaced",
                 "refuse",
                 part.lineno,
-                f"where {name} cannot be imported the file has its own",
+                f"the file defines its own {name} for the case that the import fails",
                 "",
             )
     for name in old.imports if old else ():
@@ -42,7 +42,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
                 "program-replaced",
                 "refuse",
                 own.lineno,
-                f"{name} was imported, and is the file's own now",
+                f"{name} was imported, and the file now defines its own",
                 "",
             )
     for name, source in old.imports.items() if old else ():
@@ -53,7 +53,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
                 "program-replaced",
                 "refuse",
                 0,
-                f"{name} comes from {now_from} now, which may check nothing",
+                f"{name} is now imported from {now_from}, which may check nothing",
                 "",
             )
     for name in _LISTS:
@@ -61,7 +61,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
         then = old.constants.get(name) if old else None
         if now is not None and (then is None or values.text(then) != values.text(now)):
             level = "note" if name == "pytest_plugins" else "refuse"
-            yield "not-collected", level, now.lineno, f"{name} says which tests are run", values.text(now)
+            yield "not-collected", level, now.lineno, f"{name} decides which tests run", values.text(now)
     for statement in new.body:
         target = _mutated(statement)
         if target and not (old and any(dumped(statement) == dumped(s) for s in old.body)):
@@ -82,7 +82,7 @@ def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
                 escape.rule,
                 "refuse",
                 escape.line or node.lineno,
-                f"the fixture {name} does this to every test",
+                f"the fixture {name} does this in every test",
                 escape.what,
             )
     if name in _KNOWN and not module.tests and (returned is None or not module.traces(returned)):
@@ -90,7 +90,7 @@ def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
             "fixture-stubbed",
             "refuse",
             node.lineno,
-            f"a fixture {name} of the file's own takes the place of the real one",
+            f"the file's own fixture {name} replaces the real one",
             "",
         )
 

@@ -124,7 +124,7 @@ class Matcher:
             reached = [new for new in self.own if self._reached(old, new)]
             if remainder.unpromised(self.scene.doc, old, reached):
                 self.left.remove(old)
-                self.updates.append((old, reached[-1], "the contract says that the rest is not promised"))
+                self.updates.append((old, reached[-1], "the contract does not promise the rest"))
                 continue
             if old.kind != "eq" or not isinstance(old.value, dict | list | tuple):
                 continue
@@ -136,7 +136,7 @@ class Matcher:
             }
             if parts and values.words(*values.literals(old.expected)) <= said:
                 self.left.remove(old)
-                self.updates.append((old, parts[0], "it is compared part by part now"))
+                self.updates.append((old, parts[0], "the test now compares it part by part"))
 
     def _counted(self) -> None:
         """A list whose order is not promised, and of which what is in it and how many there are is compared now."""
@@ -149,7 +149,7 @@ class Matcher:
             whole = [c for c in same if c.views == ("set", *old.views) and isinstance(c.value, set | frozenset)]
             if sized and whole and all(item in whole[0].value for item in rows):  # type: ignore[operator]
                 self.left.remove(old)
-                self.updates.append((old, whole[0], "it is compared without its order"))
+                self.updates.append((old, whole[0], "the test ignores the order"))
 
     def _loss(self, old: Check, others: bool) -> Loss:
         best: tuple[int, Check | None, Verdict] = (OTHER, None, Verdict(grade=OTHER))
@@ -159,25 +159,25 @@ class Matcher:
             if found.grade < best[0] and not (reached and id(new) in self.used):
                 if not reached and found.grade <= UPDATED:
                     why = next(c for c in new.conditions if not self._known(old, c))
-                    found = Verdict(grade=WEAKER, rule="conditional", what=f"it is reached only so: {why}")
+                    found = Verdict(grade=WEAKER, rule="conditional", what=f"it runs only under this condition: {why}")
                 best = (found.grade, new, found)
         grade, nearest, verdict = best
         worded = verdict.rule in {"", "loosened", "pattern-widened"} and not (nearest and nearest.conditions)
         if worded and disclaimed.wording(self.scene.doc, self.scene.inputs, old, nearest):
-            what = "the contract says that the wording is not promised"
+            what = "the contract does not promise the wording"
             return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what, justified=True)
         if grade <= WEAKER:
-            what = verdict.what or "it is said less often"
+            what = verdict.what or "the test checks it less often"
             return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what)
         if others and not promised(old, self.scene, self.kept):
             return Loss(
                 old=old,
                 new=None,
                 rule="assert-removed",
-                what="the contract says nothing of it",
+                what="the contract does not mention it",
                 justified=True,
             )
-        return Loss(old=old, new=None, rule="assert-removed", what="a check is gone")
+        return Loss(old=old, new=None, rule="assert-removed", what="a check was removed")
 
     def _known(self, old: Check, condition: str) -> bool:
         before = {*old.conditions, *map(_shape, old.conditions)}

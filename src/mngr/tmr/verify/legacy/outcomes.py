@@ -50,7 +50,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
                 continue
             then = _acts(old, *before[key])
         worse = [act for act in _acts(new, name, node) if not any(act[1] == w[1] and act[0] >= w[0] for w in then)]
-        what = f"the hook {name} can change which tests are run and how they end"
+        what = f"the hook {name} can change which tests run and how they end"
         yield "hook", "refuse" if worse else "note", node.lineno, what, worse[0][1][:200] if worse else ""
     for name in new.imports:
         if name.startswith("pytest_") and not (old and name in old.imports):
@@ -92,7 +92,7 @@ def _acts(module: Module, name: str, node: Function) -> list[Act]:
     try:
         walk.unit(node)
     except TooLong:
-        found.append((frozenset(), "more than can be read"))
+        found.append((frozenset(), "it is too long to read"))
     named = {text for _, text in found}
     for escape in walk.escapes:
         seen = escape.what.startswith("setattr(") or any(_NARROWS.search(text) for text in named)
@@ -115,7 +115,7 @@ class _Acts:
         if depth == 0:
             self.wraps = any("wrapper" in values.text(d).lower() for d in node.decorator_list)
             if self.name in _INSTEAD and not self.wraps:
-                yield under, "it may answer in the place of pytest"
+                yield under, "it may answer instead of pytest"
         for part in ast.walk(node):
             if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):
                 self.held.setdefault(part.targets[0].id, []).append(part.value)
@@ -143,7 +143,7 @@ class _Acts:
             case ast.Try(body=then, handlers=handlers, orelse=orelse, finalbody=final):
                 quiet = [h for h in handlers if not any(isinstance(s, ast.Raise) for s in ast.walk(h))]
                 if quiet and any(isinstance(part, ast.Yield) for s in then for part in ast.walk(s)):
-                    yield under, "what a test raises is swallowed"
+                    yield under, "it suppresses exceptions of tests"
                 inner = [s for handler in handlers for s in handler.body]
                 yield from self._block([*then, *inner, *orelse, *final], under, depth)
             case ast.Assign(targets=targets, value=made):

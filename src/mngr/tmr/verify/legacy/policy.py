@@ -54,25 +54,25 @@ class Policy(Struct):
 
 _ROWS = (
     Row(name="startup", paths=("sitecustomize.py", "usercustomize.py", "*.pth", ".envrc", ".pythonrc", ".pythonstartup"),
-        what="it is run by everything that is started here"),
-    Row(name="conftest", paths=("conftest.py",), shared="note", what="it decides how every test runs and ends"),
+        what="every process that starts here runs it"),
+    Row(name="conftest", paths=("conftest.py",), shared="note", what="it controls how every test runs and ends"),
     Row(name="ci", paths=(".github/**", ".gitlab-ci.yml", ".gitlab/**", ".circleci/**", ".buildkite/**", ".travis.yml",
         "azure-pipelines.yml", "Jenkinsfile", "appveyor.yml", ".drone.yml", "bitbucket-pipelines.yml",
-        ".pre-commit-config.yaml"), what="it decides what is checked"),
+        ".pre-commit-config.yaml"), what="it controls which checks run"),
     Row(name="lock", paths=("*.lock", "package-lock.json", "pnpm-lock.yaml", "npm-shrinkwrap.json", "go.sum",
-        "requirements*.txt", "constraints*.txt", "Pipfile", "environment*.yml"), what="it decides what is installed"),
+        "requirements*.txt", "constraints*.txt", "Pipfile", "environment*.yml"), what="it controls what is installed"),
     Row(name="config", paths=("pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "pytest.ini", ".pytest.ini", ".coveragerc",
         "noxfile.py", "Makefile", "makefile", "GNUmakefile", "justfile", "*.mk", ".gitattributes", ".gitmodules", ".gitignore",
         ".gitconfig", "package.json", "tsconfig*.json", "Dockerfile*", "*.dockerfile", "docker-compose*", "compose.y*ml",
         ".editorconfig", "ruff.toml", ".ruff.toml", "mypy.ini", ".flake8", ".env", ".env.*", ".python-version",
         ".tool-versions", ".mngr/**", "CODEOWNERS", "MANIFEST.in", ".importlinter", ".npmrc", "pip.conf"),
-        what="it decides how the project is built and tested"),
-    Row(name="tutorial", paths=("tutorial.sh", "*tutorial*.sh"), allow=("FIX_TUTORIAL",), what="it is what tests are held to"),
+        what="it controls how the project is built and tested"),
+    Row(name="tutorial", paths=("tutorial.sh", "*tutorial*.sh"), allow=("FIX_TUTORIAL",), what="the tests must follow it, not the reverse"),
     Row(name="test", paths=("test_*.py", "*_test.py", "tests/**", "test/**"), allow=(*_TESTS, "FIX_TUTORIAL"), note=("FIX_IMPL",),
-        what="tests are not what is mended here"),
+        what="a change of this kind must not change tests"),
     Row(name="doc", paths=("docs/**", "doc/**", "*.md", "*.rst", "LICENSE*", "CHANGELOG*", "README*"),
-        allow=("FIX_DOC", "FIX_TUTORIAL"), note=(*_TESTS, "FIX_IMPL"), what="documentation is not what is mended here"),
-    Row(name="implementation", paths=("**",), allow=("FIX_IMPL",), what="a change of this kind leaves the program alone"),
+        allow=("FIX_DOC", "FIX_TUTORIAL"), note=(*_TESTS, "FIX_IMPL"), what="a change of this kind must not change documentation"),
+    Row(name="implementation", paths=("**",), allow=("FIX_IMPL",), what="a change of this kind must not change the program"),
 )  # fmt: skip
 DEFAULT = Policy(rows=_ROWS)
 
@@ -88,7 +88,9 @@ def merged(policy: Policy, table: Mapping[str, Any]) -> Policy:
     for name, given in table.items():
         if name == "large":
             if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-                raise UsageError("policy.large is not a number of bytes", "give it as a whole number, as 1000000")
+                raise UsageError(
+                    "policy.large must be a number of bytes", "write a whole number, for example: large = 1000000"
+                )
             large = given
         elif name == "binary":
             binary = (*binary, *_texts("binary", given))
@@ -109,18 +111,20 @@ def _row(row: Row, given: object) -> Row:
             kinds = _texts(f"{row.name}.{key}", found)
             if unknown := [kind for kind in kinds if kind not in KINDS]:
                 raise UsageError(
-                    f"policy.{row.name}.{key}: there is no kind {unknown[0]}",
-                    f"kinds are {', '.join(KINDS)}",
+                    f"policy.{row.name}.{key}: there is no change kind {unknown[0]}",
+                    f"use one of: {', '.join(KINDS)}",
                 )
             made = made.replace(**{key: kinds})
         elif key in {"level", "shared"}:
             if found not in {*LEVELS, "allow"}:
-                raise UsageError(f"policy.{row.name}.{key} is {found!r}", "levels are refuse, note and allow")
+                raise UsageError(f"policy.{row.name}.{key} cannot be {found!r}", "use one of: refuse, note, allow")
             made = made.replace(**{key: found})
         elif key == "what":
             made = made.replace(what=str(found))
         else:
-            raise UsageError(f"policy.{row.name} has no {key}", "it has paths, allow, note, level, shared and what")
+            raise UsageError(
+                f"policy.{row.name} has no key {key}", "use one of: paths, allow, note, level, shared, what"
+            )
     return made
 
 
@@ -129,7 +133,7 @@ def _texts(name: str, given: object) -> tuple[str, ...]:
         return (given,)
     if isinstance(given, list | tuple) and all(isinstance(item, str) for item in given):
         return tuple(given)
-    raise UsageError(f"policy.{name} is no list of texts", 'write it as ["one", "two"]')
+    raise UsageError(f"policy.{name} must be a list of strings", f'for example: {name} = ["one", "two"]')
 
 
 def sort_of(path: str, policy: Policy = DEFAULT) -> Row:
@@ -170,14 +174,14 @@ def _touched(change: Change, kind: str, policy: Policy, shared: bool) -> list[Fi
         gone = change.old_path or change.path
         row = sort_of(gone, policy)
         if row.name == "test" and re.search(r"\.py$", gone) and change.status == "D":
-            found.append(Finding(rule="policy-deleted", level="refuse", path=gone, what="a file of tests is deleted"))
+            found.append(Finding(rule="policy-deleted", level="refuse", path=gone, what="a test file is deleted"))
         elif change.status == "D" and kind in row.allow:
             found.append(Finding(rule="policy-deleted", level="note", path=gone, what="a file is deleted"))
     return found
 
 
 _SORTS = {
-    "startup": "run at every start", "conftest": "a conftest", "ci": "part of CI", "lock": "a list of dependencies",
+    "startup": "a start-up file", "conftest": "a conftest", "ci": "part of CI", "lock": "a list of dependencies",
     "config": "configuration", "setup": "part of the set-up", "tutorial": "the tutorial", "test": "a test", "doc": "documentation",
     "implementation": "part of the implementation",
 }  # fmt: skip
@@ -198,11 +202,11 @@ def _carried(change: Change, kind: str, policy: Policy) -> list[Finding]:
                 rule="policy-binary",
                 level="refuse",
                 path=change.path,
-                what="it is binary, so nobody can read it",
+                what="it is a binary file, which nobody can review",
             )
         )
     if change.size > policy.large and change.size > change.old_size:
-        what = f"it has {change.size} bytes, more than {policy.large}"
+        what = f"it has {change.size} bytes, more than the limit of {policy.large}"
         found.append(Finding(rule="policy-large", level="refuse", path=change.path, what=what))
     if change.status in {"A", "R"}:
         found += path_checks.check_shadowing(change.path)

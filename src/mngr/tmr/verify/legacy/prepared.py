@@ -29,7 +29,7 @@ def with_answers(
         name = written.file_name(place)
         told = values.words(*values.literals(content)) & wanted
         if told and not values.words(name) <= handed:
-            yield line, f"it sends the program to {name or 'a file'}, where it has put the answer itself"
+            yield line, f"the test points the program to {name or 'a file'}, where the test itself put the answer"
 
 
 def scripts(old: Side, new: Side, before: Sequence[Written], after: Sequence[Written]) -> Iterator[tuple[int, str]]:
@@ -42,7 +42,7 @@ def scripts(old: Side, new: Side, before: Sequence[Written], after: Sequence[Wri
         if shown in known or content is None or any(word in said for word in programs if len(word) > 2):
             continue
         if any(shown in _run(call) for call in new.calls):
-            yield line, f"it runs {written.file_name(place) or shown}, which it has written itself"
+            yield line, f"the test runs {written.file_name(place) or shown}, which it wrote itself"
 
 
 def _run(call: ast.Call) -> list[str]:

@@ -27,7 +27,7 @@ def touched(old: str | None, new: str | None, path: str, kind: str) -> list[Find
         if was != is_now:
             line = now.body[0].lineno if is_now is not None else now.lineno
             added = was is None
-            what = "gets a docstring" if added else "promises something else now: its docstring was touched"
+            what = "gets a docstring" if added else "promises something else now: its docstring changed"
             found.append(
                 Finding(rule="policy-docstring", level="note" if added else level, path=path, line=line,
                         what=f"{name} {what}", old=was or "", new=is_now or "")
@@ -38,7 +38,7 @@ def touched(old: str | None, new: str | None, path: str, kind: str) -> list[Find
             line = next((at for text, at in blocks_now.items() if text not in blocks), now.lineno)
             found.append(
                 Finding(rule="policy-block", level=level, path=path, line=line,
-                        what=f"{name} does not cite the block any more that it cited", old=gone[0])
+                        what=f"{name} no longer cites the block that it cited", old=gone[0])
             )  # fmt: skip
     return found
 

@@ -92,7 +92,7 @@ class Said(Watching):
             given += [arg for arg in args if not isinstance(arg, ast.Starred)]
             return [check for arg in given for check in self._compared(arg, op, subject)]
         base, views = peel(subject)
-        hollow = "" if self.module.traces(base) else "it looks at nothing that the program made"
+        hollow = "" if self.module.traces(base) else "it checks nothing that the program produced"
         made = Check(kind="call", node=base, views=views, expected=args[0] if args else None, empty=hollow)
         if name == "to_equal":
             return self._compared(subject, ast.Eq(), args[0]) if args else []

@@ -32,28 +32,28 @@ def _by_command(old: Check, new: Check, scene: Scene) -> str:
         return ""
     said = new.value if isinstance(new.value, str) else ""
     tries = (
-        (escapes.is_inert, "the command that it looks at is not the program"),
-        (_stands_in, "the command that it looks at is a stand-in for the program"),
-        (escapes.is_help, "the program is only asked for its help"),
+        (escapes.is_inert, "the checked command is not the program"),
+        (_stands_in, "the checked command is a stand-in for the program"),
+        (escapes.is_help, "the command only asks the program for its help"),
         (
             lambda c: is_code(new.node) and commands.hides_status(c),
-            "the status that it looks at is not that of the program",
+            "the checked exit code is not that of the program",
         ),
         (
             lambda c: new.kind in _ABSENT and commands.is_quiet(c, scene.doc),
-            "the program is told to say nothing",
+            "the command tells the program to print nothing",
         ),
-        (commands.has_remark, "a part of the command line of the program is only a remark"),
-        (lambda c: escapes.says(c, said), "the command line itself says what is expected"),
+        (commands.has_remark, "part of the program's command line is only a comment"),
+        (lambda c: escapes.says(c, said), "the command line itself contains the expected text"),
     )
     for is_so, why in tries:
         if any(map(is_so, after)) and not any(map(is_so, before)):
             return why
     if is_code(new.node) and _strict(before) > _strict(after):
-        return "the program is not told to be strict any more"
+        return "the command no longer tells the program to be strict"
     for option in {commands.is_eased(c) for c in after} - {commands.is_eased(c) for c in before} - {""}:
         if option.strip("-") not in scene.doc:
-            return f"the program is told to do nothing, or not to fail: {option}"
+            return f"an option tells the program to do nothing or not to fail: {option}"
     return ""
 
 
@@ -62,22 +62,22 @@ def _by_expression(old: Check, new: Check, scene: Scene) -> str:
         if isinstance(part, ast.Name):
             named = any(word in part.id.lower() for word in _NAMES) and not has(old.node, part.id)
             if named and not _is_below(part.id, old, new, scene):
-                return "what it looks at comes from a stand-in"
+                return "the checked value comes from a stand-in"
         elif has(old.node, values.text(part)):
             continue
         elif isinstance(part, ast.IfExp):
             own = scene.module and not all(map(scene.module.traces, (part.body, part.orelse)))
             if own and any(part is one for one in open_parts(new.node)):  # and not in what the program is given
-                return "what it looks at may be something that the test says itself"
+                return "the checked value may come from the test itself"
         elif _query_says(part, new):
-            return "the query has in it what it should find"
+            return "the query contains what it should find"
         elif drops_letters(part):
-            return "what cannot be read of it is left out"
+            return "unreadable parts of the output are dropped"
         elif values.text(part.func) == "changed":
             if not _is_surroundings(part.args[0], scene.module):
-                return "the test itself changes what it looks at"
+                return "the test itself changes the checked value"
         elif scene.module and any(_answers(arg, new, scene.module) for arg in _arguments(part)):
-            return "the test hands over a function that gives the answer"
+            return "the test passes a function that returns the answer"
     return ""
 
 

@@ -46,7 +46,7 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
     if relation in {"updated", "moved", "part"} and (why := fake(old, new, scene)):
         return Verdict(grade=WEAKER, rule="program-replaced", what=why)
     if relation == "updated" and old.kind == "eq" and _deeper(old.node, new.node):
-        return Verdict(grade=WEAKER, rule="loosened", what="it looks at a part of what was compared whole")
+        return Verdict(grade=WEAKER, rule="loosened", what="it checks only a part of what was compared completely")
     found = _compare(old, new, scene)
     if relation == "part":
         return _part(old, new, found)
@@ -57,9 +57,9 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
     if relation == "moved":
         plain = old.kind == new.kind and values.text(old.expected or _NONE) == values.text(new.expected or _NONE)
         plain = plain or _asked_better(old, new)
-        return Verdict(grade=UPDATED, what="it looks at something else") if plain else Verdict(grade=OTHER)
+        return Verdict(grade=UPDATED, what="it checks something else") if plain else Verdict(grade=OTHER)
     if relation in {"updated", "stream"} and found.grade < UPDATED:
-        return Verdict(grade=UPDATED, what="what it looks at is made in another way")
+        return Verdict(grade=UPDATED, what="the checked value is produced in another way")
     return found
 
 
@@ -163,7 +163,7 @@ def _each(old: Check, new: Check, found: Verdict) -> Verdict:
     listed = isinstance(rows, list | tuple) and not isinstance(old.value, list | tuple)
     if listed and new.kind == old.kind == "eq" and -len(rows) <= index < len(rows):  # type: ignore[arg-type]
         same = rows[index] == old.value  # type: ignore[index]
-        return Verdict(grade=STRONGER if same else UPDATED, what="another value is expected")
+        return Verdict(grade=STRONGER if same else UPDATED, what="the test expects another value")
     return Verdict(grade=STRONGER) if found.grade <= STRONGER else found
 
 
@@ -175,14 +175,14 @@ def _part(old: Check, new: Check, found: Verdict) -> Verdict:
     """The new check looks at a part of what the old one looked at."""
     if old.kind in NEGATIVE:
         if isinstance(new.node, ast.Attribute) and new.node.attr in _STREAMS and new.kind == old.kind:
-            return Verdict(grade=WEAKER, rule="loosened", what="it looks at less of the output")
+            return Verdict(grade=WEAKER, rule="loosened", what="it checks less of the output")
         return Verdict(grade=OTHER)
     said = values.words(*values.literals(old.expected))
     path = values.words(*values.literals(new.node)) | values.words(*values.literals(new.expected))
     if old.kind == "eq":
         if new.kind == "eq" and said <= values.words(*values.literals(new.expected)) and not _selects(new.node, old):
-            return Verdict(grade=UPDATED, what="it is read before it is compared, and all of it is")
-        return Verdict(grade=WEAKER, rule="loosened", what="it looks at a part of what was compared whole")
+            return Verdict(grade=UPDATED, what="it is parsed before the comparison, and all of it is compared")
+        return Verdict(grade=WEAKER, rule="loosened", what="it checks only a part of what was compared completely")
     if RANK[new.kind] >= RANK[old.kind] and said <= path:
         return Verdict(grade=STRONGER)
     return found
@@ -207,8 +207,8 @@ def _whole(old: Check, new: Check, found: Verdict) -> Verdict:
         return Verdict(grade=STRONGER)
     stream = isinstance(old.node, ast.Attribute) and old.node.attr in _STREAMS
     if stream and found.grade <= UPDATED:
-        return Verdict(grade=UPDATED, what="it looks at more than before")
-    return Verdict(grade=WEAKER, rule="loosened", what="it does not say any more where the thing is")
+        return Verdict(grade=UPDATED, what="it checks more than before")
+    return Verdict(grade=WEAKER, rule="loosened", what="it no longer says where the value is")
 
 
 def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
@@ -224,11 +224,11 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     replaced = [view.removeprefix(REDACT) for view in fresh if view.startswith(REDACT)]
     text, given = old.value, scene.doc + scene.inputs
     if isinstance(text, str) and any(patterns.takes_more(pattern, text, given) for pattern in replaced):
-        return Verdict(grade=WEAKER, rule="loosened", what="what is compared was taken out of it before")
+        return Verdict(grade=WEAKER, rule="loosened", what="the varying part was removed before the comparison")
     if added == ["sorted"] and disclaimed.order(scene.doc, old) and not _fewer(old.value, rows):
         added = []
     if added and old.kind != "true":
-        return Verdict(grade=WEAKER, rule="loosened", what=f"it looks at the thing only through {', '.join(added)}")
+        return Verdict(grade=WEAKER, rule="loosened", what=f"it checks the value only through {', '.join(added)}")
     if (old.kind in NEGATIVE) != (new.kind in NEGATIVE):
         return _turned(old, new)
     return expectations(old, new, scene.doc, scene.inputs, _computes(old, new, scene))
@@ -242,17 +242,17 @@ def _fewer(before: object, now: object) -> bool:
 def _turned(old: Check, new: Check) -> Verdict:
     a, b = old.value, new.value
     if new.kind in NEGATIVE:
-        return Verdict(grade=WEAKER, rule="inverted", what="it only says what is not so")
+        return Verdict(grade=WEAKER, rule="inverted", what="it only says what is not the case")
     if old.kind == "ne" and new.kind == "eq":
         if a == b:
-            return Verdict(grade=WEAKER, rule="inverted", what="it says the opposite")
+            return Verdict(grade=WEAKER, rule="inverted", what="the check says the opposite")
         return Verdict(grade=STRONGER)
     if old.kind == "notin" and new.kind == "empty":
         return Verdict(grade=STRONGER)
     if old.kind == "notin" and new.kind == "eq" and isinstance(a, str) and isinstance(b, str):
         return Verdict(grade=STRONGER) if a not in b else Verdict(grade=WEAKER, rule="inverted", what="the opposite")
     if new.kind in {"in", "search"} and a == b:
-        return Verdict(grade=WEAKER, rule="inverted", what="it says the opposite")
+        return Verdict(grade=WEAKER, rule="inverted", what="the check says the opposite")
     return Verdict(grade=OTHER)
 
 
@@ -282,7 +282,7 @@ def _either(old: Check, new: Check, scene: Scene) -> Verdict:
             return Verdict(grade=STRONGER)
         if len(new.either) <= len(old.either) and values.shape(new.node) == values.shape(old.node):
             return Verdict(grade=UPDATED)
-        return Verdict(grade=WEAKER, rule="loosened", what="it allows more")
+        return Verdict(grade=WEAKER, rule="loosened", what="it now allows more")
     if old.kind == "or":
         if any(all(judge(one, new, scene).grade <= UPDATED for one in way) for way in old.either):
             return Verdict(grade=STRONGER)
@@ -291,16 +291,16 @@ def _either(old: Check, new: Check, scene: Scene) -> Verdict:
     if all(found <= UPDATED for found in graded):
         return Verdict(grade=UPDATED)
     if any(found <= WEAKER for found in graded):
-        return Verdict(grade=WEAKER, rule="loosened", what="something else will do as well now")
+        return Verdict(grade=WEAKER, rule="loosened", what="something else is now also accepted")
     return Verdict(grade=OTHER)
 
 
 def _raises(old: Check, new: Check, scene: Scene) -> Verdict:
     before, after = old.option.split(), new.option.split()
     if _is_broader(before, after):
-        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{' or '.join(after)} is broader than it was")
+        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{' or '.join(after)} is broader than before")
     if old.expected is not None and new.expected is None:
-        return Verdict(grade=WEAKER, rule="exception-broadened", what="the message is not looked at any more")
+        return Verdict(grade=WEAKER, rule="exception-broadened", what="the test no longer checks the message")
     if old.expected is not None and new.expected is not None:
         pattern = (
             old.replace(kind="search", option="re search"),
@@ -310,10 +310,10 @@ def _raises(old: Check, new: Check, scene: Scene) -> Verdict:
         if found.grade == WEAKER:
             return found
     if extra := _beside(old.node, new.node, scene):
-        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{extra} may raise it as well")
+        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{extra} may now raise it as well")
     same = before == after and old.subject == new.subject
     if callee(old.node) != callee(new.node) and values.shape(old.node) != values.shape(new.node):
-        return Verdict(grade=UPDATED if before == after else OTHER, what="something else raises it")
+        return Verdict(grade=UPDATED if before == after else OTHER, what="another call raises it")
     return Verdict(grade=SAME if same else UPDATED)
 
 

@@ -20,7 +20,7 @@ _TOLD = re.compile(
     r"contention|\btogether\b",
     re.I,
 )
-_WHAT = "what ran at the same time runs one after the other"
+_WHAT = "actions that ran at the same time now run one after the other"
 
 
 class Together:

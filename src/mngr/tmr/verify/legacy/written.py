@@ -219,7 +219,10 @@ def planted(
         if hit and earlier:
             hit = not any(satisfied(check, place, c, True) for check in [*contents, *old] for c in earlier)
         if hit or (looks and not contents and not earlier):
-            yield line, f"it writes {file_name(place) or values.text(place)} itself, which the program should"
+            yield (
+                line,
+                f"the test itself writes {file_name(place) or values.text(place)}, which the program should write",
+            )
 
 
 def _same(one: ast.expr, two: ast.expr) -> bool:
@@ -238,7 +241,7 @@ def rows(before: list[ast.Call], after: list[ast.Call], checks: list[Check]) -> 
             if wanted and wanted <= said and not wanted <= known.get(table, set()):
                 yield (
                     check.line,
-                    f"it puts into the table {table} itself what it then finds there",
+                    f"the test itself puts into the table {table} what it then finds there",
                     check.code,
                 )
                 break

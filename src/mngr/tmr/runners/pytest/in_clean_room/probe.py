@@ -246,11 +246,11 @@ def _get_text_or_placeholder(ask: Any) -> str:
     try:
         return str(ask())
     except Exception as error:
-        return f"<{type(error).__name__} while it was put into words>"
+        return f"<{type(error).__name__} while mngr read this text>"
 
 
 def _tail(text: str, most: int) -> str:
-    return text if len(text) <= most else f"[{len(text) - most} characters left out]\n{text[-most:]}"
+    return text if len(text) <= most else f"[{len(text) - most} characters omitted]\n{text[-most:]}"
 
 
 # Find where the code came from.

@@ -24,7 +24,7 @@ def write_files(work: str, files: dict[str, str | None]) -> None:
     for path, packed in files.items():
         full = os.path.join(work, path)
         if not os.path.realpath(full).startswith(work + os.sep):
-            raise ValueError(f"{path} leads out of {work}")
+            raise ValueError(f"{path} points outside {work}")
         if packed is not None:
             _write_file(full, zlib.decompress(base64.b64decode(packed)))
         elif os.path.lexists(full):
