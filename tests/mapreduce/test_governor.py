@@ -80,7 +80,11 @@ def test_similar_failures_of_several_tasks_open_an_alarm() -> None:
     alarm = governor.record_failure("launch", "setup failed with exit code 1: uv sync in /a/b3", "c")
     assert alarm is not None and alarm.cause == "dependency" and alarm.tasks == ["a", "b", "c"]
     allowance = governor.decide_launches(load())
-    assert allowance.count == 0 and not allowance.is_final and "3 failed alike at launch" in (allowance.reason or "")
+    assert (
+        allowance.count == 0
+        and not allowance.is_final
+        and "3 similar failures at the stage launch" in (allowance.reason or "")
+    )
     assert governor.record_failure("launch", "setup failed", "d") is None  # the alarm is already open
     governor.clear_alarm()
     assert governor.decide_launches(load()).count == 4

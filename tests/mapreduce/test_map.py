@@ -128,7 +128,7 @@ def test_a_run_killed_at_any_moment_resumes_without_repeating_work(mngr: MngrPro
     wait_for(lambda: process.poll() is not None or _count_lines(run.journal) >= line_count)
     process.send_signal(signal.SIGSTOP)
     if find_writer(run.journal) is not None:
-        assert "goes on in process" in mngr("map", "--resume", "r", code=1).err
+        assert "is still running, in process" in mngr("map", "--resume", "r", code=1).err
         assert find_writer(run.journal) == process.pid
     process.kill()
     process.wait()
@@ -161,7 +161,7 @@ def test_invalid_arguments_are_rejected_before_a_run_is_created(mngr: MngrProgra
         (("x", "--budget=-1", "--", "true"), "--budget: '-1' is no amount of money"),
         (("x", "--budget-per-day", "nan", "--", "true"), "--budget-per-day: 'nan' is no amount of money"),
         (("x", "--max-agents", "0", "--", "true"), "--max-agents must be at least 1"),
-        (("x", "--name", "No Good", "--", "true"), "cannot be the name of a run"),
+        (("x", "--name", "No Good", "--", "true"), "a run cannot be called"),
     ):
         assert message in mngr("map", *words, code=2).err
     assert "there is no run" in mngr("map", "--resume", "nothing", code=1).err
@@ -250,6 +250,6 @@ def test_two_runs_with_the_same_name_are_rejected(mngr: MngrProgram, tmp_path: P
     assert f"{mngr.repo}/.mngr/runs/r already" in mngr(*command, cwd=other_repo, code=1).err
     assert not (other_repo / ".mngr/runs/r").exists()
     shutil.rmtree(mngr.repo / ".mngr/runs/r")
-    assert "is there still, of an earlier run" in mngr(*command, cwd=other_repo, code=1).err
+    assert "of an earlier run 'r' still exists" in mngr(*command, cwd=other_repo, code=1).err
     mngr("destroy", "-", stdin=mngr("list", "--label", "run=r", "--ids").out)
     assert mngr.run_json(*command, cwd=other_repo)["tasks"][0]["outcome"] == "done"

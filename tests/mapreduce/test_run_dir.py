@@ -23,7 +23,7 @@ def test_without_a_name_the_latest_run_of_the_kind_is_used(tmp_path: Path) -> No
     with pytest.raises(NotFound, match="no run in"):
         get_run(str(tmp_path), kind="tmr")
     add_run(tmp_path, "m", "map", 200)
-    with pytest.raises(NotFound, match="no run of tmr"):
+    with pytest.raises(NotFound, match="no run of `mngr tmr`"):
         get_run(str(tmp_path), kind="tmr")
     add_run(tmp_path, "a", "tmr", 50)
     add_run(tmp_path, "b", "tmr", 100)
@@ -33,4 +33,4 @@ def test_without_a_name_the_latest_run_of_the_kind_is_used(tmp_path: Path) -> No
     for name, resume_command in (("m", "mngr map --resume m"), ("a", "mngr tmr resume a")):
         with pytest.raises(MngrError) as error:
             create_run_dir(str(tmp_path), name)
-        assert error.value.hint == f"go on with it: {resume_command}, or choose another name"
+        assert error.value.hint == f"continue it: {resume_command}; or choose another name: --name NAME"

@@ -81,7 +81,9 @@ class AgentActions:
         if agent is None:
             saved = list_saved_agents(self._fleet, self._run, self._options.on).get(task.agent)
             if saved is None:
-                raise NotFound(f"{task.agent} is not there any more", "see: mngr undestroy --list")
+                raise NotFound(
+                    f"the agent {task.agent} no longer exists", "look for it in the trash: mngr undestroy --list"
+                )
             agent = self._run_on_host(pooled_host, lambda on, options: self._restore_agent(saved.id, on))
         if spec.branch is not None and task.base is not None:
             self._fleet.send_commit(task.agent, self._run.repo, task.base)
@@ -125,7 +127,7 @@ class AgentActions:
         """Restore an agent from the trash onto another host, after its first host was released."""
         outcome = self._fleet.undestroy([trash_id], on=on, set_up=True)[0]
         if not outcome.ok:
-            raise MngrError(outcome.error or "it could not be brought back", outcome.hint)
+            raise MngrError(outcome.error or "mngr could not restore the agent", outcome.hint)
         return self._fleet.get(outcome.name)
 
     def _find_ready_agent(self, name: str) -> AgentView | None:
@@ -166,7 +168,7 @@ class AgentActions:
             return "transcript"
         outcome = self._fleet.message([task.agent], text, start=True, timeout=timeout)[0]
         if not outcome.ok:
-            error = outcome.error or "it could not be told"
+            error = outcome.error or "mngr could not deliver the message"
             if outcome.exit_code == Unreachable.exit_code:
                 raise Unreachable(error, outcome.hint)
             raise MngrError(error + self._describe_exit(task.agent), outcome.hint)
@@ -184,7 +186,7 @@ class AgentActions:
                 if outcome.ok:
                     break
                 if pause is None:
-                    raise MngrError(outcome.error or "it could not be started", outcome.hint)
+                    raise MngrError(outcome.error or "mngr could not start the agent", outcome.hint)
                 time.sleep(pause)
             if not prompt:  # the program needs no prompt
                 return "none"
@@ -223,7 +225,7 @@ class AgentActions:
 
         def collect() -> CollectedWork:
             if self.find_host_tag(host) != tag:
-                raise HostGone(self._provider or "", host, "it was made anew meanwhile")
+                raise HostGone(self._provider or "", host, "it was rebuilt in the meantime")
             return self._collect_work(task, final=final)
 
         return self.host_recovery.run_when_settled(host, collect)
@@ -251,14 +253,14 @@ class AgentActions:
         alive = agent.state not in _ENDED_STATES
         judgement = self._recipe.judge(task, folder, alive=alive)
         if error is not None:
-            judgement = judgement.replace(problem=f"Your work could not be fetched: {error}")
+            judgement = judgement.replace(problem=f"mngr could not fetch your work: {error}")
         if judgement.problem is None and dirty:
             judgement = judgement.replace(
-                problem="Your work tree has changes that are not committed. Commit what belongs to the task, "
-                "take the rest away, and write the result again."
+                problem="Your work tree has uncommitted changes. Commit what belongs to the task, "
+                "discard the rest, and write the result again."
             )
         if judgement.problem is not None and agent.state_reason == "lost" and not final:
-            raise Unreachable(f"{name} was cut off in the middle", "it is started again")
+            raise Unreachable(f"{name} was interrupted before it finished", "mngr starts it again by itself")
         is_final = final or judgement.problem is None or not alive
         tokens_before_edit = None
         if is_final:

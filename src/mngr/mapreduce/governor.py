@@ -94,20 +94,20 @@ class Governor:
             if limits.on_alarm == "probe" and load.working == 0 and load.now >= self._probed_at + self._probe_delay:
                 self._probed_at = load.now
                 self._probe_delay = min(_MAX_PROBE_DELAY, self._probe_delay * 2)
-                return LaunchAllowance(count=1, reason="a probe: " + self.alarm_reason)
+                return LaunchAllowance(count=1, reason="one agent as a test: " + self.alarm_reason)
             return LaunchAllowance(count=0, reason=self.alarm_reason)
         if load.now < self._parked_until:
-            return LaunchAllowance(count=0, reason="a limit, until it ends")
+            return LaunchAllowance(count=0, reason="the model's rate limit or quota is reached")
         if load.now < self._refused_until:
             return LaunchAllowance(count=0, reason=self._refusal_reason)
         if load.memory is not None and load.memory < limits.free_memory:
-            return LaunchAllowance(count=0, reason=f"only {format_size(load.memory)} of memory are free")
+            return LaunchAllowance(count=0, reason=f"only {format_size(load.memory)} of memory is free")
         if load.disk is not None and load.disk < limits.free_disk:
-            return LaunchAllowance(count=0, reason=f"only {format_size(load.disk)} of disk space are free")
+            return LaunchAllowance(count=0, reason=f"only {format_size(load.disk)} of disk space is free")
         max_working = min(limits.max_agents, max(1, int(self.max_parallel)))
-        reason = "limits that were seen" if max_working < limits.max_agents else None
+        reason = "earlier rate limits" if max_working < limits.max_agents else None
         if load.settled == 0 and 0 < limits.canary < max_working:  # only a few agents run until the first one finishes
-            max_working, reason = limits.canary, "the first ones go ahead"
+            max_working, reason = limits.canary, "mngr waits until one of the first agents has finished (--canary)"
         max_starting = max(1, int(self._max_starting)) * max(1, limits.starting_per_host)
         return LaunchAllowance(
             count=max(0, min(max_working - load.working, max_starting - load.starting)), reason=reason
@@ -119,11 +119,11 @@ class Governor:
         if limits.budget is not None and load.spent >= limits.budget:
             return f"the budget of ${limits.budget:.2f} is spent"
         if limits.budget_per_day is not None and load.spent + load.spent_today >= limits.budget_per_day:
-            return f"the day's budget of ${limits.budget_per_day:.2f} is spent"
+            return f"the budget of ${limits.budget_per_day:.2f} per day is spent"
         if limits.max_tokens is not None and load.tokens >= limits.max_tokens:
-            return f"all {limits.max_tokens} tokens are used"
+            return f"the limit of {limits.max_tokens} tokens is used up"
         if limits.deadline is not None and load.now >= limits.deadline:
-            return "the time is up"
+            return "the deadline has passed"
         return None
 
     def record_rate_limit(self, now: float, until: float | None = None) -> bool:
@@ -165,7 +165,8 @@ class Governor:
         if self.alarm_reason is not None or len(sources) < threshold:
             return None
         self._probed_at, self._probe_delay = now, _FIRST_PROBE_DELAY
-        self.alarm_reason = f"{len(sources)} failed alike at {stage}: {text.strip().splitlines()[0][:200]}"
+        failures = "a failure" if len(sources) == 1 else f"{len(sources)} similar failures"
+        self.alarm_reason = f"{failures} at the stage {stage}: {text.strip().splitlines()[0][:200]}"
         return AlarmRow(cause=cause, stage=stage, text=self.alarm_reason, tasks=list(sources))
 
     def clear_alarm(self) -> None:

@@ -37,5 +37,5 @@ def load_map_plan(run: RunDir) -> MapPlan:
     with open(run.plan, encoding="utf-8") as file:
         data = as_object(json.load(file))
     if data.get("kind") != "map":
-        raise MngrError(f"{run.name} is no run of map", f"go on with it: mngr tmr resume {run.name}")
+        raise MngrError(f"{run.name} is a run of `mngr tmr`", f"continue it: mngr tmr resume {run.name}")
     return decode(MapPlan, data)

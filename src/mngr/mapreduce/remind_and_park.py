@@ -95,7 +95,7 @@ class Messenger:
         """Write an alert for each agent that could not be stopped and may still be working."""
         self.pending_stops -= 1
         for text in [f"{host}: {result.message}"] if isinstance(result, MngrError) else result:
-            self._write(AlertRow(text=f"could not be stopped and may work on: {text}"))
+            self._write(AlertRow(text=f"mngr could not stop an agent, which may still be working: {text}"))
 
     def can_resume(self, task: TaskState) -> bool:
         """True when the limit for which the task was parked is over."""

@@ -41,8 +41,8 @@ def create_run_dir(root: str, name: str | None = None) -> RunDir:
         name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + os.urandom(2).hex()
     elif not is_agent_name(name) or len(name) > 20:
         raise UsageError(
-            f"--name: {name!r} cannot be the name of a run",
-            "at most 20 of a-z, 0-9, _ and -, as for an agent",
+            f"--name: a run cannot be called {name!r}",
+            "use at most 20 characters: a-z, 0-9, _ and -; for example: --name nightly",
         )
     run = RunDir(root, name)
     runs_dir = os.path.dirname(run.path)
@@ -56,7 +56,7 @@ def create_run_dir(root: str, name: str | None = None) -> RunDir:
     except FileExistsError:
         resume_command = f"mngr map --resume {name}" if _read_kind(run) == "map" else f"mngr tmr resume {name}"
         raise MngrError(
-            f"there is a run {name!r} already", f"go on with it: {resume_command}, or choose another name"
+            f"the run {name!r} exists already", f"continue it: {resume_command}; or choose another name: --name NAME"
         ) from None
     os.mkdir(run.tasks)
     return run
@@ -85,11 +85,11 @@ def get_run(root: str, name: str | None = None, kind: str | None = None) -> RunD
     if name is None and kind is not None and names:
         names = [run_name for run_name in names if _read_kind(RunDir(root, run_name)) in (kind, None)]
         if not names:
-            raise NotFound(f"there is no run of {kind} in {root}", "see: mngr tmr list")
+            raise NotFound(f"there is no run of `mngr {kind}` in {root}", "list the runs: mngr tmr list")
     if not names:
-        raise NotFound(f"there is no run in {root}", "make one: mngr tmr run, or mngr map")
+        raise NotFound(f"there is no run in {root}", "start one: mngr tmr run")
     if name is not None and name not in names:
-        raise NotFound(f"there is no run {name!r}", suggest_closest(name, names) or "see: mngr tmr list")
+        raise NotFound(f"there is no run {name!r}", suggest_closest(name, names) or "list the runs: mngr tmr list")
     return RunDir(root, name or names[-1])
 
 

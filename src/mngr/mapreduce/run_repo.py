@@ -30,7 +30,9 @@ def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
     local = fleet.context.local_host
     repo = git.find_repo(local, root)
     if repo is None or repo.head is None:
-        raise MngrError(f"{root} has no commit to start from", "commit what there is first")
+        raise MngrError(
+            f"{root} has no commit to start from", "create a first commit: git add -A && git commit -m 'First commit'"
+        )
     run = create_run_dir(root, name)
     try:
         if name is not None:
@@ -76,13 +78,15 @@ def _claim_name(fleet: Fleet, run: RunDir) -> None:
         except FileExistsError:
             other = os.path.realpath(link)
             if os.path.isdir(other) and other != os.path.realpath(run.path):
-                raise MngrError(f"a run {run.name!r} is in {other} already", "choose another name") from None
+                raise MngrError(
+                    f"the run in {other} already has the name {run.name!r}", "choose another name: --name NAME"
+                ) from None
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(link)  # the other run's folder is gone
     old_agents = [agent.name for agent in fleet.list().agents if agent.labels.get("run") == run.name]
     if old_agents:
-        hint = f"choose another name, or: mngr list --label run={run.name} --ids | mngr destroy - --force"
-        raise MngrError(f"{old_agents[0]} is there still, of an earlier run {run.name!r}", hint)
+        hint = f"choose another name (--name NAME), or destroy the old agents: mngr list --label run={run.name} --ids | mngr destroy - --force"
+        raise MngrError(f"the agent {old_agents[0]} of an earlier run {run.name!r} still exists", hint)
 
 
 def _make_repo(local: Host, run: RunDir, repo: Repo) -> None:

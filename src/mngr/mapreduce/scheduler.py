@@ -142,7 +142,9 @@ class Scheduler:
             return
         allowance = self._governor.decide_launches(self._measure_load())
         if allowance.reason != self._reported_wait_reason and allowance.count == 0 and allowance.reason:
-            self._write(journal_rows.AlertRow(text=f"no launches: {allowance.reason}", waits=allowance.reason))
+            self._write(
+                journal_rows.AlertRow(text=f"mngr starts no agents for now: {allowance.reason}", waits=allowance.reason)
+            )
         self._reported_wait_reason = allowance.reason
         if allowance.is_final:
             self._park_all(allowance.reason or "")
@@ -206,7 +208,10 @@ class Scheduler:
         if isinstance(proof, MngrError) and task.state == "launching":
             self._handle_launch_failure("prompt", slug, proof)
         elif isinstance(proof, MngrError):
-            self._start_pull(task, close_reason=f"{self._messenger.message_reasons.get(slug)}, and {proof.message}")
+            self._start_pull(
+                task,
+                close_reason=f"mngr could not message the agent ({self._messenger.message_reasons.get(slug)}): {proof.message}",
+            )
         else:
             self._write(make_delivery_row(task, proof))
             self._host_pool.record_wake(task.host)
@@ -231,7 +236,9 @@ class Scheduler:
             self._write(journal_rows.WindowRow(size=int(self._governor.max_parallel), why=cause))
         if task.attempt >= MAX_LAUNCHES * (3 if is_external else 1):
             self._write(
-                journal_rows.SettledRow(slug=slug, outcome="failed", reason=f"could not be launched: {error.message}")
+                journal_rows.SettledRow(
+                    slug=slug, outcome="failed", reason=f"mngr could not start the agent: {error.message}"
+                )
             )
             return
         self._not_before[slug] = time.monotonic() + 2.0 ** min(task.attempt, 6)
@@ -258,7 +265,9 @@ class Scheduler:
                 self._messenger.restart_on_new_host(task, self._recipe.build_prompt(task))
             elif isinstance(error, HostStopped) and (error.why or task.host in self._state.hosts):
                 # The host stopped by itself, or a person stopped a host of this run. Its files are kept.
-                self._messenger.restart_agent(task, f"its host stopped: {error.why or 'by somebody'}", _MAX_HOST_STOPS)
+                self._messenger.restart_agent(
+                    task, f"its host stopped: {error.why or 'the reason is unknown'}", _MAX_HOST_STOPS
+                )
             elif error is not None:
                 self._report_failure(
                     "work", f"{task.host} does not answer", self._host_pool.get_failure_source(task), "host"
@@ -274,7 +283,7 @@ class Scheduler:
         if task is None or task.agent_id != view.id:
             return
         if task.state == "parked" and view.state == "RUNNING" and not task.is_stopped:
-            self._write(journal_rows.UnparkedRow(slug=task.task.slug, why="it went on by itself"))
+            self._write(journal_rows.UnparkedRow(slug=task.task.slug, why="the agent continued by itself"))
             self._active_since[task.task.slug] = time.monotonic()
         elif task.state != "working" or self._not_before.get(task.task.slug, 0.0) > time.monotonic():
             return
@@ -282,7 +291,7 @@ class Scheduler:
             self._active_since[task.task.slug] = time.monotonic()
             self._messenger.park_task(task, view, self._seconds_elapsed())
             if view.state_reason == "login":
-                self._report_failure("work", "the login is dead", task.task.slug, "login")
+                self._report_failure("work", "the agent has to log in again", task.task.slug, "login")
         elif view.state == "STOPPED" and view.state_reason == "rescue":  # another process found the host gone
             self._messenger.restart_on_new_host(task, self._recipe.build_prompt(task))
         # Destroying an agent stops it first, so wait until it is clear which of the two it was.
@@ -309,7 +318,7 @@ class Scheduler:
 
     def _requeue_destroyed(self, task: TaskState) -> None:
         """Queue the task again, or settle it as failed after too many launches."""
-        slug, error = task.task.slug, "it was destroyed"
+        slug, error = task.task.slug, "its agent was destroyed"
         self._write(journal_rows.LaunchFailedRow(slug=slug, stage="work", cause="host", error=error))
         if task.attempt >= MAX_LAUNCHES:
             self._write(journal_rows.SettledRow(slug=slug, outcome="failed", reason=error))
@@ -382,7 +391,7 @@ class Scheduler:
             self._governor.record_success()
             if self._governor.alarm_reason is not None:
                 self._governor.clear_alarm()
-                self._write(journal_rows.AlarmOverRow(text="a task went well"))
+                self._write(journal_rows.AlarmOverRow(text="the alarm is over, because a task succeeded"))
 
     # Time and money
 

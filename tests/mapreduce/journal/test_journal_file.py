@@ -39,8 +39,8 @@ def test_a_second_writer_is_rejected_with_the_process_id_of_the_first(tmp_path: 
         assert find_writer(path) == os.getpid()
         code = f"from mngr.mapreduce.journal.journal_file import Journal\nJournal({path!r}).__enter__()"
         other = subprocess.run([BIN_DIR / "python", "-c", code], capture_output=True, text=True, check=False)
-        assert f"goes on in process {os.getpid()}" in other.stderr
-        with pytest.raises(MngrError, match=f"goes on in process {os.getpid()}"):
+        assert f"is still running, in process {os.getpid()}" in other.stderr
+        with pytest.raises(MngrError, match=f"is still running, in process {os.getpid()}"):
             Journal(path).__enter__()
     assert find_writer(path) is None
 

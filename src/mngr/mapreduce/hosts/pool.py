@@ -46,7 +46,10 @@ def find_hourly_rate(ctx: Context, provider: str) -> float | None:
     except (TypeError, ValueError):
         rate = -1.0
     if rate is not None and not 0.0 <= rate < float("inf"):
-        raise UsageError(f"[providers.{provider}] cost_per_hour: {value!r} is no amount of money", "for example: 0.12")
+        raise UsageError(
+            f"[providers.{provider}] cost_per_hour: {value!r} is not an amount of US dollars",
+            f"correct it: mngr config set --user providers.{provider}.cost_per_hour 0.12",
+        )
     return rate
 
 
@@ -208,7 +211,9 @@ class HostPool:
         if isinstance(result, MngrError):
             self._can_prepare = False
             self._write(PreparedRow(snapshot=None, error=result.message))
-            self._write(AlertRow(text=f"no host could be prepared for all, so each is on its own: {result.message}"))
+            self._write(
+                AlertRow(text=f"mngr could not prepare a snapshot, so it sets up each host by itself: {result.message}")
+            )
         else:
             self._write(PreparedRow(snapshot=snapshot))
 
@@ -248,7 +253,11 @@ class HostPool:
         if self._release_attempts[host] < _MAX_RELEASE_ATTEMPTS:
             self._release_retry_at[host] = time.monotonic() + _RETRY_DELAY * 2.0 ** (self._release_attempts[host] - 1)
         else:
-            self._write(AlertRow(text=f"{host} could not be given back: {result.message}"))
+            self._write(
+                AlertRow(
+                    text=f"mngr could not release the host {host}: {result.message}; try again: mngr tmr clean {self._run.name}"
+                )
+            )
 
     def has_releases(self) -> bool:
         """True while a host is being released or waits for another attempt."""
@@ -275,7 +284,7 @@ class HostPool:
         if outcome.ok:
             self._write(RestedRow(host=host))
         else:
-            self._write(AlertRow(text=f"{host} could not be stopped: {outcome.error}"))
+            self._write(AlertRow(text=f"mngr could not stop the host {host}: {outcome.error}"))
 
 
 def delete_snapshot(fleet: Fleet, name: str, write: Callable[[JournalRow], object]) -> str | None:
@@ -285,7 +294,7 @@ def delete_snapshot(fleet: Fleet, name: str, write: Callable[[JournalRow], objec
     if outcome is None or outcome.ok:
         write(UnpreparedRow(snapshot=name))
         return None
-    return outcome.error or "it could not be deleted"
+    return outcome.error or "mngr could not delete it"
 
 
 def _is_agent_needed(task: TaskState) -> bool:

@@ -20,12 +20,12 @@ class HostReachability:
         for host, error in watch_update.errors.items():
             if isinstance(error, HostGone):
                 if host not in self._lost:
-                    messages.append(f"{error.message}; it is made anew with its agents")
+                    messages.append(f"{error.message}; mngr rebuilds the host and restores its agents")
             elif isinstance(error, HostStopped):
                 if host not in self.unreachable:
                     messages.append(error.message)
             elif host not in self.unreachable:
-                messages.append(f"{host} does not answer, its agents are left to work: {error.message}")
+                messages.append(f"{host} does not answer, and its agents may still be working: {error.message}")
         self.unreachable = (self.unreachable - back) | set(watch_update.errors)
         lost = {host for host, error in watch_update.errors.items() if isinstance(error, HostGone)}
         self._lost = (self._lost - back) | lost

@@ -56,7 +56,7 @@ class ReleasedRow(HostRow):
         """Return how to get the agents back."""
         if not self.agents:
             return ""
-        return f"{self.host}: given back; mngr undestroy brings each of its {len(self.agents)} agents back"
+        return f"{self.host}: released; to restore an agent of this host: mngr undestroy {self.agents[0]}"
 
 
 class ReleaseFailedRow(HostRow):
@@ -71,7 +71,7 @@ class ReleaseFailedRow(HostRow):
 
     def describe(self) -> str:
         """Return the error."""
-        return f"{self.host}: could not be given back, and will be tried again: {self.error}"
+        return f"{self.host}: mngr could not release the host and will try again: {self.error}"
 
 
 class RestedRow(HostRow):

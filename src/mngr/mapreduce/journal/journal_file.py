@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 from collections.abc import Callable
 
 from mngr.base import time_format
@@ -39,7 +40,7 @@ class Journal:
             os.close(self._lock)
             run = os.path.basename(os.path.dirname(self._path))
             raise MngrError(
-                f"the run {run} goes on in process {owner or '?'}", f"watch it: mngr tmr status {run}"
+                f"the run {run} is still running, in process {owner or '?'}", f"watch it: mngr tmr status {run}"
             ) from None
         os.ftruncate(self._lock, 0)
         os.write(self._lock, f"{os.getpid()}\n".encode())
@@ -71,7 +72,7 @@ class Journal:
             run = os.path.basename(os.path.dirname(self._path))
             raise MngrError(
                 f"cannot write the journal of the run: {error.strerror}",
-                f"agents go on; make room, then: mngr tmr resume {run}",
+                f"the agents continue; free some disk space, then: mngr tmr resume {run}",
             ) from None
         self._length += len(line)
         self.rows.append(row)
@@ -104,7 +105,7 @@ def encode_row(row: JournalRow) -> dict[str, object]:
 def decode_row(data: object) -> JournalRow:
     """Return the row that `encode_row` wrote. Raise ValueError when it is none."""
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-        raise ValueError("not a row")
+        raise ValueError("this is not a row of a journal")
     row_class = ROW_CLASSES.get(data["type"])
     if row_class is not None:
         return decode(row_class, data)
@@ -151,7 +152,7 @@ def _read_rows(path: str) -> tuple[list[JournalRow], int]:
                 break
             raise MngrError(
                 f"{path}:{number} is damaged",
-                "the journal is written by mngr alone; take the line out by hand",
+                f"only mngr writes the journal; delete the line: sed -i {number}d {shlex.quote(path)}",
             ) from None
         rows.append(row)
         length += len(line) + 1

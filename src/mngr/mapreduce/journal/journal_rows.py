@@ -146,7 +146,7 @@ class RemindRow(TaskRow):
 
     def describe(self) -> str:
         """Return the reason of the reminder."""
-        return f"{self.slug}: reminded ({self.why})"
+        return f"{self.slug}: mngr reminds the agent ({self.why})"
 
 
 class RemindedRow(TaskRow):
@@ -183,7 +183,7 @@ class PullFailedRow(TaskRow):
 
     def describe(self) -> str:
         """Return the error."""
-        return f"{self.slug}: its work could not be fetched, and will be tried again: {self.error}"
+        return f"{self.slug}: mngr could not pull the agent's work and will try again: {self.error}"
 
 
 class PulledRow(TaskRow):
@@ -365,7 +365,7 @@ class WindowRow(JournalRow):
 
     def describe(self) -> str:
         """Return the new limit."""
-        return f"{self.why}: at most {self.size} at once from now on"
+        return f"{self.why}: from now on mngr runs at most {self.size} agents at the same time"
 
 
 class PrepareRow(JournalRow):
@@ -377,7 +377,7 @@ class PrepareRow(JournalRow):
 
     def describe(self) -> str:
         """Return what is being prepared."""
-        return f"a host of {self.provider} is being prepared, which all others are made from"
+        return f"mngr prepares one host of {self.provider}, and then creates all other hosts from its snapshot"
 
 
 class PreparedRow(JournalRow):
