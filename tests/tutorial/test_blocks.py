@@ -195,8 +195,8 @@ def test_thousands_of_unclosed_quotes_are_read_quickly() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"echo\n\x7fELF\0\0", "t.sh:2: this is no text"),
-        ("echo hi\n".encode("utf-16"), "t.sh:1: this is no text"),
+        (b"echo\n\x7fELF\0\0", "t.sh:2: this is not text"),
+        ("echo hi\n".encode("utf-16"), "t.sh:1: this is not text"),
         (b"#!/usr/bin/env python3\nprint()\n", "t.sh:1: this is a script for /usr/bin/env python3"),
         (b"import os\n\nprint(os.getcwd())\n", "t.sh:1: this is Python"),
     ],
@@ -215,7 +215,7 @@ def test_an_unusual_script_is_read_and_a_missing_file_is_an_error(tmp_path: Path
     script = read_script(str(path), "t.sh")
     assert [block.text for block in script.blocks] == ["import -window root x.png", "echo \ufffd"]
     assert [str(problem) for problem in script.problems] == ["t.sh:3: this is not UTF-8"]
-    with pytest.raises(NotFound, match=r"no script .*/gone\.sh"):
+    with pytest.raises(NotFound, match=r"no tutorial script .*/gone\.sh"):
         read_script(str(tmp_path / "gone.sh"))
     with pytest.raises(MngrError, match="Is a directory"):
         read_script(str(tmp_path))

@@ -196,11 +196,11 @@ def test_several_citations_in_one_file_are_rewritten_at_once(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("script", "tests", "said"),
     [
-        ("# see\nls -1\n\n# see\nls -2\n", write_test("x", "# see\nls"), "the block in line 4 is as near"),
-        ("# see\nls -1\n", write_test("x", "# see\nls", "# see\nls -1"), "cites that block already"),
-        ("# see\nls -1\n", write_test("x", "# see\nls", "# see\nls -2"), "cites that block already"),
-        ("# see\necho '''\n", "def test_x(e2e): e2e.write_tutorial_block(r'''# see\nls''')\n", "a raw string cannot hold"),
-        ("# see\nls -1\n", 'def test_x(e2e):\n    """Tutorial block: # see"""\n', "behind its label"),
+        ("# see\nls -1\n\n# see\nls -2\n", write_test("x", "# see\nls"), "the block in line 4 is as similar"),
+        ("# see\nls -1\n", write_test("x", "# see\nls", "# see\nls -1"), "already cites that block"),
+        ("# see\nls -1\n", write_test("x", "# see\nls", "# see\nls -2"), "already cites that block"),
+        ("# see\necho '''\n", "def test_x(e2e): e2e.write_tutorial_block(r'''# see\nls''')\n", "a raw string cannot contain"),
+        ("# see\nls -1\n", 'def test_x(e2e):\n    """Tutorial block: # see"""\n', "on the line of its label"),
         ("# see\nls -1\n", 'def test_x(e2e):\n    "Tutorial block:\\n" "# see"\n', "several strings"),
     ],
 )  # fmt: skip

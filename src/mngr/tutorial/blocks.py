@@ -13,7 +13,8 @@ from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import Struct
 from mngr.tutorial.open_shell_constructs import ShellLexer
 
-_MAX_PROBLEMS = 20  # after so many problems the rest is split only at empty lines
+_MAX_PROBLEMS = 20  # after this number of problems, the rest is split only at empty lines
+_OTHER_SCRIPT_HINT = "name the tutorial script; to save its name: mngr config set tutorial.file FILE"
 _RULE_LINE = r"(?:={3,}|-{3,}|\*{3,}|~{3,}|_{3,}|\+{3,}|[─━═]{2,})"
 _BARE_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}[ \t]*#*|#{{3,}}")  # `# ----`, `#####`
 _TITLED_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}.*\w|#{{3,}}[ \t]*[^#\s]")  # `# --- x ---`, `### x`
@@ -88,13 +89,12 @@ def read_script(path: str, display_path: str | None = None) -> TutorialScript:
         with open(path, "rb") as file:
             data = file.read()
     except FileNotFoundError:
-        hint = "name another one, or write it down: mngr config set tutorial.file FILE"
-        raise NotFound(f"there is no script {display_path}", hint) from None
+        raise NotFound(f"there is no tutorial script {display_path}", _OTHER_SCRIPT_HINT) from None
     except OSError as error:
-        raise MngrError(f"cannot read {display_path}: {error.strerror}", "name the tutorial script") from None
+        raise MngrError(f"cannot read {display_path}: {error.strerror}", _OTHER_SCRIPT_HINT) from None
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
-        raise MngrError(f"{display_path}:{line}: this is no text, so it is no shell script", "name the tutorial script")
+        raise MngrError(f"{display_path}:{line}: this is not text, so it is not a shell script", _OTHER_SCRIPT_HINT)
     problems = []
     try:
         text = data.decode("utf-8-sig")
@@ -104,7 +104,7 @@ def read_script(path: str, display_path: str | None = None) -> TutorialScript:
         text = data.decode("utf-8-sig", "replace")
     language = _identify_other_language(text)
     if language:
-        raise MngrError(f"{display_path}:1: this is {language}, not a shell script", "name the tutorial script")
+        raise MngrError(f"{display_path}:1: this is {language}, not a shell script", _OTHER_SCRIPT_HINT)
     script = parse_script(text, display_path)
     problems += script.problems or _list_syntax_errors(text, display_path)
     return script.replace(problems=problems)
@@ -191,7 +191,9 @@ def _list_syntax_errors(text: str, display_path: str) -> list[ReadProblem]:
     )
     match = re.search(r"line (\d+): (syntax error.*)", outcome.err.decode("utf-8", "replace"))
     return (
-        [ReadProblem(path=display_path, line=int(match[1]), message=f"this is no shell: {match[2]}")] if match else []
+        [ReadProblem(path=display_path, line=int(match[1]), message=f"this is not valid shell: {match[2]}")]
+        if match
+        else []
     )
 
 

@@ -162,7 +162,7 @@ def _match_lost_citations(
         scored = [(measure(compared), not by_block[block.id], block) for block, compared in candidates]
         similar = [item for item in scored if item[0] >= MIN_SIMILARITY]
         if not similar:
-            message = f"{citation.test} cites a block that is not in {script.path}, and none is near"
+            message = f"{citation.test} cites a block that is not in {script.path}, and no block is similar"
             orphans.append(
                 TutorialFinding(
                     kind="orphan", path=citation.path, line=citation.line, message=message, test=citation.test
@@ -190,15 +190,15 @@ def _explain_no_rewrite(
     similarity, is_gap, block = similar[0]
     rivals = [other for other in similar[1:] if other[1] >= is_gap and similarity - other[0] < _MIN_LEAD]
     if rivals:
-        return f"the block in line {rivals[0][2].line} is as near as the one in line {block.line}"
+        return f"the block in line {rivals[0][2].line} is as similar as the one in line {block.line}"
     if any(other.test == citation.test for other in by_block[block.id]) or (citation.test, block.id) in intended:
-        return "the test cites that block already"
+        return "the test already cites that block"
     return ""
 
 
 def _build_stale(script: TutorialScript, citation: Citation, block: Block, reason: str) -> TutorialFinding:
     location = f"{script.path}:{block.line}"
-    message = f"{citation.test} cites a block that is now another; the nearest is {location} ({block.slug})"
+    message = f"{citation.test} cites a block that has changed; the most similar block is {location} ({block.slug})"
     diff = difflib.unified_diff(
         normalize_text(citation.text).split("\n"),
         normalize_text(block.text).split("\n"),
@@ -223,7 +223,7 @@ def _list_repeated_blocks(script: TutorialScript, command_blocks: list[Block]) -
     findings = []
     for block in command_blocks:
         if block.id in first_lines:
-            message = f"this block stands in line {first_lines[block.id]} already: {block.slug}"
+            message = f"this block is already in line {first_lines[block.id]}: {block.slug}"
             findings.append(
                 TutorialFinding(kind="duplicate", path=script.path, line=block.line, message=message, block=block.id)
             )
@@ -237,7 +237,7 @@ def _list_repeated_citations(tests: Citations) -> list[TutorialFinding]:
     for citation in tests.citations:
         key = citation.test, compute_block_id(citation.text)
         if key in first_lines:
-            message = f"{citation.test} cites this block in line {first_lines[key]} already"
+            message = f"{citation.test} already cites this block in line {first_lines[key]}"
             findings.append(
                 TutorialFinding(
                     kind="duplicate",

@@ -67,7 +67,7 @@ class Citations(Struct):
 def read_tests(path: str, to_display_path: Callable[[str], str]) -> Citations:
     """Return the citations of a file, or of all test files in a directory. Raise NotFound when it does not exist."""
     if not os.path.exists(path):
-        hint = "name the tests, or write it down: mngr config set tutorial.tests DIR"
+        hint = "name the directory of the tests; to save its name: mngr config set tutorial.tests DIR"
         raise NotFound(f"there are no tests at {to_display_path(path)}", hint)
     problems: list[ReadProblem] = []
     citations: list[Citation] = []
@@ -106,14 +106,14 @@ def _read_file(path: str, display_path: str) -> Citations:
             data = file.read()
     except OSError as error:
         return fail(1, f"cannot be read: {error.strerror}")
-    return parse_tests(data, display_path) if b"\0" not in data else fail(1, "cannot be read: this is no text")
+    return parse_tests(data, display_path) if b"\0" not in data else fail(1, "cannot be read: this is not text")
 
 
 def parse_tests(data: bytes, path: str) -> Citations:
     """Return the citations in the source of one file. It never raises."""
 
     def fail(line: int, message: str) -> Citations:
-        problem = ReadProblem(path=path, line=line, message=f"does not parse: {message}")
+        problem = ReadProblem(path=path, line=line, message=f"is not valid Python: {message}")
         return Citations(citations=[], tests=[], problems=[problem])
 
     try:
@@ -192,7 +192,7 @@ class _CitationReader:
         for call in _list_cite_calls(function):
             constant = _find_cited_string(call)
             if constant is None:
-                message = f"the argument of {CITE_FUNCTION} cannot be read: it must be a plain string"
+                message = f"mngr cannot read the argument of {CITE_FUNCTION}: it must be a plain string"
                 self.problems.append(ReadProblem(path=self.path, line=call.lineno, message=message))
             else:
                 text = str(constant.value)

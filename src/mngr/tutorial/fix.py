@@ -50,7 +50,7 @@ def _fix_file(path: str, stale: list[StaleCitation]) -> list[FixedCitation]:
         if not error:
             try:
                 if _build_key(citation) not in keys:
-                    raise _CannotRewrite("the file has changed meanwhile")
+                    raise _CannotRewrite("the file has changed in the meantime")
                 new_data = _rewrite_citation(new_data, keys.index(_build_key(citation)), citation.path, item.block)
             except _CannotRewrite as problem:
                 error = str(problem)
@@ -83,7 +83,7 @@ def _rewrite_citation(data: bytes, index: int, path: str, block: Block) -> bytes
     if not others_unchanged or [
         (citation.test, compute_block_id(citation.text)) for citation in after[index : index + 1]
     ] != [(before[index].test, block.id)]:
-        raise _CannotRewrite("the block cannot be written in this place")
+        raise _CannotRewrite("mngr cannot write the block in this place")
     return new_data
 
 
@@ -118,7 +118,7 @@ def _list_string_tokens(segment: str) -> list[tuple[str, str, str]]:
         if match:
             strings.append((match[1], match[2], match[3]))
     if not strings:
-        raise _CannotRewrite("the string cannot be taken apart")
+        raise _CannotRewrite("mngr cannot parse the string")
     return strings
 
 
@@ -154,7 +154,9 @@ def _rewrite_docstring(source: SourceText, citation: Citation, block: Block) -> 
     """Return the start and end of the docstring lines, and their replacement."""
     location = citation.location
     if not location.first_line:
-        raise _CannotRewrite("it begins behind its label, or the docstring is made of several strings")
+        raise _CannotRewrite(
+            "the citation starts on the line of its label, or the docstring consists of several strings"
+        )
     start, end = source.get_span(location.node)
     prefix, quote, _ = _list_string_tokens(source.text[start:end])[0]
     first = source.get_offset(location.first_line)
@@ -172,7 +174,7 @@ def _escape_line(line: str, prefix: str, quote: str) -> str:
     """Return a line as it must be written between these quotes."""
     if "r" in prefix.lower():
         if quote in line:
-            raise _CannotRewrite(f"a raw string cannot hold {quote}")
+            raise _CannotRewrite(f"a raw string cannot contain {quote}")
         return line
     line = line.replace("\\", "\\\\")
     return line.replace(quote, "".join("\\" + char for char in quote))

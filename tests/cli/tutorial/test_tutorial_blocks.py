@@ -75,17 +75,17 @@ def test_a_syntax_error_is_named_and_the_other_blocks_are_shown(mngr: MngrProgra
     )
     result = mngr("tutorial", "blocks", "--format", "{slug}", code=1)
     assert result.out == "one\nsome-text-and-more\nls\n"
-    assert "tutorial.sh:6: this is no shell: syntax error near unexpected token `('" in result.err
+    assert "tutorial.sh:6: this is not valid shell: syntax error near unexpected token `('" in result.err
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\x7fELF\0", "t:1: this is no text, so it is no shell script"),
+        (b"\x7fELF\0", "t:1: this is not text, so it is not a shell script"),
         (b"import os\nos.getcwd()\n", "t:1: this is Python, not a shell script"),
         (b'{"a": [1]}\n', "t:1: this is JSON, not a shell script"),
         (b"#!/usr/bin/env node\n1\n", "t:1: this is a script for /usr/bin/env node, not a shell script"),
-        (None, "there is no script t"),
+        (None, "there is no tutorial script t"),
     ],
 )
 def test_a_file_that_is_no_shell_script_is_rejected(mngr: MngrProgram, data: bytes | None, said: str) -> None:

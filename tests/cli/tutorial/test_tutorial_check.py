@@ -63,8 +63,8 @@ def test_check_shows_gaps_stale_citations_and_orphans(mngr: MngrProgram, project
     assert result.out.splitlines() == [
         "tutorial.sh:3: gap: no test cites this block: see-it",
         "tutorial.sh:6: gap: no test cites this block: end-it",
-        "tests/test_it.py:2: stale: tests/test_it.py::test_list cites a block that is now another; "
-        "the nearest is tutorial.sh:3 (see-it)",
+        "tests/test_it.py:2: stale: tests/test_it.py::test_list cites a block that has changed; "
+        "the most similar block is tutorial.sh:3 (see-it)",
         "--- tests/test_it.py:2",
         "+++ tutorial.sh:3",
         "@@ -1,2 +1,2 @@",
@@ -72,10 +72,10 @@ def test_check_shows_gaps_stale_citations_and_orphans(mngr: MngrProgram, project
         "-mngr list",
         "+mngr list --all",
         "tests/test_it.py:13: orphan: tests/test_it.py::TestLife::test_stop cites a block that is not in tutorial.sh, "
-        "and none is near",
+        "and no block is similar",
         "0 of 2 blocks are cited",
     ]
-    assert result.err.startswith("Error: tutorial.sh is not what its tests say: 2 gaps, 1 stale, 1 orphan\nHint: ")
+    assert result.err.startswith("Error: tutorial.sh and its tests differ: 2 gaps, 1 stale, 1 orphan\nHint: ")
     kinds = [finding["kind"] for finding in mngr.run_json("tutorial", "check", code=1)["findings"]]
     assert kinds == ["gap", "gap", "stale", "orphan"]
     lines = mngr("tutorial", "check", "--format", "{kind} {path} {line}", code=1).out.splitlines()
@@ -100,7 +100,7 @@ def test_fix_rewrites_stale_citations(mngr: MngrProgram, project: Path) -> None:
 def test_fix_leaves_ambiguous_citations_alone(mngr: MngrProgram, project: Path) -> None:
     (project / "tutorial.sh").write_text(SCRIPT.replace("mngr list", "mngr list -a\n\n# see it\nmngr list -b"))
     result = mngr("tutorial", "check", "--fix", code=1)
-    assert "test_list left as it is: the block in line 6 is as near as the one in line 3" in result.out
+    assert "test_list left as it is: the block in line 6 is as similar as the one in line 3" in result.out
     assert (project / "tests/test_it.py").read_text() == TESTS
 
 
@@ -109,7 +109,7 @@ def test_the_github_format_prints_escaped_annotations(mngr: MngrProgram, project
     (project / "a,b:100%" / "test_it.py").write_text(TESTS + "def test_x(:\n")
     result = mngr("tutorial", "check", "tutorial.sh", "a,b:100%", "--format", "github", code=1)
     assert result.out.splitlines()[0] == (
-        "::error file=a%2Cb%3A100%25/test_it.py,line=16,title=unreadable::does not parse: invalid syntax"
+        "::error file=a%2Cb%3A100%25/test_it.py,line=16,title=unreadable::is not valid Python: invalid syntax"
     )
     replace_in_file(project / "tutorial.sh", "mngr list", "mngr list --100%")
     replace_in_file(project / "tutorial.sh", "mngr stop foo\n", "mngr stop foo\n\n# end it\nmngr stop foo\n")
@@ -123,7 +123,9 @@ def test_the_github_format_prints_escaped_annotations(mngr: MngrProgram, project
 def test_an_unreadable_file_is_named_and_the_others_are_checked(mngr: MngrProgram, project: Path) -> None:
     (project / "tests" / "test_broken.py").write_text("\n\ndef test_x(:\n")
     result = mngr("tutorial", "check", code=1)
-    assert "tests/test_broken.py:3: unreadable: does not parse: invalid syntax\n2 of 2 blocks are cited" in result.out
+    assert (
+        "tests/test_broken.py:3: unreadable: is not valid Python: invalid syntax\n2 of 2 blocks are cited" in result.out
+    )
     result = mngr("tutorial", "check", "tutorial.sh", "nowhere", code=1)
     assert result.err.startswith("Error: there are no tests at nowhere\nHint: ")
     (project / "x.py").write_bytes(b"import os\n")

@@ -105,7 +105,7 @@ def test_the_agent_gets_a_message_about_wrong_changes(project: MngrProgram) -> N
     ).parse_json()
     rows = project.run_json("transcript", result["agent"])["transcript"]
     messages = [row["text"] for row in rows if row["role"] == "user"]
-    assert len(messages) == 2 and "tutorial.sh:8: this line was changed or taken away: greet hello" in messages[1]
+    assert len(messages) == 2 and "tutorial.sh:8: this line was changed or removed: greet hello" in messages[1]
     assert len(result["proposals"]) == 2
 
 
@@ -128,9 +128,9 @@ def test_other_changes_are_reported_and_not_part_of_the_patch(project: MngrProgr
     ]
     result = project(*WORDS, "--rounds", "1", "--output", "fill.patch", "--", json.dumps(steps), code=1)
     assert "tutorial.sh:12: Undo: # Undo: works\n" in result.err
-    assert "tutorial.sh:10: this was added where no blank is to be filled: # two\n" in result.err
-    assert "tutorial.sh:26: this was added where no blank is to be filled: greet 3\n" in result.err
-    assert "README.md was changed, and nothing but tutorial.sh is yours to change" in result.err
+    assert "tutorial.sh:10: this line was added outside the empty headings: # two\n" in result.err
+    assert "tutorial.sh:26: this line was added outside the empty headings: greet 3\n" in result.err
+    assert "README.md was changed, but only tutorial.sh may be changed" in result.err
     assert "Error: more was changed than the blanks" in result.err
     run_git(project.repo, "apply", "fill.patch")
     expected = SCRIPT.replace(
@@ -187,7 +187,7 @@ def test_interactive_review_can_drop_edit_and_keep_blocks(project: MngrProgram) 
 
 
 def test_fill_rejects_bad_input(project: MngrProgram) -> None:
-    assert "cannot think of commands" in project("tutorial", "fill", "--agent", "mechanic", code=1).err
+    assert "mechanic cannot write commands" in project("tutorial", "fill", "--agent", "mechanic", code=1).err
     assert "there is no blank to fill" in project("tutorial", "fill", "--section", "nothing such").out
     assert "needs a terminal" in project("tutorial", "fill", "--interactive", code=2).err
     assert "is no amount of money" in project("tutorial", "fill", "--budget", "much", code=2).err

@@ -39,13 +39,13 @@ def test_init_warns_about_a_pytest_without_the_e2e_fixture(mngr: MngrProgram, tm
     fake_pytest.write_text("#!/bin/sh\necho 'tmp_path -- somewhere'\n")
     fake_pytest.chmod(0o755)
     result = mngr("tutorial", "init", "--program", "git", env={"MNGR__PROJECT__PYTEST": str(fake_pytest)})
-    assert "does not know the fixture e2e; install mngr" in result.err
+    assert "does not find the fixture e2e; install mngr" in result.err
     result = mngr("tutorial", "init", env={"MNGR__PROJECT__PYTEST": "no-such-pytest"})
-    assert "no-such-pytest cannot be run" in result.err
+    assert "cannot run no-such-pytest" in result.err
 
 
 def test_init_without_a_program_fails_and_writes_nothing(mngr: MngrProgram) -> None:
-    assert "nothing says which program" in mngr("tutorial", "init", code=1).err
+    assert "mngr does not know which program" in mngr("tutorial", "init", code=1).err
     assert not (mngr.repo / "tutorial.sh").exists()
 
 

@@ -95,7 +95,7 @@ def test_the_agent_gets_messages_about_missing_and_wrong_tests(project: MngrProg
     )
     assert result["rounds"] == 3 and result["problems"] == []
     first, second, third = list_messages_to(project, result["agent"])
-    assert first.startswith("Bring the tests in tests up to date with tutorial.sh.\n")
+    assert first.startswith("Update the tests in tests to match tutorial.sh.\n")
     assert "```sh\n# and bye\necho bye\n```" in first and "# say hello\necho hello\n```" not in first
     assert "# tests/test_hello.py::test_hello" in first  # The prompt shows it as an example.
     assert "has committed nothing" in second
@@ -108,7 +108,7 @@ def test_a_test_that_does_not_import_is_reported(project: MngrProgram) -> None:
         {"commit": "[ADD_TEST] x"},
     ]
     result = sync_with_player(project, [*broken, *build_test_steps("bye", "and bye")], code=1, rounds=1)
-    problem = "tests/test_x.py:1: does not import: ModuleNotFoundError: No module named 'not_there'"
+    problem = "tests/test_x.py:1: cannot be imported: ModuleNotFoundError: No module named 'not_there'"
     assert result["problems"] == [problem]
 
 
@@ -125,11 +125,11 @@ def test_changes_outside_the_tests_are_reported(project: MngrProgram) -> None:
     ]
     result = sync_with_player(project, forbidden_steps, revert_steps, code=1, rounds=2)
     base = run_git(project.repo, "rev-parse", "HEAD").strip()[:12]
-    problem = "README.md was changed, and nothing but tests is yours to change: make it as it is in " + base
+    problem = "README.md was changed, but only tests may be changed: restore the version of " + base
     assert result["problems"] == [problem]
     message = list_messages_to(project, result["agent"])[1]
     assert problem in message and "tutorial.sh was changed" in message
-    assert "tests/more.py has changes that are not committed" in message
+    assert "tests/more.py has uncommitted changes" in message
 
 
 def test_unreadable_parts_are_named_and_the_rest_is_synced(project: MngrProgram) -> None:
@@ -139,7 +139,7 @@ def test_unreadable_parts_are_named_and_the_rest_is_synced(project: MngrProgram)
     run_git(project.repo, "commit", "-qm", "worse")
     result = project("tutorial", "sync", code=1)
     assert "and-bye: tests/test_observed.py::test_and_bye (observed)" in result.out
-    assert "tests/test_broken.py:2: unreadable: does not parse: invalid syntax\n" in result.err
+    assert "tests/test_broken.py:2: unreadable: is not valid Python: invalid syntax\n" in result.err
     assert "tutorial.sh:12: unreadable: the ' is never closed\n" in result.err
     run_git(project.repo, "rm", "-q", "tests/test_broken.py")
     (project.repo / "tests" / "test_bye.py").write_text(CITES.format(name="bye", comment="and bye"))
@@ -180,8 +180,8 @@ def test_blocks_that_cannot_be_tested_are_named_with_the_reason(project: MngrPro
     rows = [line for line in result.err.splitlines() if line.startswith("tutorial.sh:")]
     start = "gap: no test cites this block: "
     assert rows == [
-        f"tutorial.sh:3: {start}never-ends; failed: it did not end within 1 s, or waits for something",
-        f"tutorial.sh:6: {start}asks; failed: it asks for input: it ends with 1",
+        f"tutorial.sh:3: {start}never-ends; failed: it did not finish within 1 s; it may be waiting for something",
+        f"tutorial.sh:6: {start}asks; failed: it asks for input: it exits with 1",
         f"tutorial.sh:9: {start}far-away; failed: it needs the network: it ends with 6: "
         "curl: (6) Could not resolve host: example.invalid",
         f"tutorial.sh:12: {start}is-not-there; failed: it ends with 127: sh: 4: no-such-program: not found",
@@ -209,7 +209,7 @@ def test_an_interrupted_sync_is_completed_after_the_next_start(project: MngrProg
         name = agent["name"]
         project("stop", name)
         stderr = sync.communicate()[1].decode()
-    assert f"{name} cannot go on: it is STOPPED" in stderr and sync.returncode == 1
+    assert f"{name} cannot continue: it is STOPPED" in stderr and sync.returncode == 1
     assert list_block_pids() == []
     project("start", name)
     wait_for(list_block_pids)
@@ -221,13 +221,13 @@ def test_an_interrupted_sync_is_completed_after_the_next_start(project: MngrProg
     tests_source = run_git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py")
     assert tests_source.count("def test_one(") == tests_source.count("def test_and_bye(") == 1
     project("message", name, "--wait", stdin=list_messages_to(project, name)[0])
-    assert "- one: has a test already" in project.run_json("transcript", name)["transcript"][-1]["text"]
+    assert "- one: already has a test" in project.run_json("transcript", name)["transcript"][-1]["text"]
     assert run_git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py") == tests_source
 
 
 def test_sync_fails_and_names_the_agent_when_problems_remain(project: MngrProgram) -> None:
     result = project("tutorial", "sync", "--agent", "player", "--rounds", "1", "--", '[{"reply": "no"}]', code=1)
-    assert "things are still wrong" in result.err and "mngr connect sync-" in result.err
+    assert "problems that remain: " in result.err and "mngr connect sync-" in result.err
 
 
 def test_sync_works_in_a_subdirectory_of_the_repository(project: MngrProgram) -> None:

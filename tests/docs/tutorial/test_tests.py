@@ -43,8 +43,8 @@ def test_a_script_is_split_into_blocks(e2e: E2eSession) -> None:
     mngr tutorial blocks ../tour.sh
     """)
     expect(e2e.run("mngr tutorial blocks ../tour.sh")).to_fail(1).to_match_lines("""
-        Error: there is no script [ROOT]/place/tour.sh
-        Hint: name another one, or write it down: mngr config set tutorial.file FILE
+        Error: there is no tutorial script [ROOT]/place/tour.sh
+        Hint: name the tutorial script; to save its name: mngr config set tutorial.file FILE
     """)
     run_all(e2e, TOUR)
     result = e2e.run("mngr tutorial blocks ../tour.sh", comment="each known by what it says")
@@ -79,7 +79,7 @@ def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
     expect(result).to_fail(1).to_match_lines("""
         [PATH]/tour.sh:4: gap: no test cites this block: which-mngr-is-this
         1 of 2 blocks are cited
-        Error: [PATH]/tour.sh is not what its tests say: 1 gap
+        Error: [PATH]/tour.sh and its tests differ: 1 gap
         Hint: write a test that cites the block, word for word: e2e.write_tutorial_block(...)
     """)
     run_all(e2e, "mngr tutorial check ../tour.sh ../tests || test $? -eq 1")
@@ -158,8 +158,8 @@ def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) 
     expect(result.stdout).to_contain("+# say hello\n+echo hello\n")
     assert (shop / "blanks.sh").read_text() == blank
     expect(e2e.run("mngr tutorial fill blanks.sh --program git --agent mechanic")).to_fail(1).to_match_lines("""
-        Error: the mechanic cannot think of commands
-        Hint: name an agent that can: --agent claude
+        Error: the agent kind mechanic cannot write commands, because it has no model
+        Hint: choose another agent kind: mngr tutorial fill --agent claude
     """)
 
 
@@ -174,7 +174,7 @@ def test_install_command_writes_a_slash_command(e2e: E2eSession, shop: Path) -> 
     expect(command_file.read_text()).to_contain("mngr tutorial check")
     expect(e2e.run("mngr tutorial install-command clade")).to_fail(2).to_match_lines("""
         Error: clade has no slash commands
-        Hint: there are: claude, codex
+        Hint: choose one of: claude, codex
     """)
 
 

@@ -82,7 +82,7 @@ def test_sync_makes_the_agent_correct_its_mistakes(project: MngrProgram) -> None
         "open-it: tests/test_open.py::test_open",
         f"the work is on {agent['branch']}: git diff ...{agent['branch']}",
     ]
-    assert "round 1: 3 things are still wrong\nround 2: done\n" in result.err
+    assert "round 1: problems that remain: 3\nround 2: done\n" in result.err
     rows = project.run_json("transcript", agent["name"])["transcript"]
     prompts = [row["text"] for row in rows if row["role"] == "user"]
     assert len(prompts) == 2 and "shop open" in prompts[0]
@@ -116,6 +116,6 @@ def test_fill_makes_the_agent_correct_its_mistakes_and_reports_what_misled_it(pr
     filler = next(agent for agent in project.list_agents() if agent["kind"] == "claude")
     rows = project.run_json("transcript", filler["name"])["transcript"]
     prompts = [row["text"] for row in rows if row["role"] == "user"]
-    assert len(prompts) == 2 and "tutorial.sh:7: this line was changed or taken away: # open it" in prompts[1]
+    assert len(prompts) == 2 and "tutorial.sh:7: this line was changed or removed: # open it" in prompts[1]
     subprocess.run(["git", "apply", "fill.patch"], cwd=project.repo, check=True)
     assert (project.repo / "tutorial.sh").read_text() == SCRIPT + "\n# sell an apple\nshop sell apple\n"

@@ -181,7 +181,7 @@ def test_an_unreadable_help_is_reported(tmp_path: Path) -> None:
     tree = read_tree(["./p"], str(tmp_path))
     assert summarize_tree(tree)["go"] == (False, (("-a",), ("-b",), ("-f",)))
     assert [str(problem) for problem in tree.problems] == [
-        "p no --help:1: neither options nor commands can be read in it: Nothing to see here."
+        "p no --help:1: mngr finds neither options nor commands in it: Nothing to see here."
     ]
 
 
@@ -203,10 +203,10 @@ def test_a_program_runs_in_an_empty_directory_without_the_users_variables(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("sleep 1000", "did not end within 0.3s"),
-        ("yes", "does not tell its commands"),
-        ("exit 1", "does not tell its commands"),
-        ("echo Commands:; for x in a b c d e; do echo \"  $x$2  more\"; done; echo \"$*\"", "so many commands"),
+        ("sleep 1000", "did not finish within 0.3s"),
+        ("yes", "lists neither commands nor options"),
+        ("exit 1", "lists neither commands nor options"),
+        ("echo Commands:; for x in a b c d e; do echo \"  $x$2  more\"; done; echo \"$*\"", "too many commands"),
     ],
 )  # fmt: skip
 def test_a_misbehaving_program_is_limited_in_time_and_calls(

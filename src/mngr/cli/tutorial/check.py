@@ -106,18 +106,18 @@ def _format_summary(report: TutorialReport) -> str:
         for kind, count in report.counts.items()
         if count and kind in _PLURALS
     ]
-    return f"{report.script.path} is not what its tests say: {', '.join(parts)}"
+    return f"{report.script.path} and its tests differ: {', '.join(parts)}"
 
 
 def _build_hint(report: TutorialReport) -> str:
     counts = report.counts
     if counts["unreadable"]:
-        return "mend what cannot be read first"
+        return "correct the files that mngr cannot read, then run this command again"
     if any(not stale.finding.fix for stale in report.stale):
-        return "bring stale citations up to date with --fix, after a look at the differences"
+        return "read the differences, then rewrite the stale citations: mngr tutorial check --fix"
     if counts["gap"]:
         return "write a test that cites the block, word for word: e2e.write_tutorial_block(...)"
-    return "correct the citations that are named"
+    return "correct the citations in the list above, then run this command again"
 
 
 def _format_annotation(finding: TutorialFinding) -> str:

@@ -69,7 +69,9 @@ def run(cli: Cli, args: Args) -> int:
     paths = TutorialPaths(cli.context, args["file"])
     program = args["program"] or cli.context.settings.get("project.program")
     if not program:
-        raise UsageError("nothing says which program the tutorial is about", "name it: --program NAME")
+        raise UsageError(
+            "mngr does not know which program the tutorial is about", "name it: mngr tutorial fill --program NAME"
+        )
     result = fill_headings(cli.context, paths, build_request(args), str(program), args["section"])
     if result.agent is None:
         render.render_item(cli, result.to_dict(), "there is no blank to fill")

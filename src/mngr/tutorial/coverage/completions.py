@@ -141,4 +141,6 @@ def _get_completion_script(runner: HelpRunner, name: str) -> str:
     if os.path.isfile(path):
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
-    raise MngrError(f"{name} has no completion for bash that could be found", "use --source help")
+    raise MngrError(
+        f"mngr finds no bash completion for {name}", "read the help instead: mngr tutorial coverage --source help"
+    )

@@ -101,14 +101,14 @@ class HelpRunner:
     def run_program(self, argv: list[str], **variables: str) -> str:
         """Return the output, or an empty string and a noted problem when a limit is exceeded."""
         if self._left <= 0 or time.monotonic() > self._deadline:
-            self._add_problem("it has so many commands that not all of them were asked for")
+            self._add_problem("it has too many commands; mngr did not read the help of all of them")
             return ""
         self._left -= 1
         command = ["sh", "-c", _RUN_SCRIPT, "sh", self.place, *argv]
         try:
             out = shell.run(command, timeout=_CALL_TIMEOUT, env={**self.env, **variables}, display_argv=argv).out
         except TimedOut:
-            self._add_problem(f"{shell.abbreviate(argv)} did not end within {_CALL_TIMEOUT:g}s")
+            self._add_problem(f"{shell.abbreviate(argv)} did not finish within {_CALL_TIMEOUT:g}s")
             return ""
         return out.decode("utf-8", "replace")
 
@@ -130,11 +130,11 @@ class HelpRunner:
             flag = "-h" if self.name in _SHORT_HELP_PROGRAMS else "--help"
             first_line = text.strip().partition("\n")[0]
             message = (
-                f"neither options nor commands can be read in it: {first_line}" if first_line else "it prints nothing"
+                f"mngr finds neither options nor commands in it: {first_line}" if first_line else "it prints nothing"
             )
             self.problems.append(ReadProblem(path=" ".join([self.name, *words, flag]), line=1, message=message))
         if len(unread) > _MAX_UNREAD_NAMES:
-            self._add_problem(f"the help of {len(unread) - _MAX_UNREAD_NAMES} more commands cannot be read")
+            self._add_problem(f"mngr cannot read the help of {len(unread) - _MAX_UNREAD_NAMES} more commands")
 
 
 def get_program(name: str, root: str) -> str:
@@ -147,7 +147,7 @@ def get_program(name: str, root: str) -> str:
     for path in candidates:
         if path and os.access(path, os.X_OK) and os.path.isfile(path):
             return path
-    raise MngrError(f"the program {name} is not installed", "install it, or name another one with --program")
+    raise MngrError(f"the program {name} is not installed", "install it, or name another program: --program NAME")
 
 
 def read_help(runner: HelpRunner) -> list[ProgramCommand]:

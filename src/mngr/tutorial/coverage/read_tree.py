@@ -27,7 +27,8 @@ def read_tree(program: list[str], root: str, source: str = "help") -> CommandTre
     if not any(command.options or command.words for command in commands):
         messages = [problem.message for problem in runner.problems if not problem.line]
         raise MngrError(
-            (messages or [f"{program[0]} does not tell its commands and options by {source}"])[0],
-            "try the other one: --source " + ("help" if source == "completion" else "completion"),
+            (messages or [f"the {source} of {program[0]} lists neither commands nor options"])[0],
+            "try the other source: mngr tutorial coverage --source "
+            + ("help" if source == "completion" else "completion"),
         )
     return CommandTree(program=program, commands=drop_inherited_options(commands), problems=runner.problems)

@@ -64,7 +64,7 @@ def _read_meta(path: str) -> dict[str, object]:
     with open(path, encoding="utf-8") as file:
         meta = json.load(file)
     if not isinstance(meta, dict):
-        raise ValueError("meta.json is no object")
+        raise ValueError("meta.json is not a JSON object")
     return meta
 
 

@@ -36,17 +36,17 @@ from mngr.tutorial.writing.worker import (
 
 _MAX_HELP_CHARACTERS = 40_000  # characters of a program's help in the prompt
 _PROMPT = """\
-Fill blanks in {file}: headings that have no block of commands under them yet.
+Some headings in {file} have no commands below them yet. Fill them.
 
-Write under each heading named below one to four blocks. A block is a comment that says in the reader's words what is done, and
-under it the commands; an empty line ends it. Show what a person would do with `{program}` first, and in the order in which he would
-do it. Only commands that work as they stand, with what comes before them in the script; nothing that asks for input, never ends
-or needs the network. Try each of them. Change nothing else in {file}, and no other file. Commit it, with a subject that begins with
-`[FIX_TUTORIAL]`.
+Write one to four blocks under each heading in the list below. A block is a comment followed by commands; an empty line ends it. The
+comment tells the reader what the commands do. Show the most common uses of `{program}`, in the order in which a person needs them.
+Use only commands that work as written, after everything that comes before them in the script. Do not use commands that ask for
+input, never end or need the network. Try each command. Change nothing else in {file} and no other file. Commit your work; the
+subject of the commit starts with `[FIX_TUTORIAL]`.
 
 {headings}
 
-What `{program}` says of itself:
+The help of `{program}`:
 
 ```
 {help}
@@ -85,7 +85,10 @@ def fill_headings(
     if not headings:
         return FillResult(agent=None, proposals=[], left=[], patch="", confusion=[])
     if request.agent == MECHANIC:
-        raise MngrError("the mechanic cannot think of commands", "name an agent that can: --agent claude")
+        raise MngrError(
+            "the agent kind mechanic cannot write commands, because it has no model",
+            "choose another agent kind: mngr tutorial fill --agent claude",
+        )
     check_clean(ctx, tutorial_paths, tutorial_paths.file)
     text = _build_prompt(tutorial_paths, headings, program.split(), get_project_prefix(ctx, tutorial_paths))
     with WriterAgent(ctx, request, "fill") as worker:
@@ -109,11 +112,15 @@ def fill_headings(
             problems = (
                 _list_problems(script, parse_script(new_text, script.path), headings)
                 if new_text
-                else ["nothing was committed"]
+                else ["there is no new commit"]
             )
             if not unexpected and not problems:
                 break
-            text = "Not done yet:\n\n" + "\n".join(f"- {problem}" for problem in [*unexpected, *problems]) + "\n"
+            text = (
+                "Your work is not complete yet:\n\n"
+                + "\n".join(f"- {problem}" for problem in [*unexpected, *problems])
+                + "\n"
+            )
         entries, cost = worker.read_transcript(), worker.get_cost()
     proposals = try_blocks(ctx, tutorial_paths, script, _list_proposed_blocks(script, new_text, changes), request)
     return FillResult(
@@ -177,10 +184,12 @@ def _list_problems(old: TutorialScript, new: TutorialScript, headings: list[Empt
     problems = [f"{problem}" for problem in new.problems if problem.message not in old_messages]
     empty_texts = {normalize_text(heading.text) for heading in new.empty_headings}
     problems += [
-        f"nothing stands under: {heading.title}" for heading in headings if normalize_text(heading.text) in empty_texts
+        f"there is no block under the heading: {heading.title}"
+        for heading in headings
+        if normalize_text(heading.text) in empty_texts
     ]
     if {block.id for block in new.blocks} <= {block.id for block in old.blocks}:
-        problems = ["nothing new was committed", *problems]
+        problems = ["no commit contains a new block", *problems]
     return problems
 
 
@@ -207,14 +216,12 @@ def _compare_script(tutorial_paths: TutorialPaths, headings: list[EmptyHeading],
         if kind == "equal":
             continue
         if removed is not None:
-            changes.unexpected_changes.append(
-                f"{name}:{removed + 1}: this line was changed or taken away: {old[removed]}"
-            )
+            changes.unexpected_changes.append(f"{name}:{removed + 1}: this line was changed or removed: {old[removed]}")
         elif heading_end in by_end:
             changes.added_lines.append((by_end[heading_end], range(new_start, new_end)))
         elif added is not None:
             changes.unexpected_changes.append(
-                f"{name}:{added + 1}: this was added where no blank is to be filled: {new[added]}"
+                f"{name}:{added + 1}: this line was added outside the empty headings: {new[added]}"
             )
     return changes
 
@@ -269,14 +276,16 @@ def try_blocks(
     try:
         outcomes = {str(row["id"]): row for row in json.loads(answer)}
     except (ValueError, TypeError, KeyError):
-        raise MngrError(f"the blocks could not be tried: {answer}", f"look: mngr transcript {worker.name}") from None
+        raise MngrError(
+            f"mngr could not try the blocks: {answer}", f"read what the agent did: mngr transcript {worker.name}"
+        ) from None
     return [
         BlockProposal(
             heading=heading.title,
             text=block.text,
             after=_get_end_line(heading),
             ok=bool(outcomes.get(block.id, {}).get("ok")),
-            outcome=str(outcomes.get(block.id, {}).get("outcome") or "it was not tried"),
+            outcome=str(outcomes.get(block.id, {}).get("outcome") or "mngr did not try it"),
         )
         for heading, block in proposed
     ]

@@ -15,7 +15,7 @@ from mngr.setup import init as project
 _PYTEST_TIMEOUT = 60.0  # seconds for one call of the project's pytest
 _SCRIPT_TEMPLATE = """#!/bin/sh
 
-# {program}, feature by feature. A comment and the commands under it are a block; each block is cited by a test.
+# {program}, feature by feature. A block is a comment with the commands below it. Each block has a test that cites it.
 
 set -e
 
@@ -34,7 +34,7 @@ from mngr.e2e import E2eSession, expect
 
 
 def test_help_succeeds(e2e: E2eSession) -> None:
-    """Help is one word away."""
+    """The help names the program."""
     e2e.write_tutorial_block("""
     # what {program} can do
     {program} --help
@@ -65,7 +65,9 @@ def init_tutorial(ctx: Context, program: str | None = None) -> TutorialInitResul
 
     program = program or choose("project.program")
     if not re.fullmatch(r"[\w./+-]+", program):
-        raise MngrError("nothing says which program the tutorial is about", "name it: --program NAME")
+        raise MngrError(
+            "mngr does not know which program the tutorial is about", "name it: mngr tutorial init --program NAME"
+        )
     file = choose("tutorial.file", "tutorial.sh")
     tests = choose("tutorial.tests", "tests/e2e")
     written = _write_templates(ctx, root, program, file, tests)
@@ -104,9 +106,9 @@ def _find_missing_fixture(root: str, pytest: str) -> str | None:
     try:
         result = shell.run(argv, timeout=_PYTEST_TIMEOUT)
     except TimedOut:
-        return f"{pytest} --fixtures did not end within {_PYTEST_TIMEOUT:g} s"
+        return f"{pytest} --fixtures did not finish within {_PYTEST_TIMEOUT:g} s"
     if re.search(r"^e2e\b", result.text, re.MULTILINE):
         return None
     if result.code:
-        return f"{pytest} cannot be run: {result.error_line}"
-    return f"{pytest} does not know the fixture e2e; install mngr where that pytest is: pip install mngr"
+        return f"cannot run {pytest}: {result.error_line}"
+    return f"{pytest} does not find the fixture e2e; install mngr into the same environment: pip install mngr"

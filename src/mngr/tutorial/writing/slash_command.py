@@ -13,17 +13,18 @@ from mngr.tutorial.writing.test_update_prompt import RULES
 COMMAND_NAME = "sync-tutorial-to-e2e-tests"
 _COMMAND_TEXT = """\
 ---
-description: bring the e2e tests up to date with the tutorial script
+description: update the e2e tests to match the tutorial script
 ---
 
-Bring this project's e2e tests up to date with its tutorial script.
+Update this project's e2e tests to match its tutorial script.
 
-1. Run `mngr tutorial check`. It names every block that no test cites (gap), every citation of a block that is now another (stale,
-   with the difference) and every citation of nothing (orphan).
-2. Where only words changed, `mngr tutorial check --fix` rewrites the citation; then make the test do what the block says now.
-3. For each gap write at least one test that cites the block, and one more for each way in which it can go wrong. Look at the tests
-   of the neighbouring blocks first.
-4. Run the tests, and `mngr tutorial check` again. You are done when it exits with 0 and the tests pass.
+1. Run `mngr tutorial check`. It reports every block that no test cites (gap), every citation of a block that has changed (stale,
+   with a diff) and every citation of a block that does not exist (orphan).
+2. Where only the wording changed, run `mngr tutorial check --fix` to rewrite the citation. Then make the test do what the block
+   says now.
+3. For each gap, write at least one test that cites the block, and one more for each way in which the commands can fail. Read the
+   tests of the neighbouring blocks first.
+4. Run the tests and `mngr tutorial check` again. You are done when the check exits with 0 and the tests pass.
 
 {rules}"""
 
@@ -44,14 +45,17 @@ def install_command(ctx: Context, agents: list[str]) -> InstalledCommand:
     }
     unknown = [name for name in agents if name not in directories]
     if unknown:
-        raise UsageError(f"{unknown[0]} has no slash commands", "there are: " + ", ".join(directories))
+        raise UsageError(f"{unknown[0]} has no slash commands", "choose one of: " + ", ".join(directories))
     written: list[str] = []
     for name in agents or list(directories):
         path = os.path.join(directories[name], f"{COMMAND_NAME}.md")
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         except OSError as error:
-            raise MngrError(f"cannot make {os.path.dirname(path)}: {error.strerror}", "check its permissions") from None
+            raise MngrError(
+                f"cannot create {os.path.dirname(path)}: {error.strerror}",
+                f"check the permissions: ls -ld {os.path.dirname(os.path.dirname(path))}",
+            ) from None
         ctx.local_host.write(path, _COMMAND_TEXT.replace("{rules}", RULES).encode(), 0o644)
         written.append(path)
     return InstalledCommand(paths=written)

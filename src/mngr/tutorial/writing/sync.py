@@ -65,11 +65,15 @@ def sync_tests(ctx: Context, tutorial_paths: TutorialPaths, request: WriterReque
 def _check_mechanic(tutorial_paths: TutorialPaths, findings: list[TutorialFinding]) -> None:
     """Raise MngrError when the rule-based agent cannot fix any of the findings."""
     if tutorial_paths.tests.endswith(".py"):
-        raise MngrError("the mechanic writes a file of its own", "name the directory of the tests")
+        raise MngrError(
+            "the agent kind mechanic writes a new file, so it needs a directory of tests",
+            "name a directory: mngr tutorial sync tutorial.sh tests/e2e --agent mechanic",
+        )
     if not any(finding.kind == "gap" for finding in findings):
         raise MngrError(
-            f"the mechanic writes tests for blocks that have none, and there is no such block; what is wrong: {_format_problem(findings[0])}",
-            "bring stale citations up to date with: mngr tutorial check --fix",
+            "the agent kind mechanic only writes tests for blocks without a test, and every block has one; "
+            f"the remaining problem: {_format_problem(findings[0])}",
+            "update stale citations: mngr tutorial check --fix",
         )
 
 
@@ -90,9 +94,9 @@ def _work_in_turns(
         if pulled.commit:
             problems += worker.list_unexpected_changes(tutorial_paths, pulled.commit, tutorial_paths.tests)
         if not pulled.commits:
-            message = f"{worker.name} has committed nothing; what it said: mngr transcript {worker.name}"
+            message = f"{worker.name} has committed nothing; read its conversation: mngr transcript {worker.name}"
             problems = [message, *problems]
-        ctx.note(f"round {number}: {len(problems)} things are still wrong" if problems else f"round {number}: done")
+        ctx.note(f"round {number}: problems that remain: {len(problems)}" if problems else f"round {number}: done")
         if not problems:
             break
         text = test_update_prompt.build_reminder(problems)
@@ -122,13 +126,13 @@ def _list_problems(worker: WriterAgent, tutorial_paths: TutorialPaths, report: T
     code = outcome.extra.get("exit_code")
     if code not in (0, None):
         output = str(outcome.extra.get("stdout") or "") + str(outcome.extra.get("stderr") or "")
-        tail = f"{command} ends with {code}:\n" + "\n".join(output.strip().splitlines()[-_MAX_PYTEST_LINES:])
+        tail = f"{command} exits with {code}:\n" + "\n".join(output.strip().splitlines()[-_MAX_PYTEST_LINES:])
         problems += list_import_errors(output) or [tail]
     elif code is None:
-        problems.append(f"{command} could not be run: {outcome.error}")
+        problems.append(f"cannot run {command}: {outcome.error}")
     status = worker.fleet.exec([worker.name], ["git", "status", "--porcelain", "--", "*.py"])[0]
     rows = str(status.extra.get("stdout") or "").splitlines()
-    return problems + [f"{row[3:]} has changes that are not committed" for row in rows]
+    return problems + [f"{row[3:]} has uncommitted changes" for row in rows]
 
 
 def list_import_errors(output: str) -> list[str]:
@@ -137,7 +141,7 @@ def list_import_errors(output: str) -> list[str]:
     location = ""
     for match in _IMPORT_ERROR.finditer(output):
         if match["why"] and location:
-            errors.append(f"{location}: does not import: {match['why']}")
+            errors.append(f"{location}: cannot be imported: {match['why']}")
         location = match["place"] or ""
     return errors
 

@@ -15,8 +15,8 @@ _MAX_EXAMPLE_LINES = 60  # lines of one example
 RULES = """\
 ## Rules
 
-- The script is the contract: change tests, never the script. A block that is wrong is reported in your last message.
-- A test cites its block word for word, by a call or by a section of its docstring:
+- The script is the contract: change tests, never the script. If a block is wrong, say so in your last message.
+- A test cites its block word for word, with a call or in a section of its docstring:
 
 ```python
 from mngr.e2e import E2eSession, expect
@@ -32,16 +32,16 @@ def test_help_succeeds(e2e: E2eSession) -> None:
     expect(result.stdout).to_contain("Usage")
 ```
 
-- Every block has at least one test; more where it has a path on which something goes wrong: a wrong name, a missing file,
+- Every block has at least one test. Add a test for each way in which its commands can fail: a wrong name, a missing file,
   a refused action. Such a test cites the same block and expects the exit code and the message.
-- `e2e.run(command, comment=, timeout=, stdin=, env=, cwd=)` gives `exit_code`, `stdout`, `stderr`, `output`. Interactive programs:
-  `e2e.tty(command)` with `type`, `press`, `wait_for`, `screen`, `wait`. Each test has a fresh HOME and work dir; nothing of one
-  test is there in the next, so set up what the block stands on.
+- `e2e.run(command, comment=, timeout=, stdin=, env=, cwd=)` returns `exit_code`, `stdout`, `stderr`, `output`. Interactive programs:
+  `e2e.tty(command)` with `type`, `press`, `wait_for`, `screen`, `wait`. Each test has a fresh HOME and work dir, and tests
+  share nothing, so create everything that the block needs.
 - `expect(...)`: to_succeed to_fail to_have_exit_code to_contain not_to_contain to_match not_to_match to_equal to_be_empty,
   to_match_lines (`...`, ` (?)` ` (*)` ` (+)`, `<name>`, `[TIME]` `[HASH]` `[NUMBER]` `[PATH]`), and to_match_tree for a directory.
-- Say what the block promises, not all that is printed. No sleeps, no skips, no network.
-- Run what you wrote, then commit it, with a subject that begins with `[ADD_TEST]` or `[FIX_TEST]`. Touch nothing but
-  tests: what else you change is found, and must be as it was before your work is taken.
+- Check what the block promises, not everything that the program prints. No sleeps, no skips, no network.
+- Run your tests, then commit them. The subject of the commit starts with `[ADD_TEST]` or `[FIX_TEST]`. Change only tests: mngr
+  finds every other change and asks you to undo it before it accepts your work.
 """
 
 
@@ -53,12 +53,12 @@ def build_prompt(report: TutorialReport, tests: str, source: str, prefix: str = 
     blocks = {block.id: block for block in report.script.blocks}
     gaps = [blocks[f.block] for f in report.findings if f.kind == "gap" and f.block]
     parts = [
-        f"Bring the tests in {tests} up to date with {report.script.path}.",
+        f"Update the tests in {tests} to match {report.script.path}.",
         f"Blocks without a test: {len(gaps)}. Citations that are out of date: {len(report.stale)}. When you are done, every block with a "
-        "command is cited and every citation matches a block; that is checked when your turn ends.",
+        "command is cited and every citation matches a block. mngr checks this when your turn ends.",
     ]
     if prefix:
-        parts.append(f"All of this is in {prefix} of the repository, and paths are told from there.")
+        parts.append(f"All of this is in the directory {prefix} of the repository, and all paths are relative to it.")
     if gaps:
         parts.append("## Blocks without a test")
         parts += [_format_block(block, report.script.path) for block in gaps]
@@ -67,7 +67,7 @@ def build_prompt(report: TutorialReport, tests: str, source: str, prefix: str = 
         parts += [_format_stale(stale.finding) for stale in report.stale]
     orphans = [finding for finding in report.findings if finding.kind in ("orphan", "unreadable")]
     if orphans:
-        parts.append("## Also wrong")
+        parts.append("## Other problems")
         parts += [f"- {finding.path}:{finding.line}: {finding.message}" for finding in orphans]
     parts.append(RULES.rstrip())
     examples = _list_example_tests(report, {block.id for block in gaps}, source)
@@ -105,7 +105,7 @@ def _blocks_to_dicts(blocks: list[Block]) -> list[dict[str, object]]:
 def build_reminder(problems: list[str]) -> str:
     """Return the message that lists the problems after a turn."""
     rows = "\n".join(f"- {problem}" for problem in problems)
-    return f"Not done yet. This was found in what you committed:\n\n{rows}\n\nMend it, run the tests, commit.\n"
+    return f"Your work is not complete yet. mngr found these problems in your commits:\n\n{rows}\n\nFix them, run the tests and commit.\n"
 
 
 def _format_block(block: Block, path: str) -> str:

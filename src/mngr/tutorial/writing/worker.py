@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 
 from mngr.agents.context import Context
@@ -17,8 +18,8 @@ from mngr.tutorial.paths import TutorialPaths
 MECHANIC = "mechanic"
 _COST_CHECK_INTERVAL = 10.0  # seconds between two checks of the cost
 _MAX_FILE_BYTES = 1_000_000  # files of this size or larger are ignored
-_MAX_NAMED_FILES = 20  # at most so many files are named
-_CHANGE_WORDS = {"A": "was added", "D": "was taken away"}
+_MAX_NAMED_FILES = 20  # files that a message names at most
+_CHANGE_WORDS = {"A": "was added", "D": "was deleted"}
 
 
 class WriterRequest(Struct):
@@ -58,7 +59,7 @@ class WriterAgent:
             labels={"for": f"tutorial-{self._what}"},
         )
         self.fleet.create(spec)
-        self._ctx.note(f"{self.name} works on it; watch it with: mngr connect {self.name}")
+        self._ctx.note(f"the agent {self.name} is working; watch it: mngr connect {self.name}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,7 +73,7 @@ class WriterAgent:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 hint = f"look at it: mngr connect {self.name}"
-                raise MngrError(f"{self.name} was not done within {self._wish.timeout:g}s", hint)
+                raise MngrError(f"{self.name} did not finish within {self._wish.timeout:g}s", hint)
             wait_seconds = remaining if self._wish.budget is None else min(_COST_CHECK_INTERVAL, remaining)
             waited = self.fleet.wait([self.name], timeout=wait_seconds)[0]
             self._check_budget()
@@ -86,7 +87,9 @@ class WriterAgent:
         if agent.state == "WAITING" and agent.state_reason == "end_of_turn":
             return
         state = f"{agent.state} ({agent.state_reason})" if agent.state_reason else agent.state
-        raise MngrError(f"{self.name} cannot go on: it is {state}", f"help it: mngr connect {self.name} --start")
+        raise MngrError(
+            f"{self.name} cannot continue: it is {state}", f"connect to it and help: mngr connect {self.name} --start"
+        )
 
     def get_cost(self) -> float | None:
         """Return the cost so far in US dollars, or None when it is unknown."""
@@ -100,8 +103,8 @@ class WriterAgent:
         cost = self.get_cost()
         if cost is not None and cost > budget:
             raise MngrError(
-                f"{self.name} has cost ${cost:.2f}, and may cost ${budget:.2f}",
-                "see its work: mngr diff " + self.name,
+                f"{self.name} has cost ${cost:.2f}, more than its budget of ${budget:.2f}",
+                f"see its work: mngr diff {self.name}",
             )
 
     def read_transcript(self) -> list[TranscriptEntry]:
@@ -118,12 +121,12 @@ class WriterAgent:
         arguments = ("diff", "--name-status", "-z", "--no-renames", base, commit, "--", *pathspecs)
         fields = git.run_checked(self._ctx.local_host, tutorial_paths.root, *arguments).split("\0")
         changes = [
-            f"{path} {_CHANGE_WORDS.get(kind, 'was changed')}, and nothing but {allowed_path} is yours to change: make it as it is in {base[:12]}"
+            f"{path} {_CHANGE_WORDS.get(kind, 'was changed')}, but only {allowed_path} may be changed: restore the version of {base[:12]}"
             for kind, path in zip(fields[::2], fields[1::2], strict=False)
         ]
         hidden_count = len(changes) - _MAX_NAMED_FILES
         return changes[:_MAX_NAMED_FILES] + (
-            [f"{hidden_count} more files that are not yours were changed"] if hidden_count > 0 else []
+            [f"more changed files outside {allowed_path}: {hidden_count}"] if hidden_count > 0 else []
         )
 
 
@@ -135,12 +138,15 @@ def get_project_prefix(ctx: Context, tutorial_paths: TutorialPaths) -> str:
 def check_clean(ctx: Context, tutorial_paths: TutorialPaths, *paths: str) -> None:
     """Raise MngrError when files have uncommitted changes, because the agent starts from the last commit."""
     if git.find_repo(ctx.local_host, tutorial_paths.root) is None:
-        raise MngrError(f"{tutorial_paths.root} is not in a git repository", "git init it, and commit")
+        raise MngrError(
+            f"{tutorial_paths.root} is not in a git repository",
+            f"create a repository, then commit your files: git init {shlex.quote(tutorial_paths.root)}",
+        )
     display_paths = [tutorial_paths.to_display_path(path) for path in paths]
     if git.run_checked(ctx.local_host, tutorial_paths.root, "status", "--porcelain", "--", *display_paths).strip():
         raise MngrError(
-            f"{' and '.join(display_paths)} have changes that are not committed",
-            "commit them: the agent starts from there",
+            f"{' and '.join(display_paths)} have uncommitted changes, and the agent starts from the last commit",
+            f"commit them: git add {shlex.join(display_paths)} && git commit -m 'Update the tutorial'",
         )
 
 
