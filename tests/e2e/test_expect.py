@@ -30,7 +30,7 @@ def test_true_expectations_pass(session: E2eSession) -> None:
         (lambda r: expect(r.stdout).not_to_match("^h"), "matches /^h/ with 'h'"),
         (lambda r: expect(r.stdout).to_be_empty(), "is not empty"),
         (lambda r: expect(r.stdout).to_equal("hallo"), "-hallo\n+hello"),
-        (lambda r: expect(r.stdout).to_match_lines("hello\nyou"), "line 2 does not fit 'you'"),
+        (lambda r: expect(r.stdout).to_match_lines("hello\nyou"), "line 2 does not match 'you'"),
     ],
 )
 def test_a_failed_expectation_shows_the_command_and_the_end_of_the_transcript(
@@ -47,7 +47,7 @@ def test_a_failed_expectation_shows_the_command_and_the_end_of_the_transcript(
 
 
 def test_to_fail_rejects_a_successful_command(session: E2eSession) -> None:
-    with pytest.raises(AssertionError, match="it succeeded, and should have failed"):
+    with pytest.raises(AssertionError, match="the command succeeded, but should have failed"):
         expect(session.run("true")).to_fail()
 
 
@@ -60,7 +60,7 @@ def test_to_match_tree_compares_a_directory_with_a_table(tmp_path: Path) -> None
         expect(tmp_path).to_match_tree({**table, "a.txt": "two\n", "b.txt": "", "below/": None, "c/": ""})
     text = str(caught.value)
     assert "-two" in text and "+one" in text
-    assert "b.txt is missing" in text and "below/ is there" in text and "c/ is missing" in text
+    assert "b.txt is missing" in text and "below/ exists, but should not" in text and "c/ is missing" in text
 
 
 def test_to_match_tree_compares_two_directories(tmp_path: Path) -> None:
@@ -78,6 +78,6 @@ def test_to_match_tree_compares_two_directories(tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as caught:
         expect(first).to_match_tree(second)
     text = str(caught.value)
-    assert "more is there, and should not be" in text and "less is missing" in text
-    assert "same has other bytes (1, expected 2)" in text
-    assert "link is a link to same, expected a link to other" in text
+    assert "more exists, but should not" in text and "less is missing" in text
+    assert "same has different content (1 bytes, expected 2)" in text
+    assert "link is a symbolic link to same, expected a symbolic link to other" in text

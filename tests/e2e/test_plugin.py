@@ -104,7 +104,7 @@ def meta(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("words", [(), ("-n", "2")])
 def test_a_run_writes_transcripts_recordings_and_metadata(tmp_path: Path, words: tuple[str, ...]) -> None:
     output = run_pytest(project(tmp_path, TESTS), *words, code=1)
-    assert "it succeeded, and should have failed" in output
+    assert "the command succeeded, but should have failed" in output
     assert "transcripts and recordings: .mngr/e2e/" in output
     directories = artifacts(tmp_path)
     assert set(directories) == {"test_good", "test_bad"}

@@ -60,6 +60,6 @@ def test_connect_command_fails_outside_of_a_test(e2e: E2eSession) -> None:
     result = e2e.run("mngr-e2e-connect")
     expect(result).to_fail(1)
     expect(result.stderr).to_match_lines("""
-        Error: mngr-e2e-connect: it is run by mngr in a test with the fixture e2e
-        Hint: mngr connect NAME --connect-command mngr-e2e-connect
+        Error: mngr-e2e-connect: this program works only in a test with the fixture e2e
+        Hint: use it in the test: mngr connect NAME --connect-command mngr-e2e-connect
     """)

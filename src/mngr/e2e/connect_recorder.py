@@ -19,11 +19,11 @@ def main() -> int:
     name, artifacts_dir = os.environ.get("MNGR_AGENT_NAME"), os.environ.get("MNGR_E2E_ARTIFACTS")
     if not name or not artifacts_dir:
         return _print_error(
-            "it is run by mngr in a test with the fixture e2e",
-            "mngr connect NAME --connect-command mngr-e2e-connect",
+            "this program works only in a test with the fixture e2e",
+            "use it in the test: mngr connect NAME --connect-command mngr-e2e-connect",
         )
     if shutil.which("asciinema") is None:
-        return _print_error("asciinema is not installed", "pip install 'asciinema<3'")
+        return _print_error("asciinema is not installed", "install it: pip install 'asciinema<3'")
     cast = _choose_cast_path(Path(artifacts_dir), name)
     rows, columns = os.environ.get("LINES", "24"), os.environ.get("COLUMNS", "80")
     # `mngr connect` must not start this command again.
@@ -41,7 +41,9 @@ def main() -> int:
     deadline = time.monotonic() + START_TIMEOUT
     while not _has_events(cast):
         if recorder.poll() is not None or time.monotonic() > deadline:
-            return _print_error(f"the recording of {name} did not begin", f"try it: mngr connect {name}")
+            return _print_error(
+                f"the recording of {name} did not start", f"try the connection by hand: mngr connect {name}"
+            )
         time.sleep(0.02)
     return 0
 

@@ -36,7 +36,7 @@ class Expectation:
         if code is not None:
             return self.to_have_exit_code(code)
         if self._get_result().exit_code == 0:
-            self._fail("it succeeded, and should have failed")
+            self._fail("the command succeeded, but should have failed")
         return self
 
     def to_have_exit_code(self, code: int) -> Expectation:
@@ -54,7 +54,7 @@ class Expectation:
         __tracebackhide__ = True
         for text in texts:
             if text not in self._get_text():
-                self._fail(f"does not contain {text!r}", self._get_text())
+                self._fail(f"{self._get_noun()} does not contain {text!r}", self._get_text())
         return self
 
     def not_to_contain(self, *texts: str) -> Expectation:
@@ -62,28 +62,28 @@ class Expectation:
         __tracebackhide__ = True
         for text in texts:
             if text in self._get_text():
-                self._fail(f"contains {text!r}", self._get_text())
+                self._fail(f"{self._get_noun()} contains {text!r}", self._get_text())
         return self
 
     def to_match(self, pattern: str) -> Expectation:
         """Fail unless a regular expression is found in the text; ^ and $ match at line ends."""
         __tracebackhide__ = True
         if not re.search(pattern, self._get_text(), re.MULTILINE):
-            self._fail(f"does not match /{pattern}/", self._get_text())
+            self._fail(f"{self._get_noun()} does not match /{pattern}/", self._get_text())
         return self
 
     def not_to_match(self, pattern: str) -> Expectation:
         """Fail if a regular expression is found in the text."""
         __tracebackhide__ = True
         if match := re.search(pattern, self._get_text(), re.MULTILINE):
-            self._fail(f"matches /{pattern}/ with {match[0]!r}", self._get_text())
+            self._fail(f"{self._get_noun()} matches /{pattern}/ with {match[0]!r}", self._get_text())
         return self
 
     def to_be_empty(self) -> Expectation:
         """Fail if the text holds anything but white space."""
         __tracebackhide__ = True
         if self._get_text().strip():
-            self._fail("is not empty", self._get_text())
+            self._fail(f"{self._get_noun()} is not empty", self._get_text())
         return self
 
     def to_equal(self, text: str) -> Expectation:
@@ -93,7 +93,7 @@ class Expectation:
             return self
         if not expectation_updates.note_mismatch(text, self._get_text().removesuffix("\n"), exact=True):
             self._fail(
-                "is not what was expected",
+                f"{self._get_noun()} differs from the expected text",
                 diff=(text.split("\n"), self._get_text().removesuffix("\n").split("\n")),
             )
         return self
@@ -115,8 +115,8 @@ class Expectation:
             names.update(line_matching.match_lines(new_lines, actual, names, patterns).names)
         else:
             row = expected[outcome.expected_at] if outcome.expected_at < len(expected) else "the end"
-            reason = f"line {outcome.actual_at + 1} does not fit {row!r}"
-            self._fail(f"is not as expected: {reason}", diff=(expected, actual))
+            reason = f"line {outcome.actual_at + 1} does not match {row!r}"
+            self._fail(f"{self._get_noun()} differs from the expected lines: {reason}", diff=(expected, actual))
         return self
 
     # Checks of a directory.
@@ -132,19 +132,27 @@ class Expectation:
 
         assert isinstance(self._subject, Path), f"{self._subject!r} is not a path"
         if differences := compare_tree(self._subject, expected):
-            self._fail(f"{self._subject} is not as expected:\n" + "\n".join(f"  {row}" for row in differences))
+            self._fail(
+                f"{self._subject} differs from the expected files:\n" + "\n".join(f"  {row}" for row in differences)
+            )
         return self
 
     # Helpers of all checks.
 
     def _get_result(self) -> E2eResult:
-        assert isinstance(self._subject, E2eResult), f"{self._subject!r} is no result of a command"
+        assert isinstance(self._subject, E2eResult), f"{self._subject!r} is not the result of a command"
         return self._subject
 
     def _get_text(self) -> str:
         if isinstance(self._subject, Path):
             return self._subject.read_text(encoding="utf-8", errors="backslashreplace")
         return self._subject.output if isinstance(self._subject, E2eResult) else self._subject
+
+    def _get_noun(self) -> str:
+        """Return what the checked text is, for messages."""
+        if isinstance(self._subject, Path):
+            return f"the file {self._subject}"
+        return "the text" if self._find_origin() is None else "the output"
 
     def _find_origin(self) -> OutputOrigin | None:
         return self._subject.origin if isinstance(self._subject, E2eResult | CommandOutput) else None
@@ -167,7 +175,7 @@ def _shorten(text: str) -> str:
     if len(text) <= _MAX_SHOWN_CHARACTERS:
         return text
     half = _MAX_SHOWN_CHARACTERS // 2
-    return f"{text[:half]}\n[{len(text) - _MAX_SHOWN_CHARACTERS} characters left out here]\n{text[-half:]}"
+    return f"{text[:half]}\n[{len(text) - _MAX_SHOWN_CHARACTERS} characters omitted]\n{text[-half:]}"
 
 
 def _format_diff(expected: list[str], actual: list[str]) -> str:

@@ -11,10 +11,10 @@ _MAX_DIFF_LINES = 20  # lines of a diff that are shown
 def compare_tree(actual: Path, expected: Path | dict[str, str | bytes | None]) -> list[str]:
     """Return one line for each difference, or an empty list."""
     if not actual.is_dir():
-        return [f"{actual} is no directory"]
+        return [f"{actual} is not a directory"]
     if isinstance(expected, Path):
         if not expected.is_dir():
-            return [f"{expected} is no directory"]
+            return [f"{expected} is not a directory"]
         return _compare_directories(actual, expected)
     return [row for name, content in expected.items() for row in _compare_entry(actual, name, content)]
 
@@ -22,7 +22,7 @@ def compare_tree(actual: Path, expected: Path | dict[str, str | bytes | None]) -
 def _compare_entry(root: Path, name: str, content: str | bytes | None) -> list[str]:
     path = root / name
     if content is None:
-        return [f"{name} is there"] if os.path.lexists(path) else []
+        return [f"{name} exists, but should not"] if os.path.lexists(path) else []
     if name.endswith("/"):
         return [] if path.is_dir() else [f"{name} is missing"]
     if not path.is_file():
@@ -33,11 +33,11 @@ def _compare_entry(root: Path, name: str, content: str | bytes | None) -> list[s
 def _compare_directories(actual: Path, expected: Path) -> list[str]:
     actual_entries, expected_entries = _list_entries(actual), _list_entries(expected)
     rows = [f"{name} is missing" for name in expected_entries if name not in actual_entries]
-    rows += [f"{name} is there, and should not be" for name in actual_entries if name not in expected_entries]
+    rows += [f"{name} exists, but should not" for name in actual_entries if name not in expected_entries]
     for name in sorted(set(actual_entries) & set(expected_entries)):
         if actual_entries[name] != expected_entries[name]:
             rows.append(f"{name} is {actual_entries[name]}, expected {expected_entries[name]}")
-        elif actual_entries[name].startswith("a file"):
+        elif actual_entries[name] in ("a file", "an executable file"):
             rows += _diff_contents(name, (actual / name).read_bytes(), (expected / name).read_bytes())
     return rows
 
@@ -50,11 +50,11 @@ def _list_entries(root: Path) -> dict[str, str]:
             path = Path(top, name)
             key = str(path.relative_to(root))
             if path.is_symlink():
-                entries[key] = f"a link to {os.readlink(path)}"
+                entries[key] = f"a symbolic link to {os.readlink(path)}"
             elif path.is_dir():
                 entries[key] = "a directory"
             elif path.is_file():
-                entries[key] = "a file that can be run" if os.access(path, os.X_OK) else "a file"
+                entries[key] = "an executable file" if os.access(path, os.X_OK) else "a file"
             else:
                 entries[key] = "something else"
     return entries
@@ -66,8 +66,8 @@ def _diff_contents(name: str, actual: bytes, expected: bytes) -> list[str]:
     try:
         texts = expected.decode().splitlines(), actual.decode().splitlines()
     except UnicodeDecodeError:
-        return [f"{name} has other bytes ({len(actual)}, expected {len(expected)})"]
+        return [f"{name} has different content ({len(actual)} bytes, expected {len(expected)})"]
     import difflib
 
-    rows = list(difflib.unified_diff(*texts, f"{name} as expected", f"{name} as it is", lineterm="", n=2))
+    rows = list(difflib.unified_diff(*texts, f"{name} (expected)", f"{name} (actual)", lineterm="", n=2))
     return rows[:_MAX_DIFF_LINES] + (["…"] if len(rows) > _MAX_DIFF_LINES else [])

@@ -27,23 +27,23 @@ _failure_key = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("e2e", "tests of command-line programs (mngr.e2e)")
-    group.addoption("--e2e-dir", metavar="DIR", help="where artifacts go (default: .mngr/e2e of the project)")
+    group.addoption("--e2e-dir", metavar="DIR", help="write artifacts to DIR (default: .mngr/e2e in the project)")
     group.addoption(
         "--e2e-update",
         action="store_true",
-        help="write a patch of what expectations should say, instead of failing",
+        help="write a patch with updated expectations instead of failing",
     )
     group.addoption(
         "--e2e-shell-on-fail",
         action="store_true",
-        help="open a shell where a test failed, before its place is gone",
+        help="open a shell in the directory of a failed test before it is deleted",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--e2e-shell-on-fail") and config.getoption("numprocesses", None):
-        raise pytest.UsageError("--e2e-shell-on-fail needs the terminal for itself: add -n 0")
-    config.addinivalue_line("markers", "observed: written from what a program did, and not reviewed by anybody")
+        raise pytest.UsageError("--e2e-shell-on-fail needs the terminal, so it cannot run tests in parallel: add -n 0")
+    config.addinivalue_line("markers", "observed: generated from the output of a program, and not reviewed yet")
 
 
 def get_run_dir(config: pytest.Config) -> Path:
@@ -167,7 +167,9 @@ def _open_shell(session: E2eSession, config: pytest.Config) -> None:
         return
     env = {**session.env, "TERM": os.environ.get("TERM", "dumb"), "PS1": "(e2e) $ "}
     with Path("/dev/tty").open("r+b", buffering=0) as terminal, capture.global_and_fixture_disabled():
-        terminal.write(f"\r\nThe test failed; this shell is in its place, {session.cwd}. `exit` goes on.\r\n".encode())
+        terminal.write(
+            f"\r\nThe test failed. This shell runs in its directory, {session.cwd}. Enter `exit` to continue.\r\n".encode()
+        )
         subprocess.run(
             ["sh", "-i"],
             cwd=session.cwd,
@@ -199,8 +201,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         if text:
             (run_dir / "update.patch").write_text(text, encoding="utf-8")
             patch_path = os.path.relpath(run_dir / "update.patch", config.rootpath)
-            terminalreporter.write_line(f"e2e: expectations that changed: git apply {patch_path}")
+            terminalreporter.write_line(f"e2e: apply the updated expectations: git apply {patch_path}")
         for location in by_hand:
-            terminalreporter.write_line(f"e2e: change it by hand, there is no one text for it: {location}")
+            terminalreporter.write_line(f"e2e: update this expectation by hand: {location}")
     if any(stats for name, stats in terminalreporter.stats.items() if name in ("failed", "error")):
         terminalreporter.write_line(f"e2e: transcripts and recordings: {os.path.relpath(run_dir, config.rootpath)}")

@@ -47,7 +47,7 @@ class BoundedStream:
         if not tail:
             return head
         missing = self.size - len(self._head) - len(tail)
-        marker = f"\n[{missing} bytes left out here]\n" if missing else ""
+        marker = f"\n[{missing} bytes omitted]\n" if missing else ""
         return head + marker + tail.decode("utf-8", "backslashreplace")
 
 

@@ -184,8 +184,8 @@ class E2eSession:
         origin = self._build_origin(command)
         texts = {name: CommandOutput(stream.get_text(), origin) for name, stream in ended.streams.items()}
         if ended.timed_out:
-            self.transcript.write_line("? ", f"timed out after {time_limit:g}s; it was killed")
-            message = f"$ {command}\ndid not end within {time_limit:g}s. The transcript ends with:\n{self.transcript.read_tail()}"
+            self.transcript.write_line("? ", f"timed out after {time_limit:g}s and was killed")
+            message = f"$ {command}\nThe command did not finish within {time_limit:g}s. The transcript ends with:\n{self.transcript.read_tail()}"
             raise CommandTimeout(self._redact(message))
         self.transcript.write_line("? ", str(ended.code))
         return E2eResult(

@@ -122,7 +122,7 @@ class TranscriptOutput:
         if self._dropped:
             self._drop_characters(max(0, self._size - TAIL))
             self._drop_characters(self._rest[0][1].find("\n") + 1)  # up to the beginning of a line
-            self._put(f"  [{self._dropped} characters left out here]\n")
+            self._put(f"  [{self._dropped} characters omitted]\n")
         for stream, text in self._rest:
             self._add_text(stream, text)
         self._end_line()

@@ -119,9 +119,9 @@ class Tty:
                 if remaining > 0 and not has_ended:
                     self._changed.wait(min(remaining, 0.1))
                     continue
-            reason = "the program has ended" if has_ended else f"it was not shown within {time_limit:g}s"
-            self._say("# ", f"[{self.name}] waited for {pattern!r} in vain")
-            message = f"$ {self._scene.command}\n{pattern!r}: {reason}. The screen:\n{_draw_frame(screen)}"
+            when = "before the program ended" if has_ended else f"within {time_limit:g}s"
+            self._say("# ", f"[{self.name}] waited for {pattern!r}, which did not appear")
+            message = f"$ {self._scene.command}\nThe screen did not show {pattern!r} {when}. The screen:\n{_draw_frame(screen)}"
             raise CommandTimeout(self._scene.redact(message))
 
     def wait(self, timeout: float | None = None) -> int:
@@ -131,7 +131,7 @@ class Tty:
         try:
             code = self._process.wait(time_limit)
         except subprocess.TimeoutExpired:
-            message = f"$ {self._scene.command}\ndid not end within {time_limit:g}s. The screen:\n{_draw_frame(self.screen())}"
+            message = f"$ {self._scene.command}\nThe command did not finish within {time_limit:g}s. The screen:\n{_draw_frame(self.screen())}"
             raise CommandTimeout(self._scene.redact(message)) from None
         self._reader.join(2)
         self._record_exit(code if code >= 0 else 128 - code)
@@ -206,9 +206,7 @@ def _encode_key(name: str) -> str:
         return "\x1b" + _encode_key(name[2:])
     if len(name) == 1:
         return name
-    raise ValueError(
-        f"there is no key {name!r}; there are: {', '.join(KEY_SEQUENCES)}, C-x, M-x, and single characters"
-    )
+    raise ValueError(f"unknown key {name!r}; use {', '.join(KEY_SEQUENCES)}, C-x, M-x or a single character")
 
 
 def _is_match(pattern: str, text: str) -> bool:
