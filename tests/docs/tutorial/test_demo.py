@@ -28,7 +28,7 @@ def test_the_demo_fixes_a_test_and_can_be_removed(e2e: E2eSession, shop: Path) -
         An agent for each: 1 fixed
           fixed     tests/test_look.py::test_list_sorted
         What is confirmed: {branch}: green...
-          ... \\[FIX_TEST] test_list_sorted: `--order` is called `--sort` now, as the program says
+          ... \\[FIX_TEST] test_list_sorted: use `--sort` instead of `--order`, as the program suggests
         The pull request:  {run.parent}/PR.md
         The report:        {run.parent}/report/index.html
         Look around:       cd {pantry}; mngr tmr status; mngr tmr changes; git log --stat {branch}

@@ -48,7 +48,7 @@ def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
     """)
     expect(e2e.run("mngr create poet player -- ../steps.json")).to_fail(2).to_match_lines("""
         Error: cannot read the scenario ../steps.json: No such file or directory
-        Hint: give a JSON file, or JSON in one word
+        Hint: name a JSON file, or write JSON: mngr create NAME player -- ...
     """)
     expect(e2e.run(STEPS, comment="a scripted agent: it plays the steps it is given")).to_succeed()
     result = e2e.run("mngr message poet -m 'hello'", comment="send a message, and know that it arrived")

@@ -48,11 +48,13 @@ def test_it_writes_passing_tests_and_explains_the_blocks_without_one(mngr: MngrP
     mngr("create", "mech", "mechanic", "--no-connect")
     mngr("message", "mech", "--wait", "--timeout", "90", stdin=build_job_message())
     reply = mngr.run_json("transcript", "mech")["transcript"][-1]["text"]
-    assert reply.startswith("4 of 6 blocks have a test now, in tests/test_observed.py.")
-    assert "- asks: no test, for it asks for input: it ends with 1" in reply
-    assert "- fails: no test, for it ends with 1" in reply
+    assert reply.startswith("4 of 6 blocks now have a test in tests/test_observed.py.")
+    assert "- asks: no test, because it asks for input: it exits with 1" in reply
+    assert "- fails: no test, because it exits with 1" in reply
     work = Path(mngr.get_agent("mech")["work_dir"])
-    assert run_git(work, "log", "-1", "--format=%s").strip() == "[ADD_TEST] Observe 4 blocks of tutorial.sh"
+    assert (
+        run_git(work, "log", "-1", "--format=%s").strip() == "[ADD_TEST] Test 4 blocks of tutorial.sh by their output"
+    )
     text = (work / "tests" / "test_observed.py").read_text()
     assert text.count("@pytest.mark.observed") == 4
     assert "[HASH] first" in text
@@ -77,5 +79,5 @@ def write_script(directory: Path) -> Path:
 def test_it_refuses_a_message_without_a_job_and_arguments(mngr: MngrProgram) -> None:
     mngr("create", "mech", "mechanic", "--no-connect", "-m", "hello")
     mngr("wait", "mech")
-    assert "there is none in this message" in mngr.run_json("transcript", "mech")["transcript"][-1]["text"]
+    assert "contains no job" in mngr.run_json("transcript", "mech")["transcript"][-1]["text"]
     assert "takes no arguments" in mngr("create", "other", "mechanic", "--", "--fast", code=2).err

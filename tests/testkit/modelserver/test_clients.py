@@ -143,7 +143,7 @@ def test_a_body_above_64_mb_is_rejected_with_a_readable_reason() -> None:
             for _ in range(65):
                 connection.send(piece)
             response = connection.getresponse()
-            assert response.status == 413 and b"at most 64 MB" in response.read()
+            assert response.status == 413 and b"the limit of 64 MB" in response.read()
             connection.close()
         assert [row["status"] for row in server.list_requests()] == [413, 413, 413]
 

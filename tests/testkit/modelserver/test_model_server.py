@@ -91,7 +91,7 @@ def test_a_full_disk_is_reported_and_does_not_end_the_server(mngr: MngrProgram) 
     with BackgroundProgram(mngr, "model-server", "[]", "--log", "/dev/full") as process:
         url = process.read_line()
         assert ask(url) == ask(url) == "ok"
-        assert _health(url) == {"ok": True, "requests": 2, "trouble": "the log: No space left on device"}
+        assert _health(url) == {"ok": True, "requests": 2, "trouble": "cannot write the log: No space left on device"}
 
 
 def test_the_script_can_come_from_stdin_and_the_url_can_be_formatted(mngr: MngrProgram) -> None:
@@ -121,7 +121,7 @@ def test_address_and_port_can_be_chosen_unless_they_are_in_use(mngr: MngrProgram
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (['[{"text": "a"}, {"sh": 1}]'], "step 2: sh wants a text, not 1"),
+        (['[{"text": "a"}, {"sh": 1}]'], "step 2: sh must be a string, not 1"),
         (["[{"], "the script is not JSON"),
         (["missing.json"], "cannot read the script missing.json: No such file or directory"),
         ([], "mngr model-server needs SCRIPT"),

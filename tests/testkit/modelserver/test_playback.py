@@ -95,7 +95,7 @@ def test_an_invalid_script_in_the_prompt_is_an_error(api: str, script: str) -> N
     with ModelServer() as server:
         answer = ask(server, f"<fake>{script}</fake>", api=api)
         assert answer.status == 400
-        assert "the script in the prompt: " in answer.json()["error"]["message"]
+        assert "the script in the prompt is not valid: " in answer.json()["error"]["message"]
         assert [row["status"] for row in server.list_requests()] == [400]
 
 
@@ -169,7 +169,7 @@ def test_scripts_can_be_set_and_reset_over_http(tmp_path: Path) -> None:
         assert [(row["n"], row["source"]) for row in rows] == [(1, "named")]
         assert get(server, "/_health").json() == {"ok": True, "requests": 2, "trouble": None}
         wrong = post(server, "/_script", {"session": "foo", "steps": [{"text": "one"}, {"txt": "two"}]})
-        assert wrong.status == 400 and "step 2: there is no 'txt'" in wrong.json()["error"]["message"]
+        assert wrong.status == 400 and "step 2: unknown key 'txt'" in wrong.json()["error"]["message"]
         assert post(server, "/_script", {"session": 3, "steps": []}).status == 400
         assert get_answer(server) == "two"
         assert post(server, "/_reset", {"session": "foo"}).status == 200

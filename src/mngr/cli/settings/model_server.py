@@ -97,4 +97,5 @@ def _read_script(text: str) -> str:
             return file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot read the script {text}: {reason}", "give a JSON file, or JSON in one word") from None
+        hint = """name a JSON file, or write JSON: mngr model-server '[{"text": "done"}]'"""
+        raise UsageError(f"cannot read the script {text}: {reason}", hint) from None

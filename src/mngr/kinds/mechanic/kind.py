@@ -22,13 +22,18 @@ class MechanicKind(PlayerKind):
     """Sends its program to the host as one archive, which needs only Python and git there."""
 
     name = "mechanic"
-    summary = "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
+    summary = (
+        "a rule-based agent without a model, which writes and repairs tests for `mngr tutorial sync` and `mngr tmr run`"
+    )
     programs = ("python3", "git")
 
     def check_arguments(self, args: list[str], options: KindOptions) -> None:
         reject_coding_options(self.name, options)
         if args:
-            raise UsageError(f"the mechanic takes no arguments, not {args[0]!r}", "its jobs come as messages")
+            raise UsageError(
+                f"the agent kind mechanic takes no arguments, but got {args[0]!r}",
+                "create it without arguments: mngr create NAME mechanic",
+            )
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         host.write(os.path.join(host.home.agent_dir(record.id), _ARCHIVE_FILE), build_archive())

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mngr.kinds.protocol import KindOptions
     from mngr.kinds.transcript_entry import TranscriptEntry
 
-_EXAMPLE = '[{"reply": "hello"}, {"ask": "shall I go on?"}, {"exit": 0}]'
+_EXAMPLE = '[{"reply": "hello"}, {"ask": "continue?"}, {"exit": 0}]'
+_SCENARIO_HINT = f"name a JSON file, or write JSON: mngr create NAME player -- '{_EXAMPLE}'"
 _EXTRA_FILES = ("steps.py", "sabotage.py")  # sent only for scenarios with steps beyond BASIC_VERBS
 _TAIL_LENGTH = 20  # characters: enough to recognize the end of a text, and short enough for one line of any screen
 
@@ -29,7 +30,7 @@ class PlayerKind:
     """Plays the scenario after `--`, a file or JSON. Without a scenario it answers every message."""
 
     name = "player"
-    summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
+    summary = "a scripted agent, which plays the scenario after --, a JSON file or JSON text"
     answer_keys = {"allow": "yes", "deny": "no"}
     programs: tuple[str, ...] = ("python3",)
     transcript_paths = ("transcript.jsonl",)
@@ -84,7 +85,7 @@ def _load_scenario(args: list[str]) -> dict[str, object]:
     from mngr.kinds.player.scenario import parse_scenario
 
     if len(args) > 1:
-        raise UsageError(f"the player takes one scenario, not {len(args)}", "give a JSON file, or JSON in one word")
+        raise UsageError(f"the agent kind player takes one scenario, but got {len(args)}", _SCENARIO_HINT)
     text = args[0] if args else "[]"
     source = "the scenario"
     if text.strip()[:1] not in ("[", "{"):
@@ -94,13 +95,11 @@ def _load_scenario(args: list[str]) -> dict[str, object]:
                 text = file.read()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise UsageError(
-                f"cannot read the scenario {source}: {reason}", "give a JSON file, or JSON in one word"
-            ) from None
+            raise UsageError(f"cannot read the scenario {source}: {reason}", _SCENARIO_HINT) from None
     try:
         return parse_scenario(text)
     except ValueError as error:
-        raise UsageError(f"{source} cannot be played: {error}", "for example: " + _EXAMPLE) from None
+        raise UsageError(f"{source} is not a valid scenario: {error}", _SCENARIO_HINT) from None
 
 
 KIND = PlayerKind()

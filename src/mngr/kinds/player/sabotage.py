@@ -74,7 +74,7 @@ def _get_function(module: ast.Module, names: list[str]) -> ast.FunctionDef:
     for name in names:
         matches = [node for node in owner.body if getattr(node, "name", None) == name]
         if not matches:
-            raise ValueError(f"there is no {name}")
+            raise ValueError(f"there is no function or class {name}")
         owner = matches[-1]
     return owner  # type: ignore[no-any-return]
 
@@ -170,7 +170,7 @@ def _plant_many_files(outputs: str, work_dir: str) -> None:
 def _plant_git_traps(outputs: str, work_dir: str) -> None:
     """Make every git command in this repository run a planted program."""
     if not os.path.isdir(os.path.join(work_dir, ".git")):
-        raise ValueError("the repository is not the agent's own")
+        raise ValueError("the agent does not have its own repository")
     trap = os.path.join(work_dir, ".git", "trap")
     _write(trap, f"#!/bin/sh\ntouch '{outputs}/trapped'\n")
     os.chmod(trap, 0o755)

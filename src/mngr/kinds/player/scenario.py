@@ -35,21 +35,21 @@ def parse_scenario(text: str) -> dict[str, object]:
     try:
         data = json.loads(text)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     if isinstance(data, list):
         data = {"steps": data}
     if not isinstance(data, dict) or not isinstance(data.get("steps", []), list):
-        raise ValueError("a scenario is a list of steps, or an object with steps")
+        raise ValueError("a scenario must be a list of steps, or an object with the key steps")
     unknown = sorted(set(data) - set(_SCENARIO_KEYS))
     if unknown:
         raise ValueError(
-            f"a scenario has no {unknown[0]!r}; it has {', '.join(_SCENARIO_KEYS[:-1])} and {_SCENARIO_KEYS[-1]}"
+            f"unknown key {unknown[0]!r}; the keys of a scenario are {', '.join(_SCENARIO_KEYS[:-1])} and {_SCENARIO_KEYS[-1]}"
         )
     start, lose = data.get("start", "message"), data.get("lose_enters", 0)
     if start not in ("now", "message"):
-        raise ValueError(f"start is now or message, not {start!r}")
+        raise ValueError(f"start must be now or message, not {start!r}")
     if not _is_number(lose):
-        raise ValueError(f"lose_enters is a number, not {lose!r}")
+        raise ValueError(f"lose_enters must be a number, not {lose!r}")
     scenario = {"steps": _parse_steps(data.get("steps", [])), "start": start, "lose_enters": lose}
     return {**scenario, "cases": _parse_cases(data["cases"])} if "cases" in data else scenario
 
@@ -68,11 +68,13 @@ def has_extra_steps(text: bytes) -> bool:
 def _parse_cases(data: Any) -> list[list[Any]]:
     """Return every case as [pattern, steps]."""
     if not isinstance(data, list):
-        raise ValueError(f"cases is a list, not {data!r}")
+        raise ValueError(f"cases must be a list, not {data!r}")
     cases: list[list[Any]] = []
     for number, case in enumerate(data, 1):
         if not _has_fields(case, task=_is_text, steps=lambda steps: isinstance(steps, list)):
-            raise ValueError(f"case {number} is not an object with task, a pattern, and steps, a list: {case!r}")
+            raise ValueError(
+                f"case {number} must be an object with a pattern as task and a list as steps, not {case!r}"
+            )
         cases.append([case["task"], _parse_steps(case["steps"], f"case {number}, ")])
     return cases
 
@@ -88,13 +90,13 @@ def _parse_step(position: str, step: Any) -> list[Any]:
         choices = (
             ", ".join(f'"{verb_name}"' for verb_name in _VERBS_WITHOUT_VALUE[:-1]) + f' or "{_VERBS_WITHOUT_VALUE[-1]}"'
         )
-        raise ValueError(f"{position} is not an object with one key, {choices}: {step!r}")
+        raise ValueError(f"{position} must be an object with one key, or one of the words {choices}, not {step!r}")
     verb, value = next(iter(step.items()))
     if verb not in _VALUE_CHECKS:
-        raise ValueError(f"{position}: there is no {verb!r}; there are {', '.join(VERBS)}")
+        raise ValueError(f"{position}: unknown step {verb!r}; the steps are {', '.join(VERBS)}")
     is_valid, expected = _VALUE_CHECKS[verb]
     if not is_valid(value):
-        raise ValueError(f"{position}: {verb} wants {expected}, not {value!r}")
+        raise ValueError(f"{position}: {verb} must be {expected}, not {value!r}")
     return [verb, value]
 
 
@@ -136,7 +138,7 @@ def _is_usage_value(value: Any) -> bool:
     return _has_fields(filled, model=_is_text, **dict.fromkeys(_USAGE_FIELDS, _is_number))
 
 
-_TEXT = (_is_text, "a text")
+_TEXT = (_is_text, "a string")
 _NUMBER = (_is_number, "a number that is not negative")
 _VALUE_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reply": _TEXT,
@@ -149,29 +151,29 @@ _VALUE_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: (
             _has_fields(value, path=_is_text, content=_is_text) or _has_fields(value, path=_is_text, append=_is_text)
         ),
-        "a path, and content or append",
+        "an object with path and content, or with path and append",
     ),
     "run": _TEXT,
     "edit": (
         lambda value: _has_fields(value, path=_is_text, old=_is_text, new=_is_text),
-        "a path, old and new",
+        "an object with path, old and new",
     ),
     "result": (
         lambda value: isinstance(value, dict) or (isinstance(value, str) and value in RESULT_FORMS),
-        f"an object with fields of a result, or one of {', '.join(RESULT_FORMS)}",
+        f"an object with fields of result.json, or one of {', '.join(RESULT_FORMS)}",
     ),
-    "spend": (_is_usage_value, f"an object of numbers, {', '.join(_USAGE_FIELDS)}, and a model"),
+    "spend": (_is_usage_value, f"an object with the numbers {', '.join(_USAGE_FIELDS)} and a model"),
     "weaken": _make_choice_check(WEAKENINGS),
     "crash": _make_choice_check(CRASH_KINDS),
-    "flood": (lambda value: _is_number(value) and value <= 1000, "megabytes, a number up to 1000"),
+    "flood": (lambda value: _is_number(value) and value <= 1000, "a number of megabytes up to 1000"),
     "park": (
         _is_park_value,
-        f"{', '.join(PARK_REASONS[:-1])} or {PARK_REASONS[-1]}, or an object with reason, and seconds, text and while",
+        f"{', '.join(PARK_REASONS[:-1])} or {PARK_REASONS[-1]}, or an object with reason, seconds, text and while",
     ),
     "retry": _NUMBER,
     "conflict": (
         lambda value: _has_fields(value, path=_is_text, line=_is_line),
-        "a path and the number of a line",
+        "an object with a path and a line number",
     ),
     "hostile": _make_choice_check(HOSTILE_KINDS),
 }

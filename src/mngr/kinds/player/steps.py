@@ -76,7 +76,7 @@ def _run_command(player: Player, command: str) -> str:
 def _run_test(player: Player, _: None) -> str:
     command = _get_job(player).command
     if not command:
-        raise ValueError("no message has named a command")
+        raise ValueError("no message contains a test command")
     code, out = _call_command(player, command)
     player._save_progress(tests=[*player.at.get("tests", []), "fail" if code else "pass"])
     return f"exit {code}\n{out[-MAX_OUTPUT_LENGTH:]}".strip()
@@ -86,7 +86,7 @@ def _edit_file(player: Player, value: dict[str, str]) -> str:
     path = _resolve_path(player, value["path"])
     text = _read(path)
     if text.count(value["old"]) != 1:
-        raise ValueError(f"the old text is there {text.count(value['old'])} times")
+        raise ValueError(f"the old text occurs {text.count(value['old'])} times, not once")
     _write(path, text.replace(value["old"], value["new"]))
     return "done"
 

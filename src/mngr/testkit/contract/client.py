@@ -17,7 +17,7 @@ SLEEP_COMMAND = ("--", "sleep", "1000")
 
 
 def _cut_not_implemented() -> None:
-    raise NotImplementedError("a place that LossContract runs against has cut and mend")
+    raise NotImplementedError("for LossContract, the fixture `place` must define the functions cut and mend")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ContractChecks:
     @pytest.fixture
     def place(self) -> ProviderUnderTest:
         """Override this. The code after its `yield` cleans up the host, when `tmp_path` is already deleted."""
-        raise NotImplementedError("a provider's test class has a fixture `place`")
+        raise NotImplementedError("the test class of a provider must define the fixture `place`")
 
     @pytest.fixture
     def client(self, tmp_path: Path, place: ProviderUnderTest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:

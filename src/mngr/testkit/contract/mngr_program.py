@@ -165,7 +165,7 @@ class BackgroundProgram:
         assert self.process.stdout is not None
         remaining = max(0.0, deadline - time.monotonic())
         if not select.select([self.process.stdout], [], [], remaining)[0]:
-            pytest.fail(f"{' '.join(self.argv)} went silent; it printed {self._read!r}")
+            pytest.fail(f"{' '.join(self.argv)} printed nothing more before the timeout; its output was {self._read!r}")
         data = os.read(self.process.stdout.fileno(), 65536)
         self._read += data
         return bool(data)
@@ -174,7 +174,7 @@ class BackgroundProgram:
 def run_git(directory: Path, *words: str) -> str:
     """Run git and return its output. Fail the test if git fails."""
     completed = subprocess.run(["git", "-C", str(directory), *words], capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, f"git {words}: {completed.stderr}"
+    assert completed.returncode == 0, f"git {words} failed: {completed.stderr}"
     return completed.stdout.strip()
 
 

@@ -57,7 +57,7 @@ class PtyTerminal:
         deadline = time.monotonic() + timeout
         while text not in self.shown:
             if not self._read_output(deadline - time.monotonic()):
-                pytest.fail(f"{text!r} was not shown, but:\n{self.shown}")
+                pytest.fail(f"the terminal did not show {text!r}, but:\n{self.shown}")
         before, _, self.shown = self.shown.partition(text)
         return before + text
 

@@ -29,7 +29,9 @@ def read_body(stream: BufferedIOBase, headers: Message) -> bytes:
     if encoding == "identity":
         return data
     if encoding not in ("gzip", "deflate"):
-        raise RequestRejected(415, f"a body packed with {encoding} cannot be read: switch that off in the client")
+        raise RequestRejected(
+            415, f"the server cannot read a body with the encoding {encoding}: switch compression off in the client"
+        )
     return _decompress(data)
 
 
@@ -61,7 +63,7 @@ def _read_exactly(stream: BufferedIOBase, size: int) -> bytes:
         raise _too_large_error()
     data = stream.read(size)
     if len(data) < size:
-        raise ConnectionError("the client went away while it sent its request")
+        raise ConnectionError("the client closed the connection before its request was complete")
     return data
 
 
@@ -80,11 +82,11 @@ def _decompress(data: bytes) -> bytes:
         decompressor = zlib.decompressobj(wbits=47)  # gzip or zlib, detected from the header
         body = decompressor.decompress(data, MAX_BODY_BYTES + 1)
     except zlib.error as error:
-        raise RequestRejected(400, f"the body cannot be unpacked: {error}") from None
+        raise RequestRejected(400, f"cannot decompress the body: {error}") from None
     if len(body) > MAX_BODY_BYTES:
         raise _too_large_error()
     return body
 
 
 def _too_large_error() -> RequestRejected:
-    return RequestRejected(413, f"a request has at most {MAX_BODY_BYTES >> 20} MB")
+    return RequestRejected(413, f"the body is larger than the limit of {MAX_BODY_BYTES >> 20} MB")

@@ -141,7 +141,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         elif path == "/_log":
             since = query.get("since", ["0"])[0]
             if not since.isdecimal():
-                raise RequestRejected(400, "since is a number")
+                raise RequestRejected(400, "since must be a number")
             self._send(200, {"requests": log.list_rows(wanted_session, int(since))})
         elif path == "/_asked":
             self._send(200, {"asked": playback.count_requests(wanted_session or session)})
@@ -152,7 +152,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             self._open_row(session, "hello")
             self._send(200, {"message": "hello"})
         else:
-            raise RequestRejected(404, f"there is no {path}")
+            raise RequestRejected(404, f"the server has no path {path}")
 
     # POST
 
@@ -170,14 +170,14 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             return
         api = find_api(path)
         if api is None:
-            raise RequestRejected(404, f"there is no {path}")
+            raise RequestRejected(404, f"the server has no path {path}")
         self._send_answer(parse_model_request(api, session, path, parse_body(raw), len(raw)))
 
     def _handle_control(self, path: str, body: dict[str, object]) -> None:
         key = "name" if path == "/_named" else "session"
         name = body.get(key, None if path == "/_reset" else "default")
         if not isinstance(name, str | None):
-            raise RequestRejected(400, f"{key} is a text")
+            raise RequestRejected(400, f"{key} must be a string")
         try:
             self._control_playback(path, name, body)
         except UsageError as error:
@@ -202,13 +202,13 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         try:
             scheduled = self.server.playback.choose_step(request)
         except UsageError as error:
-            raise RequestRejected(400, f"the script in the prompt: {error.message}") from None
+            raise RequestRejected(400, f"the script in the prompt is not valid: {error.message}") from None
         conversation = conversation.replace(
             source=scheduled.source, step=scheduled.number, asked=scheduled.request_count, fault=scheduled.fault
         )
         log.update_conversation(row, conversation)
         if scheduled.step.delay and self.server.ended.wait(scheduled.step.delay):
-            raise ConnectionCut("the server ends")
+            raise ConnectionCut("the server is shutting down")
         if scheduled.fault == "fail":
             self._send_failure(request, scheduled)
             return
@@ -265,7 +265,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             if number == max_events:
                 return
             if number and scheduled.step.chunk_delay and self.server.ended.wait(scheduled.step.chunk_delay):
-                raise ConnectionCut("the server ends")
+                raise ConnectionCut("the server is shutting down")
             self._send_chunk(data)
 
     def _send_chunk(self, data: bytes) -> None:
@@ -284,7 +284,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         self.connection.settimeout(None)
         while self.connection.recv(1 << 16):
             pass
-        raise ConnectionCut("the client went away")
+        raise ConnectionCut("the client closed the connection")
 
 
 def _describe_conversation(request: ModelRequest) -> LoggedConversation:

@@ -152,7 +152,7 @@ class RequestLog:
             with os.fdopen(fd, "w", encoding="utf-8") as out:
                 out.write(json.dumps({"path": path, "headers": redacted, "body": body}) + "\n")
         except OSError as error:
-            self.trouble = f"the dump: {error.strerror}"
+            self.trouble = f"cannot write the dump: {error.strerror}"
 
     def close_file(self) -> None:
         """Write the rows of unanswered requests, and close the file."""
@@ -172,7 +172,7 @@ class RequestLog:
             while data:
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
-            self.trouble = f"the log: {error.strerror}"
+            self.trouble = f"cannot write the log: {error.strerror}"
 
 
 def _drop_missing(fields: dict[str, object]) -> dict[str, object]:

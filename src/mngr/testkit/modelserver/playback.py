@@ -158,5 +158,5 @@ def _parse_inline(text: str) -> Steps:
         try:
             data = json.loads(json.loads(f'"{text}"'))  # `opencode run` quotes the prompt
         except (ValueError, TypeError, RecursionError):
-            raise UsageError(f"not JSON: {error}") from None
+            raise UsageError(f"it is not JSON: {error}") from None
     return parse_steps(data)

@@ -10,7 +10,7 @@ from mngr.base.errors import UsageError
 from mngr.base.json_values import find_number, find_text, get_int, get_text
 
 EXAMPLE = '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]'
-HINT = f"a script is a list of steps, for example: {EXAMPLE}"
+HINT = f"write a list of steps, for example: {EXAMPLE}"
 UNLIMITED = -1
 MATCH_MODES = ("tools", "all")
 _MAX_SECONDS = 86_400
@@ -95,7 +95,7 @@ def parse_script(data: object) -> ModelScript:
     if isinstance(data, list):
         return ModelScript(steps=parse_steps(data))
     if not isinstance(data, dict):
-        raise UsageError("a script is a list of steps, or an object with steps, sessions or named", HINT)
+        raise UsageError("a script must be a list of steps, or an object with the keys steps, sessions or named", HINT)
     _check_keys(data, ("steps", "sessions", "named", "match"), "the script")
     return ModelScript(
         steps=parse_steps(data.get("steps", [])),
@@ -108,24 +108,24 @@ def parse_script(data: object) -> ModelScript:
 def parse_steps(data: object, location: str = "") -> Steps:
     """Return the steps in a list. Raise UsageError that names the wrong step."""
     if not isinstance(data, list):
-        raise UsageError(f"{location}steps are a list, not {_format_value(data)}", HINT)
+        raise UsageError(f"{location}steps must be a list, not {_format_value(data)}", HINT)
     return tuple(_parse_step(step, f"{location}step {number}") for number, step in enumerate(data, 1))
 
 
 def parse_match(value: object) -> str:
     """Return which requests use up steps."""
     if value not in MATCH_MODES:
-        raise UsageError(f"match is tools or all, not {_format_value(value)}", HINT)
+        raise UsageError(f"match must be tools or all, not {_format_value(value)}", HINT)
     return str(value)
 
 
 def _parse_groups(data: dict[str, object], key: str) -> dict[str, Steps]:
     groups = data.get(key, {})
     if not isinstance(groups, dict):
-        raise UsageError(f"{key} is an object of names and steps, not {_format_value(groups)}", HINT)
+        raise UsageError(f"{key} must be an object that maps names to steps, not {_format_value(groups)}", HINT)
     for name in groups:
         if not name or "/" in name:
-            raise UsageError(f"{key}: {name!r} cannot be a name: it stands in a path", HINT)
+            raise UsageError(f"{key}: {name!r} cannot be a name, because names are part of a path", HINT)
     return {name: parse_steps(steps, f"{key}.{name}: ") for name, steps in groups.items()}
 
 
@@ -151,7 +151,7 @@ _TIMES = "a whole number from 1, or -1 for always"
 
 def _parse_step(data: object, location: str) -> ScriptedStep:
     if not isinstance(data, dict):
-        raise UsageError(f"{location} is an object, not {_format_value(data)}", HINT)
+        raise UsageError(f"{location} must be an object, not {_format_value(data)}", HINT)
     step: dict[str, object] = data
     _check_keys(step, _STEP_KEYS, location)
     _check_simple_values(step, location)
@@ -178,14 +178,14 @@ def _parse_step(data: object, location: str) -> ScriptedStep:
 def _check_simple_values(step: dict[str, object], location: str) -> None:
     """Raise UsageError when a text, a number or a flag in a step is wrong."""
     for key in _TEXT_KEYS:
-        _check_value(isinstance(step.get(key, ""), str), location, step, key, "a text")
+        _check_value(isinstance(step.get(key, ""), str), location, step, key, "a string")
     for key in _SECONDS_KEYS:
         _check_value(_is_seconds(step.get(key, 0)), location, step, key, "a number of seconds")
     for key in _TIMES_KEYS:
         _check_value(_is_times(step.get(key, 1)), location, step, key, _TIMES)
         fault = key.removesuffix("_times")
         if key in step and not step.get(fault):
-            raise UsageError(f"{location}: {key} without {fault}", HINT)
+            raise UsageError(f"{location}: {key} needs {fault}", HINT)
     _check_value(isinstance(step.get("hang", True), bool), location, step, "hang", "true or false")
     _check_value(_is_count(step.get("cut", 0)), location, step, "cut", "a whole number that is not negative")
 
@@ -194,14 +194,14 @@ def _parse_usage(step: dict[str, object], location: str) -> dict[str, int]:
     usage = step.get("usage", {})
     if isinstance(usage, dict) and set(usage) <= set(_USAGE_KEYS) and all(map(_is_count, usage.values())):
         return usage
-    raise _wrong_value_error(location, step, "usage", "an object of whole numbers: " + ", ".join(_USAGE_KEYS))
+    raise _wrong_value_error(location, step, "usage", "an object with the whole numbers " + ", ".join(_USAGE_KEYS))
 
 
 def _parse_calls(step: dict[str, object], location: str) -> tuple[ScriptedCall, ...]:
     calls: list[ScriptedCall] = []
     if "input" in step:
         is_valid = "tool" in step and isinstance(step["input"], dict | str)
-        _check_value(is_valid, location, step, "input", "an object or a text, beside tool")
+        _check_value(is_valid, location, step, "input", "an object or a string, and needs tool")
     if "tool" in step:
         calls.append(ScriptedCall("tool", get_text(step, "tool"), step.get("input", {})))
     if "sh" in step:
@@ -230,7 +230,7 @@ def _parse_tools(step: dict[str, object], location: str) -> list[ScriptedCall]:
     for number, call in enumerate(tools, 1):
         call_location = f"{location}: tools {number}"
         if not isinstance(call, dict):
-            raise UsageError(f"{call_location} is an object, not {_format_value(call)}", HINT)
+            raise UsageError(f"{call_location} must be an object, not {_format_value(call)}", HINT)
         _check_keys(call, _CALL_KEYS, call_location)
         calls += _parse_step(call, call_location).calls
     return calls
@@ -238,7 +238,7 @@ def _parse_tools(step: dict[str, object], location: str) -> list[ScriptedCall]:
 
 def _parse_fail(data: object, location: str) -> ScriptedFailure:
     if not isinstance(data, dict):
-        raise UsageError(f"{location} is an object with a status, not {_format_value(data)}", HINT)
+        raise UsageError(f"{location} must be an object with a status, not {_format_value(data)}", HINT)
     fail: dict[str, object] = data
     _check_keys(fail, ("status", "times", "headers", "type", "message", "body"), location)
     status = fail.get("status")
@@ -246,7 +246,7 @@ def _parse_fail(data: object, location: str) -> ScriptedFailure:
     _check_value(is_error_status, location, fail, "status", "a number from 400 to 599")
     _check_value(_is_times(fail.get("times", 1)), location, fail, "times", _TIMES)
     for key in ("type", "message"):
-        _check_value(isinstance(fail.get(key, ""), str), location, fail, key, "a text")
+        _check_value(isinstance(fail.get(key, ""), str), location, fail, key, "a string")
     return ScriptedFailure(
         status=get_int(fail, "status"),
         times=get_int(fail, "times", 1),
@@ -261,13 +261,13 @@ def _parse_headers(fail: dict[str, object], location: str) -> dict[str, str]:
     headers = fail.get("headers", {})
     if isinstance(headers, dict) and all(_is_header(name, value) for name, value in headers.items()):
         return {name: str(value) for name, value in headers.items()}
-    raise _wrong_value_error(location, fail, "headers", "an object of names and values, each on one line")
+    raise _wrong_value_error(location, fail, "headers", "an object that maps header names to values, each on one line")
 
 
 def _check_keys(data: dict[str, object], known: tuple[str, ...], location: str) -> None:
     unknown = sorted(set(data) - set(known))
     if unknown:
-        raise UsageError(f"{location}: there is no {unknown[0]!r}; there are {', '.join(known)}", HINT)
+        raise UsageError(f"{location}: unknown key {unknown[0]!r}; the keys are {', '.join(known)}", HINT)
 
 
 def _check_value(is_valid: bool, location: str, data: dict[str, object], key: str, expected: str) -> None:
@@ -276,7 +276,7 @@ def _check_value(is_valid: bool, location: str, data: dict[str, object], key: st
 
 
 def _wrong_value_error(location: str, data: dict[str, object], key: str, expected: str) -> UsageError:
-    return UsageError(f"{location}: {key} wants {expected}, not {_format_value(data.get(key))}", HINT)
+    return UsageError(f"{location}: {key} must be {expected}, not {_format_value(data.get(key))}", HINT)
 
 
 def _is_seconds(value: object) -> bool:

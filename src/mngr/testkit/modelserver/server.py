@@ -29,7 +29,7 @@ class ModelServer:
             self._log.close_file()
             raise MngrError(
                 f"cannot listen on {listen} port {port}: {error.strerror or error}",
-                "take another address with --listen, or a free port with --port 0",
+                "choose a free port: mngr model-server SCRIPT --port 0; or another address with --listen ADDRESS",
             ) from None
         self._listen = f"[{listen}]" if ":" in listen else listen
         self._thread = threading.Thread(target=self._server.serve, daemon=True)

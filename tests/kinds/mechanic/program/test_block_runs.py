@@ -23,13 +23,13 @@ def test_the_reason_is_that_of_the_block_and_not_of_its_setup() -> None:
     for _ in range(5):
         assert try_block(make_block("cat none", "sleep 9"), runner) == (
             False,
-            "it ends with 1: cat: none: No such file or directory",
+            "it exits with 1: cat: none: No such file or directory",
         )
     assert try_block(make_block("read x; echo $x", "sleep 9"), runner) == (
         False,
-        "it asks for input: it ends with 1",
+        "it asks for input: it exits with 1",
     )
-    assert try_block(make_block("echo 'x", "#!/bin/sh"), runner)[1].startswith("it ends with 2: sh: ")
+    assert try_block(make_block("echo 'x", "#!/bin/sh"), runner)[1].startswith("it exits with 2: sh: ")
     assert try_block(make_block("echo fine", "sleep 9"), runner) == (True, "fine")
     assert runner.failing_setups == ["sleep 9"]
     assert time.monotonic() - started_at < 5  # it waits only once for a set-up that does not end

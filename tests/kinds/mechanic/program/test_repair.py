@@ -148,7 +148,7 @@ def test_an_interrupted_repair_continues(project: Path, monkeypatch: pytest.Monk
 
 def test_a_missing_test_program_or_syntax_error_is_reported(project: Path) -> None:
     result = repair(project, "def test_y(e2e): pass\n")
-    assert result["outcome"] == "failed" and "no such test" in result["summary"]
+    assert result["outcome"] == "failed" and "does not exist" in result["summary"]
     result = repair_again(project, command=["no-such-program"])
     assert result["outcome"] == "failed" and "no-such-program" in result["summary"]
     result = repair(project, "def test_x(e2e)\n")

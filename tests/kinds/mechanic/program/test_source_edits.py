@@ -42,7 +42,7 @@ def test_the_function_of_a_node_id_is_found() -> None:
     inner, outer = module.find_test("t.py::TestA::test_x"), module.find_test("t.py::test_x[1-é]")
     assert inner and outer and inner.lineno == 3 and outer.lineno == 7
     assert module.find_test("t.py::test_y") is None
-    with pytest.raises(ValueError, match="this is no Python"):
+    with pytest.raises(ValueError, match="this is not valid Python"):
         PythonSource("def (")
 
 

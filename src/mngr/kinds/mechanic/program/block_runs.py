@@ -81,7 +81,7 @@ def observe_block(block: JobBlock, runner: BlockRunner) -> ObservedBlock | Unobs
     for _ in range(RUN_COUNT - 1):
         run = _run_block(block, setup, runner)
         if isinstance(run, _FailedBlockRun):
-            return UnobservableBlock(block, f"it is not the same every time: {run.reason}")
+            return UnobservableBlock(block, f"it does not behave the same in every run: {run.reason}")
         runs.append(run)
     return _build_observation(block, setup, runs)
 
@@ -176,14 +176,14 @@ def _run_block(block: JobBlock, setup: str, runner: BlockRunner, stdin: str = ""
 
 
 def _explain_timeout(runner: BlockRunner) -> str:
-    return f"it did not end within {runner.timeout:g} s, or waits for something"
+    return f"it did not finish within {runner.timeout:g} s; it may be waiting for something"
 
 
 def _explain_failure(result: E2eResult) -> str:
     """Return why a run failed: its exit code, its last line, and whether it needs the network."""
     last_line = (result.stderr or result.stdout).strip().rpartition("\n")[2]
     prefix = "it needs the network: " if _NETWORK_PATTERN.search(result.stderr or result.stdout) else ""
-    return f"{prefix}it ends with {result.exit_code}" + (f": {last_line}" if last_line else "")
+    return f"{prefix}it exits with {result.exit_code}" + (f": {last_line}" if last_line else "")
 
 
 def build_script(setup: str, text: str) -> str:

@@ -20,12 +20,14 @@ def fix_first_failure(files: WorkspaceFiles, test_run: ObservedTestRun) -> str |
     """Change the files so that the first failure disappears, and describe the change; otherwise escalate."""
     case = test_run.first_failed_case
     if test_run.outcome == "timeout":
-        return Escalation("BLOCKER", "it does not end", f"```\n{test_run.tail}\n```", _list_test_location(files))
+        return Escalation(
+            "BLOCKER", "the test does not finish", f"```\n{test_run.tail}\n```", _list_test_location(files)
+        )
     if case is None or case.outcome == "error":
         message = case.message if case else test_run.uncollected or test_run.tail
         exception = f"{case.exception} " if case and case.exception else ""
         locations = _project_frames(files, case.frames) if case else []
-        title = f"{exception}before or after the test itself"
+        title = f"{exception}outside the test function itself"
         return Escalation(
             "HARNESS_DEFECT",
             title,
@@ -86,7 +88,7 @@ def _escalate_crash(files: WorkspaceFiles, run: ObservedCommand) -> Escalation:
     location = f" in {project_locations[0][0]}:{project_locations[0][1]}" if project_locations else ""
     return Escalation(
         "BLOCKER",
-        f"the program ends with {last_line}{location}",
+        f"the program fails with {last_line}{location}",
         format_evidence(run),
         project_locations[:3] or _list_test_location(files),
     )
@@ -108,9 +110,9 @@ def _rename_option(files: WorkspaceFiles, run: ObservedCommand, old: str, new: s
     commands = [node for node in nodes if _is_command_text(function, node)]
     if not commands or not files.is_test_file(run.path):
         detail = format_evidence(
-            run, f"The program suggests `{new}`, but the test does not hold the command as a plain text."
+            run, f"The program suggests `{new}`, but the command is not a plain string in the test."
         )
-        return Escalation("BLOCKER", f"{old} is called {new} now", detail, _list_test_location(files))
+        return Escalation("BLOCKER", f"the option {old} is now called {new}", detail, _list_test_location(files))
     blocks = [
         citation.text for citation in citations if rewording.rename_option(citation.text, old, new) != citation.text
     ]
@@ -120,7 +122,7 @@ def _rename_option(files: WorkspaceFiles, run: ObservedCommand, old: str, new: s
     files.write(files.path, module.apply_splices(splices))
     for block in blocks:
         _rename_option_in_block(files, block, old, new)
-    return f"`{old}` is called `{new}` now, as the program says"
+    return f"use `{new}` instead of `{old}`, as the program suggests"
 
 
 def _is_command_text(function: ast.AST | None, node: ast.AST) -> bool:
@@ -174,7 +176,7 @@ def _reword_expectation(files: WorkspaceFiles, case: ObservedCase, check: Observ
     reason = _explain_fixed_expectation(case, check, run)
     node, expected = _find_expectation(function, check) if function and files.is_test_file(check.path) else (None, "")
     if not reason and node is None:
-        reason = "what is expected is not a plain text in the test itself"
+        reason = "the expected text is not a plain string in the test itself"
     if reason or run is None or node is None or function is None:
         detail = (
             format_evidence(run, reason or "") if run else f"{reason}\n\n```\n{case.message[-_MAX_OUTPUT_LENGTH:]}\n```"
@@ -199,18 +201,18 @@ def _describe_change(old: list[str], new: list[str]) -> str:
     """Return a summary of the lines that changed."""
     removed, added = [row for row in old if row not in new], [row for row in new if row not in old]
     suffix = f" (and {len(removed) - 1} more)" if len(removed) > 1 else ""
-    return f"`{' '.join(removed[0].split())[:50]}` reads `{' '.join(added[0].split())[:50]}` now{suffix}"
+    return f"expect `{' '.join(added[0].split())[:50]}` instead of `{' '.join(removed[0].split())[:50]}`{suffix}"
 
 
 def _explain_fixed_expectation(case: ObservedCase, check: ObservedCheck, run: ObservedCommand | None) -> str:
     """Return why this expectation must not be rewritten, or "" when it may be."""
     if run is None:
-        return "it is not about what a command printed"
+        return "the check is not about the output of a command"
     if check.method not in ("to_contain", "to_equal", "to_match_lines"):
-        return "what fails is not a text that was expected"
+        return "the failed check does not compare with an expected text"
     has_exit_check = any(other.run == check.run and other.method in EXIT_CHECKS and other.ok for other in case.checks)
     if run.code and not has_exit_check:
-        return f"the command ends with {run.code}, and the test does not say that it should"
+        return f"the command exits with {run.code}, and the test does not expect that"
     return ""
 
 
@@ -306,7 +308,7 @@ def _reword_text(
         rows = [line_matching.escape_quantity(line_matching.escape_text(row)) for row in rows]
     outcome = line_matching.match_lines(rows, line_matching.split_output(check.text), {}, line_matching.PATTERNS)
     if outcome.is_match:
-        return rewording.RewordingDoubt("only white space differs, or what a name stands for")
+        return rewording.RewordingDoubt("only white space differs, or the value of a placeholder")
     reworded = rewording.reword_lines(rows, check.text, fixed_words, outcome)
     if isinstance(reworded, rewording.RewordingDoubt):
         return reworded
@@ -344,7 +346,7 @@ def _update_citation(files: WorkspaceFiles, script: str, number: int) -> str | E
     if block is None:
         return Escalation(
             "AMBIGUOUS",
-            "it cites a block that is not in the tutorial, and none is clearly the one",
+            "the test cites a block that is not in the tutorial, and no block is clearly the right one",
             quoted,
             locations,
         )
@@ -352,13 +354,13 @@ def _update_citation(files: WorkspaceFiles, script: str, number: int) -> str | E
         module, function, tutorial_citations.list_commands(citation.text), tutorial_citations.list_commands(block)
     )
     if command_splices is None:
-        detail = f"{quoted}\n\nThe nearest block:\n\n```\n{block}\n```"
-        return Escalation("AMBIGUOUS", "the block it cites has other commands now", detail, locations)
+        detail = f"{quoted}\n\nThe most similar block:\n\n```\n{block}\n```"
+        return Escalation("AMBIGUOUS", "the cited block now has other commands", detail, locations)
     files.write(
         files.path,
         module.apply_splices([tutorial_citations.rewrite_citation(module, citation, block), *command_splices]),
     )
-    return "it cites the block as the tutorial has it now"
+    return "cite the block as it is now in the tutorial"
 
 
 def _update_commands(

@@ -8,7 +8,7 @@ import re
 from mngr.kinds.mechanic.program.block_runs import JobBlock, ObservedBlock, build_script
 
 IMPORTS = "from mngr.e2e import E2eSession, expect\n"
-FILE_HEADER = '''"""What the blocks of {script} were seen to do. Nobody has reviewed this yet: who has, takes the mark away."""
+FILE_HEADER = '''"""The observed output of the blocks of {script}. Nobody has reviewed these tests yet: remove the mark after a review."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_test_module(script_name: str, observed: list[ObservedBlock], taken: se
     parts = [FILE_HEADER.format(script=script_name.replace('"', "'"), imports=IMPORTS)]
     for setup, name in setups.items():
         parts.append(
-            f"\n# what comes before in the script\n{name} = {_format_exact_literal(build_script(setup, ''))}\n"
+            f"\n# The blocks before this one in the script.\n{name} = {_format_exact_literal(build_script(setup, ''))}\n"
         )
     used_names = set(taken)
     for observation in observed:

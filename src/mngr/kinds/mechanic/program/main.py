@@ -66,7 +66,7 @@ class Mechanic(player.Player):
         try:
             self._record_reply(self._run_job(self.at["current"] or ""))
         except (ValueError, KeyError, TypeError, OSError) as error:
-            self._record_reply(f"I could not do that: {type(error).__name__}: {error}")
+            self._record_reply(f"The job failed: {type(error).__name__}: {error}")
         self._save_progress(next=0, turn=False, reason="end_of_turn")
         self.book.append_event("turn_end", reason="end_of_turn")
         self._report_waiting()
@@ -74,11 +74,11 @@ class Mechanic(player.Player):
     def _run_job(self, text: str) -> str:
         match = _JOB_FENCE.search(text)
         if match is None:
-            return "I do jobs, and there is none in this message. `mngr tutorial sync --agent mechanic` writes one."
+            return "This message contains no job. I only do jobs that mngr writes, for example: mngr tutorial sync --agent mechanic"
         job = json.loads(match[1])
         handlers = {"observe": self._write_tests, "try": self._try_blocks, "repair": self._repair_test}
         if job.get("job") not in handlers:
-            return f"I know no job {job.get('job')!r}."
+            return f"I do not know the job {job.get('job')!r}."
         return handlers[job["job"]](job)
 
     def _try_blocks(self, job: dict[str, Any]) -> str:
@@ -106,30 +106,30 @@ class Mechanic(player.Player):
         runner = self._build_block_runner(job)
         for block in _parse_blocks(job):
             if generated_tests.has_citation(committed, block):  # an interrupted job already committed this test
-                rows.append(f"- {block.slug}: has a test already")
+                rows.append(f"- {block.slug}: already has a test")
                 continue
             observation = self._process_block(block.exclude_setup(failing), block_runs.observe_block, runner)
             if isinstance(observation, block_runs.ObservedBlock):
                 observed.append(observation)
-                rows.append(f"- {block.slug}: seen {block_runs.RUN_COUNT} times")
+                rows.append(f"- {block.slug}: same output in {block_runs.RUN_COUNT} runs")
             else:
                 failing.add(block.text)
-                rows.append(f"- {block.slug}: no test, for {observation.reason}")
+                rows.append(f"- {block.slug}: no test, because {observation.reason}")
                 self._record_tool_call(
                     "observe",
                     {"path": f"{job['file']}:{block.line}", "block": block.id},
                     f"failed: {observation.reason}",
                 )
         if not observed:
-            return "\n".join(["I could make no test." if not committed else "There is nothing to add.", *rows])
+            return "\n".join(["I could not write any test." if not committed else "There is nothing to add.", *rows])
         taken = set(re.findall(r"^def (test_\w+)", committed, re.MULTILINE))
         text = generated_tests.write_test_module(job["file"], observed, taken)
         if committed:  # keep the tests that the file already has
             text = committed.rstrip("\n") + "\n" + text.partition(generated_tests.IMPORTS)[2]
         self._record_tool_call("write", {"path": target}, self._write_file({"path": target, "content": text}))
-        message = f"[ADD_TEST] Observe {len(observed)} {'block' if len(observed) == 1 else 'blocks'} of {job['file']}"
+        message = f"[ADD_TEST] Test {len(observed)} {'block' if len(observed) == 1 else 'blocks'} of {job['file']} by their output"
         self._record_tool_call("commit", {"message": message}, self._commit(message, target))
-        return "\n".join([f"{len(observed)} of {len(job['blocks'])} blocks have a test now, in {target}.", *rows])
+        return "\n".join([f"{len(observed)} of {len(job['blocks'])} blocks now have a test in {target}.", *rows])
 
     def _read_committed(self, target: str) -> str:
         """Return the file as of the last commit, or "" if it has none; uncommitted text is written again."""

@@ -32,7 +32,7 @@ def fill_empty_test(files: WorkspaceFiles) -> str | None:
         tutorial_citations.dedent_block(citations[0].text), f'"""\n{indent}x\n{indent}"""', indent
     )
     files.write(files.path, module.apply_splices([(end, end, f"\n{indent}result = e2e.run({text})")]))
-    return "it ran nothing; it runs the block it cites"
+    return "run the block that the test cites"
 
 
 def _is_noop(node: ast.stmt) -> bool:
@@ -166,14 +166,17 @@ class _TestObservations:
         locations = [(self.desk.path, call.lineno)]
         crash = next((run for run in runs if TRACEBACK_HEADER in run.err), None)
         if crash is not None and not any(check.stream in ("stderr", "output") for check in self.list_checks(call)):
-            title = f"`{crash.command}` prints a traceback, and the test does not mind"
+            title = f"`{crash.command}` prints a traceback, and the test does not notice"
             return Escalation("UNCAUGHT_BUG", title, format_evidence(crash), locations)
         if not with_code and not expectations:
             return None
         if with_code and (len(codes) != 1 or (codes != [0] and not self._is_failure_expected(call))):
-            title = f"`{runs[0].command}` ends with {' or '.join(map(str, codes))}, and the test does not mind"
+            title = f"`{runs[0].command}` exits with {' or '.join(map(str, codes))}, and the test does not check that"
             return Escalation(
-                "AMBIGUOUS", title, format_evidence(runs[0], "Whether that is meant is not said."), locations
+                "AMBIGUOUS",
+                title,
+                format_evidence(runs[0], "The test does not say which exit code is right."),
+                locations,
             )
         if statement is None:
             return None
@@ -181,8 +184,9 @@ class _TestObservations:
         self._insert_checks(
             call, statement, [*([f"expect({_RESULT_PLACEHOLDER}).{exit_check}"] if with_code else []), *expectations]
         )
-        subjects = ["its exit code"] * with_code + [_join_names(expectations)] * bool(expectations)
-        return f"`{runs[0].command.strip().rpartition(chr(10))[2][:60]}`: {' and '.join(subjects)} checked, as seen in {len(runs)} runs"
+        subjects = ["the exit code"] * with_code + [_join_names(expectations)] * bool(expectations)
+        command = runs[0].command.strip().rpartition("\n")[2][:60]
+        return f"check {' and '.join(subjects)} of `{command}`, as seen in {len(runs)} runs"
 
     def _is_failure_expected(self, call: ast.Call) -> bool:
         """True when the test checks the output of the failed command."""
@@ -233,8 +237,8 @@ class _TestObservations:
 
 
 def _join_names(expectations: list[str]) -> str:
-    names = ["what it prints"] * any(".stdout" in expectation for expectation in expectations)
-    return " and ".join([*names, *["what it changes"] * any(".cwd" in expectation for expectation in expectations)])
+    names = ["the output"] * any(".stdout" in expectation for expectation in expectations)
+    return " and ".join([*names, *["the changed files"] * any(".cwd" in expectation for expectation in expectations)])
 
 
 def _format_lines(rows: list[str], indent: str) -> str:

@@ -199,7 +199,7 @@ def _build_case(rows: list[dict[str, Any]]) -> ObservedCase:
         )
     call = next((row for row in ends if row["when"] == "call"), None)
     if call is None and not any(row["outcome"] == "skipped" for row in ends):
-        return ObservedCase(rows[0]["test"], "error", runs, checks, "", "pytest ended in the middle of it")
+        return ObservedCase(rows[0]["test"], "error", runs, checks, "", "pytest itself ended during the test")
     outcome = "pass" if call is not None and call["outcome"] == "passed" else "skip"
     return ObservedCase(rows[0]["test"], outcome, runs, checks)
 

@@ -137,11 +137,13 @@ class _TestRepair:
         test_runs = self._run_test("before")
         before = after = self._summarize_runs(test_runs)
         if test_runs[0].outcome in ("none", "skip"):
-            message = f"There is no such test, or it is skipped:\n\n```\n{test_runs[0].tail}\n```"
+            message = f"The test does not exist, or it is skipped:\n\n```\n{test_runs[0].tail}\n```"
             return self.report_failure(message)
         if test_runs[0].uncollected:
             detail = f"```\n{test_runs[0].uncollected[-1500:]}\n```"
-            self.troubles.append(Escalation("HARNESS_DEFECT", "it cannot be collected", detail, [(self.desk.path, 1)]))
+            self.troubles.append(
+                Escalation("HARNESS_DEFECT", "pytest cannot collect the test", detail, [(self.desk.path, 1)])
+            )
         elif before != "flaky":
             test_runs = self._fix_test(test_runs)
             after = self._summarize_runs(test_runs)
@@ -217,9 +219,9 @@ class _TestRepair:
         }
         self.stages["FIX_TEST"] = current
         if tutorial in current:
-            self.said["FIX_TUTORIAL"].append("the block names its options as the program does now")
+            self.said["FIX_TUTORIAL"].append("use the current option names of the program in the block")
         if self.stages["FIX_TUTORIAL"] != current and not self.said["FIX_TEST"]:
-            self.said["FIX_TEST"].append("it runs the command of the block as that is now")
+            self.said["FIX_TEST"].append("run the command of the block as it is now in the tutorial")
 
     def _add_checks(self, test_runs: list[ObservedTestRun]) -> list[ObservedTestRun]:
         """Add missing checks, and keep them only if they hold in every run."""
@@ -229,8 +231,10 @@ class _TestRepair:
         if filled and any(run.code for test_run in observed_runs for case in test_run.cases for run in case.runs):
             self.desk.restore(before)
             run = next(run for test_run in observed_runs for case in test_run.cases for run in case.runs if run.code)
-            evidence = fixes.format_evidence(run, "It runs nothing, and the block that it cites fails in its place.")
-            self.troubles.append(Escalation("AMBIGUOUS", "it checks nothing", evidence, [(self.desk.path, 1)]))
+            evidence = fixes.format_evidence(
+                run, "The test runs nothing, and the block that it cites fails when it runs in the test."
+            )
+            self.troubles.append(Escalation("AMBIGUOUS", "the test checks nothing", evidence, [(self.desk.path, 1)]))
             return test_runs
         if len(observed_runs) < 2:  # one run cannot show which output is always the same
             observed_runs = [*observed_runs, *self._run_test("seen", 1)]
@@ -259,9 +263,9 @@ class _TestRepair:
         detail = (
             f"```\n{failed_case.message[-1500:]}\n```"
             if failed_case
-            else "The runs before this one differed; these did not."
+            else "Earlier runs of the test differed; these runs did not."
         )
-        title = f"it passes in {pass_count} of {len(test_runs)} runs of the same commit"
+        title = f"the test passes in {pass_count} of {len(test_runs)} runs of the same commit"
         return Escalation("BLOCKER", title, detail, [(self.desk.path, 1)])
 
     def _discard_changes(self) -> None:
@@ -269,7 +273,7 @@ class _TestRepair:
         self.stages = {}
         self.said = {kind: [] for kind in CHANGE_KINDS}
         if not self.troubles:
-            self.troubles.append(Escalation("BLOCKER", "what seemed to mend it does not hold every time", "", []))
+            self.troubles.append(Escalation("BLOCKER", "the attempted repair does not work in every run", "", []))
 
     def _build_outcome(self, before: str, after: str) -> dict[str, Any]:
         self.desk.restore(self.desk.first)
@@ -279,7 +283,9 @@ class _TestRepair:
         else:
             outcome = "fixed" if before != "pass" else "improved" if has_changes else "unchanged"
         lines = [row for rows in self.said.values() for row in rows] + [trouble.title for trouble in self.troubles]
-        return self._build_result(outcome, before, after, "\n".join(f"- {row}" for row in lines) or "Nothing to do.")
+        return self._build_result(
+            outcome, before, after, "\n".join(f"- {row}" for row in lines) or "The test needs no change."
+        )
 
     def _build_result(self, outcome: str, before: str, after: str, summary: str) -> dict[str, Any]:
         if self.job.get("shared"):
@@ -348,7 +354,7 @@ def _run_git(work_dir: str, *arguments: str) -> str:
         ["git", *arguments], cwd=work_dir, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False
     )
     if result.returncode:
-        raise OSError(f"git {arguments[0]}: {(result.stderr or result.stdout).strip()}")
+        raise OSError(f"git {arguments[0]} failed: {(result.stderr or result.stdout).strip()}")
     return result.stdout
 
 

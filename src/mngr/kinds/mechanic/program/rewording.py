@@ -50,18 +50,18 @@ class FixedWords:
 def find_rewording(expected: str, output: str, fixed_words: FixedWords) -> str | RewordingDoubt:
     """Return the one part of `output` that rewords `expected`, or the doubt."""
     if "\n" in expected.strip():
-        return RewordingDoubt("it has several lines")
+        return RewordingDoubt("the expected text has several lines")
     rows = [row for row in dict.fromkeys(line_matching.split_output(output)) if row.strip()]
     close = [
         (best, row) for best, row in ((_find_closest_part(expected.strip(), row.strip()), row) for row in rows) if best
     ]
     if not close:
-        return RewordingDoubt("nothing that is printed is close to it")
+        return RewordingDoubt("the program prints nothing similar")
     if len(close) > 1:
-        return RewordingDoubt("several lines are close to it: " + "; ".join(repr(row.strip()) for _, row in close[:3]))
+        return RewordingDoubt("several lines are similar: " + "; ".join(repr(row.strip()) for _, row in close[:3]))
     reworded = expected.replace(expected.strip(), close[0][0])
     if reworded not in output:
-        return RewordingDoubt("the white space around it is different")
+        return RewordingDoubt("the white space around the text differs")
     return _find_meaning_change(expected, reworded, fixed_words) or reworded
 
 
@@ -80,18 +80,18 @@ def reword_lines(
         if index >= len(lines) or actual_index >= len(actual):
             return RewordingDoubt("there are more lines than before" if index >= len(lines) else "lines are missing")
         if _PLACEHOLDER.search(lines[index]):
-            return RewordingDoubt(f"{lines[index]!r} stands for more than one text, and does not fit")
+            return RewordingDoubt(f"{lines[index]!r} is a pattern that does not match")
         rest = [line for line in actual if line not in lines or line == actual[actual_index]]
         reworded = find_rewording(lines[index], "\n".join(rest), fixed_words)
         if isinstance(reworded, RewordingDoubt):
-            return RewordingDoubt(f"of {lines[index]!r}: {reworded.reason}")
+            return RewordingDoubt(f"for {lines[index]!r}: {reworded.reason}")
         if reworded != actual[actual_index].strip():
-            return RewordingDoubt(f"{lines[index]!r} is now in another place, or a part of a line")
+            return RewordingDoubt(f"{lines[index]!r} is now in another place, or is only part of a line")
         lines[index] = line_matching.escape_quantity(line_matching.escape_text(actual[actual_index]))
         line_match = line_matching.match_lines(lines, actual, {}, line_matching.PATTERNS)
         if line_match.is_match:
             return lines
-    return RewordingDoubt("the lines do not fit")
+    return RewordingDoubt("the lines do not match")
 
 
 def _find_closest_part(expected: str, row: str) -> str | None:
@@ -113,31 +113,35 @@ def _find_meaning_change(expected: str, reworded: str, fixed_words: FixedWords) 
     """Return the doubt when the meaning may differ: another value, the opposite, or a changed fixed word."""
     old, new = _WORD.findall(expected), _WORD.findall(reworded)
     removed, added = _list_differences(old, new)
-    comparison = f"the test expects {expected!r}, and {reworded!r} is printed"
+    comparison = f"the test expects {expected!r}, and the program prints {reworded!r}"
     if [sign for sign in expected if sign in _MEANINGFUL_SIGNS] != [
         sign for sign in reworded if sign in _MEANINGFUL_SIGNS
     ]:
-        return RewordingDoubt(f"{comparison}: a sign in it may turn the meaning round")
+        return RewordingDoubt(f"{comparison}: a sign may reverse the meaning")
     for word in (*removed, *added):
         if any(char.isdigit() or char in _VALUE_CHARACTERS for char in word):
-            return RewordingDoubt(f"{comparison}: {word!r} is a value, and either of the two may be wrong")
+            return RewordingDoubt(f"{comparison}: {word!r} is a value, and either the test or the program may be wrong")
         if word.lower() in _REVERSING_WORDS:
-            return RewordingDoubt(f"{comparison}: {word!r} may turn the meaning round")
+            return RewordingDoubt(f"{comparison}: {word!r} may reverse the meaning")
     fixed = [word for word in removed if word.lower() in fixed_words.words and word not in added]
     if fixed:
         return RewordingDoubt(
-            f"{comparison}: {fixed[0]!r} stands in a command, the block or the docstring, so the test may be right"
+            f"{comparison}: {fixed[0]!r} is part of a command, the block or the docstring, so the test may be right"
         )
     from_command = [word for word in added if removed and word.lower() in fixed_words.command_words]
     if from_command:
-        return RewordingDoubt(f"{comparison}: {from_command[0]!r} is what a command was given")
+        return RewordingDoubt(f"{comparison}: {from_command[0]!r} is an argument of a command")
     still_used = [word for word in removed if word.lower() not in _FILLER_WORDS and fixed_words.is_in_sources(word)]
     if still_used:
-        return RewordingDoubt(f"{comparison}: the program can still say {still_used[0]!r}")
+        return RewordingDoubt(f"{comparison}: the source code of the program still contains {still_used[0]!r}")
     unknown = [
         word for word in added if word.lower() not in fixed_words.command_words and not fixed_words.is_in_sources(word)
     ]
-    return RewordingDoubt(f"{comparison}: where {unknown[0]!r} comes from is not in this project") if unknown else None
+    return (
+        RewordingDoubt(f"{comparison}: {unknown[0]!r} does not occur in the source code of this project")
+        if unknown
+        else None
+    )
 
 
 def _list_differences(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:

@@ -23,7 +23,7 @@ class PythonSource:
         try:
             self.tree = ast.parse(self.data)
         except (SyntaxError, RecursionError, MemoryError) as error:
-            raise ValueError(f"this is no Python: {error}") from None
+            raise ValueError(f"this is not valid Python: {error}") from None
         self._starts = [0, *(line_end.end() for line_end in re.finditer(rb"\r\n|\r|\n", self.data))]
 
     def get_span(self, node: ast.AST) -> tuple[int, int]:
