@@ -1,11 +1,11 @@
 #!/bin/sh
 
-# mngr, feature by feature. Every block below is a comment and the commands it speaks of, and all of it runs:
-# `sh tutorial.sh`, from top to bottom, in a place of its own; no account, model or network needed.
+# mngr, feature by feature. Each block below is a comment, followed by the commands that it explains.
+# `sh tutorial.sh` runs everything from top to bottom in a temporary directory. It needs no account, model or network.
 
 set -eu
 
-# a place to play: a repository with one commit, and a home for mngr apart from yours
+# create a scratch repository with one commit, and a separate home for mngr
 cd "$(mktemp -d)"
 export MNGR_HOME="$PWD/home"
 git init -q shop
@@ -18,41 +18,41 @@ git commit -qm 'Open the shop'
 # The first agent
 ##################################################
 
-# run a command in its own worktree, on a branch of its own; it returns when the command really runs
+# run a command as an agent, in its own worktree and on its own branch; create returns as soon as the command runs
 mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
 
-# see it
+# list the agents
 mngr list
 
-# wait until it has made its commit, then look at what it did
+# wait until the agent has made its commit, then show its changes
 until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done
 mngr diff foo
 
-# only how much it is
+# show only how much the agent changed
 mngr diff foo --stat
 
-# its screen, without attaching to it
+# show the agent's screen without attaching to it
 mngr capture foo
 
-# attach to it with your own terminal program: any command will do, and it finds the agent in its environment
+# attach with your own terminal program: mngr runs any command and passes the agent in environment variables
 mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
 
-# run something in its work dir, with its environment; the exit code is the command's
+# run a command in the agent's work dir, with the agent's environment; mngr exits with the command's exit code
 mngr exec foo -- git log --oneline -1
 
-# take its work into the current branch
+# merge the agent's work into the current branch
 mngr pull foo --merge
 
-# end its process and keep everything
+# stop the agent's process and keep everything else
 mngr stop foo
 
-# bring it back
+# start the agent again
 mngr start foo
 
-# destroy it; it runs, so it takes --force
+# destroy the agent; a running agent needs --force
 mngr destroy --force foo
 
-# and change your mind
+# list the destroyed agents and restore one
 mngr undestroy --list
 mngr undestroy foo
 
@@ -60,65 +60,65 @@ mngr undestroy foo
 # Create
 ##################################################
 
-# without a name, one is made up
+# create an agent without a name: mngr chooses one
 mngr create --label tutorial=yes -- sleep 1000
 
-# several at once: w-1, w-2 and w-3
+# create several agents at the same time: w-1, w-2 and w-3
 mngr create w --count 3 --label team=red -- sleep 1000
 
-# start from another commit, and choose the branch's name; * stands for the agent's name
+# start from another commit and choose the name of the branch; * stands for the agent's name
 git tag start
 mngr create past --branch 'start:work/*' -- sleep 1000
 
-# take up a branch that is there already
+# work on an existing branch
 git branch topic
 mngr create taker --branch topic -- sleep 1000
 
-# a repository of its own, which shares nothing with yours
+# give the agent its own repository, which shares nothing with yours
 mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'
 mngr wait apart --state DONE --timeout 20s
 
-# the files without git
+# give the agent a copy of the files without git
 mngr create files --transfer copy -- sleep 1000
 
-# your own directory, which is never deleted
+# let the agent work in your own directory, which mngr never deletes
 mngr create here --transfer none -- sleep 1000
 
-# uncommitted work stops it, unless it shall come along
+# mngr refuses to create an agent while you have uncommitted files; --dirty include copies them to the agent
 echo draft > draft.txt
 mngr create drafts --dirty include -- sleep 1000
 mngr exec drafts -- cat draft.txt
 rm draft.txt
 
-# variables: one given, one of yours passed on, some from a file; none of them is on a command line
+# set environment variables: a new one, one of yours, and some from a file; no value appears on the agent's command line
 export GREETING=moin
 printf 'TOKEN="a secret with $ and spaces"\n' > ../secrets.env
 mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000
 mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
 
-# attach as soon as it runs, here with a command instead of a terminal
+# attach as soon as the agent runs, here with a command instead of a terminal
 mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
 
-# one more window beside the agent
+# open another tmux window beside the agent
 mngr create server -w logs='tail -f /dev/null' -- sleep 1000
 
-# in a sandbox, where bubblewrap is installed: the agent sees the system and its own copy, and has no network
+# run the agent in a sandbox, if bubblewrap is installed: it sees the system and its own copy, and has no network
 if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi
 
-# stopped by itself when it has been idle for an hour
+# let mngr stop the agent after an hour without activity
 mngr create idler --idle-timeout 1h -- sleep 1000
 
-# from what another agent has
+# start from the work of another agent
 mngr create second --from apart -- sleep 1000
 
-# from a repository elsewhere, by its URL
+# start from the URL of a repository
 git clone -q --bare . ../elsewhere.git
 mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000
 
-# the agent of that name if there is one, and started if it is stopped
+# use the existing agent with this name, and start it if it is stopped
 mngr create foo --reuse -- sleep 1000
 
-# options that belong together, as a template
+# save a set of options as a template and use it
 mngr config set templates.quick.transfer copy
 mngr config set templates.quick.label team=blue
 mngr create blue -t quick -- sleep 1000
@@ -127,35 +127,35 @@ mngr create blue -t quick -- sleep 1000
 # List
 ##################################################
 
-# by state, label, project or host
+# list agents by state, label, project or host
 mngr list --state RUNNING --label team=red
 mngr list --host local --project shop --label tutorial
 
-# by a question of your own
+# list agents that match an expression
 mngr list --filter 'labels.team == red and not (state == DONE)'
 
-# the fields you want, in the order you want
+# choose the columns and the order of the rows
 mngr list --fields name,state,labels,branch --sort -name
 
-# how much of its work you do not have yet, and whether it has uncommitted work
+# show which agents have commits that you have not pulled, or uncommitted files
 mngr list --git
 
-# for programs: JSON, a line of your own making, ids
+# print the list for other programs: as JSON, in your own format, or only the ids
 mngr list --format json
 mngr list --format '{name} is {state} on {branch}'
 mngr list --ids
 
-# the hosts instead of the agents
+# list the hosts instead of the agents
 mngr list --hosts
 
-# stay and show every change; this one ends by itself after a second
+# watch the list and print every change; timeout ends this example after a second
 timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
 
 ##################################################
 # Talk
 ##################################################
 
-# a scripted agent: it needs no model, takes messages, and plays the steps it is given
+# create a scripted agent: it needs no model, accepts messages and plays the given steps
 cat > ../steps.json <<'EOF'
 [{"reply": "good morning"}, "wait",
  {"write": {"path": "poem.txt", "content": "roses are red\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
@@ -163,128 +163,128 @@ cat > ../steps.json <<'EOF'
 EOF
 mngr create poet player -- ../steps.json
 
-# send a message, and know that it arrived
+# send a message; mngr proves that it arrived
 mngr message poet -m 'hello'
 
-# send one and wait until its turn is over
+# send a message and wait until the agent's turn ends
 mngr message poet -m 'a poem, please' --wait --timeout 20s
 
-# from standard input, to several at once
+# send a message from standard input to several agents
 mngr create other player
 echo 'good morning to all' | mngr message poet other --wait --timeout 20s
 
-# to one that is stopped: it is started first
+# send a message to a stopped agent: --start starts it first
 mngr stop other
 mngr message other --start -m 'are you there?' --wait --timeout 20s
 
-# create and send the first message in one go, from the command line or from a file
+# create an agent and send its first message, from the command line or from a file
 mngr create third player -m 'what is your name?'
 echo 'and yours?' > ../question.txt
 mngr create fourth player --message-file ../question.txt
 
-# the conversation
+# show the agent's conversation
 mngr transcript poet
 
-# what the models of all agents cost, by day; a player has none
+# show the model costs of all agents by day; the scripted agent has no model
 mngr usage --by day
 
-# what happened to it, and only some of it
+# show everything that happened to an agent, then only some events
 mngr events poet
 mngr events poet --type message --since 10m --format '{at} {type}'
 
-# follow what happens to everyone, as it happens; this one ends by itself after a second
+# follow the events of all agents; timeout ends this example after a second
 timeout 1 mngr events --follow || test $? -eq 124
 
-# why does it have the state it has?
+# explain why the agent has its state
 mngr explain poet
 
-# who has waited longest for you, and attach to it
+# show the agent that has waited longest for you, then attach to it
 mngr next --print
 mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'
 
-# wait until agents reach a state: all of them, or the first
+# wait until all agents reach a state, or until the first one does
 mngr wait poet other --state WAITING --timeout 20s
 mngr wait poet foo --any --state WAITING,DONE --timeout 20s
 
 ##################################################
-# Work to and fro
+# Exchange work
 ##################################################
 
-# an agent with a repository of its own: bring its branch here, checked
+# fetch the branch of an agent that has its own repository; mngr checks what arrives
 mngr pull apart
 git log --oneline -1 mngr/apart
 
-# what it leaves in its output directory comes along
+# pull also fetches the files in the agent's output directory
 mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'
 mngr wait reporter --state DONE --timeout 20s
 mngr pull reporter
 cat .mngr/outputs/reporter/report.txt
 
-# copy a file from an agent, and one to it
+# copy a file from an agent, and another one to an agent
 mngr pull apart:result.txt ..
 mngr push ../result.txt foo:results/
 
-# give an agent the commits you made since
+# merge your new commits into an agent's branch
 git commit -q --allow-empty -m 'Meanwhile'
 mngr push apart
 
-# git itself can fetch from any agent
+# fetch from an agent with git itself
 git fetch -q mngr::apart mngr/apart
 git log --oneline -1 FETCH_HEAD
 
-# ssh, rsync, scp and editors reach every agent too: one entry each, in a file that follows the agents
+# let ssh, rsync, scp and editors reach every agent: mngr writes one ssh entry per agent and keeps the file up to date
 mngr ssh-config --write
 mngr ssh-config --format '{alias}'
 
-# what such an entry runs: an sshd for one connection, which listens nowhere; here nobody talks to it, so it hangs up
+# run the command of such an entry: an sshd for one connection that listens on no port; without a client it ends at once
 mngr pipe foo < /dev/null || true
 
 ##################################################
-# Life
+# Change, clone and destroy agents
 ##################################################
 
-# another name; its id, branch and work dir stay
+# rename an agent; its id, branch and work dir stay the same
 mngr rename apart mirror
 mngr list --filter 'name == mirror'
 
-# labels
+# add labels, and remove one
 mngr label mirror w-1 team=green urgent=yes
 mngr label mirror urgent-
 
-# stop it when it has been idle for half an hour or is a day old, and see the limits
+# stop an agent after half an hour without activity or after a day, and show its limits
 mngr limit w-1 --idle 30m --lifetime 1d
 mngr limit w-1
 
-# no limit any more
+# remove the limits
 mngr limit w-1 --idle none --lifetime none
 
-# a second agent from everything the first one has, uncommitted files and conversation included
+# clone an agent with everything it has, uncommitted files and conversation included
 mngr clone poet poet-2
 mngr transcript poet-2
 
-# move it to another host with its uncommitted work and its conversation, if there is one called box, and back
+# if ssh knows a host called box, move the agent there with its uncommitted files and its conversation, and back
 if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
 
-# keep the state it has now, under a name
+# save the agent's state under a name
 mngr snapshot create poet before
 mngr snapshot list
 
-# make an agent from it, without starting it
+# create an agent from the snapshot without starting it
 mngr snapshot restore before again --no-start
 
 # delete the snapshot
 mngr snapshot destroy before
 
-# several at once, by name or from a list
+# stop or destroy several agents, by name or from a list
 mngr stop w-1 w-2
 mngr list --ids --label team=red | mngr stop -
 mngr list --ids --label team=red --state STOPPED | mngr destroy -
 
-# bring one back under another name
+# restore a destroyed agent under another name
 mngr destroy --force seen
 mngr undestroy seen --as seen-again
 
-# clean up after interrupted commands and delete expired trash; look first
+# clean up after interrupted commands and delete expired trash; --dry-run only shows what gc would do
 mngr gc --dry-run
 mngr gc
 
@@ -292,7 +292,7 @@ mngr gc
 # Tests
 ##################################################
 
-# a tutorial is a script like this one; it is cut into blocks, each known by what it says
+# show the blocks of a tutorial, which is a script like this one; each block is known by its text
 cat > ../tour.sh <<'EOF'
 # see all agents
 mngr list
@@ -302,7 +302,7 @@ mngr version
 EOF
 mngr tutorial blocks ../tour.sh
 
-# which of them does no test cite? one of two, so this is a failure
+# find blocks that no test cites; here it is one of two, so the check fails
 mkdir ../tests
 cat > ../tests/test_tour.py <<'EOF'
 def test_list_shows_agents(e2e):
@@ -314,20 +314,20 @@ def test_list_shows_agents(e2e):
 EOF
 mngr tutorial check ../tour.sh ../tests || test $? -eq 1
 
-# the script changed, and the citation shall follow
+# update the citation after the script has changed
 printf '# see all agents\nmngr list --ids\n' > ../tour.sh
 mngr tutorial check ../tour.sh ../tests --fix
 mngr tutorial check ../tour.sh ../tests
 
-# have an agent write the tests that are missing; the mechanic needs no model: it writes down what a block does each time
-# (project.pytest is what loads them in your project; this place has none)
+# let an agent write the missing tests; the agent kind mechanic needs no model: it runs each block and records its output
+# (project.pytest is the command that loads the tests; this directory has none)
 cp ../tour.sh tutorial.sh
 mkdir -p tests
 git add tutorial.sh
 git commit -qm 'A tour'
 mngr tutorial sync tutorial.sh tests -S project.pytest=:
 
-# a heading with nothing under it is a blank: an agent proposes blocks for it, and each is tried; here a scripted one does
+# let an agent propose blocks for a heading without commands; mngr tries each block; here a scripted agent does the work
 printf '##########\n# Greetings\n##########\n' > blanks.sh
 git add blanks.sh
 git commit -qm 'A blank'
@@ -336,36 +336,36 @@ mngr tutorial fill blanks.sh --program git --agent player -- '[
     {"commit": "[FIX_TUTORIAL] Say hello"}
 ]'
 
-# a slash command that brings tests up to date, for when you sit with Claude Code yourself
+# install a slash command for Claude Code that updates the tests
 mngr tutorial install-command claude
 
-# begin a tutorial in a project that has none
+# start a tutorial in a project that has none
 git init -q ../other
 (cd ../other && mngr tutorial init --program git)
 
-# what of a program does its tutorial show, and what do the tests run?
+# show which part of a program its tutorial shows and its tests run
 mngr tutorial coverage ../tour.sh ../tests --program mngr
 
 ##################################################
-# Many at once
+# Many agents
 ##################################################
 
-# all of it on a sample project that mngr brings along: its tests, an agent for each, one branch, PR.md and a report; here for one test
+# try the whole test map-reduce on a bundled sample project: one agent per test, one branch, PR.md and a report; here for one test
 mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open
 
-# an agent for each item; what it leaves in its output directory and what it commits are brought home
+# run one agent per item; mngr collects the files in its output directory and its commits
 mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
 
-# agents that are told what to do, two at a time; who owes a file is reminded of it
+# send each agent a prompt, two agents at a time; mngr reminds an agent that has not written the required file
 cat > ../paint.json <<'EOF'
 [{"reply": "a moment"}, "wait", {"write": {"path": "$MNGR_OUTPUT_DIR/done.txt", "content": "painted\n"}}]
 EOF
 mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json
 
-# go on with a run after a crash, a reboot or Ctrl-C: nothing that is settled is done again
+# continue a run after a crash, a reboot or Ctrl-C; mngr does not repeat finished tasks
 mngr map --resume paint
 
-# a project with a test that is out of date by a word
+# create a project with an outdated test: one word is wrong
 mkdir -p ../toy/tests
 echo "echo 'welcome to the new shop'" > ../toy/greet.sh
 cat > ../toy/tests/test_greet.py <<'EOF'
@@ -385,60 +385,60 @@ git -C ../toy init -q
 git -C ../toy add .
 git -C ../toy commit -qm 'A toy'
 
-# an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+# run one agent per test, here one that needs no model; mngr re-runs every claim, and only that result counts
 cd ../toy
 mngr tmr run --name greet
 
-# how it stands: what was claimed and what we saw; all runs; what happened, row by row
+# show the claims and what mngr saw; list all runs; show everything that happened in a run
 mngr tmr status greet
 mngr tmr list
 mngr tmr attach greet
 
-# look at it, or send it to somebody: claims beside receipts, diffs, recordings and a timeline, as pages that open from disk
+# write the report as pages that open from disk, with claims, receipts, diffs, recordings and a timeline; then export it as a zip file
 mngr tmr report greet
 mngr tmr report greet --export ../greet.zip
 
-# what there is to merge, in units that are taken or left as a whole: who made it, what we saw, whom it clashes with; and one of them
+# list the changes, each with its author, its verdict and its conflicts; then show one of them
 mngr tmr changes greet
 mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
 
-# the branch that the run made at its end, and what a reviewer reads: tests and texts in one commit, then each fix in one of its own; all of it was run
+# show the branch of the run and its pull request text; tests and documents are one commit, and each fix is its own commit
 git log --oneline mngr/greet/integrated
 cat .mngr/runs/greet/PR.md
 
-# leave a change out and say why, which later agents are told; then take it in again: what was run once is not run again
+# exclude a change and say why; later agents get the reason; then include the change again: mngr does not repeat runs that it knows
 mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
 mngr tmr integrate greet --with "$(mngr tmr changes greet --format '{id}')"
 
-# go on with a run; nothing that is settled is done again
+# continue a run; mngr does not repeat finished tasks
 mngr tmr resume greet
 
-# do a task again, with a hint
+# give a task to a new agent, with a hint
 mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
 
-# tell the agent that made a change what you want otherwise, in the conversation that it has; the one here understands no words
+# ask the author of a change to revise it, in its own conversation; the agent here cannot answer messages, so this fails
 mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
 
-# believe nobody: is what a branch does to the tests honest, and do they pass? this one says less than before, and is refuted
+# re-run the tests of a branch and detect weakened ones; the test here checks less than before, so mngr refutes it
 git switch -q -c easier
 sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
 git commit -qam 'Easier'
 git switch -q -
 mngr tmr verify easier || test $? -eq 4
 
-# a receipt can be made again by anybody, from the commits alone
+# repeat the verification behind a receipt and compare the results
 mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
 
-# what the next run knows already, which tests pass only now and then, what people did not want, and how to make it forget
+# show what the next run already knows, the flaky tests and the reasons for exclusions, then forget the results
 mngr tmr memory list
 mngr tmr memory flaky
 mngr tmr memory reasons
 mngr tmr memory forget
 
-# the emergency stop: the run and all its agents, which keep everything
+# stop the run and all its agents at once; they keep everything
 mngr tmr stop greet
 
-# would a test notice if its program did nothing at all? this one would not, so this is a failure; what nobody misses is named
+# check whether a test notices when its program does nothing; the test here does not, so the audit fails and names the gap
 cat > tests/test_polite.py <<'EOF'
 from pathlib import Path
 
@@ -452,7 +452,7 @@ def test_polite(e2e: E2eSession) -> None:
 EOF
 mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
 
-# put its agents in the trash; results, receipts and commits stay in its folder
+# move the agents of a run to the trash; results, receipts and commits stay in the folder of the run
 mngr tmr clean greet --dry-run
 mngr tmr clean greet
 cd ../shop
@@ -461,60 +461,60 @@ cd ../shop
 # Set-up
 ##################################################
 
-# look at the project and write its settings: how a fresh copy is made runnable
+# inspect the project and write its settings: how to make a fresh copy runnable
 mngr init --dry-run
 mngr init
 
-# somebody else wrote the settings of a project: see which commands they run, and allow them
+# review the commands in the settings of a project that somebody else wrote, and allow them
 mngr trust --show
 mngr trust --yes
 
-# all settings, and where each comes from
+# list all settings and their sources
 mngr config list
 mngr config path
 
-# read, write and remove one
+# write, read and remove a setting
 mngr config set stop.grace 1s
 mngr config get stop.grace
 mngr config unset stop.grace
 
-# for yourself in this project only; what the project says stays as it is
+# change a setting only for yourself in this project; the project's own settings stay the same
 mngr config set project.setup 'echo set up' --local
 mngr config unset project.setup
 
-# the default of any option of any command
+# change the default of an option of any command
 mngr config set commands.list.fields name,state,branch
 mngr list
 mngr config unset commands.list.fields
 
-# a setting for this command only
+# change a setting for one command only
 mngr -S stop.grace=0.5s stop poet-2
 
-# what this machine has and what is missing
+# check what this machine has and what is missing
 mngr doctor
 
-# the installed plugins
+# list the installed plugins
 mngr plugin list
 
-# a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
+# start a scripted model for tests and point coding agents at the URL that it prints; timeout ends this example after a second
 timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
 
-# pages of what tests did, with transcripts and recordings, as files that need nothing else
+# export pages with the transcripts and recordings of tests
 mkdir -p .mngr/e2e
 mngr web --e2e .mngr/e2e --export ../pages
 
-# completion for your shell
+# write a completion script for your shell
 mngr completion bash > ../mngr.bash
 
-# help on everything
+# show the help of mngr, of a command and of a topic
 mngr --help
 mngr help create
 mngr help states
 mngr list --help
 
-# which mngr is this?
+# print the version of mngr
 mngr version
 
-# put everything away, and the place to play with it
+# destroy all agents and delete the scratch directory
 mngr list --ids | mngr destroy --force -
 rm -rf "$(dirname "$PWD")"

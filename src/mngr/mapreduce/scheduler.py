@@ -142,9 +142,7 @@ class Scheduler:
             return
         allowance = self._governor.decide_launches(self._measure_load())
         if allowance.reason != self._reported_wait_reason and allowance.count == 0 and allowance.reason:
-            self._write(
-                journal_rows.AlertRow(text=f"mngr starts no agents for now: {allowance.reason}", waits=allowance.reason)
-            )
+            self._write(journal_rows.AlertRow(text=f"no new agents: {allowance.reason}", waits=allowance.reason))
         self._reported_wait_reason = allowance.reason
         if allowance.is_final:
             self._park_all(allowance.reason or "")
@@ -208,10 +206,8 @@ class Scheduler:
         if isinstance(proof, MngrError) and task.state == "launching":
             self._handle_launch_failure("prompt", slug, proof)
         elif isinstance(proof, MngrError):
-            self._start_pull(
-                task,
-                close_reason=f"mngr could not message the agent ({self._messenger.message_reasons.get(slug)}): {proof.message}",
-            )
+            reason = self._messenger.message_reasons.get(slug)
+            self._start_pull(task, close_reason=f"mngr could not message the agent ({reason}): {proof.message}")
         else:
             self._write(make_delivery_row(task, proof))
             self._host_pool.record_wake(task.host)
@@ -235,11 +231,8 @@ class Scheduler:
         if is_external and silent_host is None and self._governor.record_rate_limit(self._seconds_elapsed()):
             self._write(journal_rows.WindowRow(size=int(self._governor.max_parallel), why=cause))
         if task.attempt >= MAX_LAUNCHES * (3 if is_external else 1):
-            self._write(
-                journal_rows.SettledRow(
-                    slug=slug, outcome="failed", reason=f"mngr could not start the agent: {error.message}"
-                )
-            )
+            reason = f"mngr could not start the agent: {error.message}"
+            self._write(journal_rows.SettledRow(slug=slug, outcome="failed", reason=reason))
             return
         self._not_before[slug] = time.monotonic() + 2.0 ** min(task.attempt, 6)
 
@@ -265,9 +258,8 @@ class Scheduler:
                 self._messenger.restart_on_new_host(task, self._recipe.build_prompt(task))
             elif isinstance(error, HostStopped) and (error.why or task.host in self._state.hosts):
                 # The host stopped by itself, or a person stopped a host of this run. Its files are kept.
-                self._messenger.restart_agent(
-                    task, f"its host stopped: {error.why or 'the reason is unknown'}", _MAX_HOST_STOPS
-                )
+                reason = f"its host stopped: {error.why or 'the reason is unknown'}"
+                self._messenger.restart_agent(task, reason, _MAX_HOST_STOPS)
             elif error is not None:
                 self._report_failure(
                     "work", f"{task.host} does not answer", self._host_pool.get_failure_source(task), "host"

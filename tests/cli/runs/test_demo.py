@@ -25,7 +25,7 @@ def test_demo_without_pytest_creates_nothing(mngr: MngrProgram, tmp_path: Path) 
     site_dir.mkdir()
     (site_dir / "sitecustomize.py").write_text("import sys\nsys.modules['pytest'] = None\n")
     result = mngr("demo", code=1, env={"PYTHONPATH": str(site_dir)})
-    assert "the sample is tested with pytest, and " in result.err
+    assert "the sample project needs pytest, which " in result.err
     assert result.err.endswith(" -m pip install pytest\n")
     assert not (mngr.repo / "mngr-demo").exists()
 

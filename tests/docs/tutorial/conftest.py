@@ -28,7 +28,7 @@ def shop(e2e: E2eSession) -> Iterator[Path]:
     """A repository with one commit in which the session runs, and an mngr home beside it."""
     e2e.timeout = 30
     home = e2e.env["MNGR_HOME"] = str(e2e.cwd / "home")
-    expect(e2e.run(PLACE, comment="a place to play")).to_succeed()
+    expect(e2e.run(PLACE, comment="create a scratch repository")).to_succeed()
     e2e.cd("shop")
     yield e2e.cwd
     kill_tmux_servers(e2e.root)  # Their sockets are elsewhere and would remain.

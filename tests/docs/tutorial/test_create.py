@@ -12,10 +12,10 @@ APART = """mngr create apart --transfer mirror -- sh -c 'echo done > result.txt;
 
 def test_create_without_a_name_makes_one_up(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # without a name, one is made up
+    # create an agent without a name: mngr chooses one
     mngr create --label tutorial=yes -- sleep 1000
     """)
-    result = e2e.run("mngr create --label tutorial=yes -- sleep 1000", comment="one is made up")
+    result = e2e.run("mngr create --label tutorial=yes -- sleep 1000", comment="mngr chooses a name")
     expect(result).to_succeed().to_match_lines("<made_up> runs in <work_dir> on mngr/<made_up>")
     agent = agents(e2e)[e2e.names["made_up"]]
     assert (agent["state"], agent["labels"]) == ("RUNNING", {"tutorial": "yes"})
@@ -28,16 +28,16 @@ def test_create_without_a_name_makes_one_up(e2e: E2eSession) -> None:
 
 def test_create_several_agents_at_once(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # several at once: w-1, w-2 and w-3
+    # create several agents at the same time: w-1, w-2 and w-3
     mngr create w --count 3 --label team=red -- sleep 1000
     """)
-    result = e2e.run("mngr create w --count 3 --label team=red -- sleep 1000", comment="several at once")
+    result = e2e.run("mngr create w --count 3 --label team=red -- sleep 1000", comment="create several agents")
     expect(result).to_succeed().to_match_lines("w-... runs in ... on mngr/w-... (3)")
     created = agents(e2e)
     assert {name: (agent["state"], agent["branch"], agent["labels"]) for name, agent in created.items()} == {
         f"w-{n}": ("RUNNING", f"mngr/w-{n}", {"team": "red"}) for n in (1, 2, 3)
     }
-    result = e2e.run("mngr create w --count 4 -- sleep 1000", comment="all of them or none")
+    result = e2e.run("mngr create w --count 4 -- sleep 1000", comment="all agents are created, or none")
     expect(result).to_fail(1).to_match_lines("""
         Error: there is already an agent called 'w-1'
         Hint: choose another name, or: mngr destroy w-1
@@ -47,12 +47,12 @@ def test_create_several_agents_at_once(e2e: E2eSession) -> None:
 
 def test_create_from_another_commit(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # start from another commit, and choose the branch's name; * stands for the agent's name
+    # start from another commit and choose the name of the branch; * stands for the agent's name
     git tag start
     mngr create past --branch 'start:work/*' -- sleep 1000
     """)
     run_all(e2e, "git tag start && echo news > news.txt && git add . && git commit -qm News")
-    result = e2e.run("mngr create past --branch 'start:work/*' -- sleep 1000", comment="from another commit")
+    result = e2e.run("mngr create past --branch 'start:work/*' -- sleep 1000", comment="start from another commit")
     expect(result).to_succeed().to_match_lines("past runs in <work_dir> on work/past")
     expect(work(e2e, "past")).to_match_tree({"README.md": "a shop\n", "news.txt": None})
     expect(e2e.run("git log --format=%s work/past")).to_equal("Open the shop")
@@ -65,18 +65,20 @@ def test_create_from_another_commit(e2e: E2eSession) -> None:
 
 def test_create_on_an_existing_branch(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # take up a branch that is there already
+    # work on an existing branch
     git branch topic
     mngr create taker --branch topic -- sleep 1000
     """)
     run_all(e2e, "git branch topic")
-    result = e2e.run("mngr create taker --branch topic -- sleep 1000", comment="take up a branch")
+    result = e2e.run("mngr create taker --branch topic -- sleep 1000", comment="work on an existing branch")
     expect(result).to_succeed().to_match_lines("taker runs in <work_dir> on topic")
     expect(e2e.run("git branch --format='%(refname:short)'")).to_match_lines("""
         main
         topic
     """)
-    result = e2e.run("mngr create other --branch topic -- sleep 1000", comment="two cannot have it")
+    result = e2e.run(
+        "mngr create other --branch topic -- sleep 1000", comment="two agents cannot work on the same branch"
+    )
     expect(result).to_fail(1).to_match_lines("""
         Error: the branch 'topic' is checked out at <work_dir>
         Hint: make a new one: --branch BASE:NEW
@@ -85,18 +87,18 @@ def test_create_on_an_existing_branch(e2e: E2eSession) -> None:
 
 def test_create_a_mirror_and_an_agent_from_it(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a repository of its own, which shares nothing with yours
+    # give the agent its own repository, which shares nothing with yours
     mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'
     mngr wait apart --state DONE --timeout 20s
     """)
     e2e.write_tutorial_block("""
-    # from what another agent has
+    # start from the work of another agent
     mngr create second --from apart -- sleep 1000
     """)
-    expect(e2e.run(APART, comment="a repository of its own, which shares nothing with yours")).to_succeed()
+    expect(e2e.run(APART, comment="give the agent its own repository, which shares nothing with yours")).to_succeed()
     result = e2e.run("mngr wait apart --state DONE --timeout 20s")
     expect(result).to_succeed().to_equal("apart DONE")
-    expect(e2e.run("git branch --list 'mngr/*'", comment="not here")).to_be_empty()
+    expect(e2e.run("git branch --list 'mngr/*'", comment="the branch is not in your repository")).to_be_empty()
     apart = work(e2e, "apart")
     assert (apart / ".git").is_dir()
     assert not (apart / ".git" / "objects" / "info" / "alternates").exists()
@@ -110,10 +112,12 @@ def test_create_a_mirror_and_an_agent_from_it(e2e: E2eSession) -> None:
 
 def test_create_a_copy_without_git(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # the files without git
+    # give the agent a copy of the files without git
     mngr create files --transfer copy -- sleep 1000
     """)
-    result = e2e.run("mngr create files --transfer copy -- sleep 1000", comment="the files without git")
+    result = e2e.run(
+        "mngr create files --transfer copy -- sleep 1000", comment="give the agent a copy of the files without git"
+    )
     expect(result).to_succeed().to_match_lines("files runs in <work_dir>")
     expect(work(e2e, "files")).to_match_tree({"README.md": "a shop\n", ".git": None})
     expect(e2e.run("mngr diff files")).to_fail(1).to_match_lines("""
@@ -124,10 +128,10 @@ def test_create_a_copy_without_git(e2e: E2eSession) -> None:
 
 def test_create_in_your_own_directory_never_deletes_it(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # your own directory, which is never deleted
+    # let the agent work in your own directory, which mngr never deletes
     mngr create here --transfer none -- sleep 1000
     """)
-    result = e2e.run("mngr create here --transfer none -- sleep 1000", comment="your own directory")
+    result = e2e.run("mngr create here --transfer none -- sleep 1000", comment="work in your own directory")
     expect(result).to_succeed().to_match_lines("here runs in [CWD] on main")
     run_all(e2e, "mngr destroy --force here")
     expect(shop).to_match_tree({"README.md": "a shop\n", ".git/HEAD": "ref: refs/heads/main\n"})
@@ -136,19 +140,21 @@ def test_create_in_your_own_directory_never_deletes_it(e2e: E2eSession, shop: Pa
 
 def test_uncommitted_work_stops_create_unless_it_is_included(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # uncommitted work stops it, unless it shall come along
+    # mngr refuses to create an agent while you have uncommitted files; --dirty include copies them to the agent
     echo draft > draft.txt
     mngr create drafts --dirty include -- sleep 1000
     mngr exec drafts -- cat draft.txt
     rm draft.txt
     """)
     run_all(e2e, "echo draft > draft.txt")
-    result = e2e.run("mngr create drafts -- sleep 1000", comment="uncommitted work stops it")
+    result = e2e.run("mngr create drafts -- sleep 1000", comment="uncommitted files are refused")
     expect(result).to_fail(1).to_match_lines("""
         Error: [CWD] has uncommitted changes: draft.txt
         Hint: commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)
     """)
-    result = e2e.run("mngr create drafts --dirty include -- sleep 1000", comment="unless it shall come along")
+    result = e2e.run(
+        "mngr create drafts --dirty include -- sleep 1000", comment="copy the uncommitted files to the agent"
+    )
     expect(result).to_succeed()
     expect(e2e.run("mngr exec drafts -- cat draft.txt")).to_succeed().to_equal("draft")
     run_all(e2e, "rm draft.txt", "mngr create clean -- sleep 1000")
@@ -157,14 +163,14 @@ def test_uncommitted_work_stops_create_unless_it_is_included(e2e: E2eSession) ->
 
 def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # variables: one given, one of yours passed on, some from a file; none of them is on a command line
+    # set environment variables: a new one, one of yours, and some from a file; no value appears on the agent's command line
     export GREETING=moin
     printf 'TOKEN="a secret with $ and spaces"\\n' > ../secrets.env
     mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000
     mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
     """)
     create = "mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000"
-    expect(e2e.run(create, comment="neither is there yet")).to_fail(1).to_match_lines("""
+    expect(e2e.run(create, comment="neither the variable nor the file exists yet")).to_fail(1).to_match_lines("""
         Error: --env-file: cannot read ../secrets.env: No such file or directory
         Hint: check the path
     """)
@@ -174,7 +180,7 @@ def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSessio
         Hint: set it first, or give it with --env GREETING=…
     """)
     e2e.env["GREETING"] = "moin"
-    expect(e2e.run(create, comment="one given, one of yours passed on, some from a file")).to_succeed()
+    expect(e2e.run(create, comment="a new variable, one of yours, and some from a file")).to_succeed()
     result = e2e.run("""mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'""")
     expect(result).to_succeed().to_equal("fast, moin, 26 characters")
     expect(e2e.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '").stdout).not_to_contain("a secret with")
@@ -182,12 +188,12 @@ def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSessio
 
 def test_create_can_attach_as_soon_as_the_agent_runs(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # attach as soon as it runs, here with a command instead of a terminal
+    # attach as soon as the agent runs, here with a command instead of a terminal
     mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
     """)
     result = e2e.run(
         """mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000""",
-        comment="attach as soon as it runs",
+        comment="attach as soon as the agent runs",
     )
     expect(result).to_succeed().to_match_lines("""
         seen runs in ... on mngr/seen
@@ -203,7 +209,7 @@ def test_create_can_attach_as_soon_as_the_agent_runs(e2e: E2eSession) -> None:
 
 def test_create_with_one_more_window(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # one more window beside the agent
+    # open another tmux window beside the agent
     mngr create server -w logs='tail -f /dev/null' -- sleep 1000
     """)
     run_all(e2e, "mngr create server -w logs='tail -f /dev/null' -- sleep 1000")
@@ -220,17 +226,21 @@ def test_create_with_one_more_window(e2e: E2eSession) -> None:
 
 def test_a_sandboxed_agent_sees_only_its_own_copy(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # in a sandbox, where bubblewrap is installed: the agent sees the system and its own copy, and has no network
+    # run the agent in a sandbox, if bubblewrap is installed: it sees the system and its own copy, and has no network
     if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi
     """)
     (e2e.home / "diary.txt").write_text("dear diary\n")
-    result = e2e.run("if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi", comment="in a sandbox")
+    result = e2e.run(
+        "if command -v bwrap; then mngr create boxed --sandbox -- sleep 1000; fi", comment="run the agent in a sandbox"
+    )
     expect(result).to_succeed().to_match_lines("""
         .../bwrap
         boxed runs in <work_dir> on mngr/boxed
     """)
     script = 'cat README.md; cat "$HOME/diary.txt"; cat /proc/net/dev | grep -vc lo:'
-    result = e2e.run(f"mngr exec boxed -- sh -c '{script}'", comment="it sees its own copy and nothing of yours")
+    result = e2e.run(
+        f"mngr exec boxed -- sh -c '{script}'", comment="the agent sees its own copy and none of your files"
+    )
     expect(result.stdout).to_match_lines("""
         a shop
         2
@@ -244,7 +254,7 @@ def test_a_sandboxed_agent_sees_only_its_own_copy(e2e: E2eSession) -> None:
 
 def test_create_with_an_idle_timeout(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stopped by itself when it has been idle for an hour
+    # let mngr stop the agent after an hour without activity
     mngr create idler --idle-timeout 1h -- sleep 1000
     """)
     run_all(e2e, "mngr create idler --idle-timeout 1h -- sleep 1000")
@@ -258,12 +268,14 @@ def test_create_with_an_idle_timeout(e2e: E2eSession) -> None:
 
 def test_create_from_the_url_of_a_repository(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # from a repository elsewhere, by its URL
+    # start from the URL of a repository
     git clone -q --bare . ../elsewhere.git
     mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000
     """)
     run_all(e2e, "git clone -q --bare . ../elsewhere.git")
-    result = e2e.run('mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000', comment="by its URL")
+    result = e2e.run(
+        'mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000', comment="start from a URL"
+    )
     expect(result).to_succeed()
     assert agents(e2e)["remote"]["project"] == "elsewhere"
     expect(work(e2e, "remote")).to_match_tree({"README.md": "a shop\n"})
@@ -276,13 +288,13 @@ def test_create_from_the_url_of_a_repository(e2e: E2eSession) -> None:
 
 def test_reuse_takes_and_starts_an_existing_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # the agent of that name if there is one, and started if it is stopped
+    # use the existing agent with this name, and start it if it is stopped
     mngr create foo --reuse -- sleep 1000
     """)
     run_all(e2e, "mngr create foo --reuse -- sleep 1000")
     before = agents(e2e)["foo"]
     run_all(e2e, "mngr stop foo")
-    result = e2e.run("mngr create foo --reuse -- sleep 1000", comment="started if it is stopped")
+    result = e2e.run("mngr create foo --reuse -- sleep 1000", comment="start the agent if it is stopped")
     expect(result).to_succeed().to_contain("foo is there already and was taken as it is")
     after = agents(e2e)["foo"]
     assert (after["id"], after["state"]) == (before["id"], "RUNNING")
@@ -294,7 +306,7 @@ def test_reuse_takes_and_starts_an_existing_agent(e2e: E2eSession) -> None:
 
 def test_create_from_a_template(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # options that belong together, as a template
+    # save a set of options as a template and use it
     mngr config set templates.quick.transfer copy
     mngr config set templates.quick.label team=blue
     mngr create blue -t quick -- sleep 1000
@@ -304,7 +316,7 @@ def test_create_from_a_template(e2e: E2eSession) -> None:
         "mngr config set templates.quick.transfer copy",
         "mngr config set templates.quick.label team=blue",
     )
-    expect(e2e.run("mngr create blue -t quick -- sleep 1000", comment="as a template")).to_succeed()
+    expect(e2e.run("mngr create blue -t quick -- sleep 1000", comment="use a template")).to_succeed()
     blue = agents(e2e)["blue"]
     assert (blue["labels"], blue["branch"]) == ({"team": "blue"}, None)
     assert not Path(blue["work_dir"], ".git").exists()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.agents
 
 def test_the_demo_fixes_a_test_and_can_be_removed(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # all of it on a sample project that mngr brings along: its tests, an agent for each, one branch, PR.md and a report; here for one test
+    # try the whole test map-reduce on a bundled sample project: one agent per test, one branch, PR.md and a report; here for one test
     mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open
     """)
     pantry = shop.parent / "pantry"
@@ -42,6 +42,6 @@ def test_the_demo_fixes_a_test_and_can_be_removed(e2e: E2eSession, shop: Path) -
     e2e.cd("../shop")
     assert len(agents(e2e)) == 1
     remove_command = result.stdout.rstrip("\n").split("\n")[-1].removeprefix("Remove everything: ")
-    expect(e2e.run(remove_command, comment="as it says")).to_succeed()
+    expect(e2e.run(remove_command, comment="as the hint says")).to_succeed()
     assert agents(e2e) == {}
     assert not pantry.exists()

@@ -13,7 +13,7 @@ UNTIL = "until mngr diff foo --committed --name-only | grep hello.txt; do sleep 
 
 def test_the_first_block_creates_a_repository_and_a_home(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a place to play: a repository with one commit, and a home for mngr apart from yours
+    # create a scratch repository with one commit, and a separate home for mngr
     cd "$(mktemp -d)"
     export MNGR_HOME="$PWD/home"
     git init -q shop
@@ -35,7 +35,7 @@ def test_the_first_block_creates_a_repository_and_a_home(e2e: E2eSession) -> Non
         mngr list
         mngr config path --format '{source} {path}'
         ls ..""",
-        comment="a place to play: a repository with one commit, and a home for mngr apart from yours",
+        comment="create a scratch repository with one commit, and a separate home for mngr",
     )
     expect(result).to_succeed()
     expect(result.stdout).to_match_lines("""
@@ -51,17 +51,17 @@ def test_the_first_block_creates_a_repository_and_a_home(e2e: E2eSession) -> Non
 
 def test_create_runs_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # run a command in its own worktree, on a branch of its own; it returns when the command really runs
+    # run a command as an agent, in its own worktree and on its own branch; create returns as soon as the command runs
     mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
     """)
     e2e.write_tutorial_block("""
-    # see it
+    # list the agents
     mngr list
     """)
-    result = e2e.run(FOO, comment="run a command in its own worktree, on a branch of its own")
+    result = e2e.run(FOO, comment="run a command in its own worktree, on its own branch")
     expect(result).to_succeed()
     expect(result.stdout).to_match_lines("foo runs in <work_dir> on mngr/foo")
-    result = e2e.run("mngr list", comment="see it")
+    result = e2e.run("mngr list", comment="list the agents")
     expect(result).to_succeed()
     expect(result.stdout).to_match_lines("""
         NAME  STATE    KIND     HOST   PROJECT  BRANCH    ACTIVE
@@ -76,7 +76,7 @@ def test_create_runs_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) 
 
 def test_a_command_that_does_not_start_leaves_no_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # run a command in its own worktree, on a branch of its own; it returns when the command really runs
+    # run a command as an agent, in its own worktree and on its own branch; create returns as soon as the command runs
     mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
     """)
     expect(e2e.run("mngr create foo -- no-such-program")).to_fail(1).to_match_lines("""
@@ -86,7 +86,7 @@ def test_a_command_that_does_not_start_leaves_no_agent(e2e: E2eSession) -> None:
     assert agents(e2e) == {}
     expect(e2e.run("git branch --list 'mngr/*'")).to_be_empty()
     run_all(e2e, "mngr create foo -- sleep 1000")
-    expect(e2e.run(FOO, comment="the name is taken")).to_fail(1).to_match_lines("""
+    expect(e2e.run(FOO, comment="the name is used")).to_fail(1).to_match_lines("""
         Error: there is already an agent called 'foo'
         Hint: choose another name, or: mngr destroy foo
     """)
@@ -94,14 +94,14 @@ def test_a_command_that_does_not_start_leaves_no_agent(e2e: E2eSession) -> None:
 
 def test_diff_shows_the_work_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # wait until it has made its commit, then look at what it did
+    # wait until the agent has made its commit, then show its changes
     until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done
     mngr diff foo
     """)
     run_all(e2e, FOO)
-    result = e2e.run(UNTIL, comment="wait until it has made its commit")
+    result = e2e.run(UNTIL, comment="wait until the agent has made its commit")
     expect(result).to_succeed().to_equal("hello.txt")
-    result = e2e.run("mngr diff foo", comment="then look at what it did")
+    result = e2e.run("mngr diff foo", comment="then show its changes")
     expect(result).to_succeed().to_match_lines("""
         diff --git a/hello.txt b/hello.txt
         new file mode 100644
@@ -119,11 +119,13 @@ def test_diff_shows_the_work_of_an_agent(e2e: E2eSession) -> None:
 
 def test_diff_stat_shows_how_much_changed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # only how much it is
+    # show only how much the agent changed
     mngr diff foo --stat
     """)
     run_all(e2e, FOO, UNTIL)
-    expect(e2e.run("mngr diff foo --stat", comment="only how much it is")).to_succeed().to_match_lines("""
+    expect(
+        e2e.run("mngr diff foo --stat", comment="show only how much the agent changed")
+    ).to_succeed().to_match_lines("""
         hello.txt | 1 +
         1 file changed, 1 insertion(+)
     """)
@@ -135,29 +137,29 @@ def test_diff_stat_shows_how_much_changed(e2e: E2eSession) -> None:
 
 def test_capture_shows_the_screen_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # its screen, without attaching to it
+    # show the agent's screen without attaching to it
     mngr capture foo
     """)
     run_all(e2e, "mngr create foo -- sh -c 'echo I am at work; sleep 1000'")
     run_all(e2e, "until mngr capture foo | grep -q work; do sleep 0.05; done")
-    result = e2e.run("mngr capture foo", comment="its screen, without attaching to it")
+    result = e2e.run("mngr capture foo", comment="show the agent's screen without attaching to it")
     expect(result).to_succeed()
     expect(result.stdout).to_equal("I am at work")
     run_all(e2e, "mngr stop foo")
-    result = e2e.run("mngr capture foo", comment="and how it was when it was stopped")
+    result = e2e.run("mngr capture foo", comment="and its state when it was stopped")
     expect(result.stdout).to_contain("I am at work")
     expect(result.stderr).to_equal("foo is stopped; this is its screen as it was then")
 
 
 def test_connect_with_your_own_terminal_program(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # attach to it with your own terminal program: any command will do, and it finds the agent in its environment
+    # attach with your own terminal program: mngr runs any command and passes the agent in environment variables
     mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
     """)
     run_all(e2e, "mngr create foo -- cat")
     result = e2e.run(
         """mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'""",
-        comment="attach to it with your own terminal program",
+        comment="attach with your own terminal program",
     )
     expect(result).to_succeed().to_equal(f"the work is in {work(e2e, 'foo')}")
     expect(e2e.run("mngr connect foo", comment="there is no terminal here")).to_fail(1).to_match_lines("""
@@ -168,11 +170,11 @@ def test_connect_with_your_own_terminal_program(e2e: E2eSession) -> None:
 
 def test_connect_at_a_terminal_and_detach(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # attach to it with your own terminal program: any command will do, and it finds the agent in its environment
+    # attach with your own terminal program: mngr runs any command and passes the agent in environment variables
     mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
     """)
     run_all(e2e, "mngr create foo -- cat", "mngr create goo -- cat")
-    terminal = e2e.tty("mngr connect", name="picker", comment="choose one, type to it, and leave it alone")
+    terminal = e2e.tty("mngr connect", name="picker", comment="choose an agent, type to it, and detach")
     terminal.wait_for("connect to:")
     terminal.press("Down", "Enter")
     terminal.wait_for("detach:")
@@ -187,11 +189,11 @@ def test_connect_at_a_terminal_and_detach(e2e: E2eSession) -> None:
 
 def test_exec_runs_a_command_in_the_work_dir(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # run something in its work dir, with its environment; the exit code is the command's
+    # run a command in the agent's work dir, with the agent's environment; mngr exits with the command's exit code
     mngr exec foo -- git log --oneline -1
     """)
     run_all(e2e, FOO, UNTIL)
-    result = e2e.run("mngr exec foo -- git log --oneline -1", comment="run something in its work dir")
+    result = e2e.run("mngr exec foo -- git log --oneline -1", comment="run a command in the agent's work dir")
     expect(result).to_succeed().to_match_lines("[HASH] Say hello")
     result = e2e.run("""mngr exec foo -- sh -c 'echo "$MNGR_AGENT_NAME in $PWD"; exit 7'""")
     expect(result).to_have_exit_code(7).to_equal(f"foo in {work(e2e, 'foo')}")
@@ -203,11 +205,11 @@ def test_exec_runs_a_command_in_the_work_dir(e2e: E2eSession) -> None:
 
 def test_pull_merge_takes_the_work_into_the_current_branch(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # take its work into the current branch
+    # merge the agent's work into the current branch
     mngr pull foo --merge
     """)
     run_all(e2e, FOO, UNTIL)
-    result = e2e.run("mngr pull foo --merge", comment="take its work into the current branch")
+    result = e2e.run("mngr pull foo --merge", comment="merge the agent's work into the current branch")
     expect(result).to_succeed().to_match_lines("mngr/foo is at [HASH] (1 new commit), merged")
     expect(e2e.run("git log --format=%s main")).to_match_lines("""
         Say hello
@@ -222,15 +224,15 @@ def test_pull_merge_takes_the_work_into_the_current_branch(e2e: E2eSession, shop
 
 def test_stop_keeps_everything_and_start_continues(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # end its process and keep everything
+    # stop the agent's process and keep everything else
     mngr stop foo
     """)
     e2e.write_tutorial_block("""
-    # bring it back
+    # start the agent again
     mngr start foo
     """)
     run_all(e2e, "mngr create foo -- sh -c 'echo once more >> log.txt; sleep 1000'")
-    expect(e2e.run("mngr stop foo", comment="end its process")).to_succeed().to_equal("stopped foo")
+    expect(e2e.run("mngr stop foo", comment="stop the agent's process")).to_succeed().to_equal("stopped foo")
     foo = agents(e2e)["foo"]
     assert (foo["state"], foo["pid"]) == ("STOPPED", None)
     assert Path(foo["work_dir"]).joinpath("README.md").exists()
@@ -238,7 +240,7 @@ def test_stop_keeps_everything_and_start_continues(e2e: E2eSession) -> None:
         Error: foo does not run (STOPPED)
         Hint: start it first: mngr message --start foo
     """)
-    expect(e2e.run("mngr start foo", comment="bring it back")).to_succeed().to_equal("started foo")
+    expect(e2e.run("mngr start foo", comment="start the agent again")).to_succeed().to_equal("started foo")
     after = agents(e2e)["foo"]
     assert (after["state"], after["id"], after["work_dir"]) == ("RUNNING", foo["id"], foo["work_dir"])
     assert after["pid"]
@@ -247,11 +249,11 @@ def test_stop_keeps_everything_and_start_continues(e2e: E2eSession) -> None:
 
 def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # destroy it; it runs, so it takes --force
+    # destroy the agent; a running agent needs --force
     mngr destroy --force foo
     """)
     e2e.write_tutorial_block("""
-    # and change your mind
+    # list the destroyed agents and restore one
     mngr undestroy --list
     mngr undestroy foo
     """)
@@ -262,11 +264,11 @@ def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> No
         Error: foo is RUNNING
         Hint: stop it first, or: mngr destroy --force foo
     """)
-    result = e2e.run("mngr destroy --force foo", comment="destroy it; it runs, so it takes --force")
+    result = e2e.run("mngr destroy --force foo", comment="destroy the agent; a running agent needs --force")
     expect(result).to_succeed().to_contain("destroyed foo", "the branch mngr/foo stays")
     assert not work_dir.exists()
     assert agents(e2e) == {}
-    result = e2e.run("mngr undestroy --list", comment="and change your mind")
+    result = e2e.run("mngr undestroy --list", comment="list the destroyed agents and restore one")
     expect(result).to_succeed().to_match_lines("""
         NAME  ID              KIND     BRANCH    DESTROYED            KEPT UNTIL
         foo   [ID]  command  mngr/foo  [TIME]  [DATE]

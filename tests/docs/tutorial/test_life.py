@@ -14,13 +14,13 @@ WAIT = "mngr wait poet --state WAITING --timeout 20s"
 
 def test_rename_keeps_id_branch_and_work_dir(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # another name; its id, branch and work dir stay
+    # rename an agent; its id, branch and work dir stay the same
     mngr rename apart mirror
     mngr list --filter 'name == mirror'
     """)
     run_all(e2e, "mngr create apart --transfer mirror -- sleep 1000")
     before = agents(e2e)["apart"]
-    result = e2e.run("mngr rename apart mirror", comment="its id, branch and work dir stay")
+    result = e2e.run("mngr rename apart mirror", comment="the id, branch and work dir stay the same")
     expect(result).to_succeed().to_equal("apart is now mirror")
     expect(e2e.run("mngr list --filter 'name == mirror'")).to_succeed().to_match_lines("""
         NAME    STATE    KIND     HOST   PROJECT  BRANCH      ACTIVE
@@ -37,12 +37,12 @@ def test_rename_keeps_id_branch_and_work_dir(e2e: E2eSession) -> None:
 
 def test_labels_can_be_set_and_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # labels
+    # add labels, and remove one
     mngr label mirror w-1 team=green urgent=yes
     mngr label mirror urgent-
     """)
     run_all(e2e, "mngr create mirror -- sleep 1000", "mngr create w-1 --label team=red -- sleep 1000")
-    result = e2e.run("mngr label mirror w-1 team=green urgent=yes", comment="labels")
+    result = e2e.run("mngr label mirror w-1 team=green urgent=yes", comment="add labels, and remove one")
     expect(result).to_succeed().to_match_lines("""
         mirror: team=green urgent=yes
         w-1: team=green urgent=yes
@@ -60,35 +60,35 @@ def test_labels_can_be_set_and_removed(e2e: E2eSession) -> None:
 
 def test_limits_can_be_set_shown_and_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stop it when it has been idle for half an hour or is a day old, and see the limits
+    # stop an agent after half an hour without activity or after a day, and show its limits
     mngr limit w-1 --idle 30m --lifetime 1d
     mngr limit w-1
     """)
     e2e.write_tutorial_block("""
-    # no limit any more
+    # remove the limits
     mngr limit w-1 --idle none --lifetime none
     """)
     run_all(e2e, "mngr create w-1 -- sleep 1000")
-    expect(e2e.run("mngr limit w-1 --idle 30m --lifetime 1d", comment="stop it when it is idle")).to_succeed()
-    result = e2e.run("mngr limit w-1", comment="see the limits")
+    expect(e2e.run("mngr limit w-1 --idle 30m --lifetime 1d", comment="stop the agent when it is idle")).to_succeed()
+    result = e2e.run("mngr limit w-1", comment="show the limits")
     expect(result).to_succeed().to_equal("w-1: idle 30m, lifetime 1d")
     expect(e2e.run("mngr limit w-1 --idle soon")).to_fail(2).to_match_lines("""
         Error: ...'soon' is not a length of time
         Hint: write it as 90s, 10m, 1h30m or 2d
     """)
-    expect(e2e.run("mngr limit w-1 --idle none --lifetime none", comment="no limit any more")).to_succeed()
+    expect(e2e.run("mngr limit w-1 --idle none --lifetime none", comment="remove the limits")).to_succeed()
     expect(e2e.run("mngr limit w-1")).to_succeed().to_equal("w-1: no limits")
 
 
 def test_clone_copies_files_and_conversation(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a second agent from everything the first one has, uncommitted files and conversation included
+    # clone an agent with everything it has, uncommitted files and conversation included
     mngr clone poet poet-2
     mngr transcript poet-2
     """)
     run_all(e2e, POET, "mngr exec poet -- sh -c 'echo draft > draft.txt'", WAIT)
-    expect(e2e.run("mngr clone poet poet-2", comment="a second agent from everything")).to_succeed()
-    result = e2e.run("mngr transcript poet-2", comment="its conversation included")
+    expect(e2e.run("mngr clone poet poet-2", comment="clone an agent with everything it has")).to_succeed()
+    result = e2e.run("mngr transcript poet-2", comment="the clone has the conversation")
     expect(result).to_succeed().to_contain("  hello\n", "  ok: hello\n")
     expect(work(e2e, "poet-2")).to_match_tree({"draft.txt": "draft\n", "README.md": "a shop\n"})
     expect(e2e.run("mngr clone poet poet-2")).to_fail(1).to_match_lines("""
@@ -99,7 +99,7 @@ def test_clone_copies_files_and_conversation(e2e: E2eSession) -> None:
 
 def test_migrate_moves_an_agent_to_another_host_and_back(e2e: E2eSession, box: Path) -> None:
     e2e.write_tutorial_block("""
-    # move it to another host with its uncommitted work and its conversation, if there is one called box, and back
+    # if ssh knows a host called box, move the agent there with its uncommitted files and its conversation, and back
     if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
     """)
     run_all(e2e, "mngr create poet-2 player", "mngr exec poet-2 -- sh -c 'echo draft > draft.txt'")
@@ -107,7 +107,7 @@ def test_migrate_moves_an_agent_to_another_host_and_back(e2e: E2eSession, box: P
     result = e2e.run(
         "if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null;"
         " then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi",
-        comment="move it to another host with its uncommitted work, and back",
+        comment="move the agent to another host with its uncommitted files, and back",
     )
     expect(result).to_succeed().to_match_lines("""
         poet-2 is ... on box
@@ -121,7 +121,7 @@ def test_migrate_moves_an_agent_to_another_host_and_back(e2e: E2eSession, box: P
 
 def test_migrate_to_an_unreachable_host_changes_nothing(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # move it to another host with its uncommitted work and its conversation, if there is one called box, and back
+    # if ssh knows a host called box, move the agent there with its uncommitted files and its conversation, and back
     if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
     """)
     run_all(e2e, "mngr create poet-2 player")
@@ -135,12 +135,12 @@ def test_migrate_to_an_unreachable_host_changes_nothing(e2e: E2eSession) -> None
 
 def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # keep the state it has now, under a name
+    # save the agent's state under a name
     mngr snapshot create poet before
     mngr snapshot list
     """)
     e2e.write_tutorial_block("""
-    # make an agent from it, without starting it
+    # create an agent from the snapshot without starting it
     mngr snapshot restore before again --no-start
     """)
     e2e.write_tutorial_block("""
@@ -148,14 +148,14 @@ def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> Non
     mngr snapshot destroy before
     """)
     run_all(e2e, POET, WAIT)
-    result = e2e.run("mngr snapshot create poet before", comment="keep the state it has now, under a name")
+    result = e2e.run("mngr snapshot create poet before", comment="save the agent's state under a name")
     expect(result).to_succeed()
     expect(result.stdout).to_equal("before is a snapshot of poet")
     expect(e2e.run("mngr snapshot list")).to_succeed().to_match_lines("""
         NAME    AGENT  KIND    BRANCH     MADE
         before  poet   player  mngr/poet  [TIME]
     """)
-    result = e2e.run("mngr snapshot restore before again --no-start", comment="make an agent from it")
+    result = e2e.run("mngr snapshot restore before again --no-start", comment="create an agent from the snapshot")
     expect(result).to_succeed().to_equal("again is STOPPED on mngr/again")
     assert agents(e2e)["again"]["state"] == "STOPPED"
     expect(e2e.run("mngr transcript again")).to_contain("  hello\n")
@@ -168,17 +168,17 @@ def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> Non
 
 def test_stop_and_destroy_take_names_or_a_list(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # several at once, by name or from a list
+    # stop or destroy several agents, by name or from a list
     mngr stop w-1 w-2
     mngr list --ids --label team=red | mngr stop -
     mngr list --ids --label team=red --state STOPPED | mngr destroy -
     """)
     run_all(e2e, TEAM)
-    expect(e2e.run("mngr stop w-1 w-2", comment="several at once, by name")).to_succeed().to_match_lines("""
+    expect(e2e.run("mngr stop w-1 w-2", comment="stop several agents by name")).to_succeed().to_match_lines("""
         stopped w-1
         stopped w-2
     """)
-    result = e2e.run("mngr list --ids --label team=red | mngr stop -", comment="or from a list")
+    result = e2e.run("mngr list --ids --label team=red | mngr stop -", comment="stop agents from a list")
     expect(result).to_succeed().to_contain("stopped w-3", "w-1 had ended already (STOPPED)")
     assert {agent["state"] for agent in agents(e2e).values()} == {"STOPPED"}
     result = e2e.run("mngr list --ids --label team=red --state STOPPED | mngr destroy -")
@@ -188,7 +188,7 @@ def test_stop_and_destroy_take_names_or_a_list(e2e: E2eSession) -> None:
 
 def test_stop_of_several_agents_reports_the_missing_ones(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # several at once, by name or from a list
+    # stop or destroy several agents, by name or from a list
     mngr stop w-1 w-2
     mngr list --ids --label team=red | mngr stop -
     mngr list --ids --label team=red --state STOPPED | mngr destroy -
@@ -204,16 +204,16 @@ def test_stop_of_several_agents_reports_the_missing_ones(e2e: E2eSession) -> Non
 
 def test_undestroy_under_another_name(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # bring one back under another name
+    # restore a destroyed agent under another name
     mngr destroy --force seen
     mngr undestroy seen --as seen-again
     """)
     run_all(e2e, "mngr create seen -- sleep 1000", "mngr destroy --force seen", "mngr create seen -- sleep 1000")
-    expect(e2e.run("mngr undestroy seen", comment="the name is taken by now")).to_fail(1).to_match_lines("""
+    expect(e2e.run("mngr undestroy seen", comment="the name is used in the meantime")).to_fail(1).to_match_lines("""
         Error: there is another agent called 'seen' by now
         Hint: mngr undestroy [ID] --as NAME
     """)
-    result = e2e.run("mngr undestroy seen --as seen-again", comment="bring one back under another name")
+    result = e2e.run("mngr undestroy seen --as seen-again", comment="restore a destroyed agent under another name")
     expect(result).to_succeed()
     expect(result.stdout).to_equal("seen-again is back, STOPPED; go on with: mngr start seen-again")
     assert {name: agent["state"] for name, agent in agents(e2e).items()} == {
@@ -224,18 +224,20 @@ def test_undestroy_under_another_name(e2e: E2eSession) -> None:
 
 def test_gc_removes_expired_agents_from_the_trash(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # clean up after interrupted commands and delete expired trash; look first
+    # clean up after interrupted commands and delete expired trash; --dry-run only shows what gc would do
     mngr gc --dry-run
     mngr gc
     """)
     run_all(e2e, "mngr create foo -- sleep 1000", "mngr destroy --force foo")
-    expect(e2e.run("mngr gc --dry-run", comment="look first")).to_succeed().to_equal("nothing to clean up")
+    expect(e2e.run("mngr gc --dry-run", comment="only show what gc would do")).to_succeed().to_equal(
+        "nothing to clean up"
+    )
     expired = "-S trash.keep=0s"
     result = e2e.run(f"mngr gc --dry-run {expired}", comment="once the agents in the trash have expired")
     expect(result).to_succeed().to_contain("foo")
     expect(e2e.run("mngr undestroy --list")).to_contain("foo")
     expect(e2e.run(f"mngr gc {expired}")).to_succeed().to_contain("foo")
-    expect(e2e.run("mngr undestroy foo", comment="it is gone for good")).to_fail(1).to_match_lines("""
+    expect(e2e.run("mngr undestroy foo", comment="the agent cannot be restored any more")).to_fail(1).to_match_lines("""
         Error: there is no 'foo' in the trash
         Hint: see: mngr undestroy --list
     """)

@@ -12,17 +12,19 @@ TEAM = "mngr create w --count 2 --label team=red -- sleep 1000"
 
 def test_list_by_state_label_or_host(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # by state, label, project or host
+    # list agents by state, label, project or host
     mngr list --state RUNNING --label team=red
     mngr list --host local --project shop --label tutorial
     """)
     run_all(e2e, TEAM, "mngr create one --label tutorial=yes -- sleep 1000", "mngr stop w-2")
-    result = e2e.run("mngr list --state RUNNING --label team=red", comment="by state and label")
+    result = e2e.run("mngr list --state RUNNING --label team=red", comment="list agents by state and label")
     expect(result).to_succeed().to_match_lines("""
         NAME  STATE    KIND     HOST   PROJECT  BRANCH    ACTIVE
         w-1   RUNNING  command  local  shop     mngr/w-1  [DURATION]
     """)
-    result = e2e.run("mngr list --host local --project shop --label tutorial", comment="by host and project")
+    result = e2e.run(
+        "mngr list --host local --project shop --label tutorial", comment="list agents by host and project"
+    )
     expect(result).to_succeed().to_match_lines("""
         NAME  STATE    KIND     HOST   PROJECT  BRANCH    ACTIVE
         one   RUNNING  command  local  shop     mngr/one  [DURATION]
@@ -36,13 +38,15 @@ def test_list_by_state_label_or_host(e2e: E2eSession) -> None:
 
 def test_list_by_a_filter_expression(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # by a question of your own
+    # list agents that match an expression
     mngr list --filter 'labels.team == red and not (state == DONE)'
     """)
     run_all(e2e, "mngr create w-1 --label team=red -- true", "mngr create w-2 --label team=red -- sleep 1000")
     run_all(e2e, "mngr create other -- sleep 1000", "mngr wait w-1 --state DONE --timeout 20s")
     question = "mngr list --filter 'labels.team == red and not (state == DONE)'"
-    expect(e2e.run(f"{question} --format '{{name}}'", comment="by a question")).to_succeed().to_equal("w-2")
+    expect(
+        e2e.run(f"{question} --format '{{name}}'", comment="list agents that match an expression")
+    ).to_succeed().to_equal("w-2")
     expect(e2e.run("mngr list --filter 'labels.team = red'")).to_fail(2).to_match_lines("""
         Error: --filter 'labels.team = red': cannot read '= red'
         Hint: for example: --filter 'state == RUNNING and labels.team == red'
@@ -51,11 +55,11 @@ def test_list_by_a_filter_expression(e2e: E2eSession) -> None:
 
 def test_list_shows_chosen_fields(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # the fields you want, in the order you want
+    # choose the columns and the order of the rows
     mngr list --fields name,state,labels,branch --sort -name
     """)
     run_all(e2e, TEAM)
-    result = e2e.run("mngr list --fields name,state,labels,branch --sort -name", comment="the fields you want")
+    result = e2e.run("mngr list --fields name,state,labels,branch --sort -name", comment="choose the columns")
     expect(result).to_succeed().to_equal(
         "NAME  STATE    LABELS    BRANCH\nw-2   RUNNING  team=red  mngr/w-2\nw-1   RUNNING  team=red  mngr/w-1\n"
     )
@@ -67,13 +71,13 @@ def test_list_shows_chosen_fields(e2e: E2eSession) -> None:
 
 def test_list_git_shows_unpulled_and_uncommitted_work(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # how much of its work you do not have yet, and whether it has uncommitted work
+    # show which agents have commits that you have not pulled, or uncommitted files
     mngr list --git
     """)
     work = "git commit -q --allow-empty -m One; git commit -q --allow-empty -m Two; echo draft > draft.txt"
     run_all(e2e, f"mngr create busy --transfer mirror -- sh -c '{work}'", "mngr create lazy -- sleep 1000")
     run_all(e2e, "mngr wait busy --state DONE --timeout 20s")
-    result = e2e.run("mngr list --git", comment="how much of its work you do not have yet")
+    result = e2e.run("mngr list --git", comment="show commits that you have not pulled")
     expect(result).to_succeed().to_match_lines("""
         NAME  STATE    KIND     HOST   PROJECT  BRANCH     ACTIVE  UNPULLED  DIRTY
         busy  DONE     command  local  shop     mngr/busy  ...  2         True
@@ -86,20 +90,20 @@ def test_list_git_shows_unpulled_and_uncommitted_work(e2e: E2eSession) -> None:
 
 def test_list_prints_json_templates_and_ids(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # for programs: JSON, a line of your own making, ids
+    # print the list for other programs: as JSON, in your own format, or only the ids
     mngr list --format json
     mngr list --format '{name} is {state} on {branch}'
     mngr list --ids
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
-    result = e2e.run("mngr list --format json", comment="for programs: JSON")
+    result = e2e.run("mngr list --format json", comment="print JSON")
     expect(result).to_succeed()
     listing = json.loads(result.stdout)
     (foo,) = listing["agents"]
     assert (listing["v"], listing["errors"], foo["state"], foo["project"]) == (1, [], "RUNNING", "shop")
-    result = e2e.run("mngr list --format '{name} is {state} on {branch}'", comment="a line of your own making")
+    result = e2e.run("mngr list --format '{name} is {state} on {branch}'", comment="print your own format")
     expect(result).to_succeed().to_equal("foo is RUNNING on mngr/foo")
-    expect(e2e.run("mngr list --ids", comment="ids")).to_succeed().to_equal(foo["id"])
+    expect(e2e.run("mngr list --ids", comment="print only the ids")).to_succeed().to_equal(foo["id"])
     expect(e2e.run("mngr list --format '{nam}'")).to_fail(2).to_match_lines("""
         Error: there is no field 'nam'
         Hint: did you mean 'name'?
@@ -108,11 +112,11 @@ def test_list_prints_json_templates_and_ids(e2e: E2eSession) -> None:
 
 def test_list_shows_the_hosts(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # the hosts instead of the agents
+    # list the hosts instead of the agents
     mngr list --hosts
     """)
     run_all(e2e, TEAM)
-    expect(e2e.run("mngr list --hosts", comment="the hosts")).to_succeed().to_match_lines("""
+    expect(e2e.run("mngr list --hosts", comment="list the hosts")).to_succeed().to_match_lines("""
         HOST   PROVIDER  STATE    AGENTS
         local  local     RUNNING  2
     """)
@@ -120,24 +124,24 @@ def test_list_shows_the_hosts(e2e: E2eSession) -> None:
 
 def test_list_watch_stays_until_it_is_ended(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stay and show every change; this one ends by itself after a second
+    # watch the list and print every change; timeout ends this example after a second
     timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
     result = e2e.run(
         "timeout 1 mngr list --watch --format '{name} {state}'",
-        comment="stay; this one ends by itself after a second",
+        comment="follow the list for a second",
     )
     expect(result).to_fail(124).to_match_lines("foo RUNNING (?)")
 
 
 def test_list_watch_shows_a_change_when_it_happens(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # stay and show every change; this one ends by itself after a second
+    # watch the list and print every change; timeout ends this example after a second
     timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
-    terminal = e2e.tty("mngr list --watch --format '{name} {state}'", name="watch", comment="show every change")
+    terminal = e2e.tty("mngr list --watch --format '{name} {state}'", name="watch", comment="print every change")
     terminal.wait_for("foo RUNNING")
     run_all(e2e, "mngr stop foo")
     terminal.wait_for("foo STOPPED")

@@ -16,12 +16,12 @@ MAP = "mngr map door wall --name paint --agent player -p 'paint the {item}' --ou
 
 def test_map_runs_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # an agent for each item; what it leaves in its output directory and what it commits are brought home
+    # run one agent per item; mngr collects the files in its output directory and its commits
     mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
     """)
     result = e2e.run(
         """mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}""",
-        comment="an agent for each item",
+        comment="run one agent per item",
     )
     expect(result).to_succeed().to_match("^3 done: .*/.mngr/runs/")
     outputs = sorted(path.read_text() for path in shop.glob(".mngr/runs/*/tasks/*/outputs/said.txt"))
@@ -35,22 +35,22 @@ def test_map_runs_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
 
 def test_map_reminds_of_a_missing_output_and_resumes_a_run(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # agents that are told what to do, two at a time; who owes a file is reminded of it
+    # send each agent a prompt, two agents at a time; mngr reminds an agent that has not written the required file
     cat > ../paint.json <<'EOF'
     [{"reply": "a moment"}, "wait", {"write": {"path": "$MNGR_OUTPUT_DIR/done.txt", "content": "painted\\n"}}]
     EOF
     mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json
     """)
     e2e.write_tutorial_block("""
-    # go on with a run after a crash, a reboot or Ctrl-C: nothing that is settled is done again
+    # continue a run after a crash, a reboot or Ctrl-C; mngr does not repeat finished tasks
     mngr map --resume paint
     """)
     run_all(e2e, PAINT)
-    result = e2e.run(MAP, comment="agents that are told what to do")
+    result = e2e.run(MAP, comment="send each agent a prompt")
     expect(result).to_succeed().to_contain("reminded (result)", "2 done: ")
     assert len(list(shop.glob(".mngr/runs/paint/tasks/*/outputs/done.txt"))) == 2
     before = (shop / ".mngr/runs/paint/journal.jsonl").read_text()
-    result = e2e.run("mngr map --resume paint", comment="nothing that is settled is done again")
+    result = e2e.run("mngr map --resume paint", comment="finished tasks are not repeated")
     expect(result).to_succeed().to_contain("2 done: ")
     after = (shop / ".mngr/runs/paint/journal.jsonl").read_text()
     assert '"launch"' not in after.removeprefix(before)

@@ -48,7 +48,7 @@ def toy(e2e: E2eSession, shop: Path) -> Path:
 @pytest.mark.agents
 def test_a_run_is_shown_as_status_and_report(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # a project with a test that is out of date by a word
+    # create a project with an outdated test: one word is wrong
     mkdir -p ../toy/tests
     echo "echo 'welcome to the new shop'" > ../toy/greet.sh
     cat > ../toy/tests/test_greet.py <<'EOF'
@@ -69,58 +69,58 @@ def test_a_run_is_shown_as_status_and_report(e2e: E2eSession, toy: Path) -> None
     git -C ../toy commit -qm 'A toy'
     """)
     e2e.write_tutorial_block("""
-    # an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+    # run one agent per test, here one that needs no model; mngr re-runs every claim, and only that result counts
     cd ../toy
     mngr tmr run --name greet
     """)
     e2e.write_tutorial_block("""
-    # how it stands: what was claimed and what we saw; all runs; what happened, row by row
+    # show the claims and what mngr saw; list all runs; show everything that happened in a run
     mngr tmr status greet
     mngr tmr list
     mngr tmr attach greet
     """)
     e2e.write_tutorial_block("""
-    # look at it, or send it to somebody: claims beside receipts, diffs, recordings and a timeline, as pages that open from disk
+    # write the report as pages that open from disk, with claims, receipts, diffs, recordings and a timeline; then export it as a zip file
     mngr tmr report greet
     mngr tmr report greet --export ../greet.zip
     """)
-    result = e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)
+    result = e2e.run("mngr tmr run --name greet", comment="run one agent per test", timeout=90)
     expect(result).to_succeed().to_contain("baseline: 1 fail", "1 fixed: ")
     (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
     assert json.loads(receipt.read_text())["verdict"] == "confirmed"
     assert "the old shop" in (toy / "tests/test_greet.py").read_text()  # the checkout is unchanged
-    result = e2e.run("mngr tmr status greet", comment="what was claimed and what we saw")
+    result = e2e.run("mngr tmr status greet", comment="show the claims and what mngr saw")
     expect(result).to_succeed().to_match("^fixed +fixed +confirmed .* tests/test_greet.py::test_greet")
     expect(e2e.run("mngr tmr list")).to_succeed().to_match("^greet +settled +1 fixed")
     expect(e2e.run("mngr tmr attach greet")).to_succeed().to_match("test-greet-[0-9a-f]+: fixed")
     report = toy / ".mngr/runs/greet/report/index.html"
     assert "test_greet" in report.read_text()  # the run wrote it
-    expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(report))
-    expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="to send")).to_succeed()
+    expect(e2e.run("mngr tmr report greet", comment="write the report")).to_succeed().to_equal(str(report))
+    expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="export the report")).to_succeed()
     assert "report-greet/index.html" in ZipFile(toy.parent / "greet.zip").namelist()
 
 
 @pytest.mark.agents
 def test_a_run_ends_with_changes_and_a_branch(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # what there is to merge, in units that are taken or left as a whole: who made it, what we saw, whom it clashes with; and one of them
+    # list the changes, each with its author, its verdict and its conflicts; then show one of them
     mngr tmr changes greet
     mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
     """)
     e2e.write_tutorial_block("""
-    # the branch that the run made at its end, and what a reviewer reads: tests and texts in one commit, then each fix in one of its own; all of it was run
+    # show the branch of the run and its pull request text; tests and documents are one commit, and each fix is its own commit
     git log --oneline mngr/greet/integrated
     cat .mngr/runs/greet/PR.md
     """)
-    expect(e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)).to_succeed()
-    result = e2e.run("mngr tmr changes greet", comment="what there is to merge")
+    expect(e2e.run("mngr tmr run --name greet", comment="run one agent per test", timeout=90)).to_succeed()
+    result = e2e.run("mngr tmr changes greet", comment="list the changes")
     expect(result).to_succeed().to_match("^[0-9a-f]{6} .* confirmed .* 1: test-greet-")
     change_argument = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
-    result = e2e.run(change_argument, comment="one of them, line by line")
+    result = e2e.run(change_argument, comment="show one change line by line")
     expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
-    log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
+    log = e2e.run("git log --oneline mngr/greet/integrated", comment="show the branch")
     expect(log).to_succeed().to_match("^[0-9a-f]+ .*test_greet.*\\n[0-9a-f]+ A toy$")
-    expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="what a reviewer reads")).to_succeed().to_contain(
+    expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="show the pull request text")).to_succeed().to_contain(
         "**Green.**", "test_greet"
     )
 
@@ -128,76 +128,84 @@ def test_a_run_ends_with_changes_and_a_branch(e2e: E2eSession, toy: Path) -> Non
 @pytest.mark.agents
 def test_a_run_can_be_integrated_again_resumed_retried_and_redone(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # leave a change out and say why, which later agents are told; then take it in again: what was run once is not run again
+    # exclude a change and say why; later agents get the reason; then include the change again: mngr does not repeat runs that it knows
     mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
     mngr tmr integrate greet --with "$(mngr tmr changes greet --format '{id}')"
     """)
     e2e.write_tutorial_block("""
-    # go on with a run; nothing that is settled is done again
+    # continue a run; mngr does not repeat finished tasks
     mngr tmr resume greet
     """)
     e2e.write_tutorial_block("""
-    # do a task again, with a hint
+    # give a task to a new agent, with a hint
     mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
     """)
     e2e.write_tutorial_block("""
-    # tell the agent that made a change what you want otherwise, in the conversation that it has; the one here understands no words
+    # ask the author of a change to revise it, in its own conversation; the agent here cannot answer messages, so this fails
     mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
     """)
-    expect(e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)).to_succeed()
-    log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
+    expect(e2e.run("mngr tmr run --name greet", comment="run one agent per test", timeout=90)).to_succeed()
+    log = e2e.run("git log --oneline mngr/greet/integrated", comment="show the branch")
     change_argument = "\"$(mngr tmr changes greet --format '{id}')\""
     result = e2e.run(
-        f"mngr tmr integrate greet --without {change_argument} --reason 'the old shop it is'", comment="no"
+        f"mngr tmr integrate greet --without {change_argument} --reason 'the old shop it is'",
+        comment="exclude the change",
     )
     expect(result).to_succeed().to_contain("left out by wish: the old shop it is")
     expect(e2e.run('test "$(git rev-parse mngr/greet/integrated)" = "$(git rev-parse HEAD)"')).to_succeed()
-    result = e2e.run(f"mngr tmr integrate greet --with {change_argument}", comment="yes, after all")
+    result = e2e.run(f"mngr tmr integrate greet --with {change_argument}", comment="include the change again")
     expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
     expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
-    expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain("runs on")
-    result = e2e.run("mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'", comment="with a hint")
+    expect(e2e.run("mngr tmr resume greet", comment="finished tasks are not repeated")).to_succeed().not_to_contain(
+        "runs on"
+    )
+    result = e2e.run(
+        "mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'",
+        comment="give the task to a new agent, with a hint",
+    )
     expect(result).to_succeed().to_contain("1 again", "1 fixed: ")
     prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
     assert "mind the word" in prompt
     assert len(agents(e2e)) == 2
     redo_command = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
-    result = e2e.run(redo_command, comment="what you want otherwise")
+    result = e2e.run(redo_command, comment="ask the author of a change to revise it")
     expect(result).to_fail(1).to_contain("of kind mechanic, which cannot answer messages", "mngr tmr retry test-greet-")
 
 
 @pytest.mark.agents
 def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # a receipt can be made again by anybody, from the commits alone
+    # repeat the verification behind a receipt and compare the results
     mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
     """)
     e2e.write_tutorial_block("""
-    # what the next run knows already, which tests pass only now and then, what people did not want, and how to make it forget
+    # show what the next run already knows, the flaky tests and the reasons for exclusions, then forget the results
     mngr tmr memory list
     mngr tmr memory flaky
     mngr tmr memory reasons
     mngr tmr memory forget
     """)
     e2e.write_tutorial_block("""
-    # the emergency stop: the run and all its agents, which keep everything
+    # stop the run and all its agents at once; they keep everything
     mngr tmr stop greet
     """)
     e2e.write_tutorial_block("""
-    # put its agents in the trash; results, receipts and commits stay in its folder
+    # move the agents of a run to the trash; results, receipts and commits stay in the folder of the run
     mngr tmr clean greet --dry-run
     mngr tmr clean greet
     cd ../shop
     """)
-    expect(e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)).to_succeed()
+    expect(e2e.run("mngr tmr run --name greet", comment="run one agent per test", timeout=90)).to_succeed()
     (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
-    result = e2e.run("mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="once more")
+    result = e2e.run(
+        "mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="repeat the verification"
+    )
     expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
     expect(e2e.run("mngr tmr memory list")).to_succeed().to_match("^fixed +confirmed +greet +tests/test_greet.py")
     expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal("no test was seen to pass only now and then")
     expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("nobody gave a reason against a change")
     expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
-    expect(e2e.run("mngr tmr stop greet", comment="all of them are stopped already")).to_succeed()
+    expect(e2e.run("mngr tmr stop greet", comment="all agents are already stopped")).to_succeed()
     expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("there are 1 agents")
     expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("gone: 1 agents")
     assert agents(e2e) == {}
@@ -208,7 +216,7 @@ def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, to
 @pytest.mark.agents
 def test_verify_refutes_a_branch_that_weakens_a_test(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # believe nobody: is what a branch does to the tests honest, and do they pass? this one says less than before, and is refuted
+    # re-run the tests of a branch and detect weakened ones; the test here checks less than before, so mngr refutes it
     git switch -q -c easier
     sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
     git commit -qam 'Easier'
@@ -216,7 +224,7 @@ def test_verify_refutes_a_branch_that_weakens_a_test(e2e: E2eSession, toy: Path)
     mngr tmr verify easier || test $? -eq 4
     """)
     run_all(e2e, EASIER)
-    result = e2e.run("mngr tmr verify easier", comment="is it honest?")
+    result = e2e.run("mngr tmr verify easier", comment="verify the branch")
     expect(result).to_have_exit_code(4)
     expect(result.stderr).to_contain("tests/test_greet.py::test_greet REFUTED: it passes, but tests/test_greet.py:11")
     expect(result.stdout).to_match("^tests/test_greet.py:11 refuse ")
@@ -226,7 +234,7 @@ def test_verify_refutes_a_branch_that_weakens_a_test(e2e: E2eSession, toy: Path)
 
 def test_tests_that_cannot_be_collected_are_reported_before_an_agent_is_created(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+    # run one agent per test, here one that needs no model; mngr re-runs every claim, and only that result counts
     cd ../toy
     mngr tmr run --name greet
     """)
@@ -258,7 +266,7 @@ EOF"""
 @pytest.mark.agents
 def test_audit_finds_a_test_that_never_fails(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # would a test notice if its program did nothing at all? this one would not, so this is a failure; what nobody misses is named
+    # check whether a test notices when its program does nothing; the test here does not, so the audit fails and names the gap
     cat > tests/test_polite.py <<'EOF'
     from pathlib import Path
 
@@ -273,7 +281,7 @@ def test_audit_finds_a_test_that_never_fails(e2e: E2eSession, toy: Path) -> None
     mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
     """)
     run_all(e2e, POLITE)
-    result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh", comment="this one would not")
+    result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh", comment="this test does not notice it")
     expect(result).to_fail(4)
     expect(result.stdout).to_match_lines("""
         tests/test_polite.py:9: vacuous (nop): test_polite still passes when greet.sh does nothing and prints nothing
@@ -283,6 +291,8 @@ def test_audit_finds_a_test_that_never_fails(e2e: E2eSession, toy: Path) -> None
     """)
     polite = toy / "tests/test_polite.py"
     polite.write_text(polite.read_text().replace(".to_succeed()", '.to_contain("welcome")'))
-    result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh --modes nop", comment="mended")
+    result = e2e.run(
+        "mngr e2e audit tests/test_polite.py --program greet.sh --modes nop", comment="the test notices it now"
+    )
     expect(result).to_succeed()
     expect(result.stdout).to_equal("1 of 1 tests: 0 vacuous")

@@ -12,16 +12,16 @@ from tests.docs.tutorial.conftest import agents, run_all
 
 def test_init_writes_the_settings_of_the_project(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # look at the project and write its settings: how a fresh copy is made runnable
+    # inspect the project and write its settings: how to make a fresh copy runnable
     mngr init --dry-run
     mngr init
     """)
     run_all(e2e, "printf 'requests==2.0\\n' > requirements.txt")
-    result = e2e.run("mngr init --dry-run", comment="look at the project")
+    result = e2e.run("mngr init --dry-run", comment="inspect the project")
     expect(result).to_succeed()
     expect(result.stdout).to_match("^setup = .*requirements.txt")
     expect(shop).to_match_tree({".mngr/settings.toml": None})
-    expect(e2e.run("mngr init", comment="and write its settings")).to_succeed().to_contain(
+    expect(e2e.run("mngr init", comment="write the settings")).to_succeed().to_contain(
         f"wrote {shop}/.mngr/settings.toml"
     )
     expect(shop).to_match_tree({".mngr/settings.toml": result.stdout})
@@ -33,12 +33,12 @@ def test_init_writes_the_settings_of_the_project(e2e: E2eSession, shop: Path) ->
 
 def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # all settings, and where each comes from
+    # list all settings and their sources
     mngr config list
     mngr config path
     """)
     run_all(e2e, "mngr config set stop.grace 1s", "mngr config set project.setup 'make it'")
-    expect(e2e.run("mngr config list", comment="all settings")).to_succeed().to_match_lines("""
+    expect(e2e.run("mngr config list", comment="list all settings")).to_succeed().to_match_lines("""
         KEY                  VALUE        SOURCE
         project.setup        make it      project ([CWD]/.mngr/settings.toml)
         pull.max_bytes       10737418240  default
@@ -49,7 +49,7 @@ def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> No
         trash.keep           30d          default
         tutorial.timeout     30s          default
     """)
-    result = e2e.run("mngr config path", comment="where each comes from")
+    result = e2e.run("mngr config path", comment="show the settings files")
     expect(result).to_succeed().to_match_lines("""
         SOURCE ...
         user     [ROOT]/place/home/settings.toml ... yes
@@ -60,15 +60,15 @@ def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> No
 
 def test_config_sets_gets_and_unsets_one_setting(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # read, write and remove one
+    # write, read and remove a setting
     mngr config set stop.grace 1s
     mngr config get stop.grace
     mngr config unset stop.grace
     """)
-    expect(e2e.run("mngr config set stop.grace 1s", comment="write one")).to_succeed()
-    expect(e2e.run("mngr config get stop.grace", comment="read it")).to_succeed().to_equal("1s")
-    expect(e2e.run("mngr config unset stop.grace", comment="remove it")).to_succeed()
-    expect(e2e.run("mngr config get stop.grace", comment="the default again")).to_equal("2s")
+    expect(e2e.run("mngr config set stop.grace 1s", comment="write a setting")).to_succeed()
+    expect(e2e.run("mngr config get stop.grace", comment="read the setting")).to_succeed().to_equal("1s")
+    expect(e2e.run("mngr config unset stop.grace", comment="remove the setting")).to_succeed()
+    expect(e2e.run("mngr config get stop.grace", comment="restore the default")).to_equal("2s")
     expect(e2e.run("mngr config set stop.grce 1s")).to_fail(2).to_match_lines("""
         Error: config set: there is no setting 'stop.grce'
         Hint: did you mean 'stop.grace'?
@@ -81,30 +81,32 @@ def test_config_sets_gets_and_unsets_one_setting(e2e: E2eSession) -> None:
 
 def test_settings_that_somebody_else_wrote_need_trust(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # somebody else wrote the settings of a project: see which commands they run, and allow them
+    # review the commands in the settings of a project that somebody else wrote, and allow them
     mngr trust --show
     mngr trust --yes
     """)
     (shop / ".mngr").mkdir(exist_ok=True)
     (shop / ".mngr/settings.toml").write_text('[project]\nsetup = "echo set up"\n')
-    result = e2e.run("mngr trust --show", comment="which commands they run")
+    result = e2e.run("mngr trust --show", comment="show the commands in the settings")
     expect(result).to_succeed().to_contain("not trusted", "project.setup = 'echo set up'")
-    expect(e2e.run("mngr trust --yes", comment="allow them")).to_succeed()
+    expect(e2e.run("mngr trust --yes", comment="allow the commands")).to_succeed()
     expect(e2e.run("mngr trust --show")).to_succeed().to_contain(": trusted")
 
 
 def test_local_settings_leave_the_project_settings_unchanged(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # for yourself in this project only; what the project says stays as it is
+    # change a setting only for yourself in this project; the project's own settings stay the same
     mngr config set project.setup 'echo set up' --local
     mngr config unset project.setup
     """)
     run_all(e2e, "mngr config set project.setup 'make it'")
-    result = e2e.run("mngr config set project.setup 'echo set up' --local", comment="for yourself only")
+    result = e2e.run(
+        "mngr config set project.setup 'echo set up' --local", comment="change a setting only for yourself"
+    )
     expect(result).to_succeed().to_match_lines("project.setup is set in [CWD]/.mngr/settings.local.toml")
     expect(e2e.run("mngr config get project.setup")).to_equal("echo set up")
     expect(e2e.run("mngr config unset project.setup")).to_succeed()
-    expect(e2e.run("mngr config get project.setup", comment="what the project says")).to_equal("make it")
+    expect(e2e.run("mngr config get project.setup", comment="read the project setting")).to_equal("make it")
     result = e2e.run("mngr config set project.setup 'echo set up' --local", cwd=e2e.root)
     expect(result).to_fail(1).to_match_lines("""
         Error: [ROOT] is in no project, so there are no local settings
@@ -114,13 +116,13 @@ def test_local_settings_leave_the_project_settings_unchanged(e2e: E2eSession) ->
 
 def test_a_setting_changes_the_default_of_an_option(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # the default of any option of any command
+    # change the default of an option of any command
     mngr config set commands.list.fields name,state,branch
     mngr list
     mngr config unset commands.list.fields
     """)
     run_all(e2e, "mngr create foo -- sleep 1000", "mngr config set commands.list.fields name,state,branch")
-    expect(e2e.run("mngr list", comment="the default of any option")).to_succeed().to_match_lines("""
+    expect(e2e.run("mngr list", comment="change the default of an option")).to_succeed().to_match_lines("""
         NAME  STATE    BRANCH
         foo   RUNNING  mngr/foo
     """)
@@ -134,11 +136,11 @@ def test_a_setting_changes_the_default_of_an_option(e2e: E2eSession) -> None:
 
 def test_a_setting_can_apply_to_one_command_only(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a setting for this command only
+    # change a setting for one command only
     mngr -S stop.grace=0.5s stop poet-2
     """)
     run_all(e2e, "mngr create poet-2 player")
-    result = e2e.run("mngr -S stop.grace=0.5s stop poet-2", comment="a setting for this command only")
+    result = e2e.run("mngr -S stop.grace=0.5s stop poet-2", comment="change a setting for one command only")
     expect(result).to_succeed().to_equal("stopped poet-2")
     assert agents(e2e)["poet-2"]["state"] == "STOPPED"
     expect(e2e.run("mngr config get stop.grace")).to_equal("2s")
@@ -150,18 +152,18 @@ def test_a_setting_can_apply_to_one_command_only(e2e: E2eSession) -> None:
 
 def test_doctor_shows_what_is_installed_and_missing(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # what this machine has and what is missing
+    # check what this machine has and what is missing
     mngr doctor
     """)
     e2e.write_tutorial_block("""
-    # the installed plugins
+    # list the installed plugins
     mngr plugin list
     """)
-    result = e2e.run("mngr doctor", comment="what this machine has and what is missing")
+    result = e2e.run("mngr doctor", comment="check what this machine has and what is missing")
     expect(result).to_succeed().to_match("^ok +git +git version").to_match("^ok +tmux +tmux ")
-    expect(e2e.run("mngr plugin list", comment="the installed plugins")).to_succeed()
+    expect(e2e.run("mngr plugin list", comment="list the installed plugins")).to_succeed()
     run_all(e2e, "mkdir ../bin && for x in sh git mngr python3; do ln -s $(command -v $x) ../bin/$x; done")
-    result = e2e.run("PATH=$PWD/../bin mngr doctor", comment="a machine that has little")
+    result = e2e.run("PATH=$PWD/../bin mngr doctor", comment="a machine with few programs")
     expect(result).to_fail(1)
     expect(result.stdout).to_match("^ok +git ").to_match("^error +tmux +tmux is not installed$")
     expect(result.stderr).to_match_lines("""
@@ -172,12 +174,12 @@ def test_doctor_shows_what_is_installed_and_missing(e2e: E2eSession) -> None:
 
 def test_model_server_prints_its_url(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
+    # start a scripted model for tests and point coding agents at the URL that it prints; timeout ends this example after a second
     timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
     """)
     result = e2e.run(
         """timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]'""",
-        comment="point real agents at the URL it prints",
+        comment="point coding agents at the URL that it prints",
     )
     expect(result).to_fail(124).to_match_lines("http://127.0.0.1:[NUMBER] (?)")
     expect(e2e.run("""mngr model-server '[{"sh"'""")).to_fail(2).to_match_lines("""
@@ -188,10 +190,12 @@ def test_model_server_prints_its_url(e2e: E2eSession) -> None:
 
 def test_model_server_answers_from_its_script(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
+    # start a scripted model for tests and point coding agents at the URL that it prints; timeout ends this example after a second
     timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
     """)
-    server = e2e.tty("""mngr model-server '[{"text": "good morning"}]'""", name="model", comment="a scripted model")
+    server = e2e.tty(
+        """mngr model-server '[{"text": "good morning"}]'""", name="model", comment="start a scripted model"
+    )
     expect(server.wait_for(r"http://127.0.0.1:\d+$")).to_match_lines("<url>")
     tool = {
         "type": "function",
@@ -208,7 +212,7 @@ def test_model_server_answers_from_its_script(e2e: E2eSession) -> None:
 
 def test_web_exports_pages_of_test_artifacts(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # pages of what tests did, with transcripts and recordings, as files that need nothing else
+    # export pages with the transcripts and recordings of tests
     mkdir -p .mngr/e2e
     mngr web --e2e .mngr/e2e --export ../pages
     """)
@@ -217,17 +221,19 @@ def test_web_exports_pages_of_test_artifacts(e2e: E2eSession) -> None:
         Hint: run some: pytest
     """)
     run_all(e2e, "mkdir -p .mngr/e2e")
-    result = e2e.run("mngr web --e2e .mngr/e2e --export ../pages", comment="pages of what tests did")
+    result = e2e.run("mngr web --e2e .mngr/e2e --export ../pages", comment="export pages of tests")
     expect(result).to_succeed().to_equal(f"{e2e.cwd}/../pages/index.html")
     expect((e2e.cwd / "../pages/index.html").read_text()).to_contain("<html")
 
 
 def test_completion_prints_a_script_for_bash(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # completion for your shell
+    # write a completion script for your shell
     mngr completion bash > ../mngr.bash
     """)
-    expect(e2e.run("mngr completion bash > ../mngr.bash", comment="completion for your shell")).to_succeed()
+    expect(
+        e2e.run("mngr completion bash > ../mngr.bash", comment="write a completion script for your shell")
+    ).to_succeed()
     expect(e2e.run("bash -c '. ../mngr.bash; complete -p mngr'")).to_succeed().to_match("^complete .* mngr$")
     expect(e2e.run("mngr completion csh")).to_fail(2).to_match_lines("""
         Error: there is no completion for 'csh'
@@ -237,17 +243,17 @@ def test_completion_prints_a_script_for_bash(e2e: E2eSession) -> None:
 
 def test_help_covers_commands_and_topics(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # help on everything
+    # show the help of mngr, of a command and of a topic
     mngr --help
     mngr help create
     mngr help states
     mngr list --help
     """)
     e2e.write_tutorial_block("""
-    # which mngr is this?
+    # print the version of mngr
     mngr version
     """)
-    result = e2e.run("mngr --help", comment="help on everything")
+    result = e2e.run("mngr --help", comment="show the help of mngr, of a command and of a topic")
     expect(result).to_succeed().to_contain("Usage: mngr COMMAND", "mngr create foo -- make test")
     expect(e2e.run("mngr help create")).to_succeed().to_contain("Usage: mngr create", "--branch", "Examples")
     expect(e2e.run("mngr help states")).to_succeed().to_contain("RUNNING", "WAITING", "PARKED")
@@ -260,22 +266,22 @@ def test_help_covers_commands_and_topics(e2e: E2eSession) -> None:
         Error: there is no help on 'moonlight'
         Hint: topics: ..., states; commands: mngr help
     """)
-    result = e2e.run("mngr version", comment="which mngr is this?")
+    result = e2e.run("mngr version", comment="print the version of mngr")
     expect(result).to_succeed().to_match_lines("mngr <version>")
 
 
 def test_all_agents_and_the_directory_can_be_removed(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # put everything away, and the place to play with it
+    # destroy all agents and delete the scratch directory
     mngr list --ids | mngr destroy --force -
     rm -rf "$(dirname "$PWD")"
     """)
     run_all(e2e, "mngr create w --count 2 -- sleep 1000", "mngr create stopped player", "mngr stop stopped")
     pids = [agent["pid"] for agent in agents(e2e).values() if agent["pid"]]
     assert len(pids) == 2
-    result = e2e.run("mngr list --ids | mngr destroy --force -", comment="put everything away")
+    result = e2e.run("mngr list --ids | mngr destroy --force -", comment="destroy all agents")
     expect(result).to_succeed().to_match_lines("destroyed ... (3)")
     assert agents(e2e) == {}
-    expect(e2e.run('rm -rf "$(dirname "$PWD")"', comment="and the place to play with it")).to_succeed()
+    expect(e2e.run('rm -rf "$(dirname "$PWD")"', comment="delete the scratch directory")).to_succeed()
     assert not (e2e.root / "place").exists()
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

@@ -34,7 +34,7 @@ def list_conversation(e2e: E2eSession, name: str) -> list[str]:
 
 def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a scripted agent: it needs no model, takes messages, and plays the steps it is given
+    # create a scripted agent: it needs no model, accepts messages and plays the given steps
     cat > ../steps.json <<'EOF'
     [{"reply": "good morning"}, "wait",
      {"write": {"path": "poem.txt", "content": "roses are red\\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
@@ -43,15 +43,15 @@ def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
     mngr create poet player -- ../steps.json
     """)
     e2e.write_tutorial_block("""
-    # send a message, and know that it arrived
+    # send a message; mngr proves that it arrived
     mngr message poet -m 'hello'
     """)
     expect(e2e.run("mngr create poet player -- ../steps.json")).to_fail(2).to_match_lines("""
         Error: cannot read the scenario ../steps.json: No such file or directory
         Hint: name a JSON file, or write JSON: mngr create NAME player -- ...
     """)
-    expect(e2e.run(STEPS, comment="a scripted agent: it plays the steps it is given")).to_succeed()
-    result = e2e.run("mngr message poet -m 'hello'", comment="send a message, and know that it arrived")
+    expect(e2e.run(STEPS, comment="create a scripted agent")).to_succeed()
+    result = e2e.run("mngr message poet -m 'hello'", comment="send a message; mngr proves that it arrived")
     expect(result).to_succeed().to_equal("delivered to poet (proof: transcript)")
     run_all(e2e, "mngr wait poet --state WAITING --timeout 20s")
     assert list_conversation(e2e, "poet") == ["user: hello", "assistant: good morning"]
@@ -60,7 +60,7 @@ def test_a_scripted_agent_receives_messages(e2e: E2eSession) -> None:
 @pytest.mark.usefixtures("poet")
 def test_a_message_to_an_unknown_agent_or_without_text_fails(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # send a message, and know that it arrived
+    # send a message; mngr proves that it arrived
     mngr message poet -m 'hello'
     """)
     expect(e2e.run("mngr message poet pot -m 'hello'")).to_fail(4).to_match_lines("""
@@ -77,11 +77,13 @@ def test_a_message_to_an_unknown_agent_or_without_text_fails(e2e: E2eSession) ->
 @pytest.mark.usefixtures("poet")
 def test_message_can_wait_for_the_end_of_the_turn(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # send one and wait until its turn is over
+    # send a message and wait until the agent's turn ends
     mngr message poet -m 'a poem, please' --wait --timeout 20s
     """)
     run_all(e2e, "mngr message poet -m hello --wait --timeout 20s")
-    result = e2e.run("mngr message poet -m 'a poem, please' --wait --timeout 20s", comment="its turn is over")
+    result = e2e.run(
+        "mngr message poet -m 'a poem, please' --wait --timeout 20s", comment="wait until the agent's turn ends"
+    )
     expect(result).to_succeed().to_equal("delivered to poet (proof: transcript), now WAITING (question)")
     expect(work(e2e, "poet")).to_match_tree({"poem.txt": "roses are red\n"})
     expect(e2e.run("git log --format=%s mngr/poet")).to_match_lines("""
@@ -92,14 +94,14 @@ def test_message_can_wait_for_the_end_of_the_turn(e2e: E2eSession) -> None:
 
 def test_message_from_stdin_reaches_several_agents(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # from standard input, to several at once
+    # send a message from standard input to several agents
     mngr create other player
     echo 'good morning to all' | mngr message poet other --wait --timeout 20s
     """)
     run_all(e2e, "mngr create poet player", "mngr create other player")
     result = e2e.run(
         "echo 'good morning to all' | mngr message poet other --wait --timeout 20s",
-        comment="from standard input, to several at once",
+        comment="send a message from standard input to several agents",
     )
     expect(result).to_succeed().to_match_lines("""
         delivered to poet (proof: transcript), now WAITING (end_of_turn)
@@ -110,7 +112,7 @@ def test_message_from_stdin_reaches_several_agents(e2e: E2eSession) -> None:
 
 def test_message_can_start_a_stopped_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # to one that is stopped: it is started first
+    # send a message to a stopped agent: --start starts it first
     mngr stop other
     mngr message other --start -m 'are you there?' --wait --timeout 20s
     """)
@@ -120,7 +122,7 @@ def test_message_can_start_a_stopped_agent(e2e: E2eSession) -> None:
         Hint: start it first: mngr message --start other
     """)
     result = e2e.run(
-        "mngr message other --start -m 'are you there?' --wait --timeout 20s", comment="it is started first"
+        "mngr message other --start -m 'are you there?' --wait --timeout 20s", comment="start the agent first"
     )
     expect(result).to_succeed().to_match_lines("""
         delivered to other (proof: transcript), now WAITING (end_of_turn)
@@ -130,12 +132,16 @@ def test_message_can_start_a_stopped_agent(e2e: E2eSession) -> None:
 
 def test_create_sends_the_first_message(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # create and send the first message in one go, from the command line or from a file
+    # create an agent and send its first message, from the command line or from a file
     mngr create third player -m 'what is your name?'
     echo 'and yours?' > ../question.txt
     mngr create fourth player --message-file ../question.txt
     """)
-    expect(e2e.run("mngr create third player -m 'what is your name?'", comment="in one go")).to_succeed()
+    expect(
+        e2e.run(
+            "mngr create third player -m 'what is your name?'", comment="create an agent and send its first message"
+        )
+    ).to_succeed()
     run_all(e2e, "echo 'and yours?' > ../question.txt")
     expect(e2e.run("mngr create fourth player --message-file ../question.txt")).to_succeed()
     assert list_conversation(e2e, "third")[0] == "user: what is your name?"
@@ -148,15 +154,15 @@ def test_create_sends_the_first_message(e2e: E2eSession) -> None:
 
 def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # the conversation
+    # show the agent's conversation
     mngr transcript poet
     """)
     e2e.write_tutorial_block("""
-    # what the models of all agents cost, by day; a player has none
+    # show the model costs of all agents by day; the scripted agent has no model
     mngr usage --by day
     """)
     run_all(e2e, "mngr create poet player -m hello", "mngr wait poet --state WAITING --timeout 20s")
-    expect(e2e.run("mngr transcript poet", comment="the conversation")).to_succeed().to_match_lines("""
+    expect(e2e.run("mngr transcript poet", comment="show the agent's conversation")).to_succeed().to_match_lines("""
         user  [TIME]
           hello
 
@@ -169,7 +175,7 @@ def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
         Error: foo is of kind command, which keeps no transcript
         Hint: see its screen: mngr capture foo
     """)
-    result = e2e.run("mngr usage --by day", comment="what the models of all agents cost")
+    result = e2e.run("mngr usage --by day", comment="show the model costs of all agents")
     expect(result).to_succeed().to_equal("no agent has used a model")
     expect(e2e.run("mngr usage --by colour")).to_fail(2).to_match_lines("""
         Error: usage cannot be told by 'colour'
@@ -179,12 +185,12 @@ def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
 
 def test_events_shows_what_happened_to_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # what happened to it, and only some of it
+    # show everything that happened to an agent, then only some events
     mngr events poet
     mngr events poet --type message --since 10m --format '{at} {type}'
     """)
     run_all(e2e, "mngr create poet player", "mngr message poet -m hello --wait --timeout 20s")
-    result = e2e.run("mngr events poet", comment="what happened to it")
+    result = e2e.run("mngr events poet", comment="show the events of an agent")
     expect(result).to_succeed().to_match_lines("""
         [TIME]  poet ... created ... name=poet kind=player ...
         ...
@@ -203,11 +209,11 @@ def test_events_shows_what_happened_to_an_agent(e2e: E2eSession) -> None:
 
 def test_events_follow_stays_until_it_is_ended(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # follow what happens to everyone, as it happens; this one ends by itself after a second
+    # follow the events of all agents; timeout ends this example after a second
     timeout 1 mngr events --follow || test $? -eq 124
     """)
     run_all(e2e, "mngr create one -- sleep 1000", "mngr create two -- sleep 1000")
-    result = e2e.run("timeout 1 mngr events --follow", comment="follow what happens")
+    result = e2e.run("timeout 1 mngr events --follow", comment="follow the events")
     expect(result).to_fail(124).to_match_lines("""
         [TIME]  one ... created ... (?)
         [TIME]  two ... created ... (?)
@@ -216,11 +222,11 @@ def test_events_follow_stays_until_it_is_ended(e2e: E2eSession) -> None:
 
 def test_events_follow_shows_an_event_when_it_happens(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # follow what happens to everyone, as it happens; this one ends by itself after a second
+    # follow the events of all agents; timeout ends this example after a second
     timeout 1 mngr events --follow || test $? -eq 124
     """)
     run_all(e2e, "mngr create one -- sleep 1000")
-    terminal = e2e.tty("mngr events --follow", name="events", comment="follow everyone", columns=160)
+    terminal = e2e.tty("mngr events --follow", name="events", comment="follow the events of all agents", columns=160)
     terminal.wait_for("one +created")
     run_all(e2e, "mngr create two -- sleep 1000")
     terminal.wait_for("two +created")
@@ -233,15 +239,15 @@ def test_events_follow_shows_an_event_when_it_happens(e2e: E2eSession) -> None:
 @pytest.mark.usefixtures("poet")
 def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # why does it have the state it has?
+    # explain why the agent has its state
     mngr explain poet
     """)
     e2e.write_tutorial_block("""
-    # who has waited longest for you, and attach to it
+    # show the agent that has waited longest for you, then attach to it
     mngr next --print
     mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'
     """)
-    result = e2e.run("mngr explain poet", comment="why does it have the state it has?")
+    result = e2e.run("mngr explain poet", comment="explain why the agent has its state")
     expect(result).to_succeed().to_match_lines("""
         poet is WAITING (end_of_turn) for [DURATION], by the word of: hook
         ...
@@ -250,11 +256,11 @@ def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E
         What would change it: a message: mngr message poet -m TEXT
     """)
     run_all(e2e, "mngr create other player")
-    expect(e2e.run("mngr next --print", comment="who has waited longest")).to_succeed().to_equal("poet")
-    result = e2e.run("""mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'""", comment="attach to it")
+    expect(e2e.run("mngr next --print", comment="show the agent that has waited longest")).to_succeed().to_equal("poet")
+    result = e2e.run("""mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'""", comment="attach to the agent")
     expect(result).to_succeed().to_equal("poet waits")
     run_all(e2e, "mngr stop poet other")
-    result = e2e.run("mngr next --print", comment="nobody waits any more")
+    result = e2e.run("mngr next --print", comment="no agent waits any more")
     expect(result).to_fail(1).to_match_lines("""
         Error: no agent waits for you
         Hint: see: mngr list
@@ -263,17 +269,17 @@ def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E
 
 def test_wait_until_agents_reach_a_state(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # wait until agents reach a state: all of them, or the first
+    # wait until all agents reach a state, or until the first one does
     mngr wait poet other --state WAITING --timeout 20s
     mngr wait poet foo --any --state WAITING,DONE --timeout 20s
     """)
     run_all(e2e, "mngr create poet player", "mngr create other player", "mngr create foo -- sleep 1000")
-    result = e2e.run("mngr wait poet other --state WAITING --timeout 20s", comment="all of them")
+    result = e2e.run("mngr wait poet other --state WAITING --timeout 20s", comment="wait for all agents")
     expect(result).to_succeed().to_match_lines("""
         poet WAITING (end_of_turn)
         other WAITING (end_of_turn)
     """)
-    result = e2e.run("mngr wait poet foo --any --state WAITING,DONE --timeout 20s", comment="or the first")
+    result = e2e.run("mngr wait poet foo --any --state WAITING,DONE --timeout 20s", comment="wait for the first agent")
     expect(result).to_succeed().to_equal("poet WAITING (end_of_turn)")
     expect(e2e.run("mngr wait foo --state DONE --timeout 0.1s")).to_fail(5).to_match_lines("""
         Error: foo is still RUNNING after 0.1s, not DONE

@@ -32,7 +32,7 @@ EOF'''
 
 def test_a_script_is_split_into_blocks(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # a tutorial is a script like this one; it is cut into blocks, each known by what it says
+    # show the blocks of a tutorial, which is a script like this one; each block is known by its text
     cat > ../tour.sh <<'EOF'
     # see all agents
     mngr list
@@ -47,7 +47,7 @@ def test_a_script_is_split_into_blocks(e2e: E2eSession) -> None:
         Hint: name the tutorial script; to save its name: mngr config set tutorial.file FILE
     """)
     run_all(e2e, TOUR)
-    result = e2e.run("mngr tutorial blocks ../tour.sh", comment="each known by what it says")
+    result = e2e.run("mngr tutorial blocks ../tour.sh", comment="show the blocks")
     expect(result).to_succeed().to_match_lines("""
         LINE  ID            COMMANDS  SECTION  BLOCK
         1     <first>  1                  see-all-agents
@@ -62,7 +62,7 @@ def test_a_script_is_split_into_blocks(e2e: E2eSession) -> None:
 
 def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
     e2e.write_tutorial_block('''
-    # which of them does no test cite? one of two, so this is a failure
+    # find blocks that no test cites; here it is one of two, so the check fails
     mkdir ../tests
     cat > ../tests/test_tour.py <<'EOF'
     def test_list_shows_agents(e2e):
@@ -75,7 +75,9 @@ def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
     mngr tutorial check ../tour.sh ../tests || test $? -eq 1
     ''')
     run_all(e2e, TOUR, TEST)
-    result = e2e.run("mngr tutorial check ../tour.sh ../tests", comment="one of two, so this is a failure")
+    result = e2e.run(
+        "mngr tutorial check ../tour.sh ../tests", comment="no test cites one of two blocks, so the check fails"
+    )
     expect(result).to_fail(1).to_match_lines("""
         [PATH]/tour.sh:4: gap: no test cites this block: which-mngr-is-this
         1 of 2 blocks are cited
@@ -87,15 +89,15 @@ def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
 
 def test_check_fix_updates_a_stale_citation(e2e: E2eSession) -> None:
     e2e.write_tutorial_block(r"""
-    # the script changed, and the citation shall follow
+    # update the citation after the script has changed
     printf '# see all agents\nmngr list --ids\n' > ../tour.sh
     mngr tutorial check ../tour.sh ../tests --fix
     mngr tutorial check ../tour.sh ../tests
     """)
     run_all(e2e, TEST, r"printf '# see all agents\nmngr list --ids\n' > ../tour.sh")
-    result = e2e.run("mngr tutorial check ../tour.sh ../tests", comment="the script changed")
+    result = e2e.run("mngr tutorial check ../tour.sh ../tests", comment="change the script")
     expect(result).to_fail(1).to_contain("stale", "-mngr list\n", "+mngr list --ids\n")
-    result = e2e.run("mngr tutorial check ../tour.sh ../tests --fix", comment="the citation shall follow")
+    result = e2e.run("mngr tutorial check ../tour.sh ../tests --fix", comment="update the citation")
     expect(result).to_succeed().to_contain("test_list_shows_agents rewritten")
     result = e2e.run("mngr tutorial check ../tour.sh ../tests")
     expect(result).to_succeed().to_equal("1 of 1 blocks are cited")
@@ -104,8 +106,8 @@ def test_check_fix_updates_a_stale_citation(e2e: E2eSession) -> None:
 
 def test_sync_lets_an_agent_write_the_missing_tests(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # have an agent write the tests that are missing; the mechanic needs no model: it writes down what a block does each time
-    # (project.pytest is what loads them in your project; this place has none)
+    # let an agent write the missing tests; the agent kind mechanic needs no model: it runs each block and records its output
+    # (project.pytest is the command that loads the tests; this directory has none)
     cp ../tour.sh tutorial.sh
     mkdir -p tests
     git add tutorial.sh
@@ -114,7 +116,9 @@ def test_sync_lets_an_agent_write_the_missing_tests(e2e: E2eSession) -> None:
     """)
     run_all(e2e, r"printf '# which mngr is this?\nmngr version\n' > ../tour.sh")
     run_all(e2e, "cp ../tour.sh tutorial.sh && mkdir -p tests && git add tutorial.sh && git commit -qm 'A tour'")
-    result = e2e.run("mngr tutorial sync tutorial.sh tests -S project.pytest=:", comment="the mechanic needs no model")
+    result = e2e.run(
+        "mngr tutorial sync tutorial.sh tests -S project.pytest=:", comment="the agent kind mechanic needs no model"
+    )
     expect(result).to_succeed().to_match_lines("""
         ...
         which-mngr-is-this: tests/test_observed.py::test_which_mngr_is_this (observed)
@@ -134,7 +138,7 @@ def test_sync_lets_an_agent_write_the_missing_tests(e2e: E2eSession) -> None:
 @pytest.mark.agents
 def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block(r"""
-    # a heading with nothing under it is a blank: an agent proposes blocks for it, and each is tried; here a scripted one does
+    # let an agent propose blocks for a heading without commands; mngr tries each block; here a scripted agent does the work
     printf '##########\n# Greetings\n##########\n' > blanks.sh
     git add blanks.sh
     git commit -qm 'A blank'
@@ -151,7 +155,7 @@ def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) 
         {"commit": "[FIX_TUTORIAL] Say hello"}
     ]'"""
     result = e2e.run(
-        f"mngr tutorial fill blanks.sh --program git --agent player -- {steps}", comment="an agent proposes"
+        f"mngr tutorial fill blanks.sh --program git --agent player -- {steps}", comment="let an agent propose blocks"
     )
     expect(result).to_succeed()
     expect(result.stderr).to_contain("Greetings: # say hello: works")
@@ -165,10 +169,10 @@ def test_fill_proposes_blocks_for_an_empty_heading(e2e: E2eSession, shop: Path) 
 
 def test_install_command_writes_a_slash_command(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # a slash command that brings tests up to date, for when you sit with Claude Code yourself
+    # install a slash command for Claude Code that updates the tests
     mngr tutorial install-command claude
     """)
-    result = e2e.run("mngr tutorial install-command claude", comment="the same as a slash command")
+    result = e2e.run("mngr tutorial install-command claude", comment="install a slash command")
     expect(result).to_succeed().to_match_lines("wrote [CWD]/.claude/commands/sync-tutorial-to-e2e-tests.md")
     command_file = shop / ".claude/commands/sync-tutorial-to-e2e-tests.md"
     expect(command_file.read_text()).to_contain("mngr tutorial check")
@@ -180,24 +184,26 @@ def test_install_command_writes_a_slash_command(e2e: E2eSession, shop: Path) -> 
 
 def test_init_starts_a_tutorial_in_a_project(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # begin a tutorial in a project that has none
+    # start a tutorial in a project that has none
     git init -q ../other
     (cd ../other && mngr tutorial init --program git)
     """)
     run_all(e2e, "git init -q ../other")
-    result = e2e.run("(cd ../other && mngr tutorial init --program git)", comment="a project that has none")
+    result = e2e.run(
+        "(cd ../other && mngr tutorial init --program git)", comment="start a tutorial in a project that has none"
+    )
     expect(result).to_succeed().to_contain("wrote tutorial.sh\n", "wrote .mngr/settings.toml\n")
     e2e.cd("../other")
-    expect(e2e.run("mngr tutorial check", comment="its one block is cited")).to_succeed()
+    expect(e2e.run("mngr tutorial check", comment="the only block is cited")).to_succeed()
 
 
 def test_coverage_shows_which_commands_the_tutorial_covers(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # what of a program does its tutorial show, and what do the tests run?
+    # show which part of a program its tutorial shows and its tests run
     mngr tutorial coverage ../tour.sh ../tests --program mngr
     """)
     run_all(e2e, TOUR, TEST)
-    result = e2e.run("mngr tutorial coverage ../tour.sh ../tests --program mngr", comment="what is shown")
+    result = e2e.run("mngr tutorial coverage ../tour.sh ../tests --program mngr", comment="show the columns")
     expect(result).to_succeed().to_match("^mngr list +yes +no ").to_match("^mngr stop +no +no ")
     expect(result).to_contain("2 of ")
     expect(e2e.run("mngr tutorial coverage ../tour.sh ../tests --program no-such")).to_fail(1).to_contain(

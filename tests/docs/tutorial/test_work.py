@@ -13,17 +13,17 @@ DONE = "mngr wait apart --state DONE --timeout 20s"
 
 def test_pull_fetches_the_branch_of_an_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # an agent with a repository of its own: bring its branch here, checked
+    # fetch the branch of an agent that has its own repository; mngr checks what arrives
     mngr pull apart
     git log --oneline -1 mngr/apart
     """)
     run_all(e2e, APART, DONE)
-    expect(e2e.run("git rev-parse -q --verify mngr/apart", comment="not here yet")).to_fail(1)
-    result = e2e.run("mngr pull apart", comment="bring its branch here, checked")
+    expect(e2e.run("git rev-parse -q --verify mngr/apart", comment="the branch is not here yet")).to_fail(1)
+    result = e2e.run("mngr pull apart", comment="fetch the agent's branch")
     expect(result).to_succeed().to_match_lines("mngr/apart is at <commit> (1 new commit)")
     expect(e2e.run("git log --oneline -1 mngr/apart")).to_succeed().to_match_lines("[HASH] Done")
     run_all(e2e, "git branch -f mngr/apart $(git commit-tree -m Mine 'HEAD^{tree}')")
-    result = e2e.run("mngr pull apart", comment="what is yours is never overwritten")
+    result = e2e.run("mngr pull apart", comment="mngr never overwrites your own work")
     expect(result).to_fail(1).to_match_lines("""
         Error: the branch 'mngr/apart' here has commits the agent's does not have
         Hint: rename yours (git branch -m mngr/apart NEW), or go to it and push it first: mngr push apart
@@ -33,7 +33,7 @@ def test_pull_fetches_the_branch_of_an_agent(e2e: E2eSession) -> None:
 
 def test_pull_copies_the_outputs(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # what it leaves in its output directory comes along
+    # pull also fetches the files in the agent's output directory
     mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'
     mngr wait reporter --state DONE --timeout 20s
     mngr pull reporter
@@ -41,24 +41,24 @@ def test_pull_copies_the_outputs(e2e: E2eSession, shop: Path) -> None:
     """)
     run_all(e2e, """mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'""")
     run_all(e2e, "mngr wait reporter --state DONE --timeout 20s")
-    result = e2e.run("mngr pull reporter", comment="what it leaves in its output directory comes along")
+    result = e2e.run("mngr pull reporter", comment="pull also fetches the files in the agent's output directory")
     expect(result).to_succeed().to_match_lines("""
         mngr/reporter is at [HASH] (0 new commits)
         1 output in [CWD]/.mngr/outputs/reporter
     """)
     expect(shop).to_match_tree({".mngr/outputs/reporter/report.txt": "all is well\n"})
-    expect(e2e.run("git status --short", comment="and git does not see it")).to_be_empty()
+    expect(e2e.run("git status --short", comment="git does not see the file")).to_be_empty()
 
 
 def test_pull_and_push_copy_single_files(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # copy a file from an agent, and one to it
+    # copy a file from an agent, and another one to an agent
     mngr pull apart:result.txt ..
     mngr push ../result.txt foo:results/
     """)
     run_all(e2e, APART, "mngr create foo -- sleep 1000", DONE)
     expect(e2e.run("mngr pull apart:result.txt ..", comment="copy a file from an agent")).to_succeed()
-    expect(e2e.run("mngr push ../result.txt foo:results/", comment="and one to it")).to_succeed()
+    expect(e2e.run("mngr push ../result.txt foo:results/", comment="copy a file to an agent")).to_succeed()
     expect(e2e.root / "place").to_match_tree({"result.txt": "done\n"})
     expect(work(e2e, "foo")).to_match_tree({"results/result.txt": "done\n"})
     expect(e2e.run("mngr pull apart:gone.txt ..")).to_fail(1).to_match_lines("""
@@ -73,19 +73,19 @@ def test_pull_and_push_copy_single_files(e2e: E2eSession) -> None:
 
 def test_push_gives_an_agent_your_commits(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # give an agent the commits you made since
+    # merge your new commits into an agent's branch
     git commit -q --allow-empty -m 'Meanwhile'
     mngr push apart
     """)
     e2e.write_tutorial_block("""
-    # git itself can fetch from any agent
+    # fetch from an agent with git itself
     git fetch -q mngr::apart mngr/apart
     git log --oneline -1 FETCH_HEAD
     """)
     run_all(e2e, APART, DONE, "git commit -q --allow-empty -m 'Meanwhile'")
-    result = e2e.run("mngr push apart", comment="give an agent the commits you made since")
+    result = e2e.run("mngr push apart", comment="merge your new commits into an agent's branch")
     expect(result).to_succeed().to_match_lines("apart has it in a merge commit: mngr/apart is at [HASH]")
-    expect(e2e.run("git fetch -q mngr::apart mngr/apart", comment="git itself can fetch")).to_succeed()
+    expect(e2e.run("git fetch -q mngr::apart mngr/apart", comment="fetch with git itself")).to_succeed()
     result = e2e.run("git log --oneline -1 FETCH_HEAD")
     expect(result).to_succeed().to_match_lines("[HASH] Merge main into mngr/apart")
     expect(e2e.run("git log --format=%s FETCH_HEAD").stdout).to_contain("Meanwhile", "Done")
@@ -97,7 +97,7 @@ def test_push_gives_an_agent_your_commits(e2e: E2eSession) -> None:
 
 def test_a_push_that_conflicts_is_undone(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # give an agent the commits you made since
+    # merge your new commits into an agent's branch
     git commit -q --allow-empty -m 'Meanwhile'
     mngr push apart
     """)
@@ -112,12 +112,12 @@ def test_a_push_that_conflicts_is_undone(e2e: E2eSession) -> None:
 
 def test_ssh_reaches_every_agent(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # ssh, rsync, scp and editors reach every agent too: one entry each, in a file that follows the agents
+    # let ssh, rsync, scp and editors reach every agent: mngr writes one ssh entry per agent and keeps the file up to date
     mngr ssh-config --write
     mngr ssh-config --format '{alias}'
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
-    result = e2e.run("mngr ssh-config --write", comment="one entry each, in a file that follows the agents")
+    result = e2e.run("mngr ssh-config --write", comment="write one ssh entry per agent")
     expect(result).to_succeed().to_match_lines("""
         <config>
         add this line at the top of ~/.ssh/config, once:
@@ -131,11 +131,11 @@ def test_ssh_reaches_every_agent(e2e: E2eSession) -> None:
 
 def test_pipe_serves_one_ssh_connection(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
-    # what such an entry runs: an sshd for one connection, which listens nowhere; here nobody talks to it, so it hangs up
+    # run the command of such an entry: an sshd for one connection that listens on no port; without a client it ends at once
     mngr pipe foo < /dev/null || true
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
-    result = e2e.run("mngr pipe foo < /dev/null || true", comment="here nobody talks to it, so it hangs up")
+    result = e2e.run("mngr pipe foo < /dev/null || true", comment="without a client it ends at once")
     expect(result).to_succeed()
     expect(result.stdout).to_match(r"^SSH-2\.0-")
     result = e2e.run("mngr pipe fo < /dev/null")

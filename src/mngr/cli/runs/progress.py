@@ -119,7 +119,7 @@ class ProgressScreen:
             self._format_cost(),
         ]
         if self._state.wait_reason is not None:
-            lines.append(f"mngr starts no agents for now: {self._state.wait_reason}")
+            lines.append(f"no new agents: {self._state.wait_reason}")
         if self._state.open_alarm is not None:
             lines.append(f"ALARM: {self._state.open_alarm.text}")
         lines += [f"! {line}" for line in self._news[True]]

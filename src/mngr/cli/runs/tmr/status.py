@@ -71,7 +71,7 @@ def _format_status(run_dir: RunDir, status: RunStatus) -> str:
     if status.alarm:
         lines.append(f"ALARM: {status.alarm}")
     if status.waits and status.state != "settled":
-        lines.append(f"mngr starts no agents for now: {status.waits}")
+        lines.append(f"no new agents: {status.waits}")
     if status.budget.tokens:
         lines.append(_format_usage(status.budget))
     if status.budget.hosts.made:
