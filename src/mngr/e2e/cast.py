@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mngr.e2e.redact import Redactor
 
-_MAX_HELD_CHARACTERS = 10_000  # at most so many characters are held back because a secret may begin there
+_MAX_HELD_CHARACTERS = 10_000  # characters that are held back at most, because a secret may begin there
 
 
 def choose_unused_path(directory: Path, name: str) -> Path:

@@ -22,7 +22,7 @@ from mngr.tmr.changes.rejection_history import RejectionFile, list_relevant_reje
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.commits.base_for_later_tasks import add_fix
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.prepare import prompt as brief
+from mngr.tmr.prepare import prompt as prompts
 from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
@@ -59,7 +59,7 @@ class TmrRecipe:
         self._selected_tests = prepared.selected_tests
         self._root_causes = prepared.root_causes
         self._blocks = blocks  # test -> the tutorial blocks that it cites
-        self._template = brief.load_template(run.root)
+        self._template = prompts.load_template(run.root)
         self._history = RunHistory(run.root).tests  # test -> how an earlier run ended
         self._rejections = list(RejectionFile(run.root).read().values())
         self._base = plan.base
@@ -163,20 +163,20 @@ class TmrRecipe:
 
     def build_test_prompt(
         self, baseline: BaselineResult, task: str = "", root_cause: RootCause | None = None, hint: str = ""
-    ) -> brief.Prompt:
+    ) -> prompts.Prompt:
         """Return the prompt for a test, with its baseline as evidence."""
         test, failing_run = baseline.test.id, baseline.failing_run
         failure_text = ""
         if failing_run is not None:
             failure_text = failing_run.failures[0].text if failing_run.failures else failing_run.output
-        description = brief.TaskDescription(
+        description = prompts.TaskDescription(
             task=task or test, test=test, command=choose_runner_of_plan(self._plan).command(test),
             verdict=baseline.verdict, block=self._blocks.get(test, ""), evidence=failure_text,
             root_cause=root_cause.title if root_cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.baseline_runs,
             affected_tests=[name for name in self._list_affected_tests(root_cause) if name != test] if root_cause else (),
             rejections=list_relevant_rejections(self._rejections, test, failure_text),
         )  # fmt: skip
-        return brief.build_prompt(self._template, description)
+        return prompts.build_prompt(self._template, description)
 
     def _get_test_id(self, task: TaskState) -> str:
         """Return the test that the task's agent works on."""
@@ -193,13 +193,13 @@ class TmrRecipe:
         """Read the agent's result file. Return its claim, or the problem that the agent must correct."""
         claim = read_claim(os.path.join(folder, "outputs", "result.json"), task.task.title)
         if isinstance(claim, list):
-            return Judgement(problem=brief.build_reminder(claim))
+            return Judgement(problem=prompts.build_reminder(claim))
         with open(os.path.join(folder, "result.json"), "w", encoding="utf-8") as file:
             json.dump(encode(claim), file, indent=1)
         if task.task.answered_claim == fingerprint_claim(encode(claim)):
             return Judgement(
                 claim=encode(claim),
-                problem=brief.build_reminder(["result.json has not changed since your last answer."]),
+                problem=prompts.build_reminder(["result.json has not changed since your last answer."]),
             )
         return Judgement(claim=encode(claim))
 

@@ -21,7 +21,7 @@ from mngr.tutorial.paths import TutorialPaths
 
 MIN_SIMILARITY = 0.6  # similarity from which a block counts as the one that a stale citation means
 _MIN_LEAD = 0.05  # lead over the next block from which --fix rewrites a citation
-_MAX_COMPARED = 100  # only so many blocks, those that share the most words, are compared in full
+_MAX_COMPARED = 100  # the number of blocks that are compared in full: those that share the most words
 _WARNING_KINDS = ("duplicate",)
 
 

@@ -174,7 +174,7 @@ class HostPool:
         return self._preparing_since is not None
 
     def needs_snapshot(self, waiting: int) -> bool:
-        """True when a snapshot saves time, because so many agents wait that they need several hosts."""
+        """True when a snapshot saves time, because the waiting agents need several hosts."""
         state = self._state.current
         if not self._can_prepare or self.is_preparing or state.snapshot is not None:
             return False

@@ -32,7 +32,7 @@ _INTERRUPT_TIMEOUT = 3.0  # seconds for a test to clean up after an interrupt
 _DRAIN_TIMEOUT = 2.0  # seconds to drain the pipes and to wait for the last process
 _GIT_SAFE_ARGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
 _POLL_INTERVAL = 0.05  # seconds between checks of resource use and of ended processes
-# pytest compiles the plugins that it is told to load, and the hooks are in another module, which is compiled once.
+# pytest compiles the plugins named on its command line, and the hooks are in another module, which is compiled once.
 _PROBE_LOADER = "import sys, mngr_probe_hooks\nsys.modules[__name__] = mngr_probe_hooks\n"
 
 

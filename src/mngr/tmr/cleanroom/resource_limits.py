@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Family = dict[int, list[bytes]]  # by process id: the fields of /proc/PID/stat from the state on
 
 
-_FULL_CHECK_INTERVAL = 20  # every so many checks, the command itself is measured
+_FULL_CHECK_INTERVAL = 20  # the command itself is measured once in this number of checks
 
 
 class ResourceMonitor:

@@ -18,7 +18,7 @@ _MAX_CALLS = 400
 _MAX_TOTAL_SECONDS = 120.0
 _CALL_TIMEOUT = 20.0
 _MAX_DEPTH = 4
-_MAX_UNREAD_NAMES = 5  # so many commands with an unreadable help are named
+_MAX_UNREAD_NAMES = 5  # commands with an unreadable help that are named at most
 # Some programs list all commands outside their help, and some show their options only with -h.
 _LIST_COMMANDS = {"git": ("help", "-a"), "npm": ("-l",), "tmux": ("list-commands",)}
 _SHORT_HELP_PROGRAMS = ("git",)

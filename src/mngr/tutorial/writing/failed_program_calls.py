@@ -27,7 +27,7 @@ _UNKNOWN_OPTION = re.compile(
 # For agents that call tools from code.
 _CALL_IN_CODE = re.compile(r'exec_command\(\{\s*"?cmd"?:\s*("(?:[^"\\\n]|\\["\\/bfnrt])*")')
 _MAX_MESSAGE_CHARACTERS = 200  # characters of the program's error message
-_MAX_COMMANDS = 50  # at most so many commands are listed
+_MAX_COMMANDS = 50  # commands that are listed at most
 
 
 class CommandMistakes(Struct):

@@ -1,4 +1,4 @@
-"""Every test has the program of this copy on its PATH."""
+"""Put the program of this copy on the PATH of every test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is, in all the ways in which one can look at it."""
+"""List and find things."""
 
 from __future__ import annotations
 

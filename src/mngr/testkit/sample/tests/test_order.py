@@ -1,4 +1,4 @@
-"""Things get other places and names, and go elsewhere."""
+"""Move, rename and export things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Things go in and out."""
+"""Add and remove things."""
 
 from __future__ import annotations
 

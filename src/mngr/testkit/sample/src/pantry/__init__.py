@@ -1,3 +1,3 @@
-"""What is in the pantry, kept in a file of the directory one is in."""
+"""A pantry: a list of items in a file of the current directory."""
 
 VERSION = "1.4"

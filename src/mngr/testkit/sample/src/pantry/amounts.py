@@ -1,11 +1,11 @@
-"""How much of something there is."""
+"""Parse and print amounts."""
 
 
 def parse(text: str) -> float:
-    """A number of units, as somebody typed it; ValueError when it is none."""
+    """Return the number that a person typed; raise ValueError if it is not a number."""
     return int(text)
 
 
 def show(amount: float, unit: str) -> str:
-    """The number as one would write it, with its unit where it has one."""
+    """Return the number as text, with its unit if it has one."""
     return f"{amount:g} {unit}".strip()

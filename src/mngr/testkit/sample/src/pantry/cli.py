@@ -1,4 +1,4 @@
-"""The command `pantry`: words to actions, and what the person sees of them."""
+"""The command `pantry`: parse the command line, act, and print the outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RENAMED = {"--order": "--sort", "--place": "--shelf"}
 
 
 def main() -> int:
-    """Do what was asked; the exit code."""
+    """Run a command and return the exit code."""
     parser = make_parser()
     args, rest = parser.parse_known_args()
     if rest:
@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def complain(args: argparse.Namespace, word: str) -> int:
-    """Say that an option is not known, and which may have been meant."""
+    """Print that an option is unknown, and suggest a similar one."""
     known = [option for action in args.parser._actions for option in action.option_strings]
     near = RENAMED.get(word) or next(iter(difflib.get_close_matches(word, known, 1)), None)
     hint = f"; did you mean {near}?" if near in known else ""

@@ -1,4 +1,4 @@
-"""The file pantry.json: what there is, by its name."""
+"""Read and write the file pantry.json: each item by its name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAME = "pantry.json"
 
 
 class PantryError(Exception):
-    """Something that cannot be done, for the person to read."""
+    """An action is impossible; the text explains why to the person."""
 
 
 def create() -> None:
@@ -40,7 +40,7 @@ def get(things: dict[str, dict], item: str) -> dict:
 
 
 def ordered(things: dict[str, dict], by: str) -> list[str]:
-    """The names in the order that was asked for, the most first where it is by amount."""
+    """Return the names in the requested order; by amount, the largest amount comes first."""
     if by == "amount":
         return sorted(things, key=lambda item: str(things[item]["amount"]), reverse=True)
     return sorted(things)
