@@ -30,7 +30,7 @@ AUDIT = export MNGR_HOME="$(CURDIR)/.venv/mngr-home"; .venv/bin/mngr -q trust --
 AUDITED = tests/docs/tutorial tests/agents
 SINCE = $$(git merge-base HEAD origin/HEAD 2>/dev/null || git rev-parse -q --verify HEAD~1 || echo HEAD)
 
-.PHONY: setup demo test test-hosts test-agents test-web test-all check bench docs lock clean
+.PHONY: setup demo test test-hosts test-agents test-web test-all check bench docs pictures lock clean
 .NOTPARALLEL:
 
 setup:
@@ -60,6 +60,7 @@ test-agents:
 # Pages in a browser, pull requests by the GitHub CLI, and a stub in place of mngr in tests that changed and in some others.
 test-web:
 	@sh scripts/setup.sh $(LIGHT) $(WEB)
+	@sh scripts/site.sh >/dev/null
 	@$(ENGINE_PYTEST) -m "web and not hosts and not agents"
 	@$(AUDIT) $(AUDITED) --modes nop,help --within 30s --sample 8 --seed "$${MNGR_TEST_SEED:-0}" \
 		--changed-since "$(SINCE)" -- -m "not hosts and not agents"
@@ -84,13 +85,23 @@ bench:
 	@sh scripts/engines.sh modal ray
 	@$(PYTHON) -m tests.bench $(PARTS)
 
+# The reference from the code, and the documentation site in build/site.
 docs: setup
 	@$(PYTHON) scripts/reference.py docs
+	@sh scripts/site.sh
+
+# The pictures of the documentation, from a real session and a real run.
+pictures:
+	@sh scripts/setup.sh $(LIGHT) $(WEB)
+	@sh scripts/agents.sh claude
+	@sh scripts/pictures.sh
 
 # Pins the newest versions that pyproject.toml allows, for every platform at once; needs uv.
 lock:
 	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile pyproject.toml --group dev --universal \
 		--python-version 3.11 --upgrade --generate-hashes --no-annotate -q -o requirements.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile docs/requirements.in --universal \
+		--python-version 3.11 --upgrade --generate-hashes --no-annotate -q -o docs/requirements.txt
 	for pair in 'modal modal<1.7' 'modal@1.5.5 modal==1.5.5' 'ray ray<3'; do \
 		echo "$${pair#* }" | UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile - --universal \
 			--python-version 3.11 --upgrade --generate-hashes --no-annotate -q -o "engines/$${pair%% *}.txt"; \

@@ -205,7 +205,7 @@ def hooks_page() -> str:
     for name, signature, text in functions(hooks):
         if name.startswith("mngr_"):
             parts.append(f"## {name}\n\n```python\n{name}{signature}\n```\n\n{text}\n")
-    parts.append("A plugin that uses them all is in [examples](../../examples).\n")
+    parts.append("[An example plugin](../../examples/mngr-example/README.md) uses all of them.\n")
     return "\n".join(parts)
 
 

@@ -72,8 +72,9 @@ def test_shell_files_in_src_are_plain_posix_sh() -> None:
     assert violations == []
 
 
-def test_pinned_packages_have_hashes_and_no_urls() -> None:
-    text = (ROOT / "requirements.txt").read_text()
+@pytest.mark.parametrize("name", ["requirements.txt", "docs/requirements.txt"])
+def test_pinned_packages_have_hashes_and_no_urls(name: str) -> None:
+    text = (ROOT / name).read_text()
     packages = re.findall(r"^[A-Za-z0-9._-]+==.*$", text, re.MULTILINE)
     assert len(packages) > 10
     assert text.count("--hash=sha256:") >= len(packages)

@@ -160,9 +160,14 @@ def test_every_setting_is_on_the_settings_page() -> None:
     ] == []
 
 
-def test_every_command_is_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in COMMANDS if f"`{name}`" not in readme] == []
+def test_every_command_is_in_the_index_of_the_reference() -> None:
+    index = (ROOT / "docs" / "reference" / "README.md").read_text()
+    assert [name for name in COMMANDS if f"`mngr {name}`" not in index] == []
+
+
+def test_every_kind_is_on_the_page_about_agents() -> None:
+    page = (ROOT / "docs" / "concepts" / "agents.md").read_text()
+    assert [name for name in loader.KIND_MODULES if f"| `{name}` |" not in page] == []
 
 
 def test_every_file_of_an_agent_is_documented(mngr: MngrProgram) -> None:

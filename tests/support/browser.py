@@ -90,6 +90,10 @@ class Browser:
         except Navigated:
             return None
 
+    def resize(self, width: int, height: int) -> None:
+        """Give the page another size."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
     def photograph(self, path: Path) -> None:
         """Save a screenshot of the page."""
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
