@@ -33,4 +33,6 @@ def test_without_a_name_the_latest_run_of_the_kind_is_used(tmp_path: Path) -> No
     for name, resume_command in (("m", "mngr map --resume m"), ("a", "mngr tmr resume a")):
         with pytest.raises(MngrError) as error:
             create_run_dir(str(tmp_path), name)
-        assert error.value.hint == f"continue it: {resume_command}; or choose another name: --name NAME"
+        assert (
+            error.value.hint == f"continue it: {resume_command}; or choose another name, for example: --name {name}-2"
+        )

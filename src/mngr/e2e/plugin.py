@@ -42,7 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--e2e-shell-on-fail") and config.getoption("numprocesses", None):
-        raise pytest.UsageError("--e2e-shell-on-fail needs the terminal, so it cannot run tests in parallel: add -n 0")
+        raise pytest.UsageError(
+            "--e2e-shell-on-fail needs the terminal, so pytest must not run tests in parallel: add -n 0"
+        )
     config.addinivalue_line("markers", "observed: generated from the output of a program, and not reviewed yet")
 
 

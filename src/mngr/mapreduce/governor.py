@@ -105,7 +105,7 @@ class Governor:
         if load.disk is not None and load.disk < limits.free_disk:
             return LaunchAllowance(count=0, reason=f"only {format_size(load.disk)} of disk space is free")
         max_working = min(limits.max_agents, max(1, int(self.max_parallel)))
-        reason = "earlier rate limits" if max_working < limits.max_agents else None
+        reason = "rate limits have reduced the number of agents" if max_working < limits.max_agents else None
         if load.settled == 0 and 0 < limits.canary < max_working:  # only a few agents run until the first one finishes
             max_working, reason = limits.canary, "mngr waits until one of the first agents has finished (--canary)"
         max_starting = max(1, int(self._max_starting)) * max(1, limits.starting_per_host)

@@ -56,7 +56,8 @@ def create_run_dir(root: str, name: str | None = None) -> RunDir:
     except FileExistsError:
         resume_command = f"mngr map --resume {name}" if _read_kind(run) == "map" else f"mngr tmr resume {name}"
         raise MngrError(
-            f"the run {name!r} exists already", f"continue it: {resume_command}; or choose another name: --name NAME"
+            f"the run {name!r} exists already",
+            f"continue it: {resume_command}; or choose another name, for example: --name {name}-2",
         ) from None
     os.mkdir(run.tasks)
     return run

@@ -79,13 +79,14 @@ def _claim_name(fleet: Fleet, run: RunDir) -> None:
             other = os.path.realpath(link)
             if os.path.isdir(other) and other != os.path.realpath(run.path):
                 raise MngrError(
-                    f"the run in {other} already has the name {run.name!r}", "choose another name: --name NAME"
+                    f"the run in {other} already has the name {run.name!r}",
+                    f"choose another name, for example: --name {run.name}-2",
                 ) from None
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(link)  # the other run's folder is gone
     old_agents = [agent.name for agent in fleet.list().agents if agent.labels.get("run") == run.name]
     if old_agents:
-        hint = f"choose another name (--name NAME), or destroy the old agents: mngr list --label run={run.name} --ids | mngr destroy - --force"
+        hint = f"choose another name (--name {run.name}-2), or destroy the old agents: mngr list --label run={run.name} --ids | mngr destroy - --force"
         raise MngrError(f"the agent {old_agents[0]} of an earlier run {run.name!r} still exists", hint)
 
 

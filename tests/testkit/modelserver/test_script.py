@@ -38,7 +38,7 @@ from mngr.testkit.modelserver.script import (
         ([{"delay": True}], "step 1: delay must be a number of seconds"),
         ([{"delay": 1e9}], "step 1: delay must be"),
         ([{"chunk_delay": -1}], "step 1: chunk_delay must be"),
-        ([{"input": {}}], "step 1: input must be an object or a string, and needs tool"),
+        ([{"input": {}}], "step 1: input must be an object or a string beside the key tool"),
         ([{"write": {"path": "a"}}], "step 1: write must be an object with path and content"),
         ([{"tools": [{"sh": "ls"}, {"text": "a"}]}], "step 1: tools 2: unknown key 'text'"),
         ([{"tools": {}}], "step 1: tools must be a list of calls"),
@@ -52,7 +52,7 @@ from mngr.testkit.modelserver.script import (
         ([{"fail": {"status": 429, "headers": {"a": "b\r\nc: d"}}}], "step 1: fail: headers must be"),
         ([{"fail": {"status": 429, "headers": {"a b": "c"}}}], "step 1: fail: headers must be"),
         ([{"fail": {"status": 429, "headers": {"content-length": "0"}}}], "step 1: fail: headers must be"),
-        ([{"cut_times": 2}], "step 1: cut_times needs cut"),
+        ([{"cut_times": 2}], "step 1: cut_times works only together with cut"),
         ([{"hang": 1}], "step 1: hang must be true or false"),
     ],
 )

@@ -151,7 +151,7 @@ def _weaken_test(player: Player, weakening: str) -> str:
         return _commit_and_claim(player, "Reports are stable now")
     path, _, names = _get_job(player).test.partition("[")[0].partition("::")
     if not names:
-        raise ValueError("no message has named a test")
+        raise ValueError("no message contains a test")
     file_path = _resolve_path(player, path)
     _write(file_path, _load_faults().weaken_test(_read(file_path), names.split("::"), weakening))
     return _commit_and_claim(player, "The test is stable now")
@@ -225,7 +225,7 @@ def _edit_shared_line(player: Player, value: dict[str, Any]) -> str:
     path = _resolve_path(player, value["path"])
     lines = _read(path).splitlines()
     if value["line"] > len(lines):
-        raise ValueError(f"it has {len(lines)} lines")
+        raise ValueError(f"the file has only {len(lines)} lines")
     lines[value["line"] - 1] += f"  # {os.environ.get('MNGR_AGENT_NAME', 'me')}"
     _write(path, "\n".join(lines) + "\n")
     return player._commit(f"[FIX_IMPL] Change line {value['line']} of {value['path']}")

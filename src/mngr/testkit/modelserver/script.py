@@ -185,7 +185,7 @@ def _check_simple_values(step: dict[str, object], location: str) -> None:
         _check_value(_is_times(step.get(key, 1)), location, step, key, _TIMES)
         fault = key.removesuffix("_times")
         if key in step and not step.get(fault):
-            raise UsageError(f"{location}: {key} needs {fault}", HINT)
+            raise UsageError(f"{location}: {key} works only together with {fault}", HINT)
     _check_value(isinstance(step.get("hang", True), bool), location, step, "hang", "true or false")
     _check_value(_is_count(step.get("cut", 0)), location, step, "cut", "a whole number that is not negative")
 
@@ -201,7 +201,7 @@ def _parse_calls(step: dict[str, object], location: str) -> tuple[ScriptedCall, 
     calls: list[ScriptedCall] = []
     if "input" in step:
         is_valid = "tool" in step and isinstance(step["input"], dict | str)
-        _check_value(is_valid, location, step, "input", "an object or a string, and needs tool")
+        _check_value(is_valid, location, step, "input", "an object or a string beside the key tool")
     if "tool" in step:
         calls.append(ScriptedCall("tool", get_text(step, "tool"), step.get("input", {})))
     if "sh" in step:

@@ -50,7 +50,7 @@ def list_commits(
     if len(lines) > _MAX_COMMITS:
         raise MngrError(
             f"there are more than {_MAX_COMMITS} commits since {base[:10]}",
-            f"squash them (git rebase -i {base[:10]}), or choose a later base (--base REF)",
+            f"squash them: git rebase -i {base[:10]}; or choose a later base: mngr tmr verify BRANCH --base REF",
         )
     commits: list[ClaimedCommit] = []
     for line in lines:

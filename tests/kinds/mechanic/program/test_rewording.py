@@ -88,8 +88,8 @@ def test_reworded_lines_are_replaced() -> None:
     ("expected", "shown", "why"),
     [
         ("a\nb", "b\na\n", "in another order"),
-        ("one row\ntwo rows", "one row\n", "lines are missing"),
-        ("one row", "one row\nand more\n", "more lines than before"),
+        ("one row\ntwo rows", "one row\n", "fewer lines than expected"),
+        ("one row", "one row\nand more\n", "more lines than expected"),
         ("at [TIME] sharp", "at noon sharp\n", "is a pattern that does not match"),
         ("rice  3", "rice  4\n", "is a value"),
     ],

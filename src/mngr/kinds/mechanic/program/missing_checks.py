@@ -184,9 +184,9 @@ class _TestObservations:
         self._insert_checks(
             call, statement, [*([f"expect({_RESULT_PLACEHOLDER}).{exit_check}"] if with_code else []), *expectations]
         )
-        subjects = ["the exit code"] * with_code + [_join_names(expectations)] * bool(expectations)
+        subjects = ["the exit code"] * with_code + _name_subjects(expectations)
         command = runs[0].command.strip().rpartition("\n")[2][:60]
-        return f"check {' and '.join(subjects)} of `{command}`, as seen in {len(runs)} runs"
+        return f"check {_join_words(subjects)} of `{command}`, as seen in {len(runs)} runs"
 
     def _is_failure_expected(self, call: ast.Call) -> bool:
         """True when the test checks the output of the failed command."""
@@ -236,9 +236,15 @@ class _TestObservations:
         return name
 
 
-def _join_names(expectations: list[str]) -> str:
+def _name_subjects(expectations: list[str]) -> list[str]:
+    """Return what the expectations are about."""
     names = ["the output"] * any(".stdout" in expectation for expectation in expectations)
-    return " and ".join([*names, *["the changed files"] * any(".cwd" in expectation for expectation in expectations)])
+    return [*names, *["the changed files"] * any(".cwd" in expectation for expectation in expectations)]
+
+
+def _join_words(words: list[str]) -> str:
+    """Return the words as a list in a sentence: `a`, `a and b`, or `a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _format_lines(rows: list[str], indent: str) -> str:

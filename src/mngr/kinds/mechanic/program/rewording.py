@@ -58,7 +58,10 @@ def find_rewording(expected: str, output: str, fixed_words: FixedWords) -> str |
     if not close:
         return RewordingDoubt("the program prints nothing similar")
     if len(close) > 1:
-        return RewordingDoubt("several lines are similar: " + "; ".join(repr(row.strip()) for _, row in close[:3]))
+        return RewordingDoubt(
+            "several lines of the output are similar to the expected text: "
+            + "; ".join(repr(row.strip()) for _, row in close[:3])
+        )
     reworded = expected.replace(expected.strip(), close[0][0])
     if reworded not in output:
         return RewordingDoubt("the white space around the text differs")
@@ -74,11 +77,15 @@ def reword_lines(
     """
     actual, lines = line_matching.split_output(output), list(expected)
     if sorted(actual) == sorted(expected):
-        return RewordingDoubt("the lines are the same in another order")
+        return RewordingDoubt("the output has the expected lines in another order")
     for _ in range(len(expected)):
         index, actual_index = line_match.expected_at, line_match.actual_at
         if index >= len(lines) or actual_index >= len(actual):
-            return RewordingDoubt("there are more lines than before" if index >= len(lines) else "lines are missing")
+            return RewordingDoubt(
+                "the output has more lines than expected"
+                if index >= len(lines)
+                else "the output has fewer lines than expected"
+            )
         if _PLACEHOLDER.search(lines[index]):
             return RewordingDoubt(f"{lines[index]!r} is a pattern that does not match")
         rest = [line for line in actual if line not in lines or line == actual[actual_index]]

@@ -197,7 +197,7 @@ def _against(old: Check, new: Check, doc: str) -> Verdict:
     for plain, other in ((str(a).strip(), str(b).strip()),):
         if isinstance(a, str | int | float) and plain and _stands(plain, doc) and not _stands(other, doc):
             return _less(f"the contract says {plain!r}, and the test now expects {other!r}", "against-contract")
-    return Verdict(grade=UPDATED, what="the test expects another value")
+    return Verdict(grade=UPDATED, what="the test now expects another value")
 
 
 def _stands(plain: str, doc: str) -> bool:
@@ -303,4 +303,4 @@ def _valued(old: Check, new: Check) -> Verdict:
         return _less("the test expects much less")
     if b is None and a is not None:
         return _less("the test no longer expects anything")
-    return Verdict(grade=UPDATED, what="the test expects another value")
+    return Verdict(grade=UPDATED, what="the test now expects another value")

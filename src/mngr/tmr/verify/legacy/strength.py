@@ -163,7 +163,7 @@ def _each(old: Check, new: Check, found: Verdict) -> Verdict:
     listed = isinstance(rows, list | tuple) and not isinstance(old.value, list | tuple)
     if listed and new.kind == old.kind == "eq" and -len(rows) <= index < len(rows):  # type: ignore[arg-type]
         same = rows[index] == old.value  # type: ignore[index]
-        return Verdict(grade=STRONGER if same else UPDATED, what="the test expects another value")
+        return Verdict(grade=STRONGER if same else UPDATED, what="the test now expects another value")
     return Verdict(grade=STRONGER) if found.grade <= STRONGER else found
 
 
