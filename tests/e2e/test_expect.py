@@ -24,7 +24,7 @@ def test_true_expectations_pass(session: E2eSession) -> None:
     [
         (lambda r: expect(r).to_succeed(), "the exit code is 2, expected 0"),
         (lambda r: expect(r).to_have_exit_code(3), "the exit code is 2, expected 3"),
-        (lambda r: expect(r.stdout).to_contain("bye"), "does not contain 'bye'"),
+        (lambda r: expect(r.stdout).to_contain("bye"), "the output does not contain 'bye'"),
         (lambda r: expect(r.stdout).not_to_contain("hello"), "contains 'hello'"),
         (lambda r: expect(r.stdout).to_match("^b"), "does not match /^b/"),
         (lambda r: expect(r.stdout).not_to_match("^h"), "matches /^h/ with 'h'"),
@@ -44,6 +44,15 @@ def test_a_failed_expectation_shows_the_command_and_the_end_of_the_transcript(
     assert text.startswith("$ echo hello; exit 2\n")
     assert shown in text
     assert text.endswith("The transcript ends with:\n$ echo hello; exit 2\n  hello\n? 2")
+
+
+def test_a_failed_expectation_names_the_file_or_text_that_it_checked(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello\n")
+    with pytest.raises(AssertionError, match=f"the file {path} does not contain 'bye'"):
+        expect(path).to_contain("bye")
+    with pytest.raises(AssertionError, match="the text is not empty"):
+        expect("hello").to_be_empty()
 
 
 def test_to_fail_rejects_a_successful_command(session: E2eSession) -> None:

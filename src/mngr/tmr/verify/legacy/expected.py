@@ -196,7 +196,10 @@ def _against(old: Check, new: Check, doc: str) -> Verdict:
         return _less("the command should fail, and the test now expects it to succeed", "inverted")
     for plain, other in ((str(a).strip(), str(b).strip()),):
         if isinstance(a, str | int | float) and plain and _stands(plain, doc) and not _stands(other, doc):
-            return _less(f"the contract says {plain!r}, and the test now expects {other!r}", "against-contract")
+            return _less(
+                f"the docstring or the tutorial block says {plain!r}, and the test now expects {other!r}",
+                "against-contract",
+            )
     return Verdict(grade=UPDATED, what="the test now expects another value")
 
 

@@ -124,7 +124,7 @@ class Matcher:
             reached = [new for new in self.own if self._reached(old, new)]
             if remainder.unpromised(self.scene.doc, old, reached):
                 self.left.remove(old)
-                self.updates.append((old, reached[-1], "the contract does not promise the rest"))
+                self.updates.append((old, reached[-1], "the docstring or the tutorial block does not promise the rest"))
                 continue
             if old.kind != "eq" or not isinstance(old.value, dict | list | tuple):
                 continue
@@ -164,7 +164,7 @@ class Matcher:
         grade, nearest, verdict = best
         worded = verdict.rule in {"", "loosened", "pattern-widened"} and not (nearest and nearest.conditions)
         if worded and disclaimed.wording(self.scene.doc, self.scene.inputs, old, nearest):
-            what = "the contract does not promise the wording"
+            what = "the docstring or the tutorial block does not promise the wording"
             return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what, justified=True)
         if grade <= WEAKER:
             what = verdict.what or "the test checks it less often"
@@ -174,7 +174,7 @@ class Matcher:
                 old=old,
                 new=None,
                 rule="assert-removed",
-                what="the contract does not mention it",
+                what="neither the docstring nor the tutorial block mentions it",
                 justified=True,
             )
         return Loss(old=old, new=None, rule="assert-removed", what="a check was removed")
