@@ -177,13 +177,13 @@ class Target:
         """Yield the files below a directory that hold the secret."""
         for top, _, files in os.walk(directory):
             for path in (Path(top, name) for name in files):
-                status = path.lstat()
-                if (
-                    stat.S_ISREG(status.st_mode)
-                    and status.st_size < 1 << 20
-                    and self.outside.secret.encode() in path.read_bytes()
-                ):
-                    yield path
+                try:
+                    status = path.lstat()
+                    is_small_file = stat.S_ISREG(status.st_mode) and status.st_size < 1 << 20
+                    if is_small_file and self.outside.secret.encode() in path.read_bytes():
+                        yield path
+                except FileNotFoundError:
+                    continue  # The agent deleted it meanwhile.
 
 
 def list_dangerous_files(directory: Path) -> Iterator[str]:
@@ -194,7 +194,7 @@ def list_dangerous_files(directory: Path) -> Iterator[str]:
             mode = os.lstat(path).st_mode
             if stat.S_ISLNK(mode):
                 goal = os.path.normpath(os.path.join(top, os.readlink(path)))
-                if not goal.startswith(f"{directory}/"):
+                if not f"{goal}/".startswith(f"{directory}/"):
                     yield f"{path} -> {goal}"
             elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or mode & (stat.S_ISUID | stat.S_ISGID):
                 yield path

@@ -24,7 +24,7 @@ class SettingsAttempt:
 
 
 ATTEMPTS = [
-    SettingsAttempt("the set-up of a repository runs", '[project]\nsetup = "touch {MARK}"', ("create foo -- sleep 1000",)),
+    SettingsAttempt("the set-up of a repository runs", '[project]\nsetup = "touch {MARK}"', ("create foo -- sleep 1000",), False),
     SettingsAttempt("a repository takes a secret of the user along", '[project]\ncarry = ["{SECRET}", "../outside/*"]', ("create foo -- sleep 1000",), False),
     SettingsAttempt("the tmux settings of a repository run a program", '[tmux]\nsource = "{REPO}/evil.conf"'),
     SettingsAttempt("a repository chooses the program of an agent kind", '[agents.claude]\nprogram = "{REPO}/evil"', ("create foo claude",)),

@@ -53,6 +53,10 @@ SCHEMA: dict[str, tuple[type, str]] = {
         list,
         "what else a sandboxed agent may read of this machine; only your own settings count",
     ),
+    "sandbox.setup": (
+        str,
+        "whether `project.setup` runs in a sandbox: auto (where this machine can), on or off; only your own settings count",
+    ),
     "usage.prices": (str, "a file of prices that `usage` counts with beside its own"),
     "yolo.anywhere": (
         bool,

@@ -408,3 +408,25 @@ def test_pull_does_not_copy_a_link_out_of_the_work_dir(mngr: MngrProgram, tmp_pa
     (mngr.get_work_dir("foo") / "evil").symlink_to("/etc/passwd")
     assert "refused" in mngr("pull", "foo:evil", cwd=tmp_path, code=1).err
     assert not (tmp_path / "evil").is_symlink()
+
+
+@pytest.mark.parametrize(("link", "goal"), [("up", ".."), ("dir/up", "../.."), ("dir/name", "../../x")])
+def test_pull_of_a_directory_refuses_a_link_to_the_directory_around_it(
+    mngr: MngrProgram, tmp_path: Path, link: str, goal: str
+) -> None:
+    mngr("create", "foo", *RUN)
+    path = mngr.get_work_dir("foo") / "out" / link
+    path.parent.mkdir(parents=True)
+    path.symlink_to(goal)
+    assert "outside the directory" in mngr("pull", "foo:out", "came", cwd=tmp_path, code=1).err
+    assert list(tmp_path.glob("came*")) == []
+
+
+def test_pull_of_a_directory_keeps_links_inside_it(mngr: MngrProgram, tmp_path: Path) -> None:
+    mngr("create", "foo", *RUN)
+    out = mngr.get_work_dir("foo") / "out"
+    (out / "dir").mkdir(parents=True)
+    (out / "here").symlink_to(".")
+    (out / "dir/up").symlink_to("..")
+    mngr("pull", "foo:out", "came", cwd=tmp_path)
+    assert (tmp_path / "came/here").readlink() == Path() and (tmp_path / "came/dir/up").readlink() == Path("..")

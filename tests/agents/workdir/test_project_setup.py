@@ -1,4 +1,4 @@
-"""Tests of `[project] setup` and `carry`: set-up count_runs once per lock hash and fits each work dir."""
+"""Tests of `[project] setup` and `carry`: set-up runs once per lock hash and fits each work dir."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.repos import commit_file, status
 RUN = ("--", "sleep", "1000")
 # Like a small virtual environment: absolute paths in scripts, in a read-only file and in links.
 SETUP = r"""
-echo run >>"$HOME/runs"
+echo run
 mkdir -p .venv/bin
 printf '#!%s/.venv/bin/python\n' "$PWD" >.venv/bin/tool
 printf 'home = %s\nother = %s-2/x\n' "$PWD" "$PWD" >.venv/cfg
@@ -29,8 +29,7 @@ mkdir -p .venv/empty
 
 def count_runs(mngr: MngrProgram) -> int:
     """Return how often the set-up has run."""
-    file = Path(mngr.env["HOME"]) / "runs"
-    return file.read_text().count("run\n") if file.exists() else 0
+    return sum(log.read_text().count("run\n") for log in mngr.home.glob("agents/*/setup.log"))
 
 
 def configure(mngr: MngrProgram, text: str) -> None:
@@ -119,7 +118,7 @@ def test_agents_that_are_created_together_share_one_setup(mngr: MngrProgram) -> 
 
 
 def test_a_setup_that_changes_tracked_files_is_not_cached(mngr: MngrProgram) -> None:
-    configure_setup(mngr, 'echo run >>"$HOME/runs"; echo more >>README.md; echo x >new.txt')
+    configure_setup(mngr, "echo run; echo more >>README.md; echo x >new.txt")
     mngr("create", "one", *RUN)
     mngr("create", "two", *RUN)
     assert count_runs(mngr) == 2
@@ -209,7 +208,7 @@ def test_carry_does_not_copy_tracked_files(mngr: MngrProgram) -> None:
 
 def test_the_setup_cache_does_not_include_carried_files(mngr: MngrProgram) -> None:
     (mngr.repo / ".gitignore").write_text("build/\n")
-    configure_setup(mngr, 'echo run >>"$HOME/runs"; echo made >build/made', 'carry = ["build/data"]\n')
+    configure_setup(mngr, "echo run; echo made >build/made", 'carry = ["build/data"]\n')
     (mngr.repo / "build").mkdir()
     (mngr.repo / "build/data").write_text("old")
     mngr("create", "one", *RUN)

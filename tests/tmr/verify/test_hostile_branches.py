@@ -12,7 +12,7 @@ import pytest
 from mngr.testkit.contract.mngr_program import commit_file
 from tests.conftest import MngrProgram, run_git
 
-SCRIPT = 'echo trusted >>"$HOME/runs"\n. scripts/helper.sh\nmkdir -p .venv\necho trusted >.venv/origin\n'
+SCRIPT = "echo a trusted run\n. scripts/helper.sh\nmkdir -p .venv\necho trusted >.venv/origin\n"
 SETTINGS = '[project]\nsetup = "sh scripts/setup.sh"\n'
 TEST = "def test_passes():\n    assert 1 + 1 == 2\n"
 
@@ -83,12 +83,14 @@ def test_a_changed_set_up_script_is_unverified_and_never_reaches_the_trusted_cac
     project: MngrProgram, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
-    make_branch(project.repo, {"scripts/setup.sh": f"echo x >>{mark}\nmkdir -p .venv\necho hostile >.venv/origin\n"})
+    script = f"echo x >>{mark}\nmkdir -p .venv\necho hostile >.venv/origin\n"
+    test = f'{TEST}    assert open(".venv/origin").read() == "hostile\\n"\n'
+    make_branch(project.repo, {"scripts/setup.sh": script}, test)
     (receipt,) = verify(project, "hostile", code=4)
     assert receipt["verdict"] == "unverified" and "scripts/setup.sh" in str(receipt["reason"])
     assert not mark.exists()
-    verify(project, "hostile", "--trust-setup", "--fresh")
-    assert mark.exists()
+    (receipt,) = verify(project, "hostile", "--trust-setup", "--fresh")
+    assert receipt["verdict"] == "confirmed" and not mark.exists()
     project("create", "foo", "--", "sleep", "1000")
     assert (project.get_work_dir("foo") / ".venv/origin").read_text() == "trusted\n"
 
@@ -136,4 +138,5 @@ def test_an_agent_on_an_untrusted_branch_does_not_fill_the_cache_of_the_others(p
     project("create", "good", "--", "sleep", "1000")
     assert not (project.get_work_dir("good") / ".venv/poison").exists()
     project("create", "two", "--branch", "hostile:two", "--", "sleep", "1000")
-    assert (Path(project.env["HOME"]) / "runs").read_text() == "trusted\n" * 2
+    logs = [log.read_text() for log in project.home.glob("agents/*/setup.log")]
+    assert logs == ["a trusted run\n"] * 2

@@ -389,7 +389,12 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         place = shell.redact_password(plan.spec.source or record.source or record.work_dir)
         settings = ctx.load_foreign_settings(host, record.work_dir, place)
     project_setup.run_or_reuse_setup(
-        host, record, settings, lambda: _find_untrusted_content(ctx, plan, record, source_dir)
+        host,
+        record,
+        settings,
+        lambda: _find_untrusted_content(ctx, plan, record, source_dir),
+        project=source_dir or plan.spec.source or record.work_dir,
+        hidden_variables=list(environment.get_inherited_variables(ctx.get_agent_kind(record))),
     )
 
 

@@ -94,7 +94,7 @@ def write_sandbox(ctx: Context, host: Host, record: AgentRecord) -> None:
     else:
         bwrap_args = visible_files.build_network_only_args(host, record)
     text = _ENTER_FUNCTION.format(
-        bwrap=quote(_find_bwrap()), shared=join(writable_files), words=join([*ISOLATION_FLAGS, *bwrap_args]), filter=quote(os.path.join(directory, "seccomp")),
+        bwrap=quote(find_bwrap()), shared=join(writable_files), words=join([*ISOLATION_FLAGS, *bwrap_args]), filter=quote(os.path.join(directory, "seccomp")),
         closed="--remount-ro / " if record.sandbox else "", **_build_network_parts(host, record, directory),
     )  # fmt: skip
     host.write(os.path.join(directory, "seccomp"), seccomp.build_filter())
@@ -107,7 +107,7 @@ def _list_writable_names(kind: AgentKind) -> tuple[str, ...]:
     return (*_WRITABLE_FILES, *(kind.written_names if isinstance(kind, FileWritingKind) else ()))
 
 
-def _find_bwrap() -> str:
+def find_bwrap() -> str:
     """Return the path of bwrap, only from directories that the agent cannot write to."""
     import shutil
 

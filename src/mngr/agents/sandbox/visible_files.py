@@ -52,14 +52,14 @@ def build_sandbox_args(
     """
     directory = home.agent_dir(record.id)
     args = [
-        *_build_system_args(home, record.source or ""),
+        *build_system_args(home, record.source or ""),
         *_EMPTY_MOUNTS,
         "--symlink",
         "../run",
         "/var/run",
     ]
     if record.network == "on":
-        args += _build_resolver_args()
+        args += build_resolver_args()
     for path in (*program_paths, *shown_paths, home.lib, directory):
         args += ["--ro-bind-try", path, path]
     own_dirs = [os.path.join(directory, name) for name in ("home", "outputs")]
@@ -76,7 +76,7 @@ def build_clean_room_args(
     They see the system's programs, those on the PATH, and `program` with its installation. The home `own`, /tmp and
     shared memory are empty at each start and hold `size` bytes each.
     """
-    args = [*_build_system_args(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    args = [*build_system_args(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     for directory in ("/tmp", "/var/tmp"):
         args += ["--perms", "1777", "--size", str(size), "--tmpfs", directory]
     for directory in ("/run", own):
@@ -93,7 +93,7 @@ def build_clean_room_args(
     ]
     for directory in dict.fromkeys((*installed, *linked, *show)):
         args += ["--ro-bind-try", directory, directory]
-    return [*args, *(_build_resolver_args() if network else ())]
+    return [*args, *(build_resolver_args() if network else ())]
 
 
 def _list_linked_modules(installation: str) -> list[str]:
@@ -193,13 +193,13 @@ def _find_installation_dir(folder: str) -> str | None:
     return parent if any(os.path.isdir(os.path.join(parent, lib_name)) for lib_name in _LIBRARY_DIRS) else None
 
 
-def _build_resolver_args() -> list[str]:
+def build_resolver_args() -> list[str]:
     """Return the arguments that show the DNS configuration when it is a link out of /etc."""
     resolv_conf = os.path.realpath("/etc/resolv.conf")
     return [] if _is_below(resolv_conf, SYSTEM_DIRS) else ["--ro-bind-try", resolv_conf, resolv_conf]
 
 
-def _build_system_args(home: Home, *hidden: str) -> list[str]:
+def build_system_args(home: Home, *hidden: str) -> list[str]:
     """Return the arguments that show the system's files without secrets and without the `hidden` directories."""
     args = [*_build_system_mounts(), *_KERNEL_MOUNTS]
     for path in (*_list_secret_dirs(home), *hidden):

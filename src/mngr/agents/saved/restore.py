@@ -312,11 +312,11 @@ def _set_up(job: _RestoreJob, record: AgentRecord) -> None:
     if root is not None and os.path.isdir(root):
         settings = job.ctx.load_project_settings(root)
         project_setup.copy_carried_files(job.ctx.local_host, root, host, record, settings, replace=False)
-        project_setup.run_or_reuse_setup(host, record, settings, lambda: "")
+        project_setup.run_or_reuse_setup(host, record, settings, lambda: "", project=root)
     # The settings in the work dir come from the agent, so mngr does not run their set-up on this machine.
     elif not host.is_local:
         settings = job.ctx.load_host_settings(host, record.work_dir)
-        project_setup.run_or_reuse_setup(host, record, settings, lambda: "")
+        project_setup.run_or_reuse_setup(host, record, settings, lambda: "", project=record.work_dir)
 
 
 def _commit(job: _RestoreJob, record: AgentRecord) -> AgentRecord:

@@ -25,9 +25,12 @@ _CHANGED_FILE_MESSAGES = ("changed as we read it", "removed before we read it", 
 _IGNORED_CHARS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
 
-def receive_files(host: Host, source: str, names: list[str], target: str, limits: TransferLimits | None = None) -> int:
+def receive_files(
+    host: Host, source: str, names: list[str], target: str, limits: TransferLimits | None = None, *, depth: int = 0
+) -> int:
     """Copy an agent's files under `source` into the directory `target`, without `.git`, and return their number.
 
+    A link must not lead out of `target`, or of the directories that are `depth` levels below it.
     Raise NotFound for a name that does not exist, TimedOut or Unreachable when the transfer fails.
     """
     limits = limits or TransferLimits()
@@ -40,7 +43,7 @@ def receive_files(host: Host, source: str, names: list[str], target: str, limits
         try:
             with sender.stdout:
                 for archive, member in _iter_members(sender.stdout, limits):
-                    count += _extract(archive, member, target)
+                    count += _extract(archive, member, target, depth)
                 _read_to_end(sender.stdout)
         except tarfile.TarError as error:
             damage = error  # tar's own message on stderr is more precise, see below.
@@ -115,8 +118,11 @@ def _make_limit_error(problem: str, setting: str, maximum: int) -> MngrError:
     )
 
 
-def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> int:
-    """Write one entry without following links, and return how many files it adds. Refuse a path outside the target."""
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, depth: int = 0) -> int:
+    """Write one entry without following links, and return how many files it adds. Refuse a path outside the target.
+
+    Also refuse a link that leads out of its directory `depth` levels below the target.
+    """
     name = os.path.normpath(member.name)
     parts = name.split("/")
     if name == "." or any(map(is_git_dir_name, parts)):
@@ -130,7 +136,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> 
             _make_parent_dirs(target, parts)
             return 0
         if member.issym():
-            if not is_link_inside(parts, member.linkname):
+            if not is_link_inside(parts[depth:], member.linkname):
                 raise _make_refusal_error(member, f"it links to {member.linkname!r}, outside the directory")
             if os.path.lexists(path):
                 os.unlink(path)
@@ -215,7 +221,7 @@ def pull_path(host: Host, record: AgentRecord, path: str, target: str, limits: T
         raise MngrError(f"there is no directory {parent_dir}", "make it first")
     with tempfile.TemporaryDirectory(prefix=".mngr-", dir=parent_dir) as temporary_dir:
         try:
-            receive_files(host, os.path.dirname(full_path), [base], temporary_dir, limits)
+            receive_files(host, os.path.dirname(full_path), [base], temporary_dir, limits, depth=1)
         except NotFound:
             directory = shell.quote(os.path.dirname(path) or ".")
             raise NotFound(

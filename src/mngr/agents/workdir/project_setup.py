@@ -15,7 +15,7 @@ from mngr.host import git, scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mngr.base.config import Settings
     from mngr.base.model import AgentRecord
@@ -124,12 +124,19 @@ def _filter_ignored(host: Host, source: str, names: list[str], git_command: tupl
 
 
 def run_or_reuse_setup(
-    host: Host, record: AgentRecord, settings: Settings, find_untrusted_content: Callable[[], str | None]
+    host: Host,
+    record: AgentRecord,
+    settings: Settings,
+    find_untrusted_content: Callable[[], str | None],
+    *,
+    project: str,
+    hidden_variables: Sequence[str] = (),
 ) -> None:
     """Make the work dir runnable: copy the cached result of the same set-up, or run the set-up.
 
     `find_untrusted_content` returns None if the user's checkout contains the work dir's content. Otherwise it returns a
     name of that content, and mngr caches the result for this name only. mngr caches nothing for an empty name.
+    Set-ups of the same `project` share downloaded packages. They never see the `hidden_variables`.
     """
     command = settings.get("project.setup")
     if not command:
@@ -142,13 +149,17 @@ def run_or_reuse_setup(
         can_reuse = record.transfer in ("worktree", "mirror")
         if can_reuse and _copy_cached_setup(host, common_dir, record.work_dir):
             return
+        from mngr.agents.workdir.setup_run import run_setup
+
         content = find_untrusted_content()
         cached_dir = common_dir if content is None else f"{common_dir}-{content}"
         if can_reuse and content and _copy_cached_setup(host, cached_dir, record.work_dir):
             return
         before = _list_untracked_rows(host, record)
         carried = _list_ignored_files(host, record.work_dir, before or set())
-        _run_setup(host, record, command)
+        run_setup(
+            host, record, settings, project=project, hidden_variables=hidden_variables, is_trusted=content is None
+        )
         after = _list_untracked_rows(host, record)
         if before is not None and after is not None and content != "":
             new_in_old_directories = _list_ignored_files(host, record.work_dir, before) - carried
@@ -177,24 +188,6 @@ def _compute_cache_key(host: Host, work_dir: str, command: str, names: list[str]
         except OSError:
             continue
     return digest.hexdigest()[:24]
-
-
-def _run_setup(host: Host, record: AgentRecord, command: str) -> None:
-    """Run the set-up command in the agent's environment. Raise MngrError with the log's last lines if it fails."""
-    directory = host.home.agent_dir(record.id)
-    enter = os.path.join(host.home.lib, "current", "enter.sh")
-    line = 'exec "$@" >"$0" 2>&1 </dev/null'
-    # Tests in a clean room cannot write to a Python environment, so its bytecode has to be there from the start.
-    compiling = 'UV_COMPILE_BYTECODE=${UV_COMPILE_BYTECODE-1} exec sh -c "$1"'
-    log = os.path.join(directory, "setup.log")
-    argv = ["sh", enter, directory, "sh", "-c", compiling, "setup", command]
-    result = host.run(["sh", "-c", line, log, "env", "-i", *argv], timeout=3600.0)
-    if result.code:
-        tail = host.read(log).decode("utf-8", "replace").strip().splitlines()[-5:]
-        raise MngrError(
-            f"[project] setup failed with exit code {result.code}: {command}\n  " + "\n  ".join(tail),
-            "run it by hand in a fresh clone, or change project.setup",
-        )
 
 
 def _list_untracked_rows(host: Host, record: AgentRecord) -> set[str] | None:

@@ -1,0 +1,144 @@
+"""Tests of the sandbox around `[project] setup`. tests/escapes/test_set_up.py holds the attempts to leave it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mngr.agents.sandbox import setup_sandbox
+from tests.agents.workdir.test_project_setup import RUN, configure_setup
+from tests.conftest import MngrProgram, run_git
+from tests.support.no_bwrap import make_path_without_bwrap
+from tests.support.repos import commit_file
+
+
+def read_log(mngr: MngrProgram, name: str) -> str:
+    """Return the output of an agent's set-up."""
+    (agent,) = mngr.run_json("list", "--filter", f"name == '{name}'")["agents"]
+    return (mngr.home / "agents" / agent["id"] / "setup.log").read_text()
+
+
+def test_setups_of_a_project_share_their_package_cache(mngr: MngrProgram) -> None:
+    configure_setup(mngr, "echo run >>~/.cache-of-packages; cat ~/.cache-of-packages")
+    mngr("create", "one", *RUN)
+    commit_file(mngr.repo, "package.json", "{}")
+    mngr("create", "two", *RUN)
+    assert read_log(mngr, "two") == "run\nrun\n"
+    assert not (Path(mngr.env["HOME"]) / ".cache-of-packages").exists()
+
+
+def test_untrusted_content_neither_reads_nor_fills_the_package_cache(mngr: MngrProgram) -> None:
+    configure_setup(mngr, "echo run >>~/.cache-of-packages; cat ~/.cache-of-packages")
+    run_git(mngr.repo, "checkout", "-qb", "other")
+    commit_file(mngr.repo, "package.json", '{"name": "other"}')
+    run_git(mngr.repo, "checkout", "-q", "main")
+    for name, branch in [("one", "other:one"), ("two", "main:two")]:
+        mngr("create", name, "--branch", branch, *RUN)
+    assert read_log(mngr, "one") == read_log(mngr, "two") == "run\n"
+    assert len(list((mngr.home / "cache/packages").iterdir())) == 1
+
+
+def test_git_reads_the_repository_of_a_worktree_without_its_passwords(mngr: MngrProgram) -> None:
+    configure_setup(mngr, "git log --format=%s -1; git config --list --local")
+    run_git(mngr.repo, "remote", "add", "origin", "https://me:password@example.com/shop.git")
+    mngr("create", "foo", *RUN)
+    log = read_log(mngr, "foo")
+    assert log.startswith("settings\n") and "remote.origin.url=https://example.com/shop.git" in log
+    assert "password" not in log
+
+
+def test_setup_fetches_submodules_of_a_worktree_and_leaves_the_users_repository_alone(
+    mngr: MngrProgram, tmp_path: Path
+) -> None:
+    inner = tmp_path / "shown/inner"
+    inner.mkdir(parents=True)
+    run_git(inner, "init", "-q", "-b", "main")
+    commit_file(inner, "lib.txt", "library\n")
+    run_git(mngr.repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", f"file://{inner}", "lib")
+    run_git(mngr.repo, "submodule", "--quiet", "deinit", "--force", "lib")
+    configure_setup(mngr, "git -c protocol.file.allow=always submodule update --init --quiet")
+    mngr("config", "set", "--user", "sandbox.show", f'["{inner}"]')
+    before = (mngr.repo / ".git/config").read_text()
+    mngr("create", "foo", *RUN)
+    assert (mngr.get_work_dir("foo") / "lib/lib.txt").read_text() == "library\n"
+    assert (mngr.repo / ".git/config").read_text() == before
+    assert not (mngr.repo / "lib/lib.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "resolved"),
+    [
+        ("https://example.com/a.git", "https://example.com/a.git"),
+        ("../a.git", "https://example.com/team/a.git"),
+        ("../../b/a.git", "https://example.com/b/a.git"),
+        ("./a.git", "https://example.com/team/shop/a.git"),
+    ],
+)
+def test_the_address_of_a_submodule_is_relative_to_the_address_of_the_repository(url: str, resolved: str) -> None:
+    assert setup_sandbox._resolve_url(url, "https://example.com/team/shop/") == resolved
+
+
+def test_setup_does_not_see_the_login_of_a_coding_agent(mngr: MngrProgram, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/claude").write_text("#!/bin/sh\necho 2.1.300\n")
+    (tmp_path / "bin/claude").chmod(0o755)
+    mngr.env |= {"ANTHROPIC_API_KEY": "key-123", "PATH": f"{tmp_path}/bin:{mngr.env['PATH']}"}
+    configure_setup(mngr, 'echo "key=$ANTHROPIC_API_KEY color=$COLOR"; false')
+    assert "key= color=blue" in mngr("create", "foo", "claude", "--env", "COLOR=blue", code=1).err
+
+
+@pytest.mark.parametrize(
+    ("text", "is_shown"),
+    [
+        ("registry=https://packages.example.com/\n", True),
+        ("//packages.example.com/:_authToken=abc\n", False),
+        ("[global]\nindex-url = https://me:abc@packages.example.com/simple\n", False),
+        ("[global]\nfind-links = /usr/share/wheels\n", True),
+    ],
+)
+def test_setup_sees_the_settings_of_package_managers_without_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, is_shown: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".npmrc").write_text(text)
+    assert (str(tmp_path / ".npmrc") in setup_sandbox._list_package_settings()) is is_shown
+
+
+def test_setup_sees_the_local_packages_that_settings_name_but_nothing_of_the_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home, wheels = tmp_path / "home", tmp_path / "wheels"
+    for folder in (home / ".pip", home / "private", wheels):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    settings = home / ".pip/pip.conf"
+    settings.write_text(f"[global]\nfind-links = {wheels} file://{home}/private\nextra = /etc /home\n")
+    assert setup_sandbox._list_package_settings() == [str(settings), str(wheels)]
+
+
+def test_a_failed_setup_shows_its_last_lines_and_both_ways_out(mngr: MngrProgram) -> None:
+    configure_setup(mngr, "echo reason; touch /usr/x || exit 9")
+    err = mngr("create", "foo", *RUN, code=1).err
+    assert "exit code 9" in err and "reason" in err
+    assert "mngr config set --user sandbox.show" in err and "mngr config set --user sandbox.setup off" in err
+    assert mngr.run_json("list")["agents"] == [] and list((mngr.home / "cache/packages").glob("*.*")) == []
+
+
+def test_sandbox_setup_accepts_only_auto_on_and_off(mngr: MngrProgram) -> None:
+    configure_setup(mngr, "true")
+    mngr("config", "set", "--user", "sandbox.setup", "sometimes")
+    assert "it must be auto, on or off" in mngr("create", "foo", *RUN, code=1).err
+
+
+@pytest.mark.parametrize(("mode", "code"), [("auto", 0), ("on", 1)])
+def test_without_bubblewrap_setup_runs_only_if_no_sandbox_is_required(
+    mngr: MngrProgram, tmp_path: Path, mode: str, code: int
+) -> None:
+    configure_setup(mngr, "echo ran")
+    mngr.env["PATH"] = make_path_without_bwrap(tmp_path / "programs", mngr.env["PATH"])
+    mngr("config", "set", "--user", "sandbox.setup", mode)
+    err = mngr("create", "foo", *RUN, code=code).err
+    assert ("bubblewrap (bwrap) is not installed" in err) is (mode == "on")
+    assert os.path.isdir(mngr.home / "work/foo") is (mode == "auto")

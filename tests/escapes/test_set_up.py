@@ -1,0 +1,83 @@
+"""Attempts of a project's set-up, which runs code of many authors: dependencies, build scripts, install hooks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+
+from tests.escapes.attempt import Target, attack, for_each_person, some
+from tests.escapes.services import Services
+from tests.support.person import PEOPLE
+
+CREATE = "create foo -- sleep 1000"
+
+
+@dataclass(frozen=True)
+class SetUpAttempt:
+    """A set-up command that the user trusts, and the commands that the user runs in the project."""
+
+    name: str
+    script: str  # runs in the work dir, with the variables of an attempt
+    verbs: tuple[str, ...] = (CREATE,)
+    is_real: bool = True  # it leaves a mark without a sandbox
+
+
+ATTEMPTS = [
+    SetUpAttempt("a set-up creates a file outside", 'touch "$MARK"'),
+    SetUpAttempt("a set-up changes a file of the user", 'echo changed >>"$PRECIOUS"'),
+    SetUpAttempt("a set-up empties a directory of the user", 'rm -rf "$TREASURE"/*'),
+    SetUpAttempt("a set-up reads a secret", 'cat "$SECRET" >read'),
+    SetUpAttempt("a set-up writes to the home of the user", 'touch "$USER_HOME/.profile"'),
+    SetUpAttempt("a set-up reads the home of mngr", 'ls "$STATE/agents" >/dev/null && touch "$STATE/mark" && touch "$MARK"'),
+    SetUpAttempt("a set-up ends a process of the user", 'kill "$VICTIM"'),
+    SetUpAttempt("a set-up uses a socket of the user", """python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ["SOCKET"])'"""),
+    SetUpAttempt("a set-up adds a hook to the user's repository", 'echo "touch $MARK" >"$REPO/.git/hooks/post-checkout"'),
+    SetUpAttempt("a set-up writes to the configuration of the repository", 'git config core.fsmonitor "touch $MARK"', (CREATE, "list --git", "git status")),
+    SetUpAttempt("a set-up moves the worktree to a repository of its own", 'git init -q fake && git -C fake config core.fsmonitor "touch $MARK; false" && echo "gitdir: $PWD/fake/.git" >.git', (CREATE, "list --git", "diff foo", "destroy --force foo")),
+    SetUpAttempt("a set-up moves a branch of the user", 'git update-ref refs/heads/main HEAD~0 && git update-ref refs/heads/evil HEAD', (CREATE,), False),
+    SetUpAttempt("a set-up replaces the log that it writes to", 'rm -f /proc/self/fd/1; ln -sf "$PRECIOUS" "$MNGR_AGENT_DIR/setup.log"; echo changed', (CREATE,), False),
+    SetUpAttempt("a set-up leaves a link in place of a directory that is cached", 'ln -s "$TREASURE" .venv', (CREATE, "create bar -- sleep 1000", "destroy --force foo", "gc"), False),
+    SetUpAttempt("a set-up leaves a process that waits for the agent", '(sleep 1; touch "$MARK") >/dev/null 2>&1 &', (CREATE, "exec foo -- sleep 2")),
+]  # fmt: skip
+
+
+def run(target: Target, services: Services, attempt: SetUpAttempt, mode: str) -> list[str]:
+    """Trust the set-up in the user's project, run the user's commands, and return the marks."""
+    user = target.user
+    target.variables |= {**services.variables, "USER_HOME": user.env["HOME"]}
+    (user.repo / ".mngr").mkdir(exist_ok=True)
+    (user.repo / "set-up.sh").write_text(target.build_script("export SOCKET\n" + attempt.script))
+    (user.repo / ".mngr/settings.toml").write_text('[project]\nsetup = "sh set-up.sh || :"\n')
+    (user.repo / ".git/info/exclude").write_text(".mngr\nread\nfake\n.venv\n")
+    subprocess.run(["chown", "-R", str(user.uid), str(user.repo)], check=True)
+    git = ["git", "-c", "safe.directory=*", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["add", "-A"], ["commit", "-qm", "set-up"]):
+        subprocess.run([*git, *words], cwd=user.repo, env={**os.environ, **user.env}, check=True)
+    subprocess.run(["chown", "-R", str(user.uid), str(user.repo)], check=True)
+    user("trust", "--yes")
+    user("config", "set", "--user", "sandbox.setup", mode)
+    target.remember()
+    output = "".join(target.run_verb(verb) for verb in attempt.verbs)
+    return target.list_marks(output) + services.list_marks()
+
+
+@pytest.mark.parametrize(("name", "attempt"), for_each_person(ATTEMPTS, one_of=4))
+def test_what_a_set_up_does_leaves_no_mark(name: str, attempt: SetUpAttempt) -> None:
+    with (
+        attack(name) as target,
+        Services(target.outside.root, target.outside.secret, target.user.uid) as services,
+    ):
+        assert run(target, services, attempt, "on") == []
+
+
+@pytest.mark.parametrize("attempt", some([attempt for attempt in ATTEMPTS if attempt.is_real], one_of=4))
+def test_the_same_set_up_leaves_a_mark_without_a_sandbox(attempt: SetUpAttempt) -> None:
+    """Without this check, an attempt could fail only because it is wrong."""
+    with (
+        attack(PEOPLE[0]) as target,
+        Services(target.outside.root, target.outside.secret, target.user.uid) as services,
+    ):
+        assert run(target, services, attempt, "off") != []
