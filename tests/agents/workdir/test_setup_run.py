@@ -17,7 +17,8 @@ from tests.support.repos import commit_file
 def read_log(mngr: MngrProgram, name: str) -> str:
     """Return the output of an agent's set-up."""
     (agent,) = mngr.run_json("list", "--filter", f"name == '{name}'")["agents"]
-    return (mngr.home / "agents" / agent["id"] / "setup.log").read_text()
+    log: Path = mngr.home / "agents" / agent["id"] / "setup.log"
+    return log.read_text()
 
 
 def test_setups_of_a_project_share_their_package_cache(mngr: MngrProgram) -> None:

@@ -100,6 +100,17 @@ def test_gc_reports_and_keeps_an_unknown_directory(mngr: MngrProgram) -> None:
     assert mngr.run_json("gc")["results"][0]["action"] == "left"
 
 
+def test_gc_deletes_packages_that_no_set_up_used_for_a_month(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "--", "true")
+    packages = mngr.home / "cache/packages"
+    for name, days in [("a" * 24, 31), ("b" * 24, 29), ("a-1.tmp", 2), ("a-2.tmp", 0)]:
+        (packages / name / "read-only").mkdir(parents=True)
+        (packages / name / "read-only").chmod(0o500)
+        os.utime(packages / name, (time.time() - days * 86400,) * 2)
+    mngr("gc")
+    assert sorted(path.name for path in packages.iterdir()) == ["a-2.tmp", "b" * 24]
+
+
 def test_gc_deletes_cached_set_ups_that_are_long_unused(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "mkdir -p build && echo x >build/x"\n')

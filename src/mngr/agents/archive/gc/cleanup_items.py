@@ -9,6 +9,7 @@ from collections.abc import Callable
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
+from mngr.agents.saved.fetch_to_staging import remove_tree
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.host import record_store
@@ -82,3 +83,14 @@ def get_file_age(path: str) -> float:
         return time.time() - os.lstat(path).st_mtime
     except OSError:
         return 0.0
+
+
+def make_removal_task(category: str, name: str, ctx: Context, path: str, agent_id: str | None = None) -> CleanupTask:
+    """Return a task that deletes a file or directory on this machine."""
+
+    def act() -> None:
+        remove_tree(ctx.local_host, path)
+        if os.path.lexists(path):
+            raise MngrError(f"cannot remove {path}", "check permissions")
+
+    return CleanupTask(category=category, name=name, id=agent_id, run=act)

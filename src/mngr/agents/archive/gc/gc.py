@@ -13,12 +13,12 @@ from collections.abc import Callable
 from mngr.agents import saved_directory
 from mngr.agents.archive import host_snapshots
 from mngr.agents.archive.destroy import confirm_removed, is_still_on_host, move_to_trash
-from mngr.agents.archive.gc import hosts, remote_home_leftovers
+from mngr.agents.archive.gc import hosts, remote_home_leftovers, unused_caches
 from mngr.agents.archive.gc.cleanup_items import (
-    MAX_CACHE_SECONDS,
     MIN_AGE_SECONDS,
     CleanupTask,
     HostSurvey,
+    make_removal_task,
     survey_hosts,
 )
 from mngr.agents.context import Context
@@ -26,14 +26,13 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.inspect.trash import TrashedAgent, get_keep_seconds, list_trash
 from mngr.agents.saved import save as saving
-from mngr.agents.saved.fetch_to_staging import remove_tree
 from mngr.agents.saved.save import remove_saved_directory
 from mngr.agents.workdir.discard_agent import RESTORING_FILE, discard_agent
 from mngr.base import names_and_addresses, time_format
-from mngr.base.errors import MngrError, TimedOut
+from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Outcome
-from mngr.host import git, host_store, record_store, tmux_server
+from mngr.host import git, record_store, tmux_server
 from mngr.host.protocol import Host
 
 
@@ -42,7 +41,7 @@ def collect_garbage(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
     if not ctx.home.exists():
         return []
     finders = (
-        _list_interrupted_agents, _list_stale_names, _list_interrupted_destroys, remote_home_leftovers.list_remote_tasks, _list_stray_sessions, _list_expired_trash, _list_interrupted_saves, _list_unused_setups, _list_unused_repos, _list_old_image_facts,
+        _list_interrupted_agents, _list_stale_names, _list_interrupted_destroys, remote_home_leftovers.list_remote_tasks, _list_stray_sessions, _list_expired_trash, _list_interrupted_saves, *unused_caches.FINDERS,
         _list_unknown_work_dirs, hosts.list_leftover_hosts, hosts.list_old_host_facts,
     )  # fmt: skip
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):
@@ -84,7 +83,7 @@ def _list_interrupted_agents(ctx: Context, survey: HostSurvey) -> list[CleanupTa
             if record is None:
                 if host.is_local and _is_unfinished_agent_dir(host.home.agent_dir(agent.id)):
                     tasks.append(
-                        _make_removal_task("interrupted create", agent.id, ctx, host.home.agent_dir(agent.id), agent.id)
+                        make_removal_task("interrupted create", agent.id, ctx, host.home.agent_dir(agent.id), agent.id)
                     )
             elif record.phase == "creating" and not agent.evidence.is_owner_alive:
                 tasks.append(
@@ -162,17 +161,6 @@ def _is_unfinished_agent_dir(directory: str) -> bool:
         return False
     early_files = ("lock", RESTORING_FILE)
     return all(name.endswith(".new") or name in early_files for _, _, files in os.walk(directory) for name in files)
-
-
-def _make_removal_task(category: str, name: str, ctx: Context, path: str, agent_id: str | None = None) -> CleanupTask:
-    """Return a task that deletes a file or directory on this machine."""
-
-    def act() -> None:
-        remove_tree(ctx.local_host, path)
-        if os.path.lexists(path):
-            raise MngrError(f"cannot remove {path}", "check permissions")
-
-    return CleanupTask(category=category, name=name, id=agent_id, run=act)
 
 
 def _list_stale_names(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
@@ -321,7 +309,7 @@ def _list_interrupted_saves(ctx: Context, survey: HostSurvey) -> list[CleanupTas
                 or folder == staging
             )
             if is_partial and not _is_in_use(path):
-                task = _make_removal_task("interrupted save", name, ctx, path)
+                task = make_removal_task("interrupted save", name, ctx, path)
                 tasks.append(task.replace(run=_make_snapshot_undo(ctx, path, task.run)))
     return tasks
 
@@ -344,79 +332,6 @@ def _is_in_use(path: str) -> bool:
             return record_store.is_owner_alive(json.load(file))
     except (OSError, ValueError):
         return time.time() - os.lstat(path).st_mtime < MIN_AGE_SECONDS
-
-
-def _list_unused_setups(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
-    """Return tasks for cached set-up results that are long unused or half written."""
-    folder = os.path.join(ctx.home.cache, "setup")
-    tasks = []
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        path = os.path.join(folder, name)
-        key, _, process = name.partition(".")
-        if not os.path.isdir(path) or time.time() - os.stat(path).st_mtime < (
-            MIN_AGE_SECONDS if process else MAX_CACHE_SECONDS
-        ):
-            continue
-        if process.isdigit() and os.path.exists(f"/proc/{process}"):
-            continue
-        lock = os.path.join(folder, key.partition("-")[0] + ".lock")  # the name of untrusted content follows the "-"
-        tasks.append(CleanupTask(category="unused set-up", name=key, run=_make_locked_removal(ctx, lock, path)))
-    return tasks
-
-
-def _make_locked_removal(ctx: Context, lock: str, path: str) -> Callable[[], None]:
-    """Return a function that deletes the path, and fails if another process holds the lock."""
-
-    def act() -> None:
-        try:
-            with Lock(lock, timeout=0.0):
-                ctx.local_host.run(["rm", "-rf", "--", path])
-        except TimedOut:
-            raise MngrError(f"{path} is in use", "try again later") from None
-
-    return act
-
-
-def _list_unused_repos(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
-    """Return tasks for cached clones of repositories that are long unused and that no agent needs."""
-    folder = os.path.join(ctx.home.cache, "repos")
-    old_names = [
-        name
-        for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
-        if name.endswith(".git") and time.time() - os.stat(os.path.join(folder, name)).st_mtime > MAX_CACHE_SECONDS
-    ]
-    if not old_names or survey.errors:  # An agent on an unreachable host may need it.
-        return []
-    used_paths = {agent.record.source for _, agents in survey.agents_by_host for agent in agents if agent.record}
-    for directory in (ctx.home.trash, ctx.home.snapshots):
-        for name in os.listdir(directory) if os.path.isdir(directory) else ():
-            try:
-                saved = saved_directory.load_saved_state(os.path.join(directory, name))
-            except ValueError:
-                return []
-            if saved.record is not None:
-                used_paths.add(saved.record.source)
-    paths = [os.path.join(folder, name) for name in old_names]
-    return [
-        CleanupTask(
-            category="unused repository",
-            name=os.path.basename(path),
-            run=_make_locked_removal(ctx, path + ".lock", path),
-        )
-        for path in paths
-        if path not in used_paths
-    ]
-
-
-def _list_old_image_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
-    """Return tasks for old cached facts about images. A host of the image is asked again when needed."""
-    folder = ctx.home.cache
-    return [
-        _make_removal_task("what was known of an image", name, ctx, os.path.join(folder, name))
-        for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
-        if name.startswith(host_store.IMAGE_CACHE_PREFIX)
-        and time.time() - os.stat(os.path.join(folder, name)).st_mtime > MAX_CACHE_SECONDS
-    ]
 
 
 def _list_unknown_work_dirs(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
