@@ -38,7 +38,8 @@ def test_config_list_shows_all_settings_and_their_sources(e2e: E2eSession) -> No
     mngr config path
     """)
     run_all(e2e, "mngr config set stop.grace 1s", "mngr config set project.setup 'make it'")
-    expect(e2e.run("mngr config list", comment="list all settings")).to_succeed().to_match_lines("""
+    result = e2e.run("mngr config list", comment="list all settings", env={"COLUMNS": "200"})
+    expect(result).to_succeed().to_match_lines("""
         KEY                  VALUE        SOURCE
         project.setup        make it      project ([CWD]/.mngr/settings.toml)
         pull.max_bytes       10737418240  default
