@@ -41,13 +41,15 @@ class Fleet:
     def create(self, spec: AgentSpec) -> AgentView:
         """Create one agent, start it and send it the first message. Raise MngrError if any of this fails."""
         if spec.count != 1:
-            raise UsageError("create makes one agent", "for several, call create_many")
+            raise UsageError(
+                f"Fleet.create creates one agent, but count is {spec.count}", "call Fleet.create_many(spec)"
+            )
         (result,) = self.create_many(spec)
         if isinstance(result, Exception):
             raise result
         message = result.message
         if message is not None and not message.ok:
-            raise MngrError(message.error or "the first message did not arrive", message.hint)
+            raise MngrError(message.error or "the agent did not receive its first message", message.hint)
         return result.agent
 
     def create_many(self, spec: AgentSpec) -> builtins.list[CreatedAgent | Exception]:

@@ -125,7 +125,7 @@ def test_an_invalid_assignment_raises_usage_error(text: str) -> None:
     [
         ("project.setpu", "project.setup"),
         ("trash.keeps", "trash.keep"),
-        ("zzz", "known keys: project.setup"),
+        ("zzz", "see the settings and their values: mngr config list"),
     ],
 )
 def test_an_unknown_key_error_suggests_the_closest_key(key: str, hint: str) -> None:
@@ -152,9 +152,9 @@ def test_a_star_in_the_schema_accepts_any_name(key: str) -> None:
     [
         ("[project\n", "is not valid TOML"),
         ("[project]\nsetpu = 'x'\n", "there is no setting 'project.setpu'"),
-        ("[project]\nsetup = 5\n", "project.setup must be a text, not 5"),
+        ("[project]\nsetup = 5\n", "project.setup must be text, not 5"),
         ("[project]\ncarry = '.env'\n", "project.carry must be a list"),
-        ("[project]\n'setup+=' = ['x']\n", "project.setup must be a text"),
+        ("[project]\n'setup+=' = ['x']\n", "project.setup must be text"),
     ],
 )
 def test_an_invalid_settings_file_is_reported_with_its_path_and_problem(tmp_path: Path, text: str, said: str) -> None:

@@ -74,7 +74,7 @@ def test_a_timeout_kills_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", [1, 2])
 def test_a_command_that_writes_too_much_is_killed(tmp_path: Path, stream: int) -> None:
     pid_file = tmp_path / "pid"
-    with pytest.raises(MngrError, match="sh was ended: it wrote more than 3 MB"):
+    with pytest.raises(MngrError, match="sh wrote more than 3 MB of output, so mngr ended it"):
         shell.run(["sh", "-c", f"echo $$ >{pid_file}; exec cat /dev/zero >&{stream}"], max_bytes=3 << 20)
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)
@@ -98,7 +98,7 @@ def test_a_file_that_is_not_executable_raises_mngr_error(tmp_path: Path) -> None
 def test_a_too_long_command_line_fails_with_a_hint() -> None:
     with pytest.raises(MngrError) as caught:
         shell.run(["true", "x" * 3_000_000])
-    assert caught.value.hint == "shorten the command"
+    assert caught.value.hint == "shorten the command line: it is too long for this system"
 
 
 def test_no_file_descriptor_is_leaked() -> None:

@@ -68,6 +68,14 @@ def test_an_age_is_shown_in_one_unit(seconds: float, text: str) -> None:
     assert time_format.format_age(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "just now"), (1, "1 second ago"), (59.9, "59 seconds ago"), (130, "2 minutes ago"), (90000, "1 day ago")],
+)
+def test_a_time_ago_is_shown_in_words(seconds: float, text: str) -> None:
+    assert time_format.format_time_ago(seconds) == text
+
+
 @given(st.integers(min_value=0, max_value=10**8))
 def test_a_duration_round_trips(seconds: int) -> None:
     assert time_format.parse_duration(time_format.format_duration(seconds)) == seconds

@@ -46,10 +46,10 @@ UNKNOWN = [
     (1, "there is no agent 'nobody'", "push README.md nobody:x"),
     (1, "there is no agent 'nobody'", "diff nobody"),
     (1, "there is no agent 'a-0123456789ab'", "stop a-0123456789ab"),
-    (1, "there is no directory, agent or address", "create x --from no/where -- true"),
+    (1, "is not a directory, an agent or a URL", "create x --from no/where -- true"),
     (1, "there is no agent 'nobody'", "create x --from nobody -- true"),
     (1, "no agent kind 'comand'", "create x comand"),
-    (1, "nothing to run", "create x"),
+    (1, "mngr does not know what to run", "create x"),
     (6, "no-such-box.invalid cannot be reached", "create x@no-such-box.invalid -- true"),
     (2, "there is no provider 'nowhere'", "create x@.nowhere -- true"),
     (2, "nothing follows the @", "create x@ -- true"),
@@ -60,9 +60,9 @@ UNKNOWN = [
     (2, "--agents-per-host is for hosts that are made", "map a --on @h1.modal --agents-per-host 2 -- true"),
     (2, "shared cannot be 'maybe'", "map a --on .slurm -S providers.slurm.shared=maybe -- true"),
     (2, "cpus cannot be 'lots'", "map a --on .modal -S providers.modal.cpus=lots -- true"),
-    (1, "--sandbox is not for modal hosts", "map a --on .modal --sandbox -- true"),
+    (1, "--sandbox does not work on modal hosts", "map a --on .modal --sandbox -- true"),
     (2, "with a path", "create x:path -- true"),
-    (1, "not ours to start and stop", "stop @local"),
+    (1, "mngr cannot start or stop local hosts", "stop @local"),
     (2, "there is no state 'BUSY'", "list --state BUSY"),
     (2, "there is no field 'colour'", "list --fields colour"),
     (2, "there is no field 'colour'", "list --sort colour"),
@@ -85,7 +85,7 @@ UNKNOWN = [
     (2, "mngr --home names no command", "--home"),
     (2, "'x:out/a.json' names a file, not an agent", "destroy x:out/a.json"),
     (2, "'x:sub' names a file, not an agent", "exec x:sub -- pwd"),
-    (2, "--branch has no meaning", "create x --transfer copy --branch :y -- true"),
+    (2, "--branch has no effect", "create x --transfer copy --branch :y -- true"),
     (2, "-m and --message-file", "create x -m hi --message-file README.md -- true"),
     (1, "cannot read", "create x --message-file nowhere -- true"),
     (1, "cannot read", "create x --env-file nowhere -- true"),
@@ -206,7 +206,7 @@ def test_commands_fail_clearly_after_the_work_dir_is_deleted(mngr: MngrProgram) 
             result = mngr(*words, code=1)
             assert is_clear(result), words
         mngr("stop", name)
-        assert "is gone" in mngr("start", name, code=1).err
+        assert "no longer exists" in mngr("start", name, code=1).err
     assert mngr("pull", "tree").out.startswith("mngr/tree is at ")
     assert is_clear(mngr("pull", "own", code=1))
     assert [(a["state"], a["dirty"]) for a in mngr.run_json("list", "--git")["agents"]] == [("STOPPED", None)] * 2
@@ -249,7 +249,7 @@ def test_a_home_of_a_newer_version_is_rejected(mngr: MngrProgram) -> None:
     (mngr.home / "version").write_text("mngr 99\n")
     for words in (("create", "foo", *RUN), ("list",)):
         result = mngr(*words, code=1)
-        assert "newer mngr (layout 99" in result.err and is_clear(result)
+        assert "it has layout 99" in result.err and is_clear(result)
     assert [p.name for p in mngr.home.iterdir()] == ["version"]
 
 
@@ -394,7 +394,7 @@ def test_a_socket_directory_of_another_user_is_rejected(mngr: MngrProgram, tmp_p
             ("limit", "foo", "--idle", "1h"),
         ):
             result = mngr(*words, code=1)
-            assert f"{other_dir} is not a directory of yours" in result.err and is_clear(result), words
+            assert f"{other_dir} does not belong to you" in result.err and is_clear(result), words
         assert [a["name"] for a in mngr.list_agents()] == ["foo"]
     finally:
         (mngr.home / "tmux.socket").unlink()

@@ -123,7 +123,7 @@ def test_doctor_checks_a_host_by_its_address(mngr: MngrProgram, path: Path) -> N
     assert run_doctor(mngr, "@local", env={"PATH": str(path)})["locks"]["found"] == str(path / "flock")
     stderr = mngr("doctor", "nosuch", code=1).err
     assert "there is no agent kind 'nosuch'" in stderr and "mngr doctor @nosuch" in stderr
-    assert "names no host" in mngr("doctor", "@.local", code=2).err
+    assert "does not name a host" in mngr("doctor", "@.local", code=2).err
 
 
 def test_a_plugins_host_has_its_own_home(mngr: MngrProgram, example_plugin: Path) -> None:

@@ -30,7 +30,7 @@ def test_create_refuses_untrusted_set_up_and_leaves_nothing(mngr: MngrProgram) -
     write_settings(mngr, '[project]\nsetup = "touch ran"\n')
     refusal = mngr("create", "foo", *RUN, code=1).err
     assert 'project.setup = "touch ran"' in refusal
-    assert f"Hint: if you do trust them: mngr trust {mngr.repo}" in refusal
+    assert f"Hint: if you trust them: mngr trust {mngr.repo}" in refusal
     assert mngr.list_agents() == []
     assert run_git(mngr.repo, "branch", "--list", "mngr/*") == ""
     mngr("trust", "--yes")

@@ -75,12 +75,12 @@ class Context:
         if self.is_agent_work_dir(root):
             raise MngrError(
                 f"{root} is an agent's work dir, and its settings differ from those that you trust:\n{listed}",
-                "look at them; to use them, pull the agent's work and trust the project: mngr trust",
+                "if you trust them, pull the agent's work, then run in your project: mngr trust",
             )
         question = f"The settings in {root} run commands or choose files:\n{listed}\nDo you trust them?"
         if self.ask_trust is None or not self.ask_trust(question):
             raise MngrError(
-                f"you have not trusted the settings of {root}:\n{listed}", f"if you do trust them: mngr trust {root}"
+                f"you have not trusted the settings of {root}:\n{listed}", f"if you trust them: mngr trust {root}"
             )
         self.home.create()
         project_trust.save_trust(self.home.trust, repository, values)
@@ -141,7 +141,7 @@ class Context:
         if self.ask_trust is None or not self.ask_trust(question):
             raise MngrError(
                 f"you have not trusted the settings in {place}:\n{listed}",
-                f"look at them, then: mngr trust {shell.join([place])} --hash {project_trust.compute_digest(values)}",
+                f"if you trust them: mngr trust {shell.join([place])} --hash {project_trust.compute_digest(values)}",
             )
         project_trust.save_trust(self.home.trust, place, values)
 
@@ -179,7 +179,7 @@ class Context:
         for provider in self.hooks.list_providers(lambda: self.settings):
             if provider.name == name:
                 return provider
-        raise NotFound(f"the provider {name!r} is not available", "known: " + ", ".join(self.list_provider_names()))
+        raise NotFound(f"there is no provider {name!r}", "use one of: " + ", ".join(self.list_provider_names()))
 
     def _select_provider_settings(
         self, name: str, options: dict[str, object], project_options: tuple[str, ...]
@@ -191,7 +191,10 @@ class Context:
             if is_for_projects:
                 selected[key] = value
             elif key not in selected:
-                self.note(f"providers.{name}.{key} in the project's settings does not count; put it in your own")
+                self.note(
+                    f"mngr ignores providers.{name}.{key} in the project's settings; set it for yourself: "
+                    f"mngr config set --user providers.{name}.{key} VALUE"
+                )
         return selected
 
     def list_provider_names(self) -> list[str]:
@@ -224,10 +227,15 @@ class Context:
             provider_settings = self.settings.get_table("providers").items()
             matches = [(key[:-6], name) for key, value in provider_settings if key.endswith(".hosts") and name in value]
         if not matches and name in self.list_provider_names():
-            raise UsageError(f"{name!r} is a provider, not a host", f"for a host of its own: .{name}")
+            raise UsageError(
+                f"{name!r} is a provider, not a host", f"write NAME@.{name} for a new host of this provider"
+            )
         if len(matches) > 1:
             candidates = ", ".join(f"@{host}.{provider}" for provider, host in matches)
-            raise MngrError(f"the host {name!r} could be any of {candidates}", "say which")
+            raise MngrError(
+                f"several hosts are called {name!r}: {candidates}",
+                f"add the provider, for example: {candidates.partition(',')[0]}",
+            )
         return matches[0] if matches else ("ssh", name)
 
     @property
@@ -259,7 +267,7 @@ class Context:
             known_names = self.list_kind_names()
             raise MngrError(
                 f"there is no agent kind {name!r}",
-                suggest_closest(name, known_names) or f"known: {', '.join(known_names)}{extra_hint}",
+                suggest_closest(name, known_names) or f"use one of: {', '.join(known_names)}{extra_hint}",
             )
         return self._kinds[name]
 
@@ -289,8 +297,8 @@ class Context:
         """Return the parent of a configured kind. Raise MngrError unless it is a built-in coding agent."""
         if parent not in CODING_KINDS:
             raise MngrError(
-                f"agents.{name}.parent is {parent!r}, which is no kind that others can be made of",
-                suggest_closest(str(parent), CODING_KINDS) or "there are: " + ", ".join(CODING_KINDS),
+                f"agents.{name}.parent is {parent!r}, but it must be a built-in coding agent",
+                suggest_closest(str(parent), CODING_KINDS) or "use one of: " + ", ".join(CODING_KINDS),
             )
         return str(parent)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mngr.agents.context import Context
-from mngr.base import config, paths
+from mngr.base import config, paths, shell
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.base.model import Struct
 from mngr.base.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
@@ -56,7 +56,8 @@ def get_settings_path(ctx: Context, scope: str) -> str:
     files = list_settings_paths(ctx)
     if scope not in files:
         raise MngrError(
-            f"{ctx.cwd} is in no project, so there are no {scope} settings", "go to a project, or use --user"
+            f"{ctx.cwd} is not in a project, so it has no {scope} settings",
+            "go to a project: cd DIR; or use your own settings: --user",
         )
     return files[scope]
 
@@ -69,7 +70,7 @@ def set_setting(ctx: Context, key: str, value: Any, scope: str | None = None) ->
     setting_class = classify_setting(plain_key)
     if scope != "user" and setting_class == USER_ONLY:
         raise UsageError(
-            f"{plain_key} does not count in a project's file",
+            f"mngr ignores {plain_key} in a project's settings file",
             f"set it for yourself: mngr config set --user {key} VALUE",
         )
     path = get_settings_path(ctx, scope)
@@ -123,7 +124,7 @@ def _remove_if_empty(path: str) -> None:
 
 def _check_list(key: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise UsageError(f"{key} is no list, so += cannot extend it", f"replace it: mngr config set {key} VALUE")
+        raise UsageError(f"{key} is not a list, so += cannot extend it", f"replace it: mngr config set {key} VALUE")
     return value
 
 
@@ -153,7 +154,7 @@ def _read_document(path: str) -> Any:
     except FileNotFoundError:
         return tomlkit.document()
     except (OSError, UnicodeDecodeError, TOMLKitError) as error:
-        raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
+        raise MngrError(f"cannot read {path}: {error}", "correct the file, or move it out of the way") from None
 
 
 def _change_table(ctx: Context, path: str, key: str, change: Callable[[Any, str], None]) -> None:
@@ -180,5 +181,7 @@ def write_settings(ctx: Context, path: str, text: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
     except OSError as error:
-        raise MngrError(f"cannot write {path}: {error.strerror}", "check the directory's permissions") from None
+        raise MngrError(
+            f"cannot write {path}: {error.strerror}", shell.suggest_disk_check(os.path.dirname(path))
+        ) from None
     ctx.local_host.write(path, text.encode(), mode=mode)

@@ -60,7 +60,7 @@ def load_saved_state(directory: str) -> SavedState:
     except OSError as error:
         raise ValueError(f"{META_FILE}: {error.strerror}") from None
     if data.get("v") != 1:
-        raise ValueError(f"{META_FILE} was written by a newer mngr, or is damaged")
+        raise ValueError(f"{META_FILE} is damaged, or a newer mngr wrote it")
     record_data = data.pop("record", None)
     saved = decode(SavedState, data)
     if record_data is None:

@@ -231,7 +231,7 @@ def read_settings_file(path: str) -> dict[str, object] | None:
         with open(path, "rb") as file:
             return parse_settings(path, file.read())
     except OSError as error:
-        raise MngrError(f"cannot read {path}: {error.strerror}", "mend the file, or move it away") from None
+        raise MngrError(f"cannot read {path}: {error.strerror}", f"check its permissions: ls -l {path}") from None
 
 
 def parse_settings(path: str, text: bytes) -> dict[str, object]:
@@ -241,12 +241,14 @@ def parse_settings(path: str, text: bytes) -> dict[str, object]:
     try:
         data = tomllib.loads(text.decode())
     except tomllib.TOMLDecodeError as error:
-        raise MngrError(f"{path} is not valid TOML: {error}", "mend the file, or move it away") from None
+        raise MngrError(f"{path} is not valid TOML: {error}", "correct the file, or move it out of the way") from None
     except UnicodeDecodeError as error:
-        raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
+        raise MngrError(f"cannot read {path}: {error}", "correct the file, or move it out of the way") from None
     projects = data.get("projects", {})
     if not isinstance(projects, dict) or any(not isinstance(table, dict) for table in projects.values()):
-        raise MngrError(f"{path}: projects must hold tables", 'for example: [projects."~/shop".commands.create]')
+        raise MngrError(
+            f"{path}: each entry of `projects` must be a table", 'for example: [projects."~/shop".commands.create]'
+        )
     tables = [{key: value for key, value in data.items() if key != "projects"}, *projects.values()]
     for table in tables:
         for key, value in flatten(table):
@@ -285,11 +287,13 @@ def check_key(key: str, origin: str, value: Any = None) -> str:
     kind = find_setting_type(key)
     error_class = UsageError if origin in _COMMAND_LINE_SOURCES else MngrError
     if kind is None:
-        hint = suggest_closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
+        hint = suggest_closest(key, list(SCHEMA)) or "see the settings and their values: mngr config list"
         raise error_class(f"{origin}: there is no setting {key!r}", hint)
     if value is not None and not isinstance(value, kind):
-        hint = f"give it a {_TYPE_NAMES[kind]}" if error_class is UsageError else f"mend it in {origin}"
-        raise error_class(f"{origin}: {key} must be a {_TYPE_NAMES[kind]}, not {value!r}", hint)
+        hint = f"for example: mngr config set {key} {_EXAMPLE_VALUES[kind]}"
+        if error_class is MngrError:
+            hint = f"correct the value in {origin}"
+        raise error_class(f"{origin}: {key} must be {_TYPE_NAMES[kind]}, not {value!r}", hint)
     if value is not None and key in _DURATION_KEYS:
         try:
             parse_duration(str(value))
@@ -302,12 +306,13 @@ _COMMAND_LINE_SOURCES = ("-S", "config get", "config set", "config unset")
 
 
 _TYPE_NAMES: dict[type, str] = {
-    bool: "yes or no, true or false",
+    bool: "true or false",
     str: "text",
-    int: "number",
-    list: "list",
-    object: "value",
+    int: "a whole number",
+    list: "a list",
+    object: "a value",
 }
+_EXAMPLE_VALUES: dict[type, str] = {bool: "true", str: "TEXT", int: "10", list: '\'["A", "B"]\'', object: "VALUE"}
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

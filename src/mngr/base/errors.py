@@ -59,8 +59,8 @@ class HostGone(Unreachable):
     def __init__(self, provider: str, host: str, why: str) -> None:
         super().__init__(
             f"the host {host} is gone: {why}",
-            f"what nobody pulled from it is lost; forget it: mngr destroy @{host}.{provider}; "
-            f"or make it anew, and its agents with what was kept of them: mngr start @{host}.{provider}",
+            f"recreate the host and its agents from their last backup: mngr start @{host}.{provider}; "
+            f"or remove the host from the list: mngr destroy @{host}.{provider}",
         )
         self.provider = provider
         self.host = host
@@ -88,7 +88,26 @@ class NotFound(MngrError):
 
 def suggest_closest(word: str, known: Sequence[str]) -> str | None:
     """Return a hint that names the most similar known word, or None when no word is similar."""
-    import difflib
+    limit = min(len(word) - 1, max(1, len(word) // 4), 3)
+    similar = [candidate for candidate in known if abs(len(candidate) - len(word)) <= limit]
+    typos, closest = min(((_count_typos(word, candidate), candidate) for candidate in similar), default=(limit + 1, ""))
+    return f"did you mean {closest!r}?" if typos <= limit else None
 
-    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.65)
-    return f"did you mean {matches[0]!r}?" if matches else None
+
+def _count_typos(word: str, other: str) -> int:
+    """Return how many letters were added, left out, replaced or swapped to make `word` from `other`.
+
+    A replaced digit counts three times: w-1 is not a misspelt w-2, but another agent.
+    """
+    before_last: list[int] = []
+    last = list(range(len(other) + 1))
+    for row, letter in enumerate(word):
+        current = [row + 1]
+        for column, expected in enumerate(other):
+            replacement = 0 if letter == expected else 3 if letter.isdigit() and expected.isdigit() else 1
+            best = min(last[column] + replacement, last[column + 1] + 1, current[column] + 1)
+            if row and column and letter == other[column - 1] and expected == word[row - 1]:
+                best = min(best, before_last[column - 1] + 1)
+            current.append(best)
+        before_last, last = last, current
+    return last[-1]

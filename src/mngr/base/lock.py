@@ -22,7 +22,9 @@ class Lock:
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise MngrError(f"cannot lock {self.path}: {error.strerror}", "check the directory's permissions") from None
+            raise MngrError(
+                f"cannot lock {self.path}: {error.strerror}", f"check the permissions: ls -l {self.path}"
+            ) from None
         started = time.monotonic()
         while True:
             try:
@@ -31,11 +33,16 @@ class Lock:
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
                     self._close()
-                    raise MngrError(f"cannot lock {self.path}: {error.strerror}") from None
+                    raise MngrError(
+                        f"cannot lock {self.path}: {error.strerror}", f"check the permissions: ls -l {self.path}"
+                    ) from None
             waited = time.monotonic() - started
             if waited > self.timeout:
                 self._close()
-                raise TimedOut(f"{self.path} was locked by another process for {self.timeout:g}s", "try again")
+                raise TimedOut(
+                    f"{self.path} was locked by another process for {self.timeout:g}s",
+                    "wait until the other command has ended, then run this one again",
+                )
             time.sleep(0.003 if waited < 1.0 else 0.1)
 
     def __exit__(self, *_: object) -> None:

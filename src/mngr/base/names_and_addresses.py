@@ -72,15 +72,17 @@ def parse_address(text: str, providers: tuple[str, ...] = PROVIDER_NAMES) -> Add
         if dot and after_dot in providers:
             host, provider = before_dot or None, after_dot
         elif location.startswith("."):
-            raise UsageError(f"there is no provider {location[1:]!r}", "known: " + ", ".join(providers))
+            raise UsageError(f"there is no provider {location[1:]!r}", "use one of: " + ", ".join(providers))
         else:
             host = location or None
         if host is not None and not is_host_name(host):
-            raise UsageError(f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER")
+            raise UsageError(
+                f"{host!r} is not a valid host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER"
+            )
         if host is None and provider is None:
             raise UsageError(f"nothing follows the @ in {text!r}", "write NAME@HOST or NAME@.PROVIDER")
     if not name and not at_sign:
-        raise UsageError(f"{text!r} names no agent and no host", "write NAME, NAME@HOST or @HOST")
+        raise UsageError(f"{text!r} names neither an agent nor a host", "write NAME, NAME@HOST or @HOST")
     return Address(name=name or None, host=host, provider=provider, path=path if colon else None)
 
 
@@ -98,7 +100,7 @@ def _explain_bad_name(name: str) -> tuple[str, str]:
     import re
 
     fixed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:63]
-    hint = "names are lower-case letters, digits, - and _, at most 63, starting with a letter or digit"
+    hint = "use at most 63 lower-case letters, digits, - and _, and start with a letter or digit"
     return f"{name!r} is not a valid name", hint + (f"; for example {fixed!r}" if fixed else "")
 
 
@@ -111,7 +113,9 @@ def parse_network(text: str) -> tuple[str, list[tuple[str, int | None]]]:
     if text in ("on", "off"):
         return text, []
     if mode != "allow":
-        raise UsageError(f"--network cannot be {text!r}", "on, off, or allow=HOST[:PORT],…")
+        raise UsageError(
+            f"--network cannot be {text!r}", "use --network on, --network off or --network allow=HOST[:PORT],…"
+        )
     return mode, [_parse_destination(word.strip()) for word in rest.split(",")]
 
 
@@ -122,7 +126,7 @@ def _parse_destination(word: str) -> tuple[str, int | None]:
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:]+))(?::(\d{1,5}))?", word, re.ASCII)
     if not match or not (match[1] or is_host_name(match[2])) or not 0 < int(match[3] or 1) < 65536:
         hint = "for example: --network allow=api.example.com:443,example.org,[::1]:8080"
-        raise UsageError(f"--network allow: {word!r} is not HOST or HOST:PORT", hint)
+        raise UsageError(f"--network allow: {word!r} does not have the form HOST or HOST:PORT", hint)
     return (match[1] or match[2]).lower(), int(match[3]) if match[3] else None
 
 

@@ -7,6 +7,7 @@ import os
 from mngr.base.errors import MngrError
 
 HOME_VERSION = 1
+OTHER_HOME_HINT = "choose another home: mngr --home DIR list, or export MNGR_HOME=DIR"
 PROJECT_SETTINGS = os.path.join(".mngr", "settings.toml")
 # Entries of a host's home that belong to its agents or to mngr itself. A snapshot of the host omits them.
 SNAPSHOT_EXCLUDES = (
@@ -60,15 +61,16 @@ class Home:
             self._check_foreign_files()
             return False
         except OSError as error:
-            raise MngrError(
-                f"cannot read {self.version_file}: {error.strerror}", "choose another home with --home"
-            ) from None
+            raise MngrError(f"cannot read {self.version_file}: {error.strerror}", OTHER_HOME_HINT) from None
         if words[:1] != ["mngr"] or len(words) != 2 or not words[1].isdigit():
-            raise MngrError(f"{self.root} is the home of another program", "choose another home with --home")
+            raise MngrError(
+                f"{self.root} is the home of another program: its file `version` is not from mngr",
+                OTHER_HOME_HINT,
+            )
         if int(words[1]) > HOME_VERSION:
             raise MngrError(
-                f"{self.root} was written by a newer mngr (layout {words[1]}, this one knows {HOME_VERSION})",
-                "update mngr, or choose another home with --home",
+                f"a newer mngr wrote {self.root}: it has layout {words[1]}, and this mngr knows layout {HOME_VERSION}",
+                "update mngr: pipx upgrade mngr; or choose another home: mngr --home DIR list",
             )
         return True
 
@@ -95,7 +97,7 @@ class Home:
         except OSError as error:
             raise MngrError(
                 f"cannot write to {self.root}: {error.strerror}",
-                "choose a writable home with --home or MNGR_HOME",
+                "choose a directory that you can write to: export MNGR_HOME=DIR",
             ) from None
 
     def _check_foreign_files(self) -> None:
@@ -105,9 +107,9 @@ class Home:
         except FileNotFoundError:
             return
         except NotADirectoryError:
-            raise MngrError(f"{self.root} is not a directory", "choose another home with --home") from None
+            raise MngrError(f"{self.root} is not a directory", OTHER_HOME_HINT) from None
         except OSError as error:
-            raise MngrError(f"cannot read {self.root}: {error.strerror}", "choose another home with --home") from None
+            raise MngrError(f"cannot read {self.root}: {error.strerror}", OTHER_HOME_HINT) from None
         known_entries = {
             "agents",
             "names",
@@ -124,8 +126,8 @@ class Home:
         foreign_entries = sorted(name for name in entries - known_entries if not name.startswith("version"))
         if foreign_entries:
             raise MngrError(
-                f"{self.root} is the home of another program (it holds {foreign_entries[0]!r} and no mngr marker)",
-                "choose another home with --home",
+                f"{self.root} is the home of another program: it contains {foreign_entries[0]!r} and no `version` file of mngr",
+                OTHER_HOME_HINT,
             )
 
 

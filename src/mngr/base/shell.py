@@ -38,7 +38,7 @@ tracer: Callable[[str], None] | None = None  # Receives a line for every process
 INSTALL_HINTS = {
     "git": "apt-get install git (or: brew install git)",
     "tmux": "apt-get install tmux (or: brew install tmux)",
-    "docker": "apt-get install docker.io (or: brew install docker), or use podman: [providers.podman]",
+    "docker": "apt-get install docker.io (or: brew install docker); or use podman: mngr config set providers.docker.program podman",
     "podman": "apt-get install podman (or: brew install podman)",
     "bwrap": "apt-get install bubblewrap",
 }
@@ -72,6 +72,12 @@ class ProgramMissing(ServiceUnavailable):
             INSTALL_HINTS.get(program, f"install {program}") + "; then: mngr doctor",
         )
         self.program = program
+
+
+def suggest_disk_check(path: str, host: str | None = None) -> str:
+    """Return the hint for a write that failed: the commands that show the free space and the permissions."""
+    place = f" on {host}" if host else ""
+    return f"check the free space and the permissions{place}: df -h {quote(path)}; ls -ld {quote(path)}"
 
 
 def quote(word: str) -> str:
@@ -149,8 +155,8 @@ def run(
             raise _timeout_error(argv, timeout) from None
         if isinstance(error, BufferError):
             raise MngrError(
-                f"{(display_argv or argv)[0]} was ended: it wrote more than {max_bytes >> 20} MB",
-                "look at what it does",
+                f"{(display_argv or argv)[0]} wrote more than {max_bytes >> 20} MB of output, so mngr ended it",
+                "limit the output of the command, for example with: | head -c 1000000",
             ) from None
         raise
     code = child.wait()
@@ -353,7 +359,11 @@ def start_process(
 def _start_error(program: str, error: OSError) -> MngrError:
     if isinstance(error, FileNotFoundError):
         return ProgramMissing(program)
-    hint = "shorten the command" if error.errno == 7 else None
+    hint = (
+        "shorten the command line: it is too long for this system"
+        if error.errno == 7
+        else "check this machine: mngr doctor"
+    )
     return MngrError(f"{program} could not be started: {error.strerror}", hint)
 
 

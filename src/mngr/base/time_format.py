@@ -56,3 +56,12 @@ def format_age(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return f"{max(0, int(seconds))}s"
+
+
+def format_time_ago(seconds: float) -> str:
+    """Return how long ago something happened, in words: `12 seconds ago` or `1 day ago`."""
+    for unit, size in (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0)):
+        count = int(seconds // size)
+        if count > 0:
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now"

@@ -120,7 +120,10 @@ class BatchedHost(RemoteHost):
         for (_, _, check), result in zip(steps, results, strict=False):
             check(result)
         if len(results) < len(steps):
-            raise MngrError(f"a command failed on {self.name}: {results[-1].error_line}")
+            raise MngrError(
+                f"a command failed on {self.name}: {results[-1].error_line}",
+                f"check the host: mngr doctor @{self.name}",
+            )
         return results
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:

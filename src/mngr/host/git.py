@@ -113,10 +113,10 @@ def _split_messages(result: ProcessResult) -> tuple[list[str], list[str]]:
 def suggest_hint(problem: str) -> str:
     """Return the hint for a git error message."""
     if "dubious ownership" in problem:
-        return "the directory belongs to another user: see git's safe.directory"
+        return "another user owns the directory; if you trust it: git config --global --add safe.directory DIR"
     if "No space left" in problem:
-        return "make room and try again"
-    return "see what git says there; mngr doctor checks this machine"
+        return "free some disk space, then run the command again: df -h"
+    return "check git on this machine: mngr doctor"
 
 
 def build_guarded_git(directory: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.json_values import as_object, find_text, get_object, get_text
 from mngr.base.model import Struct
@@ -235,4 +236,7 @@ def _write(path: str, data: bytes, *, sync: bool = False) -> None:
                 os.fsync(file.fileno())
         os.replace(temporary_path, path)
     except OSError as error:
-        raise MngrError(f"cannot write {path}: {error.strerror}", "check space and permissions") from None
+        raise MngrError(
+            f"cannot write {path}: {error.strerror}",
+            shell.suggest_disk_check(os.path.dirname(path)),
+        ) from None

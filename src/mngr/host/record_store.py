@@ -29,7 +29,7 @@ class NameTaken(MngrError):
     """Another agent of this home has this name."""
 
     def __init__(self, name: str) -> None:
-        hint = f"choose another name, or: mngr destroy {name}"
+        hint = f"choose another name, or destroy that agent: mngr destroy {name}"
         super().__init__(f"there is already an agent called {name!r}", hint)
 
 
@@ -37,7 +37,7 @@ class AgentExists(MngrError):
     """An agent with this id exists, or another command is creating it."""
 
     def __init__(self, agent_id: str) -> None:
-        super().__init__(f"the agent {agent_id} is there already", f"see: mngr explain {agent_id}")
+        super().__init__(f"the agent {agent_id} already exists", f"see its state: mngr explain {agent_id}")
 
 
 def encode_record(record: AgentRecord) -> bytes:
@@ -63,11 +63,11 @@ def decode_record(text: str | bytes) -> AgentRecord:
     try:
         data = json.loads(text)
     except RecursionError:
-        raise ValueError("too deep") from None
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(data, dict):
-        raise ValueError("not an object")
+        raise ValueError("it is not a JSON object")
     if data.get("v") != 1:
-        raise ValueError(f"written by a newer mngr (v {str(data.get('v'))[:40]})")
+        raise ValueError(f"a newer mngr wrote it (version {str(data.get('v'))[:40]})")
     kinds = AgentRecord.__annotations__
     known = {key: data[key] for key in AgentRecord._fields if key in data}
     for key, value in known.items():
@@ -78,7 +78,7 @@ def decode_record(text: str | bytes) -> AgentRecord:
     except TypeError as error:
         raise ValueError(str(error)) from None
     if not names_and_addresses.is_agent_id(record.id) or not names_and_addresses.is_agent_name(record.name):
-        raise ValueError("bad id or name")
+        raise ValueError("its id or name is not valid")
     time_format.parse_timestamp(record.created_at)
     return record
 
@@ -94,13 +94,13 @@ def get_record(host: Host, agent_id: str) -> AgentRecord:
     try:
         data = host.read(os.path.join(host.home.agent_dir(agent_id), "agent.json"))
     except NotFound:
-        raise NotFound(f"there is no agent {agent_id}", "see: mngr list") from None
+        raise NotFound(f"there is no agent {agent_id}", "list the agents: mngr list") from None
     try:
         return decode_record(data)
     except ValueError as error:
         raise MngrError(
             f"the record of {agent_id} is damaged: {error}",
-            f"look at it, or put it away: mngr destroy --force {agent_id}",
+            f"move the agent to the trash: mngr destroy --force {agent_id}",
         ) from None
 
 
@@ -177,9 +177,14 @@ def reserve_agent(home: Home, host: Host, record: AgentRecord, *, mark: str = ""
             raise NameTaken(record.name)
         if result.code == 7:
             host_store.forget_host(home, host.provider, host.name)
-            raise MngrError(f"{host.name} no longer has a home for agents", "try again: it is made anew")
+            raise MngrError(
+                f"mngr's directory on {host.name} is gone", "run the command again: mngr then creates the directory"
+            )
         if result.code:
-            raise MngrError(f"cannot write to {host.home.root} on {host.name}: {result.error_line}")
+            raise MngrError(
+                f"cannot write to {host.home.root} on {host.name}: {result.error_line}",
+                f"check the host: mngr doctor @{host.name}",
+            )
 
     run_deferred(host, argv, check)
 
@@ -200,8 +205,8 @@ def _make_directory(host: Host, directory: str, record: AgentRecord, mark: str) 
             raise
         if os.path.isdir(directory):
             raise AgentExists(record.id) from None
-        hint = "check the directory's permissions"
-        raise MngrError(f"cannot make {directory}: {error.strerror}", hint) from None
+        hint = f"check the permissions: ls -ld {os.path.dirname(directory)}"
+        raise MngrError(f"cannot create {directory}: {error.strerror}", hint) from None
 
 
 def add_name(home: Home, host: Host, name: str, agent_id: str) -> None:

@@ -137,7 +137,10 @@ class RemoteHost:
         message = stderr_filter.get_held()
         if stderr_filter.numbers:
             _write_stderr(message)
-            raise ConnectionLost(f"the connection to {self.name} ended while the command ran", "it may run on there")
+            raise ConnectionLost(
+                f"the connection to {self.name} ended while the command ran",
+                "the command may still be running there; check the host: mngr list --hosts",
+            )
         raise self.transport.make_lost_error(message.decode("utf-8", "replace").strip())
 
     def _signal(self, name: str, mark: str, stderr_filter: _StderrFilter) -> None:
@@ -153,11 +156,20 @@ class RemoteHost:
         if result.code == 4:
             raise NotFound(f"there is no file {path} on {self.name}")
         if result.code == 5:
-            raise MngrError(f"{path} on {self.name} is not a file", "look at it, and take it away")
+            raise MngrError(
+                f"{path} on {self.name} is not a regular file",
+                f"move it out of the way on {self.name}: mv {path} {path}.old",
+            )
         if result.code:
-            raise MngrError(f"cannot read {path} on {self.name}: {result.error_line}")
+            raise MngrError(
+                f"cannot read {path} on {self.name}: {result.error_line}",
+                f"check its permissions on {self.name}: ls -l {path}",
+            )
         if len(result.out) > MAX_READ_BYTES:
-            raise MngrError(f"{path} on {self.name} is larger than {MAX_READ_BYTES >> 20} MB", "look at it there")
+            raise MngrError(
+                f"{path} on {self.name} is larger than {MAX_READ_BYTES >> 20} MB",
+                f"see what it contains, on {self.name}: head {path}",
+            )
         return result.out
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
@@ -203,10 +215,13 @@ class RemoteLock:
         self.__exit__()
         if answer == b"busy":
             lock = f"{self._path} on {self._host.name}"
-            raise TimedOut(f"{lock} was locked by another process for {self._timeout:g}s", "try again")
+            raise TimedOut(
+                f"{lock} was locked by another process for {self._timeout:g}s",
+                "wait until the other command has ended, then run this one again",
+            )
         if answer.startswith(b"failed "):
             reason = answer[7:].decode("utf-8", "replace")
-            raise MngrError(f"{reason} on {self._host.name}", "check the directory's permissions there")
+            raise MngrError(f"{reason} on {self._host.name}", f"check the host: mngr doctor @{self._host.name}")
         raise self._host.transport.make_lost_error("")
 
     def _read_answer(self, deadline: float) -> bytes:
@@ -256,7 +271,7 @@ def run(
             start=_find_start_function(transport),
         )
     except TimedOut:
-        raise Unreachable(f"{name} did not answer within {limit:g}s", "see: mngr list --hosts") from None
+        raise Unreachable(f"{name} did not answer within {limit:g}s", "check the hosts: mngr list --hosts") from None
     stderr, separator, code = result.err.rpartition(mark.encode())
     if not separator or not code.endswith(b";") or not is_exit_code(code[:-1]):
         raise transport.make_lost_error(result.err.decode("utf-8", "replace").strip())
@@ -283,7 +298,9 @@ def run_until_failure(
             display_argv=[f"@{name}", *steps[-1][0]], start=_find_start_function(transport),
         )  # fmt: skip
     except TimedOut:
-        raise Unreachable(f"{name} did not answer within {MAX_CALL_SECONDS:g}s", "see: mngr list --hosts") from None
+        raise Unreachable(
+            f"{name} did not answer within {MAX_CALL_SECONDS:g}s", "check the hosts: mngr list --hosts"
+        ) from None
     outs, errs = batch.out.split(mark.encode()), batch.err.split(mark.encode())
     results: list[ProcessResult] = []
     for index in range(1, min(len(outs), len(errs), len(steps) + 1)):
@@ -311,7 +328,7 @@ def check_write(host: str, path: str, result: ProcessResult) -> None:
     """Raise MngrError if a file could not be written."""
     if result.code:
         is_disk_full = "No space left" in result.error_line
-        hint = "make room there and try again" if is_disk_full else "check the directory's permissions there"
+        hint = f"free some disk space on {host}" if is_disk_full else f"check the permissions on {host}: ls -ld {path}"
         raise MngrError(f"cannot write {path} on {host}: {result.error_line}", hint)
 
 

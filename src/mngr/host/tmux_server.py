@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import MngrError
-from mngr.base.paths import build_socket_path
+from mngr.base.paths import OTHER_HOME_HINT, build_socket_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WATCHER_SESSION = "_watcher"  # A hidden session. No agent can have this name.
 
 _CONFIGURATION = """\
-# Written by mngr; changes here are lost. Your own keys: mngr config set tmux.source FILE
+# Written by mngr; mngr overwrites changes. Add your own settings: mngr config set tmux.source FILE
 set -g default-terminal tmux-256color
 set -g default-size 200x50
 set -g history-limit 10000
@@ -77,9 +77,7 @@ def prepare_server_files(home: Home, source: str | None) -> str:
             os.symlink(socket, temporary_path)
             os.replace(temporary_path, home.socket_link)
     except OSError as error:
-        raise MngrError(
-            f"cannot write to {home.root}: {error.strerror}", "choose a writable home with --home"
-        ) from None
+        raise MngrError(f"cannot write to {home.root}: {error.strerror}", OTHER_HOME_HINT) from None
     return socket
 
 
@@ -92,7 +90,10 @@ def get_safe_socket(host: Host) -> str:
         and os.path.lexists(directory)
         and (os.path.islink(directory) or os.stat(directory).st_uid != os.getuid())
     ):
-        raise MngrError(f"{directory} is not a directory of yours", "have its owner remove it; mngr makes it anew")
+        raise MngrError(
+            f"{directory} does not belong to you, so mngr does not use it for tmux",
+            f"ask its owner to remove it; mngr then creates it again: rm -r {directory}",
+        )
     return socket
 
 

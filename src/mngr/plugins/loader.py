@@ -126,7 +126,8 @@ class LoadedPlugins:
             raise
         except Exception as error:
             raise MngrError(
-                f"a plugin failed in {hook}: {type(error).__name__}: {error}", "see: mngr plugin list"
+                f"a plugin failed in {hook}: {type(error).__name__}: {error}",
+                "find the plugin, then update or uninstall it: mngr plugin list",
             ) from error
 
     def _collect_results(self, hook: str, **values: Any) -> list[Any]:

@@ -74,9 +74,9 @@ def test_destroy_reports_dirty_unpulled_and_ignored_work_as_text(mngr: MngrProgr
     (work / "more.txt").write_text("m")
     (work / "x.log").write_text("l" * 9000)
     err = mngr("destroy", "foo").err
-    assert "foo had uncommitted work, saved with the rest" in err
-    assert "the branch mngr/foo stays: it holds 1 commit that no other branch has" in err
-    assert "12.29 kB of ignored files, which are not kept" in err
+    assert "foo had uncommitted changes; they are in the trash, too" in err
+    assert "mngr keeps the branch mngr/foo: it has 1 commit that no other branch has" in err
+    assert "12.29 kB of ignored files, which mngr does not keep" in err
 
 
 def test_destroy_deletes_a_merged_branch(mngr: MngrProgram) -> None:
@@ -170,7 +170,7 @@ def test_destroy_reports_and_saves_changes_in_a_submodule(mngr: MngrProgram, tmp
     work = make(mngr)
     run_git(work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
     (work / "mod" / "README.md").write_text("changed")
-    assert "foo had uncommitted work" in mngr("destroy", "--force", "foo").err
+    assert "foo had uncommitted changes" in mngr("destroy", "--force", "foo").err
     mngr("undestroy", "foo")
     assert (mngr.get_work_dir("foo") / "mod" / "README.md").read_text() == "changed"
 

@@ -104,9 +104,9 @@ def test_a_migrate_to_an_invalid_or_unreachable_host_leaves_the_agent_running(cl
     pid = client.get_agent("foo")["pid"]
     for words, code, message in (
         (("foo", "@local"), 1, "is on local already"),
-        (("foo", "h1"), 2, "names no host"),
-        (("foo", "bar@h1"), 2, "names no host"),
-        (("foo", "@h1:x"), 2, "names no host"),
+        (("foo", "h1"), 2, "does not name a host"),
+        (("foo", "bar@h1"), 2, "does not name a host"),
+        (("foo", "@h1:x"), 2, "does not name a host"),
         (("nobody", "@h1"), 1, "there is no agent"),
     ):
         assert message in client("migrate", *words, code=code).err
@@ -155,6 +155,6 @@ def test_migrate_without_a_copy_needs_the_same_directory_on_the_target(
     client("migrate", "foo", "@h1")  # The same path exists on h1.
     assert client.get_agent("foo")["work_dir"] == str(plain)
     plain.rename(tmp_path / "moved")
-    assert "the directory it worked in is gone" in client("migrate", "foo", "@h2", code=1).err
+    assert "the work dir of foo no longer exists" in client("migrate", "foo", "@h2", code=1).err
     (tmp_path / "moved").rename(plain)
     assert client.get_agent("foo")["host"] == "h1"

@@ -70,7 +70,7 @@ def test_trashed_agents_with_the_same_name_are_restored_by_id(mngr: MngrProgram)
     mngr("undestroy", ids[0])
     assert (mngr.get_work_dir("foo") / "which").read_text() == "0"
     result = mngr("undestroy", ids[1], code=1)
-    assert "there is another agent called 'foo' by now" in result.err and "--as" in result.err
+    assert "another agent is called 'foo' now" in result.err and "--as" in result.err
     result = mngr("undestroy", ids[1], "--as", "bar")
     assert "mngr/foo is checked out at" in result.err and mngr.get_agent("bar")["branch"] == "mngr/bar"
     assert (mngr.get_work_dir("bar") / "which").read_text() == "1"
@@ -96,7 +96,7 @@ def test_undestroy_uses_the_kept_branch_or_a_new_one_if_that_has_moved(mngr: Mng
     moved = run_git(mngr.repo, "rev-parse", "HEAD")
     run_git(mngr.repo, "checkout", "-q", "main")
     result = mngr("undestroy", "foo")
-    assert "has moved on since" in result.err
+    assert "has new commits" in result.err
     branch = mngr.get_agent("foo")["branch"]
     assert branch.startswith("mngr/foo-") and run_git(work, "symbolic-ref", "--short", "HEAD") == branch
     assert run_git(work, "rev-parse", "HEAD") == tip and run_git(mngr.repo, "rev-parse", "mngr/foo") == moved
@@ -131,7 +131,7 @@ def test_undestroy_reports_and_keeps_a_damaged_trash_entry(mngr: MngrProgram) ->
     trash_dir: Path = next((mngr.home / "trash").iterdir())
     (trash_dir / "meta.json").write_text("{")
     result = mngr("undestroy", trash_dir.name, code=1)
-    assert "cannot be brought back" in result.err and str(trash_dir) in result.err
+    assert "cannot be restored" in result.err and str(trash_dir) in result.err
     assert trash_dir.is_dir()
 
 

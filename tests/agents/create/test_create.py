@@ -308,7 +308,7 @@ def test_settings_change_the_defaults_of_options_and_kind(mngr: MngrProgram) -> 
     assert (mngr.get_agent("one")["kind"], mngr.get_agent("one")["labels"]) == ("player", {"a": "b"})
     mngr("create", "two", "-S", "commands.create.kind=player", "--", "sleep", "1000")
     assert mngr.get_agent("two")["kind"] == "command"
-    assert "nothing to run" in mngr("create", "three", code=1).err
+    assert "mngr does not know what to run" in mngr("create", "three", code=1).err
     assert "no agent kind 'plyer'" in mngr("create", "three", "plyer", code=1).err
 
 
@@ -467,7 +467,7 @@ def test_dirty_include_rejects_another_base(mngr: MngrProgram) -> None:
     run_git(mngr.repo, "commit", "-q", "-a", "-m", "second")
     (mngr.repo / "README.md").write_text("third")
     words = ("create", "foo", "--dirty", "include", "--branch", "other:new", "--", "sleep", "1000")
-    assert "--branch starts elsewhere" in mngr(*words, code=1).err
+    assert "--branch starts from another commit" in mngr(*words, code=1).err
     assert mngr.list_agents() == []
 
 

@@ -40,7 +40,7 @@ def get_login_path(mngr: MngrProgram, name: str) -> Path:
 @pytest.mark.parametrize(("answer", "remembered"), [("\r", "shared"), ("yes\r", "shared"), ("n\r", "none")])
 def test_the_user_is_asked_about_the_login_once(logged_in: MngrProgram, answer: str, remembered: str) -> None:
     with create_at_terminal(logged_in, "foo", "claude") as terminal:
-        terminal.wait_for_text("May agents use that login? [Y/n]")
+        terminal.wait_for_text("May agents use this login? [Y/n]")
         terminal.type(answer)
         assert terminal.wait_for_exit() == 0
     assert logged_in("config", "get", "agents.claude.login").out.strip() == remembered

@@ -54,4 +54,4 @@ def test_capture_errors_for_name_history_and_missing_screen(mngr: MngrProgram) -
     assert "--history" in mngr("capture", "foo", "--history", "-3", code=2).err
     mngr("stop", "foo")
     (mngr.get_agent_dir("foo") / "screen").unlink()
-    assert "foo has no screen: it is STOPPED" in mngr("capture", "foo", code=1).err
+    assert "foo has no screen, because it is STOPPED" in mngr("capture", "foo", code=1).err

@@ -57,7 +57,7 @@ def test_diff_without_a_base_or_a_work_dir_fails(mngr: MngrProgram) -> None:
     assert "has no base" in mngr("diff", "copied", code=1).err
     mngr("create", "foo", *RUN)
     run_git(mngr.repo, "worktree", "remove", "--force", str(mngr.get_work_dir("foo")))
-    assert "the work dir of foo is gone" in mngr("diff", "foo", code=1).err
+    assert "the work dir of foo no longer exists" in mngr("diff", "foo", code=1).err
 
 
 def test_colours_in_an_agents_files_cannot_hide_lines_on_a_terminal(mngr: MngrProgram) -> None:

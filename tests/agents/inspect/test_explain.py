@@ -28,11 +28,11 @@ def test_a_waiting_agent_is_explained_by_its_status(mngr: MngrProgram) -> None:
     )
     assert [evidence_row["source"] for evidence_row in explanation["evidence"]] == CHAIN
     row = get_deciding_row(explanation)
-    assert row["source"] == "status" and row["text"] == "the program last said WAITING (question)"
+    assert row["source"] == "status" and row["text"] == "the program last reported WAITING (question)"
     assert row["at"] == explanation["state_since"] and 0 <= row["age"] < 60
-    assert explanation["next_step"] == "a message: mngr message foo -m TEXT"
+    assert explanation["next_step"] == "send it a message: mngr message foo -m TEXT"
     out = mngr("explain", "foo").out
-    assert out.startswith("foo is WAITING (question) for ")
+    assert out.startswith("foo has been WAITING (question) for ")
     assert [line.split()[1] for line in out.splitlines() if line.startswith("→")] == ["status"]
 
 
@@ -58,7 +58,7 @@ def test_a_stopped_agent_is_explained_by_its_stop_marker(mngr: MngrProgram) -> N
     explanation = mngr.run_json("explain", "foo")
     assert (explanation["state"], get_deciding_row(explanation)["source"]) == ("STOPPED", "stop marker")
     descriptions = {row["source"]: row["text"] for row in explanation["evidence"]}
-    assert "but it is gone" in descriptions["status"] and "none" in descriptions["process"]
+    assert "but it is no longer running" in descriptions["status"] and "none" in descriptions["process"]
 
 
 def test_a_lost_agent_is_explained_by_its_missing_process(mngr: MngrProgram) -> None:

@@ -50,10 +50,10 @@ def test_filters_that_match(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected a field"), ("stat == x", "did you mean 'state'"), ("state", "after 'state'"), ("state = RUNNING", "cannot read"),
-        ("state ==", "expected a value"), ("(state == x", "not closed"), ("state == x)", "did not expect ')'"),
-        ("state == x y", "did not expect 'y'"), ("== x", "expected a field"), ("state == x and", "expected a field"),
-        ("name ~ '['", "not a pattern"), ("state == 'x", "cannot read"), ("zzz.y == 1", "fields: id, name"), ("not", "expected a field"),
+        ("", "expected a field"), ("stat == x", "did you mean 'state'"), ("state", "after 'state'"), ("state = RUNNING", "mngr does not understand"),
+        ("state ==", "expected a value"), ("(state == x", "a closing ) is missing"), ("state == x)", "does not expect ')'"),
+        ("state == x y", "does not expect 'y'"), ("== x", "expected a field"), ("state == x and", "expected a field"),
+        ("name ~ '['", "not a regular expression"), ("state == 'x", "mngr does not understand"), ("zzz.y == 1", "use one of: id, name"), ("not", "expected a field"),
     ],
 )  # fmt: skip
 def test_invalid_filters_are_explained(text: str, said: str) -> None:

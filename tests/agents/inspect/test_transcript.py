@@ -59,5 +59,5 @@ def test_follow_ends_when_the_agent_is_destroyed(mngr: MngrProgram) -> None:
 def test_transcript_errors_for_kind_and_format(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     result = mngr("transcript", "foo", code=1)
-    assert "kind command, which keeps no transcript" in result.err and "mngr capture foo" in result.err
+    assert "foo has no transcript, because agents of kind command" in result.err and "mngr capture foo" in result.err
     assert "jsonl" in mngr("transcript", "foo", "--follow", "--format", "json", code=2).err

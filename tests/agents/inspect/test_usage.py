@@ -57,7 +57,7 @@ def test_usage_uses_the_users_prices(mngr: MngrProgram, tmp_path: Path) -> None:
     prices.write_text('{"models": {"mine-*": {"input": 3}}}')
     assert mngr.run_json("-S", f"usage.prices={prices}", "usage")["usage"][0]["cost_usd"] == 3.0
     prices.write_text('{"models": 3}')
-    assert "is no table of prices" in mngr("-S", f"usage.prices={prices}", "usage", code=1).err
+    assert "is not a valid price file" in mngr("-S", f"usage.prices={prices}", "usage", code=1).err
 
 
 def test_usage_of_a_clone_excludes_the_original_conversation(mngr: MngrProgram) -> None:
@@ -84,5 +84,5 @@ def test_usage_and_transcript_of_destroyed_agents(mngr: MngrProgram) -> None:
 
 
 def test_usage_rejects_an_unknown_grouping(mngr: MngrProgram) -> None:
-    assert "cannot be told by 'week'" in mngr("usage", "--by", "week", code=2).err
+    assert "mngr cannot group usage by 'week'" in mngr("usage", "--by", "week", code=2).err
     assert "no agent has used a model" in mngr("usage").err

@@ -91,7 +91,10 @@ def test_wait_fails_at_once_for_a_state_that_cannot_come(mngr: MngrProgram) -> N
     mngr("create", "bar", "--", "sleep", "1000")
     mngr("wait", "foo")
     result = mngr("wait", "foo", "--state", "DONE", code=1)
-    assert result.err == "Error: foo is FAILED (exit 3) and will not be DONE\nHint: bring it back: mngr start foo\n"
+    assert (
+        result.err
+        == "Error: foo is FAILED (exit 3), so it will not become DONE\nHint: start it again: mngr start foo\n"
+    )
     result = mngr("wait", "bar", "foo", "--state", "DONE", "--format", "json", code=4)
     assert list_states(result.parse_json()) == [("bar", False, "RUNNING"), ("foo", False, "FAILED")]
     mngr("wait", "bar", "foo", "--any", "--state", "RUNNING")
@@ -112,7 +115,7 @@ def test_wait_fails_when_the_agent_is_destroyed(mngr: MngrProgram) -> None:
         wait_for(lambda: str(mngr.home) in list_tail_commands())  # The wait has seen the agent.
         mngr("destroy", "--force", "foo")
         result = process.wait_for_end()
-        assert result.parse_json()["results"][0]["error"] == "foo was destroyed while it was waited for"
+        assert result.parse_json()["results"][0]["error"] == "foo was destroyed during the wait"
         assert result.code == 1
 
 

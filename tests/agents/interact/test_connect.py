@@ -60,7 +60,7 @@ def test_create_attaches_in_a_terminal_unless_an_option_forbids_it(mngr: MngrPro
 def test_in_a_terminal_create_leaves_dirty_files_behind_with_a_note(mngr: MngrProgram) -> None:
     (mngr.repo / "new.txt").write_text("x")
     with run_in_terminal(mngr, "create", "foo", "--no-connect", *RUN) as terminal:
-        terminal.wait_for_text("1 uncommitted change stays here")
+        terminal.wait_for_text("mngr does not copy 1 uncommitted change")
         assert terminal.wait_for_exit() == 0
     assert (
         run_git(mngr.get_work_dir("foo"), "status", "--porcelain") == ""
@@ -119,7 +119,7 @@ def test_connect_can_start_a_stopped_agent(mngr: MngrProgram) -> None:
     mngr("stop", "foo")
     with run_in_terminal(mngr, "connect", "foo") as terminal:
         assert terminal.wait_for_exit() == 1
-        assert "foo does not run (STOPPED)" in terminal.shown and "mngr start foo" in terminal.shown
+        assert "foo is not running (state: STOPPED)" in terminal.shown and "mngr start foo" in terminal.shown
     with run_in_terminal(mngr, "connect", "foo", "--start") as terminal:
         terminal.wait_for_text("hello from foo")
     assert "there is no agent" in mngr("connect", "nobody", "--start", code=1).err

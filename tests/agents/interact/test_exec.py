@@ -68,7 +68,9 @@ def test_exec_returns_the_exit_code_of_the_command(foo: MngrProgram, line: str, 
 @pytest.mark.parametrize("word", ["no-such-program", "./nowhere", "src", "cd", ""])
 def test_an_unknown_command_exits_1_and_runs_nothing(foo: MngrProgram, word: str) -> None:
     result = foo("exec", "foo", "--", word, code=1)
-    assert result.err == f"Error: foo: {word}: command not found\nHint: nothing was run\n"
+    message = f"mngr did not run the command in foo: {word}: command not found"
+    hint = "see where the agent looks for programs: mngr exec foo -- printenv PATH"
+    assert result.err == f"Error: {message}\nHint: {hint}\n"
     (row,) = foo.run_json("exec", "foo", "--", word, code=1)["results"]
     assert (row["started"], row["exit_code"], row["ok"]) == (False, None, False)
     assert not list(foo.get_agent_dir("foo").glob("exec-*"))
@@ -77,7 +79,7 @@ def test_an_unknown_command_exits_1_and_runs_nothing(foo: MngrProgram, word: str
 def test_exec_without_a_work_dir_fails_with_its_path(foo: MngrProgram) -> None:
     work_dir = foo.get_work_dir("foo")
     os.rename(work_dir, work_dir.with_name("moved"))
-    assert f"its work dir {work_dir} is gone" in foo("exec", "foo", "--", "true", code=1).err
+    assert f"the agent's work dir {work_dir} no longer exists" in foo("exec", "foo", "--", "true", code=1).err
 
 
 def test_exec_on_several_agents(foo: MngrProgram) -> None:

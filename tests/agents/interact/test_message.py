@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -132,7 +133,10 @@ def test_message_to_a_stopped_agent_fails_with_a_hint_and_start_helps(mngr: Mngr
     mngr("message", "foo", "-m", "one", "--wait")
     mngr("stop", "foo")
     completed = mngr("message", "foo", "-m", "two", code=1)
-    assert completed.err == "Error: foo does not run (STOPPED)\nHint: start it first: mngr message --start foo\n"
+    assert completed.err == (
+        "Error: foo is not running (state: STOPPED)\n"
+        "Hint: start it and send the message: mngr message foo -m two --start\n"
+    )
     sent = send_message(mngr, "foo", "-m", "two", "--start", "--wait")
     assert (sent["delivered"], sent["state"], sent["state_reason"]) == (True, "WAITING", "end_of_turn")
     texts = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
@@ -241,7 +245,7 @@ def test_without_flock_senders_take_turns_and_ignore_a_dead_owner(mngr: MngrProg
         assert not (mngr.get_agent_dir("foo") / "send.owner").is_symlink()
     (mngr.get_agent_dir("foo") / "send.owner").symlink_to(f"{os.getpid()}:{boot}")
     sent = send_message(mngr, "foo", "-m", "not past the living", "--timeout", "1s", env=env, code=5)
-    assert "others were sending" in sent["error"]
+    assert "other messages to foo were on their way" in sent["error"]
     assert list_user_messages(mngr) == ["past the dead"] * 2
 
 
@@ -288,10 +292,26 @@ def test_many_senders_deliver_each_message_once_and_in_order(mngr: MngrProgram) 
         assert max(Counter(list_user_messages(mngr, name)).values(), default=1) == 1
 
 
+def test_the_hint_for_a_stopped_agent_sends_the_same_message(mngr: MngrProgram) -> None:
+    create_player(mngr)
+    mngr("stop", "foo")
+    text = "it's time; run `make test` & report"
+    hint = mngr("message", "foo", "-m", text, "--wait", code=1).err.splitlines()[1]
+    assert shlex.split(hint.partition(": mngr ")[2]) == ["message", "foo", "-m", text, "--start", "--wait"]
+
+
+@pytest.mark.parametrize("text", ["first line\nsecond line", "word " * 200])
+def test_the_hint_for_a_stopped_agent_does_not_repeat_a_long_message(mngr: MngrProgram, text: str) -> None:
+    create_player(mngr)
+    mngr("stop", "foo")
+    stderr = mngr("message", "foo", "-m", text, code=1).err
+    assert stderr.endswith("Hint: start it, then send the message again: mngr start foo\n")
+
+
 def test_allow_and_deny_answer_a_permission_question(mngr: MngrProgram) -> None:
     create_player(mngr, scenario=[{"permission": "may I?"}, {"permission": "and now?"}, {"reply": "fine"}])
     stderr = mngr("message", "foo", "--allow", code=1).err
-    assert "foo asks for no permission" in stderr
+    assert "foo is not waiting for a permission" in stderr
     mngr("message", "foo", "-m", "go")
     mngr("wait", "foo")
     mngr("message", "foo", "--allow", "--wait")

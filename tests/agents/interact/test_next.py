@@ -7,7 +7,7 @@ from tests.conftest import BIN_DIR, MngrProgram
 
 
 def test_next_finds_the_agent_that_has_waited_longest(mngr: MngrProgram) -> None:
-    assert "no agent waits for you" in mngr("next", "--print", code=1).err
+    assert "no agent is waiting for you" in mngr("next", "--print", code=1).err
     mngr("create", "busy", "--transfer", "none", "--", "sleep", "1000")
     for name in ("zoe", "adam"):
         mngr("create", name, "player", "--transfer", "none")
@@ -23,4 +23,4 @@ def test_next_finds_the_agent_that_has_waited_longest(mngr: MngrProgram) -> None
         terminal.type("\x02", "d")
         assert terminal.wait_for_exit() == 0
     mngr("stop", "adam", "zoe")
-    assert "no agent waits for you" in mngr("next", code=1).err
+    assert "no agent is waiting for you" in mngr("next", code=1).err

@@ -339,7 +339,7 @@ def test_ssh_shows_why_a_target_cannot_be_reached(wired: Wired, request: pytest.
     control = ("-o", "ControlPath=%d/no-such-socket", "-o", "ControlPersist=1")
     wired.ssh("foo.mngr", "true")
     proxy = ("-o", f"ProxyCommand={BIN_DIR}/mngr pipe nobody", *control)
-    assert "there is no agent 'nobody' (see: mngr list)" in wired.ssh(*proxy, "foo.mngr", "true", code=255)
+    assert "there is no agent 'nobody' (list the agents: mngr list)" in wired.ssh(*proxy, "foo.mngr", "true", code=255)
     if wired.host == "h1.ssh":
         request.getfixturevalue("farm").cut("h1")
         assert "Received disconnect" in (output := wired.ssh(*control, "foo.mngr", "true", code=255))
@@ -381,7 +381,10 @@ def test_sessions_and_file_transfers_run_inside_the_sandbox(mngr: MngrProgram, t
 
 # (how the machine differs, the error that ssh shows or None)
 WORLDS = {
-    "no sshd": ("mount --bind /dev/null /usr/sbin/sshd", "local has no sshd (install openssh-server there"),
+    "no sshd": (
+        "mount --bind /dev/null /usr/sbin/sshd",
+        "sshd is not installed on local (install openssh-server on local",
+    ),
     "no /run/sshd": ("mount -t tmpfs none /run", None),
     "no way to make it": ("mount -t tmpfs -o ro none /run", "sshd does not work on local"),
     "an account without a password": (
@@ -408,4 +411,4 @@ def test_pipe_in_a_terminal_explains_its_use(here: Wired) -> None:
         terminal.wait_for_text("run by ssh")
         assert terminal.wait_for_exit() == 2
     assert here.mngr("pipe", "foo", code=None).out.startswith("SSH-2.0-OpenSSH")
-    assert "names no host" in here.mngr("pipe", "@.docker", code=2).err
+    assert "does not name a host" in here.mngr("pipe", "@.docker", code=2).err

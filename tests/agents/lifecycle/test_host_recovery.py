@@ -24,8 +24,11 @@ def test_start_recreates_a_lost_host_and_its_agents_at_their_base(mngr: MngrProg
     mngr("list")
     lose(next(root.iterdir()))
     stderr = mngr("start", "foo").err
-    assert "the host two is gone: its directory was removed; foo is at its base, for no commit of it was kept" in stderr
-    assert "its files and its conversation are lost" in stderr and "bar is at its base" in stderr
+    assert (
+        "the host two is gone: its directory was removed; foo is restored at its base commit, because there is no backup"
+        in stderr
+    )
+    assert "its files and its conversation are lost" in stderr and "bar is restored at its base" in stderr
     wait_for(lambda: mngr.get_agent("foo")["state"] == "WAITING")
     states = {agent["name"]: (agent["state"], agent["host_state"]) for agent in mngr.list_agents()}
     assert states == {"foo": ("WAITING", "RUNNING"), "bar": ("STOPPED", "RUNNING")} and machines(root) == {"two": True}
@@ -58,6 +61,6 @@ def test_an_agent_whose_project_is_gone_stays_in_the_trash(mngr: MngrProgram, ro
     mngr("create", "bar@two.toy", *RUN)
     shutil.rmtree(project)
     lose(next(root.iterdir()))
-    assert "foo could not be made again" in mngr("start", "@two.toy").err
+    assert "mngr could not restore foo" in mngr("start", "@two.toy").err
     assert [agent["name"] for agent in mngr.list_agents()] == ["bar"]
     assert [trashed["name"] for trashed in mngr.run_json("undestroy", "--list")["trash"]] == ["foo"]

@@ -86,7 +86,7 @@ def test_list_reports_a_missing_watcher_and_limit_restarts_it(mngr: MngrProgram)
     assert mngr("list").err == ""
     os.kill(int(find_watcher_pid(mngr)), signal.SIGKILL)
     wait_for(lambda: not find_watcher_pid(mngr))
-    assert "limits are not being watched" in mngr("list").err
+    assert "mngr is not watching the limits of its agents" in mngr("list").err
     mngr("limit", "foo", "--lifetime", "2d")
     assert find_watcher_pid(mngr) and mngr("list").err == ""
 

@@ -60,4 +60,4 @@ def test_an_agent_that_is_being_created_cannot_be_renamed(mngr: MngrProgram) -> 
     mngr("create", "foo", *RUN)
     path = mngr.get_agent_dir("foo") / "agent.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "phase": "creating"}))
-    assert "is just being made" in mngr("rename", "foo", "bar", code=1).err
+    assert "another command is creating or destroying foo" in mngr("rename", "foo", "bar", code=1).err

@@ -113,12 +113,12 @@ def test_an_agent_that_cannot_start_keeps_its_state(mngr: MngrProgram, tmp_path:
     assert mngr.get_agent("foo")["state"] == "STOPPED"
     mngr("create", "other", *RUN)
     mngr.run_tmux("new-session", "-d", "-s", "foo", "sleep", "1000")
-    assert "a stray session called 'foo'" in mngr("start", "foo", code=1).err
+    assert "tmux already has a session called 'foo'" in mngr("start", "foo", code=1).err
     assert mngr.get_agent("foo")["state"] == "STOPPED"
     mngr.run_tmux("kill-session", "-t", "=foo")
     shutil.rmtree(mngr.get_work_dir("bar"))
     result = mngr("start", "bar", "foo", code=4)
-    assert "the work dir of bar is gone" in result.err
+    assert "the work dir of bar no longer exists" in result.err
     assert (mngr.get_agent("foo")["state"], mngr.get_agent("bar")["state"]) == ("RUNNING", "STOPPED")
     assert "there is no agent" in mngr("start", "nobody", code=1).err
 

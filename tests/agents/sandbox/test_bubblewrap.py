@@ -71,7 +71,7 @@ def test_a_missing_sandbox_file_is_an_error(foo: tuple[Context, AgentRecord]) ->
     ctx, record = foo
     directory = Path(ctx.home.agent_dir(record.id))
     (directory / "sandbox").unlink()
-    with pytest.raises(Unreachable, match="could not be entered"):
+    with pytest.raises(Unreachable, match="could not enter the sandbox"):
         bubblewrap.open_sandboxed_host(ctx.local_host, record).run(["true"])
     (directory / "env").unlink()  # Without its env file, the agent has never run.
     assert bubblewrap.open_sandboxed_host(ctx.local_host, record) is ctx.local_host
@@ -90,9 +90,9 @@ def test_sandbox_and_network_are_rejected_on_other_hosts(mngr: MngrProgram) -> N
 
     ctx = Context(str(mngr.home))
     box = RemoteHost("box", "ssh", Nowhere(), "/nowhere", 0)
-    with pytest.raises(MngrError, match="--sandbox is not for ssh hosts"):
+    with pytest.raises(MngrError, match="--sandbox does not work on ssh hosts"):
         planning.resolve_network(ctx, box, AgentSpec(kind="command", sandbox=True))
-    with pytest.raises(MngrError, match="--network is not for ssh hosts"):
+    with pytest.raises(MngrError, match="--network does not work on ssh hosts"):
         planning.resolve_network(ctx, box, AgentSpec(kind="command", network="off"))
     assert planning.resolve_network(ctx, box, AgentSpec(kind="command")).network == "on"
     with pytest.raises(UsageError):

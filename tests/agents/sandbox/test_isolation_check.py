@@ -37,7 +37,7 @@ def test_sandbox_is_refused_where_user_namespaces_are_missing(mngr: MngrProgram)
     argv = ["unshare", "--user", "--map-root-user", "sh", "-c", NO_USER_NAMESPACES, "sh", *command]
     result = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
     assert result.returncode == 1
-    assert "--sandbox: bubblewrap does not work here: bwrap: " in result.stderr
+    assert "--sandbox: bubblewrap does not work on this machine: bwrap: " in result.stderr
     assert "sysctl -w kernel.unprivileged_userns_clone=1" in result.stderr
     assert "to run the agent without isolation, leave out --sandbox\n" in result.stderr
     assert not os.path.exists(mngr.home)

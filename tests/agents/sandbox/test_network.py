@@ -127,7 +127,7 @@ def test_the_proxy_serves_the_agent_and_ends_with_it(mngr: MngrProgram, port: in
 
 def test_network_off_without_a_sandbox_removes_only_the_network(mngr: MngrProgram, port: int) -> None:
     words = ("--network", "off", "--transfer", "worktree", "--", "sleep", "1000")
-    assert "whose .git is yours" in mngr("create", "foo", *words, code=2).err
+    assert "because the agent would share your .git" in mngr("create", "foo", *words, code=2).err
     mngr("create", "foo", "--network", "off", "--", "sleep", "1000")
     assert (
         mngr.get_work_dir("foo") / ".git"

@@ -93,7 +93,7 @@ def test_a_work_dir_that_was_replaced_by_a_link_is_refused(
     work.rename(work.with_name("moved"))
     work.symlink_to(secret.parent)
     (outcome,) = fleet.destroy(["foo"], force=True)
-    assert not outcome.ok and "a link stands in its place" in (outcome.error or "")
+    assert not outcome.ok and "is not a directory but a link" in (outcome.error or "")
     assert list_leaks(mngr.home / "trash") == [] and fleet.get("foo").state != "UNKNOWN"
     work.unlink()
     work.with_name("moved").rename(work)
@@ -396,7 +396,7 @@ def test_a_host_cannot_make_pull_move_another_branch_of_the_user(farm: Farm, mng
     record = farm.home("h1") / ".mngr/agents" / mngr.get_agent("foo")["id"] / "agent.json"
     record.write_text(record.read_text().replace('"branch":"feature"', '"branch":"main"'))
     assert mngr.get_agent("foo")["branch"] == "main"
-    assert "which was not made so from here" in mngr("pull", "foo", code=1).err
+    assert "but mngr did not give it that branch" in mngr("pull", "foo", code=1).err
     assert run_git(mngr.repo, "rev-parse", "main") == before
     mngr("destroy", "--force", "foo")
     assert list((mngr.home / "names").iterdir()) == []

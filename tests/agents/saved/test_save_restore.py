@@ -415,7 +415,7 @@ def test_the_saved_bundle_is_complete_when_no_branch_or_tag_has_the_base(
     assert restored.ok, restored.error
     after = state(work)
     assert after["tree"] == before["tree"] and after["head"] == before["head"]
-    assert "repository of its own" in restored.notes[0]
+    assert "now has its own repository" in restored.notes[0]
 
 
 @pytest.mark.parametrize("work_is", ["committed", "staged"])
@@ -444,7 +444,9 @@ def test_undestroy_works_with_tags_of_any_kind_and_after_branches_were_deleted(
     collect_garbage(repo)
     restored = fleet.undestroy(["foo"])[0]
     assert restored.ok, restored.error
-    assert list(restored.notes) == ["refs/heads/side is left out: the source no longer has its commit"]
+    assert list(restored.notes) == [
+        "mngr did not restore refs/heads/side, because the source repository no longer has its commit"
+    ]
     assert state(work) == before
     assert run_git(work, "fsck", "--connectivity-only") == ""
 
@@ -455,7 +457,7 @@ def test_undestroy_fails_with_a_clear_error_when_the_source_is_gone(fleet: Fleet
     fleet.destroy(["foo"], force=True)
     repo.rename(repo.with_name("moved"))
     restored = fleet.undestroy(["foo"])[0]
-    assert not restored.ok and "the repository it was made from is gone" in (restored.error or "")
+    assert not restored.ok and "was created from no longer exists" in (restored.error or "")
     assert fleet.list().agents == [] and len(fleet.list_trash()) == 1
     repo.with_name("moved").rename(repo)
     assert fleet.undestroy(["foo"])[0].ok
@@ -472,7 +474,7 @@ def test_undestroy_fails_with_a_clear_error_when_the_source_lost_the_base(fleet:
     repo.mkdir()
     run_git(repo, "init", "-q")
     restored = fleet.undestroy(["foo"])[0]
-    assert not restored.ok and "no longer has what the saved work builds on" in (restored.error or "")
+    assert not restored.ok and "no longer has the commits that the saved work is based on" in (restored.error or "")
     assert fleet.list().agents == [] and not work.exists()
 
 

@@ -164,7 +164,7 @@ def test_undestroy_can_restore_an_agent_of_an_unreachable_host_elsewhere(
     assert "foo was on h1" in result.err and "mngr undestroy foo --on @HOST" in result.err
     restored_dir = back(fleet, on="@h2")
     assert restored_dir.is_relative_to(farm.home("h2")) and (restored_dir / "draft").read_bytes() == b"mine"
-    assert mngr("undestroy", "foo", "--on", "h2", code=2).err.startswith("Error: 'h2' names no host")
+    assert mngr("undestroy", "foo", "--on", "h2", code=2).err.startswith("Error: 'h2' does not name a host")
 
 
 def test_undestroy_restores_a_copy_and_destroy_keeps_a_directory_that_is_used_in_place(
@@ -188,7 +188,7 @@ def test_undestroy_restores_a_copy_and_destroy_keeps_a_directory_that_is_used_in
     assert back(fleet, "bar") == plain
     plain.rename(plain.with_name("moved"))
     away(fleet, "bar")
-    assert "the directory it worked in is gone" in (fleet.undestroy(["bar"])[0].error or "")
+    assert "the work dir of bar no longer exists" in (fleet.undestroy(["bar"])[0].error or "")
 
 
 def test_files_that_the_host_ignores_are_not_transferred(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:

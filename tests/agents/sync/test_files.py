@@ -110,9 +110,9 @@ def test_files_beyond_the_limits_are_refused(tmp_path: Path) -> None:
     host = LocalHost(Home(str(tmp_path / "home")))
     assert files.receive_files(host, str(source), ["."], str(tmp_path / "a")) == 20
     for limits, message in (
-        (transfer_limits.TransferLimits(files=10), "at most 10 files"),
-        (transfer_limits.TransferLimits(bytes=1000), "at most 1 kB"),
-        (transfer_limits.TransferLimits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
+        (transfer_limits.TransferLimits(files=10), "the limit is 10 files"),
+        (transfer_limits.TransferLimits(bytes=1000), "the limit is 1 kB"),
+        (transfer_limits.TransferLimits(file_bytes=99), "has a size of 100 bytes, and the limit is 99 bytes"),
     ):
         with pytest.raises(MngrError, match=message):
             files.receive_files(host, str(source), ["."], str(tmp_path / "b"), limits)
@@ -169,7 +169,7 @@ def test_a_forged_header_cannot_fill_the_memory(tmp_path: Path, kind: str) -> No
         file.write(member.tobuf(tarfile.GNU_FORMAT))
         file.truncate(1 << 36)
         file.seek(0)
-        with pytest.raises(MngrError, match="not one that tar makes"):
+        with pytest.raises(MngrError, match="not a tar archive"):
             list(files._iter_members(file, transfer_limits.TransferLimits(bytes=1 << 40, file_bytes=1 << 40)))
 
 

@@ -43,7 +43,7 @@ class Agent:
         """Assert that `pull` refuses the work and changes nothing, and return its error."""
         before = list_refs(self.mngr.repo), objects(self.mngr.repo)
         result = self.mngr(*words, "pull", "foo", code=1)
-        assert "the work of foo was refused: " in result.err and "nothing was changed here" in result.err
+        assert "mngr refused the commits of foo: " in result.err and "your repository is unchanged" in result.err
         assert (list_refs(self.mngr.repo), objects(self.mngr.repo)) == before
         return result.err
 
@@ -174,7 +174,7 @@ def test_git_does_not_run_in_nested_repositories(agent: Agent, tmp_path: Path) -
     mngr("list", "--git")
     mngr("diff", "foo")
     commit_file(mngr.repo, "mine.txt")
-    assert "has a repository inside" in mngr("push", "foo", "--stash", code=1).err
+    assert "has a nested repository with changes" in mngr("push", "foo", "--stash", code=1).err
     run_git(work, "checkout", "-q", "README.md")
     os.utime(work / "linked/x.txt", (2, 2))
     mngr("push", "foo", code=None)
@@ -244,7 +244,7 @@ def test_pull_fetches_only_the_agents_branch_despite_odd_refs(agent: Agent) -> N
 def test_a_ref_with_dots_as_its_name_changes_no_other_ref(agent: Agent) -> None:
     commit, before = commit_file(agent.work, "one.txt"), list_refs(agent.mngr.repo)
     (agent.work / ".git/packed-refs").write_text(f"# pack-refs with: peeled \n{commit} refs/heads/..\n")
-    was_refused = "the work of foo was refused" in agent.mngr("pull", "foo", code=None).err
+    was_refused = "mngr refused the commits of foo" in agent.mngr("pull", "foo", code=None).err
     assert list_refs(agent.mngr.repo) == (before if was_refused else {**before, BRANCH: commit})
 
 

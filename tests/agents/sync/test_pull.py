@@ -68,7 +68,7 @@ def test_pull_does_not_overwrite_a_branch_that_has_diverged(mngr: MngrProgram, m
     run_git(mngr.repo, "checkout", "-q", "-b", "mngr/foo")
     mine = commit_file(mngr.repo, "mine.txt")
     result = mngr("pull", "foo", code=1)
-    assert "has commits the agent's does not have" in result.err and "Hint:" in result.err
+    assert "has commits that the agent's branch does not have" in result.err and "Hint:" in result.err
     assert run_git(mngr.repo, "rev-parse", "mngr/foo") == mine
     assert list(list_refs(mngr.repo)) == ["refs/heads/main", "refs/heads/mngr/foo"]
 
@@ -111,7 +111,10 @@ def test_pull_undoes_a_merge_with_conflicts(mngr: MngrProgram, mirror: Path) -> 
     new_commit = commit_file(mirror, "README.md", "theirs\n")
     mine = commit_file(mngr.repo, "README.md", "mine\n")
     result = mngr("pull", "foo", "--merge", code=1)
-    assert "conflicts in README.md; undone" in result.err and "Hint: git merge mngr/foo" in result.err
+    assert (
+        "conflicts in README.md; mngr undid the merge" in result.err
+        and "Hint: merge by hand and resolve the conflicts: git merge mngr/foo" in result.err
+    )
     assert run_git(mngr.repo, "rev-parse", "HEAD") == mine and run_git(mngr.repo, "status", "--porcelain") == ""
     assert run_git(mngr.repo, "rev-parse", "mngr/foo") == new_commit
 
@@ -132,7 +135,7 @@ def test_pull_refuses_malformed_objects(mngr: MngrProgram, mirror: Path) -> None
     evil = run_git(mirror, "commit-tree", tree, "-p", "HEAD", "-m", "evil")
     run_git(mirror, "update-ref", "refs/heads/mngr/foo", evil)
     result = mngr("pull", "foo", code=1)
-    assert "was refused" in result.err and "nothing was changed here" in result.err
+    assert "mngr refused the commits of foo" in result.err and "your repository is unchanged" in result.err
     assert list(list_refs(mngr.repo)) == ["refs/heads/main"]
 
 
@@ -338,7 +341,7 @@ def test_pull_refuses_an_outputs_directory_behind_a_link(mngr: MngrProgram, tmp_
     (outputs(mngr) / "x").write_text("x")
     (mngr.repo / part).parent.mkdir(parents=True, exist_ok=True)
     (mngr.repo / part).symlink_to(outside)
-    assert "is a link" in mngr("pull", "foo", code=1).err
+    assert "is a symbolic link" in mngr("pull", "foo", code=1).err
     assert list(outside.iterdir()) == []
 
 
@@ -384,7 +387,7 @@ def test_pull_of_a_whole_work_dir_excludes_git(mngr: MngrProgram, mirror: Path, 
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("nowhere", "has no 'nowhere'"), ("../x", "outside"), ("/etc/passwd", "outside")]
+    ("path", "said"), [("nowhere", "has no file 'nowhere'"), ("../x", "outside"), ("/etc/passwd", "outside")]
 )
 def test_pull_of_an_invalid_path_fails_with_a_hint(mngr: MngrProgram, path: str, said: str) -> None:
     mngr("create", "foo", *RUN)

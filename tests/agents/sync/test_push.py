@@ -42,12 +42,15 @@ def test_push_undoes_a_merge_with_conflicts(mngr: MngrProgram, mode: str) -> Non
     theirs = commit_file(work, "README.md", "theirs\n")
     commit_file(mngr.repo, "README.md", "mine\n")
     result = mngr("push", "foo", code=1)
-    assert "conflicts with that of foo in README.md; undone" in result.err and "mngr message foo" in result.err
+    assert (
+        "your commits conflict with those of foo in README.md; mngr undid the merge" in result.err
+        and "mngr message foo" in result.err
+    )
     assert run_git(work, "rev-parse", "HEAD") == theirs and status(work) == [""]
     assert not Path(run_git(work, "rev-parse", "--path-format=absolute", "--git-path", "MERGE_HEAD")).exists()
     mngr("stop", "foo")  # A stopped agent cannot get a message.
     stderr = mngr("push", "foo", code=1).err
-    assert "mngr message" not in stderr and "mngr pull foo, then git merge mngr/foo" in stderr
+    assert "mngr message" not in stderr and "mngr pull foo && git merge mngr/foo" in stderr
     assert [ref for ref in list_refs(work) if not ref.startswith("refs/heads/")] == []
 
 
@@ -93,7 +96,9 @@ def test_push_with_stash_is_undone_when_the_changes_conflict(mngr: MngrProgram, 
         run_git(work, "add", "README.md")
     (work / "other.txt").write_text("other")
     dirty = status(work)
-    assert "conflicts with uncommitted changes of foo; undone" in mngr("push", "foo", "--stash", code=1).err
+    assert (
+        "conflict with uncommitted changes of foo; mngr undid the merge" in mngr("push", "foo", "--stash", code=1).err
+    )
     assert run_git(work, "rev-parse", "HEAD") == before and status(work) == dirty
     assert (work / "README.md").read_text() == "the agent's\n" and (work / "other.txt").read_text() == "other"
     assert run_git(work, "stash", "list") == ""
@@ -103,7 +108,7 @@ def test_push_to_an_agent_on_another_branch_fails(mngr: MngrProgram) -> None:
     work = create_agent(mngr, "worktree")
     run_git(work, "checkout", "-q", "-b", "elsewhere")
     commit_file(mngr.repo, "mine.txt")
-    assert "not on its branch 'mngr/foo'" in mngr("push", "foo", code=1).err
+    assert "has not checked out its branch 'mngr/foo'" in mngr("push", "foo", code=1).err
     assert not (work / "mine.txt").exists()
 
 
@@ -113,7 +118,7 @@ def test_push_fails_for_agents_without_a_repository_and_from_an_unrelated_one(
     mngr("create", "copied", "--transfer", "copy", *RUN)
     mngr("create", "itself", "--transfer", "none", *RUN)
     for name in ("copied", "itself"):
-        assert "no repository of its own" in mngr("push", name, code=1).err
+        assert "does not have its own repository" in mngr("push", name, code=1).err
     create_agent(mngr, "worktree")
     other = tmp_path / "other"
     run_git(tmp_path, "init", "-q", str(other))

@@ -50,10 +50,10 @@ def test_a_file_beyond_the_limit_is_refused_by_name_even_if_it_compresses_well(a
     error = agent.refused(*([] if IS_FULL_SCALE else build_limit_args(max_file_bytes=10_000_000)))
     maximum = "1.074 GB" if IS_FULL_SCALE else "10 MB"
     assert (
-        f"'large.bin' has {'2.147 GB' if IS_FULL_SCALE else '20 MB'}, and the most that a file may have is {maximum}"
+        f"'large.bin' has a size of {'2.147 GB' if IS_FULL_SCALE else '20 MB'}, and the limit for a file is {maximum}"
         in error
     )
-    assert f"-S pull.max_file_bytes={size}" in error
+    assert f"mngr config set --user pull.max_file_bytes {size}" in error
     agent.mngr(*build_limit_args(max_file_bytes=size), "pull", "foo", timeout=300)
 
 
@@ -112,7 +112,7 @@ def test_pull_from_a_repository_that_never_answers_times_out(agent: Agent) -> No
     os.mkfifo(head)
     before = list_refs(agent.mngr.repo), objects(agent.mngr.repo)
     result = agent.mngr(*build_limit_args(timeout="1s"), "pull", "foo", code=5)
-    assert "did not come within 1s" in result.err
+    assert "did not arrive within 1s" in result.err
     assert (list_refs(agent.mngr.repo), objects(agent.mngr.repo)) == before
     head.unlink()
     head.write_text(old)
@@ -168,12 +168,12 @@ def plant_hostile_output(outputs_dir: Path, how: str) -> None:
     ("how", "said"),
     [
         ("pipe", "it is a pipe or a device"),
-        ("link out", "it links to '/etc/passwd', outside"),
-        ("link up", "it links to '../../agent.json', outside"),
+        ("link out", "it is a link to '/etc/passwd', outside"),
+        ("link up", "it is a link to '../../agent.json', outside"),
         ("too deep", "too deep"),
-        ("10 GB of nothing", "has 10.74 GB, and at most 1.074 GB may come"),
-        ("too many", "at most 20 files may come"),
-        ("too much", "at most 1 MB may come"),
+        ("10 GB of nothing", "has a size of 10.74 GB, and the limit is 1.074 GB"),
+        ("too many", "the limit is 20 files"),
+        ("too much", "the limit is 1 MB"),
     ],
 )
 def test_outputs_beyond_the_limits_or_with_links_out_are_refused(agent: Agent, how: str, said: str) -> None:

@@ -222,5 +222,5 @@ def test_the_setup_cache_does_not_include_carried_files(mngr: MngrProgram) -> No
 @pytest.mark.parametrize("pattern", ['"../x"', '"/etc/passwd"', '"a/../../x"', "1"])
 def test_carry_rejects_patterns_outside_of_the_project(mngr: MngrProgram, pattern: str) -> None:
     configure(mngr, f"[project]\ncarry = [{pattern}]\n")
-    assert "is no path in the project" in mngr("create", "foo", *RUN, code=1).err
+    assert "is not a path inside the project" in mngr("create", "foo", *RUN, code=1).err
     assert mngr.list_agents() == []

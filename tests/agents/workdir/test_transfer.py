@@ -226,7 +226,7 @@ def test_from_a_url_creates_a_mirror_and_fetches_updates(mngr: MngrProgram, tmp_
     run_git(mngr.repo, "branch", "side")
     refusal = mngr("create", "one", "--from", url, *RUN, cwd=elsewhere, code=1).err
     assert "project.setup" in refusal
-    mngr(*shlex.split(refusal.partition("look at them, then: mngr ")[2]))
+    mngr(*shlex.split(refusal.partition("if you trust them: mngr ")[2]))
     one = create(mngr, "one", "--from", url, cwd=elsewhere)
     assert run_git(one, "rev-parse", "HEAD") == first and (one / ".git").is_dir()
     assert (one / "made.log").read_text() == "made\n"
@@ -279,8 +279,8 @@ def test_the_branch_option_sets_the_base_and_the_new_branch(mngr: MngrProgram, m
         ("nowhere:x", 1, "there is no commit 'nowhere'"),
         (":main", 1, "there is already a branch 'main'"),
         ("main", 1, "'main' is checked out at"),
-        (":a..b", 2, "cannot be the name of a branch"),
-        (":main/x", 1, "cannot be a branch here"),
+        (":a..b", 2, "is not a valid branch name"),
+        (":main/x", 1, "git cannot create the branch"),
     ],
 )
 def test_an_invalid_branch_option_fails_with_a_hint_and_leaves_nothing(

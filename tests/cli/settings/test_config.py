@@ -94,7 +94,7 @@ def test_unset_removes_the_value_in_effect_first(mngr: MngrProgram) -> None:
     ("words", "code", "said"),
     [
         (["project.setpu", "x"], 2, "did you mean 'project.setup'?"),
-        (["project.setup+=x"], 2, "project.setup must be a text"),
+        (["project.setup+=x"], 2, "project.setup must be text"),
         (["project.setup"], 2, "'project.setup' is not KEY=VALUE"),
         (["commands.create.cuont", "3"], 2, "did you mean 'count'?"),
         (["commands.create.count", "three"], 2, "--count wants a whole number, not 'three'"),

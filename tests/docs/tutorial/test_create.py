@@ -40,7 +40,7 @@ def test_create_several_agents_at_once(e2e: E2eSession) -> None:
     result = e2e.run("mngr create w --count 4 -- sleep 1000", comment="all agents are created, or none")
     expect(result).to_fail(1).to_match_lines("""
         Error: there is already an agent called 'w-1'
-        Hint: choose another name, or: mngr destroy w-1
+        Hint: choose another name, or destroy that agent: mngr destroy w-1
     """)
     assert agents(e2e).keys() == created.keys()
 
@@ -59,7 +59,7 @@ def test_create_from_another_commit(e2e: E2eSession) -> None:
     result = e2e.run("mngr create future --branch 'end:work/*' -- sleep 1000")
     expect(result).to_fail(1).to_match_lines("""
         Error: there is no commit 'end'
-        Hint: BASE is a branch, a tag or a commit
+        Hint: give a branch, a tag or a commit as BASE; see the branches: git branch -a
     """)
 
 
@@ -81,7 +81,7 @@ def test_create_on_an_existing_branch(e2e: E2eSession) -> None:
     )
     expect(result).to_fail(1).to_match_lines("""
         Error: the branch 'topic' is checked out at <work_dir>
-        Hint: make a new one: --branch BASE:NEW
+        Hint: start a new branch from it: --branch topic:NEW
     """)
 
 
@@ -106,7 +106,7 @@ def test_create_a_mirror_and_an_agent_from_it(e2e: E2eSession) -> None:
     expect(work(e2e, "second")).to_match_tree({"README.md": "a shop\n", "result.txt": "done\n"})
     expect(e2e.run("mngr create third --from nobody -- sleep 1000")).to_fail(1).to_match_lines("""
         Error: there is no agent 'nobody'
-        Hint: see: mngr list
+        Hint: list the agents: mngr list
     """)
 
 
@@ -121,8 +121,8 @@ def test_create_a_copy_without_git(e2e: E2eSession) -> None:
     expect(result).to_succeed().to_match_lines("files runs in <work_dir>")
     expect(work(e2e, "files")).to_match_tree({"README.md": "a shop\n", ".git": None})
     expect(e2e.run("mngr diff files")).to_fail(1).to_match_lines("""
-        Error: files has no base to compare with (copy)
-        Hint: only work in git can be compared
+        Error: files has no base commit to compare with, because it was created with --transfer copy
+        Hint: list its files instead: mngr exec files -- ls -l
     """)
 
 
@@ -150,7 +150,7 @@ def test_uncommitted_work_stops_create_unless_it_is_included(e2e: E2eSession) ->
     result = e2e.run("mngr create drafts -- sleep 1000", comment="uncommitted files are refused")
     expect(result).to_fail(1).to_match_lines("""
         Error: [CWD] has uncommitted changes: draft.txt
-        Hint: commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)
+        Hint: commit them, or choose: --dirty include copies them to the agent, --dirty ignore leaves them here
     """)
     result = e2e.run(
         "mngr create drafts --dirty include -- sleep 1000", comment="copy the uncommitted files to the agent"
@@ -176,8 +176,8 @@ def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSessio
     """)
     run_all(e2e, r"""printf 'TOKEN="a secret with $ and spaces"\n' > ../secrets.env""")
     expect(e2e.run(create)).to_fail(1).to_match_lines("""
-        Error: --pass-env: GREETING is not set here
-        Hint: set it first, or give it with --env GREETING=…
+        Error: --pass-env: the variable GREETING is not set
+        Hint: set it first: export GREETING=VALUE; or give the value: --env GREETING=VALUE
     """)
     e2e.env["GREETING"] = "moin"
     expect(e2e.run(create, comment="a new variable, one of yours, and some from a file")).to_succeed()
@@ -247,8 +247,8 @@ def test_a_sandboxed_agent_sees_only_its_own_copy(e2e: E2eSession) -> None:
     """)
     expect(result.stderr).to_contain("No such file or directory")
     expect(e2e.run("mngr create open --sandbox --transfer worktree -- sleep 9")).to_fail(2).to_match_lines("""
-        Error: --sandbox cannot go with --transfer worktree, which shares files with you
-        Hint: leave it out: a sandboxed agent gets a mirror; or use copy
+        Error: --sandbox does not work with --transfer worktree, because the agent would share files with you
+        Hint: leave out --transfer to give the agent a mirror, or use: --transfer copy
     """)
 
 
@@ -282,7 +282,7 @@ def test_create_from_the_url_of_a_repository(e2e: E2eSession) -> None:
     result = e2e.run('mngr create other --from "file://$PWD/../nowhere.git" -- sleep 1000')
     expect(result).to_fail(1).to_match_lines("""
         Error: --from: cannot fetch file://[CWD]/../nowhere.git: ... does not appear to be a git repository
-        Hint: check the address and your access to it
+        Hint: check the URL and your access to it: git ls-remote URL
     """)
 
 
@@ -295,12 +295,12 @@ def test_reuse_takes_and_starts_an_existing_agent(e2e: E2eSession) -> None:
     before = agents(e2e)["foo"]
     run_all(e2e, "mngr stop foo")
     result = e2e.run("mngr create foo --reuse -- sleep 1000", comment="start the agent if it is stopped")
-    expect(result).to_succeed().to_contain("foo is there already and was taken as it is")
+    expect(result).to_succeed().to_contain("foo exists already; mngr uses it as it is")
     after = agents(e2e)["foo"]
     assert (after["id"], after["state"]) == (before["id"], "RUNNING")
     expect(e2e.run("mngr create foo -- sleep 1000")).to_fail(1).to_match_lines("""
         Error: there is already an agent called 'foo'
-        Hint: choose another name, or: mngr destroy foo
+        Hint: choose another name, or destroy that agent: mngr destroy foo
     """)
 
 

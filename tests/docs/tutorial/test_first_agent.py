@@ -80,15 +80,15 @@ def test_a_command_that_does_not_start_leaves_no_agent(e2e: E2eSession) -> None:
     mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
     """)
     expect(e2e.run("mngr create foo -- no-such-program")).to_fail(1).to_match_lines("""
-        Error: the agent's command did not start: no-such-program: command not found
-        Hint: check the command and the agent's PATH
+        Error: the command of foo did not start: no-such-program: command not found
+        Hint: check the command, and the PATH of the agent: mngr create NAME --env PATH=… -- COMMAND
     """)
     assert agents(e2e) == {}
     expect(e2e.run("git branch --list 'mngr/*'")).to_be_empty()
     run_all(e2e, "mngr create foo -- sleep 1000")
     expect(e2e.run(FOO, comment="the name is used")).to_fail(1).to_match_lines("""
         Error: there is already an agent called 'foo'
-        Hint: choose another name, or: mngr destroy foo
+        Hint: choose another name, or destroy that agent: mngr destroy foo
     """)
 
 
@@ -198,8 +198,8 @@ def test_exec_runs_a_command_in_the_work_dir(e2e: E2eSession) -> None:
     result = e2e.run("""mngr exec foo -- sh -c 'echo "$MNGR_AGENT_NAME in $PWD"; exit 7'""")
     expect(result).to_have_exit_code(7).to_equal(f"foo in {work(e2e, 'foo')}")
     expect(e2e.run("mngr exec foo -- no-such-program")).to_fail(1).to_match_lines("""
-        Error: foo: no-such-program: command not found
-        Hint: nothing was run
+        Error: mngr did not run the command in foo: no-such-program: command not found
+        Hint: see where the agent looks for programs: mngr exec foo -- printenv PATH
     """)
 
 
@@ -218,7 +218,7 @@ def test_pull_merge_takes_the_work_into_the_current_branch(e2e: E2eSession, shop
     expect(shop).to_match_tree({"hello.txt": "hello\n"})
     expect(e2e.run("mngr pull bar --merge")).to_fail(1).to_match_lines("""
         Error: there is no agent 'bar'
-        Hint: see: mngr list
+        Hint: list the agents: mngr list
     """)
 
 
@@ -237,8 +237,8 @@ def test_stop_keeps_everything_and_start_continues(e2e: E2eSession) -> None:
     assert (foo["state"], foo["pid"]) == ("STOPPED", None)
     assert Path(foo["work_dir"]).joinpath("README.md").exists()
     expect(e2e.run("mngr message foo -m hello")).to_fail(1).to_match_lines("""
-        Error: foo does not run (STOPPED)
-        Hint: start it first: mngr message --start foo
+        Error: foo is not running (state: STOPPED)
+        Hint: start it and send the message: mngr message foo -m hello --start
     """)
     expect(e2e.run("mngr start foo", comment="start the agent again")).to_succeed().to_equal("started foo")
     after = agents(e2e)["foo"]
@@ -262,7 +262,7 @@ def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> No
     (work_dir / "draft.txt").write_text("not yet committed\n")
     expect(e2e.run("mngr destroy foo")).to_fail(1).to_match_lines("""
         Error: foo is RUNNING
-        Hint: stop it first, or: mngr destroy --force foo
+        Hint: stop it first: mngr stop foo; or destroy it while it runs: mngr destroy --force foo
     """)
     result = e2e.run("mngr destroy --force foo", comment="destroy the agent; a running agent needs --force")
     expect(result).to_succeed().to_contain("destroyed foo", "the branch mngr/foo stays")

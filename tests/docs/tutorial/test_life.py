@@ -53,8 +53,8 @@ def test_labels_can_be_set_and_removed(e2e: E2eSession) -> None:
         "w-1": {"team": "green", "urgent": "yes"},
     }
     expect(e2e.run("mngr label mirror")).to_fail(2).to_match_lines("""
-        Error: no label is given
-        Hint: write K=V to set one, K- to remove it
+        Error: you gave no label
+        Hint: set one: mngr label NAME K=V; remove one: mngr label NAME K-
     """)
 
 
@@ -197,7 +197,7 @@ def test_stop_of_several_agents_reports_the_missing_ones(e2e: E2eSession) -> Non
     expect(e2e.run("mngr stop w-1 w-2")).to_fail(4).to_match_lines("""
         stopped w-1
         Error: w-2: there is no agent 'w-2'
-        Hint: did you mean 'w-1'?
+        Hint: list the agents: mngr list
     """)
     assert agents(e2e)["w-1"]["state"] == "STOPPED"
 
@@ -210,8 +210,8 @@ def test_undestroy_under_another_name(e2e: E2eSession) -> None:
     """)
     run_all(e2e, "mngr create seen -- sleep 1000", "mngr destroy --force seen", "mngr create seen -- sleep 1000")
     expect(e2e.run("mngr undestroy seen", comment="the name is used in the meantime")).to_fail(1).to_match_lines("""
-        Error: there is another agent called 'seen' by now
-        Hint: mngr undestroy [ID] --as NAME
+        Error: another agent is called 'seen' now
+        Hint: restore it under a new name: mngr undestroy [ID] --as NAME
     """)
     result = e2e.run("mngr undestroy seen --as seen-again", comment="restore a destroyed agent under another name")
     expect(result).to_succeed()

@@ -110,8 +110,8 @@ def test_local_settings_leave_the_project_settings_unchanged(e2e: E2eSession) ->
     expect(e2e.run("mngr config get project.setup", comment="read the project setting")).to_equal("make it")
     result = e2e.run("mngr config set project.setup 'echo set up' --local", cwd=e2e.root)
     expect(result).to_fail(1).to_match_lines("""
-        Error: [ROOT] is in no project, so there are no local settings
-        Hint: go to a project, or use --user
+        Error: [ROOT] is not in a project, so it has no local settings
+        Hint: go to a project: cd DIR; or use your own settings: --user
     """)
 
 

@@ -118,8 +118,8 @@ def test_message_can_start_a_stopped_agent(e2e: E2eSession) -> None:
     """)
     run_all(e2e, "mngr create other player", "mngr stop other")
     expect(e2e.run("mngr message other -m 'are you there?'")).to_fail(1).to_match_lines("""
-        Error: other does not run (STOPPED)
-        Hint: start it first: mngr message --start other
+        Error: other is not running (state: STOPPED)
+        Hint: start it and send the message: mngr message other -m 'are you there?' --start
     """)
     result = e2e.run(
         "mngr message other --start -m 'are you there?' --wait --timeout 20s", comment="start the agent first"
@@ -172,14 +172,14 @@ def test_transcript_and_usage_of_an_agent(e2e: E2eSession) -> None:
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
     expect(e2e.run("mngr transcript foo")).to_fail(1).to_match_lines("""
-        Error: foo is of kind command, which keeps no transcript
+        Error: foo has no transcript, because agents of kind command do not write one
         Hint: see its screen: mngr capture foo
     """)
     result = e2e.run("mngr usage --by day", comment="show the model costs of all agents")
     expect(result).to_succeed().to_equal("no agent has used a model")
     expect(e2e.run("mngr usage --by colour")).to_fail(2).to_match_lines("""
-        Error: usage cannot be told by 'colour'
-        Hint: by: agent, day, model, kind, project, label.KEY
+        Error: mngr cannot group usage by 'colour'
+        Hint: use one of: agent, day, model, kind, project, label.KEY
     """)
 
 
@@ -249,11 +249,11 @@ def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E
     """)
     result = e2e.run("mngr explain poet", comment="explain why the agent has its state")
     expect(result).to_succeed().to_match_lines("""
-        poet is WAITING (end_of_turn) for [DURATION], by the word of: hook
+        poet has been WAITING (end_of_turn) for [DURATION] (source: hook)
         ...
-        → status ... the program last said WAITING (end_of_turn) ...
+        → status ... the program last reported WAITING (end_of_turn) ...
         ...
-        What would change it: a message: mngr message poet -m TEXT
+        Next step: send it a message: mngr message poet -m TEXT
     """)
     run_all(e2e, "mngr create other player")
     expect(e2e.run("mngr next --print", comment="show the agent that has waited longest")).to_succeed().to_equal("poet")
@@ -262,8 +262,8 @@ def test_explain_shows_the_state_and_next_finds_the_longest_waiting_agent(e2e: E
     run_all(e2e, "mngr stop poet other")
     result = e2e.run("mngr next --print", comment="no agent waits any more")
     expect(result).to_fail(1).to_match_lines("""
-        Error: no agent waits for you
-        Hint: see: mngr list
+        Error: no agent is waiting for you
+        Hint: list the agents: mngr list
     """)
 
 

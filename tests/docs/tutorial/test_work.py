@@ -25,8 +25,8 @@ def test_pull_fetches_the_branch_of_an_agent(e2e: E2eSession) -> None:
     run_all(e2e, "git branch -f mngr/apart $(git commit-tree -m Mine 'HEAD^{tree}')")
     result = e2e.run("mngr pull apart", comment="mngr never overwrites your own work")
     expect(result).to_fail(1).to_match_lines("""
-        Error: the branch 'mngr/apart' here has commits the agent's does not have
-        Hint: rename yours (git branch -m mngr/apart NEW), or go to it and push it first: mngr push apart
+        Error: your branch 'mngr/apart' has commits that the agent's branch does not have
+        Hint: rename your branch: git branch -m mngr/apart NEW; or give your commits to the agent: git switch mngr/apart && mngr push apart
     """)
     expect(e2e.run("git log --format=%s mngr/apart")).to_equal("Mine")
 
@@ -62,12 +62,12 @@ def test_pull_and_push_copy_single_files(e2e: E2eSession) -> None:
     expect(e2e.root / "place").to_match_tree({"result.txt": "done\n"})
     expect(work(e2e, "foo")).to_match_tree({"results/result.txt": "done\n"})
     expect(e2e.run("mngr pull apart:gone.txt ..")).to_fail(1).to_match_lines("""
-        Error: apart has no 'gone.txt'
-        Hint: look with: mngr exec apart -- ls .
+        Error: apart has no file 'gone.txt'
+        Hint: list its files: mngr exec apart -- ls .
     """)
     expect(e2e.run("mngr push ../gone.txt foo:results/")).to_fail(1).to_match_lines("""
-        Error: there is no '[CWD]/../gone.txt' here
-        Hint: check the path
+        Error: there is no file '[CWD]/../gone.txt'
+        Hint: list the files: ls
     """)
 
 

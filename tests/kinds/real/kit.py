@@ -159,7 +159,7 @@ class AgentContract:
         fleet("wait", "foo", "--timeout", "60")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
         assert not (self.work(fleet, "foo") / "no.txt").exists()
-        assert "asks for no permission" in fleet("message", "foo", "--allow", code=1).err
+        assert "is not waiting for a permission" in fleet("message", "foo", "--allow", code=1).err
 
     def asking(self, command: str) -> dict[str, Any]:
         """Return a model's step for which the program asks before it runs a command."""
@@ -188,7 +188,7 @@ class AgentContract:
         assert self.state(fleet, name) == ("WAITING", "question")
         result = fleet("message", name, "-m", "2", code=1)
         assert "waits for an answer" in result.err and f"mngr connect {name}" in result.err
-        assert "asks for no permission" in fleet("message", name, "--allow", code=1).err
+        assert "is not waiting for a permission" in fleet("message", name, "--allow", code=1).err
         assert f"mngr connect {name}" in fleet.run_json("explain", name)["next_step"]
         wait_for(lambda: re.search(r"1\. +Red", fleet("capture", name).out))
 

@@ -75,7 +75,7 @@ class TestClaude(AgentContract):
         assert "You are a critic." in (fleet.home / "agents" / agent["id"] / "command").read_text()
         assert self.rows(fleet, "foo")[-1]["text"] == "fine"
         assert (
-            "no kind that others can be made of" in fleet("-S", "agents.x.parent=y", "create", "bar", "x", code=1).err
+            "it must be a built-in coding agent" in fleet("-S", "agents.x.parent=y", "create", "bar", "x", code=1).err
         )
         assert (
             "is no setting of claude" in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err

@@ -162,7 +162,7 @@ def test_it_works_over_ssh_and_after_migrations(fleet: MngrProgram, gate: Gate, 
     (login,) = logins(home / ".mngr/agents")
     assert login["accessToken"] == "token-2" and "refreshToken" not in login
     failed = fleet("clone", "foo", "bar@h2", code=1)
-    assert f"{farm.home('h2')}/bin/claude: command not found" in failed.err and "get it on h2" in failed.err
+    assert f"{farm.home('h2')}/bin/claude: command not found" in failed.err and "install it on h2" in failed.err
     # The conversation moves with the agent.
     fleet("clone", "foo", "bar@local", "--no-start")
     fleet("migrate", "bar", "@h1")

@@ -170,7 +170,7 @@ def test_connect_works_inside_another_tmux_and_beside_other_windows(foo: MngrPro
         assert is_whole(read_screen(foo), 90) and get_state(foo) == ("WAITING", "end_of_turn")
         assert not is_shown("not for the shell")
         terminal.type(connect_command + "\r")
-        wait_for(lambda: is_shown("cannot show itself"))
+        wait_for(lambda: is_shown("is already a window of"))
         terminal.type("\x02", "\x02", "c")  # a window that mngr did not create
         wait_for(lambda: foo.run_tmux("list-windows", "-t", "=foo:", "-F", "x").count("x") == 3)
         terminal.type(connect_command + "; echo switch'ed'\r")

@@ -65,7 +65,7 @@ def test_only_uncommitted_work_is_lost_with_a_node(mngr: MngrProgram, cluster_of
     assert agents == {"foo": ("FAILED", "host gone"), "other": ("RUNNING", None)}
     assert f"mngr start @{foo['host']}.ray" in mngr("exec", "foo", "--", "true", code=6).err
     stderr = mngr("start", "foo").err
-    assert f"foo is at {commit[:10]}" in stderr and "what it had not committed is lost" in stderr
+    assert f"foo is restored at commit {commit[:10]}" in stderr and "its uncommitted changes are lost" in stderr
     restored = mngr.get_agent("foo")
     assert (restored["id"], restored["host"], restored["branch"]) == (foo["id"], foo["host"], foo["branch"])
     assert get_node(ray, foo["host"]) == other_node
@@ -94,7 +94,7 @@ def test_an_agent_destroyed_after_its_node_was_lost_can_be_restored_from_the_bac
     mngr: MngrProgram, cluster_of: Cluster
 ) -> None:
     commit = lose_foo(mngr, cluster_of)
-    assert f"foo is at {commit[:10]}" in mngr("destroy", "--force", "foo").err
+    assert f"foo is restored at commit {commit[:10]}" in mngr("destroy", "--force", "foo").err
     assert mngr.list_agents() == [] and cluster_of.ask()["actors"] == []
     mngr("undestroy", "foo", "--on", "@.ray")
     mngr("start", "foo")
@@ -114,7 +114,7 @@ def test_a_slow_backup_actor_does_not_lose_backups(mngr: MngrProgram, cluster_of
         assert "the keeper did not answer within 10s" in stderr and "was made from this home" not in stderr
     finally:
         os.kill(keeper, signal.SIGCONT)
-    assert f"foo is at {commit[:10]}" in mngr("start", "foo").err
+    assert f"foo is restored at commit {commit[:10]}" in mngr("start", "foo").err
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
 
 

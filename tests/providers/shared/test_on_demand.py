@@ -160,10 +160,10 @@ def test_agents_of_a_lost_host_are_listed_as_failed_and_can_be_destroyed(mngr: M
     assert states["two"] == "GONE"
     assert "mngr destroy @two.toy" in mngr("list").err
     error = mngr("exec", "foo", "--", "true", code=6).err
-    assert "is gone: its directory was removed" in error and "is lost; forget it" in error
-    assert "only what was pulled is left" in mngr("destroy", "foo").err
+    assert "is gone: its directory was removed" in error and "remove the host from the list: mngr destroy" in error
+    assert "you have only the commits that you pulled" in mngr("destroy", "foo").err
     assert [agent["name"] for agent in mngr.list_agents()] == ["done", "bar"]
-    assert ("host that is gone", "cleaned") in run_gc(mngr)
+    assert ("lost host", "cleaned") in run_gc(mngr)
     assert mngr.list_agents() == [] and run_gc(mngr) == []
     trashed = {saved["name"]: saved["problem"] for saved in mngr.run_json("undestroy", "--list")["trash"]}
     assert sorted(trashed) == ["bar", "done", "foo"] and "the host two is gone" in trashed["bar"]

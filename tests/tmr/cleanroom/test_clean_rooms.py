@@ -311,7 +311,7 @@ def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> 
         assert CleanRoomPool(world.fleet, "dead", str(world.repo)).remove_leftovers() == [leftover.name]
         outcomes = world.fleet.discard_clean_rooms([agent_with_work.name, agent_in_worktree.name, "nobody"])
         assert [outcome.ok for outcome in outcomes] == [False] * 3
-        assert outcomes[0].error == "work is no room: it may hold work"
+        assert outcomes[0].error == "work is not a clean room and may hold work, so mngr does not delete it"
         assert sorted(agent.name for agent in world.fleet.list().agents) == sorted([world.room.name, "tree", "work"])
     finally:
         world.fleet.destroy([agent_with_work.name, agent_in_worktree.name], force=True)

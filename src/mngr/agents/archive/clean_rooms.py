@@ -25,10 +25,13 @@ def discard_clean_rooms(ctx: Context, names: list[str]) -> list[Outcome]:
         key, value = CLEAN_ROOM_LABEL
         if record.labels.get(key) != value or record.transfer not in ("mirror", "copy"):
             raise MngrError(
-                f"{record.name} is no room: it may hold work", f"put it away with: mngr destroy {record.name}"
+                f"{record.name} is not a clean room and may hold work, so mngr does not delete it",
+                f"move it to the trash: mngr destroy {record.name}",
             )
         if record.phase != "ready" and record_store.is_owner_alive(record.owner, not observed.host.is_local):
-            raise MngrError(f"another command is at work on {record.name}", "see: mngr list")
+            raise MngrError(
+                f"another mngr command is working on {record.name}", f"see its state: mngr explain {record.name}"
+            )
         discard_agent(ctx, observed.host, record)
         return Outcome(id=record.id, name=record.name)
 

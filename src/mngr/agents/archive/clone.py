@@ -19,7 +19,10 @@ def clone_agent(ctx: Context, agent: str, new_address: str | None = None, *, sta
     observed = find.observe_agent(ctx, agent)
     host, record = find.get_agent(ctx, observed.id)
     if record.phase != "ready":
-        raise MngrError(f"{record.name} is not whole ({observed.state.reason})", "see: mngr list")
+        raise MngrError(
+            f"{record.name} is incomplete ({observed.state.reason}), so mngr cannot clone it",
+            f"see what is wrong: mngr explain {record.name}",
+        )
     name, target = parse_new_address(ctx, new_address) if new_address is not None else (None, None)
     saved_dir = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
     is_live = observed.state.state in LIVE_STATES

@@ -24,7 +24,7 @@ from mngr.agents.workdir.discard_agent import (
     is_work_dir_reused,
 )
 from mngr.agents.workdir.transfer import remove_work_dir
-from mngr.base import names_and_addresses, time_format
+from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, Outcome
@@ -56,12 +56,19 @@ def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Out
         try:
             _check_destroyable(agent, force)
         except MngrError as error:
-            hint = error.hint if force else f"stop its agents first, or: mngr destroy --force @{name}.{provider}"
-            raise MngrError(f"{name} stays: {error.message}", hint) from None
+            hint = (
+                error.hint
+                if force
+                else f"stop its agents first, or destroy them, too: mngr destroy --force @{name}.{provider}"
+            )
+            raise MngrError(f"the host {name} was not destroyed: {error.message}", hint) from None
     outcomes = move_to_trash(ctx, agents)
     failed = [outcome for outcome in outcomes if not outcome.ok]
     if failed:
-        raise MngrError(f"{name} stays, for {failed[0].name} could not be put away: {failed[0].error}", failed[0].hint)
+        raise MngrError(
+            f"the host {name} was not destroyed, because its agent {failed[0].name} could not be saved: {failed[0].error}",
+            failed[0].hint,
+        )
     removal.destroy_host(ctx, provider, name)
     return _make_host_outcome(provider, name, outcomes)
 
@@ -142,14 +149,17 @@ def _check_destroyable(observed: ObservedAgent, force: bool) -> None:
     record, state = observed.record, observed.state
     name = record.name if record else observed.id
     if record is not None and record.phase == "creating" and observed.evidence.is_owner_alive:
-        raise MngrError(f"{name} is just being made", "wait until that is done, or interrupt it")
+        raise MngrError(f"another command is still creating {name}", f"wait for it, then: mngr destroy --force {name}")
     if record is not None and record.phase == "destroying" and observed.evidence.is_owner_alive:
-        raise MngrError(f"{name} is just being destroyed by another command", "see: mngr list")
+        raise MngrError(f"another command is already destroying {name}", "see whether it is gone: mngr list")
     if state.state in LIVE_STATES and not force:
-        raise MngrError(f"{name} is {state.state}", f"stop it first, or: mngr destroy --force {name}")
+        raise MngrError(
+            f"{name} is {state.state}",
+            f"stop it first: mngr stop {name}; or destroy it while it runs: mngr destroy --force {name}",
+        )
     if state.state == "UNKNOWN" and not force:
         raise MngrError(
-            f"{name} is UNKNOWN: {state.reason}", f"to put it away all the same: mngr destroy --force {name}"
+            f"the state of {name} is UNKNOWN: {state.reason}", f"destroy it all the same: mngr destroy --force {name}"
         )
 
 
@@ -164,7 +174,10 @@ def mark_destroying(ctx: Context, observed: ObservedAgent) -> AgentRecord | None
     with host.lock(os.path.join(host.home.agent_dir(observed.id), "lock")):
         old_record = record_store.get_record(host, observed.id)
         if old_record.phase != "ready" and record_store.is_owner_alive(old_record.owner, not host.is_local):
-            raise MngrError(f"another command is at work on {old_record.name}", "see: mngr list")
+            raise MngrError(
+                f"another mngr command is working on {old_record.name}",
+                f"see its state: mngr explain {old_record.name}",
+            )
         if old_record.phase == "ready" and (not host.is_local or is_restore_unfinished(host, old_record)):
             finish_restore(host, old_record)
         record_store.save_record(
@@ -191,7 +204,9 @@ def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outco
     if is_restore_unfinished(host, old_record):
         discard_agent(ctx, host, old_record)
         return Outcome(
-            id=old_record.id, name=old_record.name, notes=("it was only half restored; what it is made from stays",)
+            id=old_record.id,
+            name=old_record.name,
+            notes=("it was only partly restored; the saved copy that it came from is kept",),
         )
     record = old_record.replace(phase="ready", owner=None)  # This is the record that an undestroy restores.
     announce = ctx.hooks.make_step_announcer("destroy", record)
@@ -255,8 +270,8 @@ def _remove_remote_files(host: Host, agent_id: str, name: str, work_dir_name: st
     result = host.run(argv)
     if result.code:
         raise MngrError(
-            f"cannot take {name or agent_id} away from {host.name}: {result.error_line}",
-            "its state is saved; mend it there, and destroy it again",
+            f"cannot remove {name or agent_id} from {host.name}: {result.error_line}",
+            f"its state is saved; remove the cause on {host.name}, then run: mngr destroy {name or agent_id}",
         )
 
 
@@ -308,7 +323,8 @@ def move_agent_files(host: Host, directory: str, target: str) -> None:
         result = host.run(["mv", "--", directory, target])
         if result.code:
             raise MngrError(
-                f"cannot move {directory} to the trash: {result.error_line}", "check space and permissions"
+                f"cannot move {directory} to the trash: {result.error_line}",
+                shell.suggest_disk_check(os.path.dirname(target)),
             ) from None
 
 
@@ -316,16 +332,18 @@ def _make_outcome(record: AgentRecord, saved: SavedState, kept_commits: int, tra
     """Return the outcome of a destroyed agent, with a note for each thing that a user could miss."""
     name, notes = record.name, []
     if saved.dirty:
-        notes.append(f"{name} had uncommitted work, saved with the rest: mngr undestroy {name}")
+        notes.append(f"{name} had uncommitted changes; they are in the trash, too: mngr undestroy {name}")
     if kept_commits:
         notes.append(
-            f"the branch {record.branch} stays: it holds {_format_commit_count(kept_commits)} that no other branch has"
+            f"mngr keeps the branch {record.branch}: it has {_format_commit_count(kept_commits)} that no other branch has"
         )
     elif saved.unpulled:
         commits = _format_commit_count(saved.unpulled)
-        notes.append(f"{name} had {commits} that no other branch has, saved with the rest: mngr undestroy {name}")
+        notes.append(
+            f"{name} had {commits} that no other branch has; they are in the trash, too: mngr undestroy {name}"
+        )
     if saved.ignored_bytes:
-        notes.append(f"{name} had {format_size(saved.ignored_bytes)} of ignored files, which are not kept")
+        notes.append(f"{name} had {format_size(saved.ignored_bytes)} of ignored files, which mngr does not keep")
     extra = {
         "dirty": saved.dirty,
         "unpulled": saved.unpulled,
@@ -369,7 +387,7 @@ def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:
         _remove_remote_files(host, agent_id, "", "")
     for name in record_store.list_names(ctx.home):
         record_store.release_name(ctx.home, name, agent_id, host)
-    notes = (f"its work dir was not touched: {work_dir}",) if work_dir else ()
+    notes = (f"mngr left its work dir as it is: {work_dir}",) if work_dir else ()
     extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "trash_dir": trash_dir}
     return Outcome(id=agent_id, name=agent_id, extra=extra, notes=notes)
 

@@ -28,15 +28,18 @@ def save_host_snapshot(ctx: Context, address: str, snapshot_dir: str) -> None:
     provider, name = host_addresses[address]
     host_provider: Any = ctx.get_provider(provider)
     if not host_provider.can_snapshot_hosts:
-        raise MngrError(f"{provider} hosts have no snapshots", "keep its agents, each with: mngr snapshot create NAME")
+        raise MngrError(
+            f"{provider} hosts do not support snapshots",
+            "snapshot each of its agents instead: mngr snapshot create AGENT",
+        )
     ctx.get_host(provider, name)
     partial_dir = snapshot_dir + saved_directory.PARTIAL_SUFFIX
     try:
         os.makedirs(partial_dir, mode=0o700)
     except FileExistsError:
         raise MngrError(
-            f"a snapshot called {os.path.basename(snapshot_dir)!r} was cut off, or is just being made",
-            "choose another name, or clean up first: mngr gc",
+            f"a snapshot called {os.path.basename(snapshot_dir)!r} is being created, or its creation was interrupted",
+            "choose another name, or remove the interrupted snapshot: mngr gc",
         ) from None
     try:
         ctx.local_host.write(
@@ -92,5 +95,5 @@ def check_agent_snapshot(name: str, saved: saved_directory.SavedState) -> None:
     if saved.host:
         raise MngrError(
             f"{name} is a snapshot of the host {saved.name}, not of an agent",
-            f"make a host from it: mngr create NAME@.{saved.host['provider']} -b snapshot={name}",
+            f"create a host from it: mngr create NAME@.{saved.host['provider']} -b snapshot={name}",
         )

@@ -44,9 +44,11 @@ def migrate(ctx: Context, agent: str, address: str) -> AgentRecord:
     record = get_record(observed)
     target = get_target_host(ctx, address, record.name)
     if (target.provider, target.name) == (observed.host.provider, observed.host.name):
-        raise MngrError(f"{record.name} is on {target.name} already", "name another host")
+        raise MngrError(
+            f"{record.name} is already on {target.name}", f"name another host: mngr migrate {record.name} @HOST"
+        )
     if record.phase == "creating":
-        raise MngrError(f"{record.name} was never finished ({observed.state.reason})", "clean it up with: mngr gc")
+        raise MngrError(f"{record.name} was never completely created ({observed.state.reason})", "remove it: mngr gc")
     trash_dir = os.path.join(ctx.home.trash, record.id)
     announce = ctx.hooks.make_step_announcer("migrate", record)
     announce("mark")
@@ -86,8 +88,8 @@ def _check_not_half_destroyed(host: Host, record: AgentRecord) -> None:
     """Raise MngrError when an interrupted destroy had already begun to remove the agent."""
     if record.phase == "destroying" and host.has_path(os.path.join(host.home.agent_dir(record.id), SAVED_MARKER)):
         raise MngrError(
-            f"{record.name} is half destroyed",
-            f"finish that, and bring it back there: mngr destroy {record.name}; mngr undestroy {record.name} --on @HOST",
+            f"an interrupted command has partly destroyed {record.name}",
+            f"finish that, then restore it on the new host: mngr destroy {record.name} && mngr undestroy {record.name} --on @HOST",
         )
 
 
@@ -124,7 +126,7 @@ def _move_to_host(
             remove_saved_directory(ctx, trash_dir)
         else:
             ctx.note(
-                f"whether {record.name} arrived on {target.name} is not known; when that answers again: "
+                f"mngr does not know whether {record.name} arrived on {target.name}; when that host answers again: "
                 f"mngr migrate {record.name} @{target.name}.{target.provider}"
             )
         raise
@@ -150,7 +152,7 @@ def _undo_migrate(ctx: Context, observed: ObservedAgent, record: AgentRecord, is
     try:
         start_agent(ctx, observed.host, record)
     except MngrError as error:
-        ctx.note(f"{record.name} is stopped, and could not be started again: {error.message}")
+        ctx.note(f"{record.name} is stopped, and mngr could not start it again: {error.message}")
 
 
 def _remove_from_source(ctx: Context, host: Host, record: AgentRecord, target: Host, trash_dir: str) -> None:
@@ -167,7 +169,9 @@ def _remove_from_source(ctx: Context, host: Host, record: AgentRecord, target: H
             remove_from_host(host, record)
             removal.destroy_empty_hosts(ctx, [host])
     except MngrError as error:
-        ctx.note(f"what is left of {record.name} on {host.name} stays until mngr gc: {error.message}")
+        ctx.note(
+            f"mngr could not remove the old copy of {record.name} on {host.name}: {error.message}; remove it later: mngr gc"
+        )
         return
     if os.path.isdir(trash_dir):
         remove_saved_directory(ctx, trash_dir)

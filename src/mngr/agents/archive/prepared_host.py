@@ -41,4 +41,4 @@ def snapshot_prepared_host(ctx: Context, spec: AgentSpec, snapshot: str) -> str:
         try:
             removal.destroy_host(ctx, host.provider, host.name)
         except MngrError as error:
-            ctx.note(f"{host.name} was made to be prepared, and is left: {error.message}")
+            ctx.note(f"mngr created the temporary host {host.name} and could not destroy it: {error.message}")

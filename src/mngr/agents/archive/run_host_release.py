@@ -43,11 +43,15 @@ def _save_agents_and_destroy(ctx: Context, provider: str, name: str, label: tupl
     outcomes = move_to_trash(ctx, to_save)
     for outcome in outcomes:
         if not outcome.ok:
-            raise MngrError(f"{name} stays, for {outcome.name} could not be put away: {outcome.error}", outcome.hint)
+            raise MngrError(
+                f"the host {name} was not destroyed, because its agent {outcome.name} could not be saved: {outcome.error}",
+                outcome.hint,
+            )
     if others:
         other_name = others[0].record.name if others[0].record else others[0].id
         raise MngrError(
-            f"{name} stays, for {other_name} is on it too", f"when that is done: mngr destroy @{name}.{provider}"
+            f"the host {name} was not destroyed, because {other_name} is on it, too",
+            f"when {other_name} is finished: mngr destroy @{name}.{provider}",
         )
     removal.destroy_host(ctx, provider, name)
     return [outcome.name for outcome in outcomes]

@@ -55,7 +55,10 @@ def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapsh
     observed = find.observe_agent(ctx, agent)
     host, record = find.get_agent(ctx, observed.id)
     if record.phase != "ready":
-        raise MngrError(f"{record.name} is not whole ({observed.state.reason})", "see: mngr list")
+        raise MngrError(
+            f"{record.name} is incomplete ({observed.state.reason}), so mngr cannot snapshot it",
+            f"see what is wrong: mngr explain {record.name}",
+        )
     name, snapshot_dir = _reserve_snapshot_path(ctx, name, record.name)
     is_live = observed.state.state in LIVE_STATES
     request = SaveRequest(target=snapshot_dir, why="snapshot", agent_files=True, was_running=is_live)
@@ -71,7 +74,7 @@ def _reserve_snapshot_path(ctx: Context, name: str | None, source_name: str) -> 
     if os.path.lexists(snapshot_dir):
         raise MngrError(
             f"there is already a snapshot called {name!r}",
-            f"choose another name, or: mngr snapshot destroy {name}",
+            f"choose another name, or destroy that snapshot: mngr snapshot destroy {name}",
         )
     return name, snapshot_dir
 
@@ -99,11 +102,16 @@ def get_snapshot(ctx: Context, name: str) -> Snapshot:
             if os.path.isdir(ctx.home.snapshots)
             else []
         )
-        raise NotFound(f"there is no snapshot {name!r}", suggest_closest(name, known) or "see: mngr snapshot list")
+        raise NotFound(
+            f"there is no snapshot {name!r}", suggest_closest(name, known) or "list the snapshots: mngr snapshot list"
+        )
     try:
         saved = saved_directory.load_saved_state(snapshot_dir)
     except ValueError as error:
-        raise MngrError(f"the snapshot {name} is damaged: {error}", f"look at it in {snapshot_dir}") from None
+        raise MngrError(
+            f"the snapshot {name} is damaged: {error}",
+            f"its files are in {snapshot_dir}; delete it: mngr snapshot destroy {name}",
+        ) from None
     snapshot = Snapshot(
         name=name,
         agent=saved.name,
@@ -178,7 +186,7 @@ def start_restored(ctx: Context, restored: RestoredAgent, *, start: bool) -> Age
                 discard_agent(ctx, host, record)
                 removal.destroy_empty_hosts(ctx, [host])
             except Unreachable:
-                ctx.note(f"{record.name} may be left on {host.name}; when that answers again: mngr gc")
+                ctx.note(f"parts of {record.name} may still be on {host.name}; when that host answers again: mngr gc")
             raise
     return record
 
@@ -187,9 +195,14 @@ def parse_new_address(ctx: Context, address: str) -> tuple[str | None, Host | No
     """Return the name and the host in the address of a new agent, each None if the address does not give it."""
     parsed = find.parse_address(ctx, address)
     if parsed.path is not None:
-        raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
+        raise UsageError(
+            f"{address!r} names a file, but mngr needs an address for the new agent", "leave out the colon and the path"
+        )
     if parsed.name is not None and not _free_name(ctx, names_and_addresses.check_name(parsed.name)):
-        raise MngrError(f"there is already an agent called {parsed.name!r}", "choose another name")
+        raise MngrError(
+            f"there is already an agent called {parsed.name!r}",
+            f"choose another name, or destroy that agent: mngr destroy {parsed.name}",
+        )
     return parsed.name, choose_former_host(ctx, parsed) if parsed.host or parsed.provider else None
 
 

@@ -36,7 +36,10 @@ def undestroy(
     which creates its ignored files again.
     """
     if new_name is not None and len(agent_names) != 1:
-        raise UsageError("--as is for one agent", "bring the others back on their own")
+        raise UsageError(
+            "--as gives a new name to one agent, but you named several",
+            "restore each agent with its own command: mngr undestroy NAME --as NEW",
+        )
     trash = list_trash(ctx)
     host = get_target_host(ctx, on) if on is not None else None
     outcomes = []
@@ -52,7 +55,7 @@ def get_target_host(ctx: Context, address_text: str, name: str | None = None) ->
     """Return the host at an address that has no agent name, or this one. The host is ready for agents."""
     address = find.parse_address(ctx, address_text)
     if address.name not in (None, name) or address.path is not None or not (address.host or address.provider):
-        raise UsageError(f"{address_text!r} names no host", "write @HOST, @HOST.PROVIDER or @.PROVIDER")
+        raise UsageError(f"{address_text!r} does not name a host", "write @HOST, @HOST.PROVIDER or @.PROVIDER")
     return choose_former_host(ctx, address)
 
 
@@ -62,12 +65,13 @@ def _undestroy_agent(
     """Restore one agent from the trash and remove it from there."""
     if trashed.problem is not None:
         raise MngrError(
-            f"{trashed.name} cannot be brought back: {trashed.problem}", f"its files are in {trashed.trash_dir}"
+            f"{trashed.name} cannot be restored: {trashed.problem}",
+            f"its files are in the trash: ls {trashed.trash_dir}",
         )
     if trashed.saved.leaving:
         if is_still_on_host(ctx, trashed.saved):
-            hint = f"finish that first: mngr destroy {trashed.id}, or mngr gc"
-            raise MngrError(f"{trashed.name} is not destroyed yet: it is still on {trashed.host}", hint)
+            hint = f"finish that first: mngr destroy {trashed.id}"
+            raise MngrError(f"{trashed.name} is not completely destroyed: it is still on {trashed.host}", hint)
         confirm_removed(ctx, trashed.trash_dir, trashed.saved)
         record_store.release_name(ctx.home, trashed.name, trashed.id)
     name = names_and_addresses.check_name(new_name or trashed.name)
@@ -75,7 +79,10 @@ def _undestroy_agent(
     if holder_id == trashed.id and record_store.is_on_other_host(ctx.home, name):
         _check_interrupted_undestroy(ctx, name, trashed, host)
     elif holder_id is not None and not release_unused_name(ctx, name, holder_id):
-        raise MngrError(f"there is another agent called {name!r} by now", f"mngr undestroy {trashed.id} --as NAME")
+        raise MngrError(
+            f"another agent is called {name!r} now",
+            f"restore it under a new name: mngr undestroy {trashed.id} --as NAME",
+        )
     fallback_branch = f"mngr/{new_name}" if new_name else None
     request = RestoreRequest(
         operation="undestroy",
@@ -92,7 +99,7 @@ def _undestroy_agent(
     notes = list(restored.notes)
     if trashed.saved.ignored_bytes and not set_up:
         notes.append(
-            f"{format_size(trashed.saved.ignored_bytes)} of ignored files were not kept; the project's set-up can make them anew"
+            f"{format_size(trashed.saved.ignored_bytes)} of ignored files were not kept; run the project's set-up to create them again"
         )
     record = restored.record
     extra = {"state": "STOPPED", "host": record.host, "branch": record.branch, "work_dir": record.work_dir}
@@ -109,12 +116,12 @@ def _check_interrupted_undestroy(ctx: Context, name: str, trashed: TrashedAgent,
     try:
         named_host = ctx.get_host(*address)
         if named_host.has_path(named_host.home.agent_dir(trashed.id)):
-            hint = "see: mngr list; what is half made is undone by: mngr gc"
-            raise MngrError(f"{name} is on {named_host.name} already", hint)
+            hint = f"see its state: mngr explain {name}; if its creation was interrupted, remove it: mngr gc"
+            raise MngrError(f"{name} is already on {named_host.name}", hint)
     except Unreachable as error:
         if host is None:
             raise
-        ctx.note(f"an earlier undestroy of {name} was cut off; {error.message}")
+        ctx.note(f"an earlier undestroy of {name} was interrupted: {error.message}")
     record_store.release_name(ctx.home, name, trashed.id)
 
 

@@ -69,9 +69,12 @@ def _check_spec(ctx: Context, spec: AgentSpec) -> Address:
         check_text(spec.message)
     address = names_and_addresses.Address() if spec.address is None else find.parse_address(ctx, spec.address)
     if address.path is not None:
-        raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
+        raise UsageError(
+            f"{spec.address!r} names a file, but mngr needs an address for the new agent",
+            "leave out the colon and the path",
+        )
     if spec.count < 1:
-        raise UsageError("--count must be at least 1", "leave it out for one agent")
+        raise UsageError(f"--count must be at least 1, not {spec.count}", "leave out --count to create one agent")
     limit.check_duration(spec.idle_timeout)
     limit.check_activity(spec.activity)
     return address
@@ -133,10 +136,16 @@ def _group_by_host(ctx: Context, address: Address, spec: AgentSpec, new_names: l
     if size is None:
         return [new_names] if new_names else []
     if size < 1:
-        raise UsageError("--agents-per-host must be at least 1", "leave it out to have all on one host")
+        raise UsageError(
+            f"--agents-per-host must be at least 1, not {size}",
+            "leave out --agents-per-host to create all agents on one host",
+        )
     can_create = address.provider is not None and ctx.get_provider(address.provider).can_create_hosts
     if address.host is not None or not can_create:
-        raise UsageError("--agents-per-host is for hosts that are made", "write NAME@.PROVIDER")
+        raise UsageError(
+            "--agents-per-host works only when mngr creates new hosts",
+            "name a provider that creates hosts: NAME@.PROVIDER",
+        )
     return [new_names[start : start + size] for start in range(0, len(new_names), size)]
 
 
@@ -219,7 +228,7 @@ def _start_existing(ctx: Context, agent_id: str) -> CreatedAgent | Exception:
     """Start the existing agent if necessary and return it, or the error."""
     outcome = start_targets(ctx, [agent_id])[0]
     if not outcome.ok:
-        return MngrError(outcome.error or "it could not be started", outcome.hint)
+        return MngrError(outcome.error or "mngr could not start the agent", outcome.hint)
     return CreatedAgent(agent=listing.make_view(find.observe_agent(ctx, agent_id)))
 
 
@@ -279,7 +288,7 @@ def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
     try:
         discard_agent(ctx, host, record)
     except Unreachable:
-        ctx.note(f"{record.name} may be left half made on {host.name}; when that answers again: mngr gc")
+        ctx.note(f"parts of {record.name} may still be on {host.name}; when that host answers again: mngr gc")
 
 
 def _is_created(host: Host, record: AgentRecord) -> bool:

@@ -102,7 +102,7 @@ def _plan_work(ctx: Context, spec: AgentSpec, host: Host | None) -> WorkPlan:
 
 def _check_kind(ctx: Context, kind: str, spec: AgentSpec) -> None:
     """Raise an error for a kind that does not exist or rejects its arguments. Ask whether it may use the login."""
-    hint = f"; a command goes after --: mngr create NAME -- {kind}"
+    hint = f"; to run a command: mngr create NAME -- {kind}"
     options = KindOptions(yolo=bool(spec.yolo), resume=spec.resume or None)
     ctx.get_kind(kind, hint).check_arguments(spec.command, options)
     _ask_to_share_login(ctx, kind)
@@ -121,7 +121,7 @@ def _choose_start(ctx: Context, source: ProjectSource, mode: str, spec: AgentSpe
     if mode in ("worktree", "mirror"):
         return _choose_git_start(ctx, source, spec)
     if spec.branch:
-        raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
+        raise UsageError(f"--branch has no effect with --transfer {mode}", "leave out --branch")
     if mode == "none" and source.repo is not None:
         return StartingPoint(base=source.repo.head, branch=source.repo.branch)
     return StartingPoint()
@@ -130,18 +130,21 @@ def _choose_start(ctx: Context, source: ProjectSource, mode: str, spec: AgentSpe
 def _choose_git_start(ctx: Context, source: ProjectSource, spec: AgentSpec) -> StartingPoint:
     """Return the commit, the branch and the uncommitted files for a worktree or a mirror."""
     if source.repo is None:
-        raise MngrError(f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none")
+        raise MngrError(
+            f"{source.path} is not in a git repository",
+            "create a repository: git init; or work without git: --transfer copy or --transfer none",
+        )
     if source.repo.head is None:
         raise MngrError(
             f"the repository {source.root_dir} has no commits",
-            "make the first one, or use --transfer copy or none",
+            "create the first commit: git commit; or work without git: --transfer copy or --transfer none",
         )
     start = _choose_branch(source.host, source.repo, spec)
     dirty_files = _list_dirty_files(ctx, source, spec)
     if dirty_files and start.base != source.repo.head:
         raise MngrError(
-            "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
-            "leave BASE out, or use --dirty ignore",
+            "--dirty include copies the changes to the commit that is checked out here, but --branch starts from another commit",
+            "leave BASE out of --branch, or leave the changes here: --dirty ignore",
         )
     return start.replace(dirty=dirty_files)
 
@@ -157,12 +160,12 @@ def _ask_to_share_login(ctx: Context, name: str) -> None:
     path = next(filter(os.path.isfile, kind.list_login_files()), None)
     if path is None:
         return
-    agreed = ctx.ask(f"You are logged in to {kind.summary} ({path}). May agents use that login?")
+    agreed = ctx.ask(f"You are logged in to {kind.summary} ({path}). May agents use this login?")
     from mngr.agents.edit_settings import set_setting
 
     set_setting(ctx, key, "shared" if agreed else "none", "user")
     ctx.reload_settings()
-    ctx.note(f"remembered; mngr config set {key} shared|none changes it")
+    ctx.note(f"mngr saved your answer; change it with: mngr config set {key} shared|none")
 
 
 def _check_yolo_allowed(ctx: Context, host: Host, spec: AgentSpec) -> None:
@@ -173,7 +176,7 @@ def _check_yolo_allowed(ctx: Context, host: Host, spec: AgentSpec) -> None:
         return
     raise MngrError(
         f"--yolo lets the agent do anything that you can do on {host.name} without asking",
-        "run it in a sandbox with --sandbox, or in a container: NAME@.docker; to allow it everywhere: mngr config set yolo.anywhere true",
+        "add --sandbox, or use a container: mngr create NAME@.docker --yolo; to allow it on every host: mngr config set yolo.anywhere true",
     )
 
 
@@ -196,8 +199,8 @@ def _get_installed_kind(ctx: Context, host: Host) -> str:
         if program in installed:
             return name
     raise MngrError(
-        "there is nothing to run: no kind, no command, and no coding agent is installed",
-        f"write a command after --, or install one of: {', '.join(CODING_KINDS)}; mngr doctor KIND says how",
+        "mngr does not know what to run: you named no kind and no command, and no coding agent is installed",
+        f"install one of {', '.join(CODING_KINDS)} (mngr doctor claude shows how), or run a command: mngr create NAME -- COMMAND",
     )
 
 
@@ -214,22 +217,27 @@ def _choose_branch(host: Host, repo: Repo, spec: AgentSpec) -> StartingPoint:
 def _use_existing_branch(host: Host, repo: Repo, branch: str, agent_count: int) -> StartingPoint:
     """Return an existing branch as the branch of the one agent."""
     if not git.has_branch(host, repo.root, branch):
-        raise MngrError(f"there is no branch {branch!r}", f"make a new one with --branch :{branch}")
+        raise MngrError(f"there is no branch {branch!r}", f"create it with: --branch :{branch}")
     if agent_count > 1:
-        raise UsageError("--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*")
+        raise UsageError(
+            f"--branch {branch} is one branch, but --count {agent_count} needs one branch for each agent",
+            f"write --branch {branch}:NEW-*",
+        )
     return StartingPoint(base=git.find_commit(host, repo.root, f"refs/heads/{branch}"), branch=branch)
 
 
 def _choose_new_branch(host: Host, repo: Repo, base: str, branch: str, agent_count: int) -> StartingPoint:
     """Return a new branch from a base, which is what is checked out if `base` is empty."""
     if agent_count > 1 and "*" not in branch:
-        raise UsageError(f"--count {agent_count} needs a branch each", f"write --branch {base}:{branch}-*")
+        raise UsageError(f"--count {agent_count} needs one branch for each agent", f"write --branch {base}:{branch}-*")
     commit = git.find_commit(host, repo.root, base) if base else repo.head
     if commit is None:
-        raise MngrError(f"there is no commit {base!r}", "BASE is a branch, a tag or a commit")
+        raise MngrError(
+            f"there is no commit {base!r}", "give a branch, a tag or a commit as BASE; see the branches: git branch -a"
+        )
     example = branch.replace("*", "x")
     if host.run(["git", "check-ref-format", "--branch", example]).code:
-        raise UsageError(f"{branch!r} cannot be the name of a branch", "see: git help check-ref-format")
+        raise UsageError(f"{branch!r} is not a valid branch name", "see the rules: git help check-ref-format")
     return StartingPoint(base=commit, branch=branch, branch_is_new=True)
 
 
@@ -245,13 +253,13 @@ def _list_dirty_files(ctx: Context, source: ProjectSource, spec: AgentSpec) -> l
     if not rows:
         return []
     if spec.dirty == "ignore":
-        summary = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
-        ctx.note(f"{summary} here; to take it along: --dirty include")
+        summary = "1 uncommitted change" if len(rows) == 1 else f"{len(rows)} uncommitted changes"
+        ctx.note(f"mngr does not copy {summary} to the agent; to copy changes: --dirty include")
         return []
     if spec.dirty == "fail":
         raise MngrError(
             f"{source.root_dir} has uncommitted changes: {_name_paths(rows)}",
-            "commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)",
+            "commit them, or choose: --dirty include copies them to the agent, --dirty ignore leaves them here",
         )
     _check_no_changed_submodule(source, rows)
     return rows
@@ -269,8 +277,8 @@ def _check_no_changed_submodule(source: ProjectSource, rows: list[tuple[str, str
     for _, path in rows:
         if not path.endswith("/") and transfer.is_submodule(source, path):
             raise MngrError(
-                f"the submodule {path!r} has changes, which --dirty include cannot take along",
-                "commit them in the submodule and here, or use --dirty ignore",
+                f"the submodule {path!r} has changes, which --dirty include cannot copy",
+                "commit them in the submodule and here, or leave them here: --dirty ignore",
             )
 
 
@@ -279,8 +287,11 @@ def resolve_network(ctx: Context, host: Host, spec: AgentSpec) -> AgentSpec:
     host_network = _find_host_network(ctx, host)
     if host_network is not None and not spec.sandbox:  # All agents of the host share its network.
         if spec.network not in (None, host_network):
-            hint = f"make a host of its own: NAME@.{host.provider} --network {spec.network}"
-            raise MngrError(f"{host.name} was made with --network {host_network}", hint)
+            hint = f"create the agent on a new host: mngr create NAME@.{host.provider} --network {spec.network}"
+            raise MngrError(
+                f"the host {host.name} was created with --network {host_network}, and its agents cannot have another network",
+                hint,
+            )
         return spec.replace(network=host_network)
     network = _choose_default_network(ctx, spec) if spec.network is None else spec.network
     mode, _ = names_and_addresses.parse_network(network)
@@ -297,8 +308,8 @@ def _check_sandbox_transfer(transfer_mode: str | None) -> None:
     """Raise UsageError for a transfer mode that shares files with the user."""
     if transfer_mode in ("worktree", "none"):
         raise UsageError(
-            f"--sandbox cannot go with --transfer {transfer_mode}, which shares files with you",
-            "leave it out: a sandboxed agent gets a mirror; or use copy",
+            f"--sandbox does not work with --transfer {transfer_mode}, because the agent would share files with you",
+            "leave out --transfer to give the agent a mirror, or use: --transfer copy",
         )
 
 
@@ -306,8 +317,8 @@ def _check_network_transfer(transfer_mode: str | None, network_mode: str) -> Non
     """Raise UsageError for a worktree, which would give the agent the user's .git."""
     if transfer_mode == "worktree":
         raise UsageError(
-            f"--network {network_mode} cannot go with --transfer worktree, whose .git is yours",
-            "leave it out: an agent with a limited network gets a mirror; or use copy",
+            f"--network {network_mode} does not work with --transfer worktree, because the agent would share your .git",
+            "leave out --transfer to give the agent a mirror, or use: --transfer copy",
         )
 
 
@@ -350,7 +361,10 @@ def _check_sandbox_works(host: Host, flag: str) -> None:
 
 def _make_provider_error(provider: str, flag: str) -> MngrError:
     """Return the error for a host on which mngr has no sandbox."""
-    return MngrError(f"{flag} is not for {provider} hosts", "leave it out, or make the agent here")
+    return MngrError(
+        f"{flag} does not work on {provider} hosts",
+        f"leave out {flag}, or create the agent on this machine: mngr create NAME {flag}",
+    )
 
 
 def _exclude_shared_transfers(source: ProjectSource, spec: AgentSpec) -> ProjectSource:

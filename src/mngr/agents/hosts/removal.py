@@ -18,7 +18,8 @@ def list_agents_to_destroy(ctx: Context, provider_name: str, host_name: str) -> 
     provider = ctx.get_provider(provider_name)
     if not provider.can_create_hosts:
         raise MngrError(
-            f"{provider_name} hosts are not ours to destroy", "name its agents: mngr list --host " + host_name
+            f"mngr did not create the {provider_name} host {host_name}, so it cannot destroy it",
+            f"destroy its agents instead: mngr list --host {host_name} --ids | mngr destroy -",
         )
     host = ctx.get_host(provider_name, host_name)
     facts = host_store.find_facts(ctx.home, provider_name, host_name)
@@ -53,13 +54,15 @@ def remove_incomplete_hosts(ctx: Context, provider_name: str) -> list[str]:
         provider = ctx.get_provider(provider_name)
         leftovers = provider.list_leftovers() if isinstance(provider, LeftoverProvider) else []
     except MngrError as error:
-        return [f"{provider_name} could not be asked what was left half made: {error.message}"]
+        return [f"mngr could not ask {provider_name} for incomplete hosts: {error.message}"]
     for leftover in leftovers:
         try:
             if leftover.is_incomplete and leftover.remove is not None:
                 leftover.remove()
         except MngrError as error:
-            problems.append(f"{leftover.name} is left half made: {error.message}; see: mngr gc")
+            problems.append(
+                f"mngr could not remove the incomplete host {leftover.name}: {error.message}; try again with: mngr gc"
+            )
     return problems
 
 
@@ -76,6 +79,6 @@ def destroy_empty_hosts(ctx: Context, hosts: list[Host]) -> None:
         unique_hosts, map_parallel(destroy_if_empty, unique_hosts, at_once=_MAX_PARALLEL_HOSTS), strict=True
     ):
         if isinstance(error, MngrError):
-            ctx.note(f"{host.name} has no agents any more and stays: {error.message}")
+            ctx.note(f"mngr could not destroy the host {host.name}, which has no agents any more: {error.message}")
         elif error is not None:
             raise error

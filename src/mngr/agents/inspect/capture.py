@@ -28,12 +28,13 @@ def capture_screen(ctx: Context, name: str, history: int | None = 0) -> ScreenCa
     host, pane = observed.host, observed.evidence.pane
     if pane is None:
         if observed.state.state in LIVE_STATES:
-            raise MngrError(f"{record.name} is still starting", "try again")
+            raise MngrError(f"{record.name} is still starting", f"wait for it, then run: mngr capture {record.name}")
         try:
             saved = host.read(os.path.join(host.home.agent_dir(record.id), "screen"))
         except NotFound:
             raise MngrError(
-                f"{record.name} has no screen: it is {observed.state.state}", f"mngr start {record.name}"
+                f"{record.name} has no screen, because it is {observed.state.state}",
+                f"start it: mngr start {record.name}",
             ) from None
         return ScreenCapture(id=record.id, name=record.name, is_live=False, text=_trim_empty_lines(saved))
     # One call reads both, because the program may end in between. tmux before 3.3 then adds the line "Pane is dead".
@@ -44,7 +45,10 @@ def capture_screen(ctx: Context, name: str, history: int | None = 0) -> ScreenCa
         timeout=30.0,
     )
     if result.code:
-        raise MngrError(f"the screen of {record.name} could not be read: {result.error_line}", "see: mngr list")
+        raise MngrError(
+            f"mngr cannot read the screen of {record.name}: {result.error_line}",
+            f"see its state: mngr explain {record.name}",
+        )
     history_size, _, screen = result.out.partition(b"\n")
     screen_before_last, _, last_line = screen.rstrip(b"\n").rpartition(b"\n")
     if last_line.startswith(b"Pane is dead"):

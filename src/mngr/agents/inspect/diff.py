@@ -17,8 +17,8 @@ def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str
     host, record = find.get_agent(ctx, name)
     if record.base is None:
         raise MngrError(
-            f"{record.name} has no base to compare with ({record.transfer})",
-            "only work in git can be compared",
+            f"{record.name} has no base commit to compare with, because it was created with --transfer {record.transfer}",
+            f"list its files instead: mngr exec {record.name} -- ls -l",
         )
     repository_use = "own" if record.transfer == "mirror" else "shared"
     argv = ["sh", "-c", scripts.read_program("diff.sh"), "diff.sh", repository_use, record.work_dir, record.base]
@@ -27,10 +27,16 @@ def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str
     if result.code == 9:
         raise make_missing_work_dir_error(record)
     if result.code:
-        raise MngrError(f"git diff failed: {result.error_line}", f"look: mngr exec {record.name} -- git status")
+        raise MngrError(
+            f"git diff failed: {result.error_line}",
+            f"see the state of its repository: mngr exec {record.name} -- git status",
+        )
     return result.out
 
 
 def make_missing_work_dir_error(record: AgentRecord) -> MngrError:
     """Return the error for a work dir that no longer exists."""
-    return MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")
+    return MngrError(
+        f"the work dir of {record.name} no longer exists: {record.work_dir}",
+        f"destroy the agent: mngr destroy {record.name}",
+    )

@@ -121,7 +121,7 @@ def parse_since(text: str) -> str:
     if formatted[:19] != timestamp[:19]:  # A 30th of February is formatted as another day.
         raise UsageError(
             f"{text!r} is not a time",
-            "write it in UTC as 2026-11-15 or 2026-11-15T21:30, or how long ago: 10m",
+            "write a time in UTC such as 2026-11-15 or 2026-11-15T21:30, or an age such as 10m",
         )
     return timestamp
 

@@ -111,11 +111,13 @@ def _list_program_evidence(observed: ObservedAgent, kind: AgentKind) -> list[Evi
         )
     if evidence.screen is None and source == "screen":
         title = (evidence.pane or {}).get("title", "")
-        rows.append(EvidenceRow(source="title", text=f"of its terminal: {title}", is_decisive=True))
+        rows.append(EvidenceRow(source="title", text=f"the title of its terminal: {title}", is_decisive=True))
     if evidence.screen is not None:
         lines = [line.strip() for line in evidence.screen.splitlines() if line.strip()]
         description = (
-            f"shows {observed.state.reason}" if source == "screen" else f"{len(lines)} lines, of which none tells more"
+            f"its screen shows {observed.state.reason}"
+            if source == "screen"
+            else f"none of its {len(lines)} lines matches a rule of this kind"
         )
         rows.append(EvidenceRow(source="screen", text=description, is_decisive=source == "screen"))
     return rows
@@ -123,10 +125,12 @@ def _list_program_evidence(observed: ObservedAgent, kind: AgentKind) -> list[Evi
 
 def _describe_record(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if record.phase == "ready":
-        return "the agent was made and is complete", record.created_at
+        return "the agent is completely created", record.created_at
     owner = f"process {(record.owner or {}).get('pid')}"
     return (
-        f"{record.phase}, by {owner}, which {'lives' if evidence.is_owner_alive else 'is gone'}",
+        f"{owner} is {record.phase} the agent"
+        if evidence.is_owner_alive
+        else f"{owner} ended while {record.phase} the agent",
         record.created_at,
     )
 
@@ -140,19 +144,19 @@ def _describe_stop(record: AgentRecord, evidence: Evidence) -> tuple[str, str | 
 
 def _describe_exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.exit is None:
-        return "none: the program has not ended, or its end was not written down", None
+        return "none: the program has not ended, or nothing recorded its end", None
     return f"the program ended with exit code {evidence.exit.get('code')}", agent_state.parse_row_time(evidence.exit)
 
 
 def _describe_status(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.hook_status is None:
-        return "none: the program has said nothing of its own state", None
-    description = f"the program last said {evidence.hook_status.get('state')}"
+        return "none: the program has not reported a state", None
+    description = f"the program last reported {evidence.hook_status.get('state')}"
     reason = evidence.hook_status.get("reason")
     description += f" ({reason})" if reason else ""
-    return description + ("" if agent_state.is_running(evidence) else ", but it is gone"), agent_state.parse_row_time(
-        evidence.hook_status
-    )
+    return description + (
+        "" if agent_state.is_running(evidence) else ", but it is no longer running"
+    ), agent_state.parse_row_time(evidence.hook_status)
 
 
 def _describe_process(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
@@ -160,11 +164,11 @@ def _describe_process(record: AgentRecord, evidence: Evidence) -> tuple[str, str
     if not evidence.is_tmux_running:
         return "tmux does not answer", None
     if pane is None:
-        return "none: it has no terminal in our tmux server", None
+        return "none: the agent has no terminal in mngr's tmux server", None
     last_output = time_format.format_timestamp(float(pane["activity"]))
     if not agent_state.is_running(evidence):
-        return f"ended, with its last screen in pane {pane['pane']}", last_output
-    return f"process {evidence.pid} runs in pane {pane['pane']}, last output", last_output
+        return f"the process has ended; pane {pane['pane']} shows its last screen", last_output
+    return f"process {evidence.pid} runs in pane {pane['pane']}; last output", last_output
 
 
 _DESCRIBERS = {
@@ -180,21 +184,21 @@ def _suggest_next_step(ctx: Context, observed: ObservedAgent, name: str) -> str:
     """Return the next step that would change the agent's state."""
     state = observed.state
     if state.reason in ("create_interrupted", "destroy_interrupted"):
-        return "an interrupted command left it: mngr gc cleans it up"
+        return "clean up after the interrupted command: mngr gc"
     if state.state == "WAITING" and state.reason in _list_unanswerable_reasons(ctx, observed):
         return suggest_answer(state.reason, name)
     if state.state == "PARKED" and state.reason == "login":
         return f"log in, then send it a message: mngr message {name} -m TEXT"
     if state.state == "UNKNOWN":
-        return f"look at its files, or put it away: mngr destroy --force {name}"
+        return f"see its events: mngr events {name}; or move it to the trash: mngr destroy --force {name}"
     return {
-        "STARTING": "its process comes up, or the command that makes it ends",
-        "RUNNING": f"its program ends or says that it waits; mngr stop {name}",
-        "WAITING": f"a message: mngr message {name} -m TEXT",
-        "PARKED": f"the limit ends; then a message: mngr message {name} -m TEXT",
-        "DONE": f"it has ended; mngr start {name} runs it again",
-        "FAILED": f"it has ended; mngr start {name} brings it back",
-        "STOPPED": f"mngr start {name} brings it back where it was",
+        "STARTING": f"wait until its program runs: mngr wait {name} --state RUNNING",
+        "RUNNING": f"wait until it needs you or ends: mngr wait {name}; or stop it: mngr stop {name}",
+        "WAITING": f"send it a message: mngr message {name} -m TEXT",
+        "PARKED": f"wait until the limit ends, then send it a message: mngr message {name} -m TEXT",
+        "DONE": f"run it again: mngr start {name}",
+        "FAILED": f"start it again: mngr start {name}",
+        "STOPPED": f"continue where it stopped: mngr start {name}",
     }[state.state]
 
 
@@ -219,5 +223,5 @@ def _compute_age(timestamp: str | None, now: float) -> float | None:
 def suggest_answer(reason: str, name: str) -> str:
     """Return the next step when an agent asks a question that a text message cannot answer."""
     if reason == "permission":
-        return f"answer with mngr message {name} --allow or --deny"
-    return f"answer it there: mngr connect {name}"
+        return f"answer the question: mngr message {name} --allow, or mngr message {name} --deny"
+    return f"answer the question on its screen: mngr connect {name}"

@@ -24,7 +24,7 @@ def compile_filter(text: str, fields: tuple[str, ...]) -> Predicate:
     parser = _Parser(text, tokens, fields)
     predicate = parser.parse_or()
     if parser.at < len(tokens):
-        raise _make_usage_error(text, f"did not expect {tokens[parser.at][1]!r}")
+        raise _make_usage_error(text, f"mngr does not expect {tokens[parser.at][1]!r} here")
     return predicate
 
 
@@ -34,7 +34,7 @@ def _tokenize(text: str) -> list[tuple[str, str]]:
     while text[position:].strip():
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _make_usage_error(text, f"cannot read {text[position:].strip()!r}")
+            raise _make_usage_error(text, f"mngr does not understand {text[position:].strip()!r}")
         kind = str(match.lastgroup)
         tokens.append(("value" if kind in ("dq", "sq") else kind, match[kind]))
         position = match.end()
@@ -86,7 +86,7 @@ class _Parser:
         if (kind, word) == ("paren", "("):
             predicate = self.parse_or()
             if self.next_token() != ("paren", ")"):
-                raise _make_usage_error(self.text, "a ( is not closed")
+                raise _make_usage_error(self.text, "a closing ) is missing")
             return predicate
         if kind != "word":
             raise _make_usage_error(self.text, f"expected a field, found {word!r}")
@@ -94,7 +94,7 @@ class _Parser:
         if field not in self.fields:
             raise UsageError(
                 f"--filter: there is no field {field!r}",
-                suggest_closest(field, list(self.fields)) or "fields: " + ", ".join(self.fields),
+                suggest_closest(field, list(self.fields)) or "use one of: " + ", ".join(self.fields),
             )
         kind, op = self.next_token()
         if kind != "op":
@@ -119,7 +119,7 @@ def _make_comparison(text: str, path: str, op: str, value: str) -> Predicate:
         try:
             pattern = re.compile(value)
         except re.error as error:
-            raise _make_usage_error(text, f"{value!r} is not a pattern: {error}") from None
+            raise _make_usage_error(text, f"{value!r} is not a regular expression: {error}") from None
         return lambda item: pattern.search(_format_value(_find_field(item, path))) is not None
 
     def test(item: Mapping[str, object]) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mngr.base import names_and_addresses
+import time
+
+from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable, UsageError, suggest_closest
 from mngr.host import record_store
 
@@ -34,7 +36,7 @@ def get_agent(ctx: Context, text: str) -> tuple[Host, AgentRecord]:
     if record is None:
         raise MngrError(
             f"the record of {observed[0].id} is damaged: {observed[0].damage}",
-            f"put it away with: mngr destroy --force {observed[0].id}",
+            f"move the agent to the trash: mngr destroy --force {observed[0].id}",
         )
     return observed[0].host, record
 
@@ -55,7 +57,7 @@ def get_agent_location(ctx: Context, text: str) -> tuple[Host, str]:
 def get_host(ctx: Context, address: Address) -> Host:
     """Return the host that an address names. Raise UsageError when it names none."""
     if address.host is None:
-        raise UsageError(f"{address} names no host", "write @HOST or @HOST.PROVIDER")
+        raise UsageError(f"{address} does not name a host", "write @HOST or @HOST.PROVIDER")
     return ctx.get_host(*((address.provider, address.host) if address.provider else ctx.get_host_key(address.host)))
 
 
@@ -67,9 +69,9 @@ def observe_agent(ctx: Context, text: str) -> ObservedAgent:
     if address.name is None:
         raise UsageError(f"{text!r} names a host, not an agent", "write NAME or NAME@HOST")
     if address.path is not None:
-        raise UsageError(f"{text!r} names a file, not an agent", f"leave out :{address.path}")
+        raise UsageError(f"{text!r} names a file, not an agent", f"name the agent alone: {address.name}")
     if not ctx.home.exists():
-        raise NotFound(f"there is no agent {address.name!r}", "make one: mngr create NAME -- COMMAND")
+        raise NotFound(f"there is no agent {address.name!r}", f"create it: mngr create {address.name} -- COMMAND")
     agent_id = record_store.find_id(ctx.home, address.name)
     if agent_id is None and names_and_addresses.is_agent_id(address.name):
         agent_id = address.name
@@ -123,16 +125,41 @@ def _search_all_hosts(ctx: Context, address: Address, only_key: tuple[str, str] 
             )
     if len(matches) > 1:
         candidates = ", ".join(f"{agent.id}@{agent.host.name}" for agent in matches)
-        raise MngrError(f"{address.name!r} could be any of {candidates}", "say which by its id")
+        raise MngrError(
+            f"{len(matches)} agents have the name {address.name!r}: {candidates}",
+            f"use an id, for example: {matches[0].id}",
+        )
     if matches:
         return matches[0]
     if gone_error is not None:
         raise gone_error
     if unreachable:
         raise Unreachable(
-            f"{address.name!r} may be on a host that does not answer: {'; '.join(unreachable)}", "try again"
+            f"{address.name!r} may be on a host that does not answer: {'; '.join(unreachable)}",
+            "check the hosts: mngr list --hosts",
         )
     assert address.name is not None
-    raise NotFound(
-        f"there is no agent {address.name!r}", suggest_closest(address.name, known_names) or "see: mngr list"
+    raise _find_destroyed(ctx, address) or NotFound(
+        f"there is no agent {address.name!r}",
+        suggest_closest(address.name, known_names) or "list the agents: mngr list",
+    )
+
+
+def _find_destroyed(ctx: Context, address: Address) -> NotFound | None:
+    """Return the error that offers to restore the agent, or None when the trash does not have it."""
+    from mngr.agents.inspect.trash import list_trash
+
+    matches = [
+        agent
+        for agent in list_trash(ctx)
+        if address.name in (agent.id, agent.name) and agent.problem is None and address.host in (None, agent.host)
+    ]
+    if not matches:
+        return None
+    latest = matches[-1]
+    age = time_format.format_time_ago(time.time() - time_format.parse_timestamp(latest.destroyed_at))
+    is_unique = len(matches) == 1
+    return NotFound(
+        f"{latest.name} was destroyed {age}",
+        f"restore it: mngr undestroy {latest.name if is_unique else latest.id}",
     )

@@ -115,6 +115,6 @@ def get_record(observed: ObservedAgent) -> AgentRecord:
     if observed.record is None:
         raise MngrError(
             f"the record of {observed.id} is damaged: {observed.damage}",
-            f"put it away with: mngr destroy --force {observed.id}",
+            f"move the agent to the trash: mngr destroy --force {observed.id}",
         )
     return observed.record

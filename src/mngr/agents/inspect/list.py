@@ -77,7 +77,10 @@ def _list_host_agents(ctx: Context, provider: str, host: str, answer: list[Obser
             return Listing(agents=[make_view(observed, "STOPPED") for observed in list_last_observed(ctx, answer)])
         if isinstance(answer, HostGone):
             host_address = f"@{host}.{provider}"
-            note = f"{answer.message}; make it anew with what was kept: mngr start {host_address}; forget it: mngr destroy {host_address}"
+            note = (
+                f"{answer.message}; recreate it from its last backup: mngr start {host_address}; "
+                f"or remove it from the list: mngr destroy {host_address}"
+            )
             return Listing(
                 agents=[make_view(observed, "GONE") for observed in list_last_observed(ctx, answer)], notes=[note]
             )
@@ -86,7 +89,7 @@ def _list_host_agents(ctx: Context, provider: str, host: str, answer: list[Obser
             return Listing(agents=agents, errors=[_make_error_row(provider, host, answer)])
         notes = []
         if any(_is_watcher_missing(observed) for observed in answer):
-            notes = [f"{host}: limits are not being watched; mngr limit NAME sets the watcher up again"]
+            notes = [f"{host}: mngr is not watching the limits of its agents; start the watcher again: mngr limit NAME"]
         return Listing(agents=[make_view(observed) for observed in answer], notes=notes)
     except Exception as error:
         return Listing(agents=[], errors=[_make_error_row(provider, host, _make_bug_error(error))])
@@ -102,7 +105,10 @@ def _make_bug_error(error: Exception) -> MngrError:
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     where = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})" if frame else ""
-    return MngrError(f"this is a bug in mngr: {type(error).__name__}: {error}{where}", "please report it")
+    return MngrError(
+        f"this is a bug in mngr: {type(error).__name__}: {error}{where}",
+        "report the bug with the output of: mngr version",
+    )
 
 
 def observe_all_hosts(
@@ -303,10 +309,10 @@ def _observe_from_files(
     )
     try:
         if "agent.json" not in files:
-            raise ValueError("it is missing or empty")
+            raise ValueError("the file is missing or empty")
         record = record_store.decode_record("\n".join(files["agent.json"]))
         if record.id != agent_id:
-            raise ValueError(f"it is of another agent, {record.id}")
+            raise ValueError(f"it belongs to another agent, {record.id}")
     except ValueError as error:
         state = AgentState(state="UNKNOWN", reason=f"damaged record: {error}", source="record")
         return ObservedAgent(host=host, id=agent_id, record=None, damage=str(error), evidence=evidence, state=state)

@@ -142,7 +142,7 @@ def _get_file_patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
     patterns = ctx.get_agent_kind(record).transcript_paths
     if not patterns:
         raise MngrError(
-            f"{record.name} is of kind {record.kind}, which keeps no transcript",
+            f"{record.name} has no transcript, because agents of kind {record.kind} do not write one",
             f"see its screen: mngr capture {record.name}",
         )
     return patterns

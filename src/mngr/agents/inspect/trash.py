@@ -81,7 +81,7 @@ def _find_problem(directory: str, saved: saved_directory.SavedState) -> str | No
     if saved.lost:
         return saved.lost
     if not os.path.isdir(os.path.join(directory, saved_directory.AGENT_DIR)):
-        return "it is not destroyed yet: finish that with mngr destroy or mngr gc"
+        return "it is not completely destroyed; finish that with: mngr gc"
     return None
 
 
@@ -94,11 +94,14 @@ def get_trashed_agent(trashed_agents: list[TrashedAgent], text: str) -> TrashedA
     """Return the trashed agent with this id or name. Raise an error that lists the candidates of an ambiguous name."""
     matches = [agent for agent in trashed_agents if text in (agent.id, agent.name)]
     if not matches:
-        hint = suggest_closest(text, [agent.name for agent in trashed_agents]) or "see: mngr undestroy --list"
-        raise NotFound(f"there is no {text!r} in the trash", hint)
+        hint = (
+            suggest_closest(text, [agent.name for agent in trashed_agents]) or "list the trash: mngr undestroy --list"
+        )
+        raise NotFound(f"there is no agent {text!r} in the trash", hint)
     if len(matches) > 1:
         candidates = ", ".join(f"{agent.id} (destroyed {agent.destroyed_at})" for agent in matches)
         raise MngrError(
-            f"{text!r} could be any of {candidates}", f"say which by its id: mngr undestroy {matches[-1].id}"
+            f"{len(matches)} agents in the trash are called {text!r}: {candidates}",
+            f"use an id, for example of the latest: mngr undestroy {matches[-1].id}",
         )
     return matches[0]

@@ -65,7 +65,7 @@ def compute_usage(
     Without names, a host that does not answer is left out, and `on_missing_host` learns why.
     """
     if by not in GROUPINGS and not (by.startswith("label.") and by[6:]):
-        raise UsageError(f"usage cannot be told by {by!r}", "by: " + ", ".join(GROUPINGS) + ", label.KEY")
+        raise UsageError(f"mngr cannot group usage by {by!r}", "use one of: " + ", ".join(GROUPINGS) + ", label.KEY")
     if names:
         locations = [get_transcript_location(ctx, name) for name in names]
     else:
@@ -126,11 +126,12 @@ def load_prices(ctx: Context) -> dict[str, dict[str, float]]:
             prices.update({str(name): {k: float(v) for k, v in row.items()} for name, row in models.items()})
         except OSError as error:
             raise MngrError(
-                f"cannot read the prices {path}: {error.strerror}", "see: mngr config get usage.prices"
+                f"cannot read the price file {path}: {error.strerror}",
+                "see which file is set: mngr config get usage.prices",
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError):
-            hint = '{"models": {"NAME": {"input": 4.0, "output": 20.0}}}, in dollars for a million tokens'
-            raise MngrError(f"{path} is no table of prices", f"it looks like: {hint}") from None
+            hint = '{"models": {"NAME": {"input": 4.0, "output": 20.0}}}, in US dollars per million tokens'
+            raise MngrError(f"{path} is not a valid price file", f"write it like this: {hint}") from None
     return prices
 
 

@@ -64,7 +64,7 @@ def wait_for_agents(
     if any_of and any(outcome.ok for outcome in done.values()):
         return [done[name] for name in names if name in done and done[name].ok]
     if _is_wait_over(pending, done, any_of):
-        why: MngrError = MngrError("and another will never get there")
+        why: MngrError = MngrError("and the wait ended, because another agent can no longer reach the state")
     else:
         why = TimedOut(
             f"after {timeout:g}s" + ("" if wanted_states == IDLE_STATES else f", not {_join_with_or(wanted_states)}")
@@ -79,10 +79,10 @@ def parse_states(states: Sequence[str]) -> tuple[str, ...]:
         if word not in STATES:
             raise UsageError(
                 f"there is no state {word!r}",
-                suggest_closest(word, list(STATES)) or "states: " + ", ".join(STATES),
+                suggest_closest(word, list(STATES)) or "use one of: " + ", ".join(STATES),
             )
     if not parsed:
-        raise UsageError("no state is named", "states: " + ", ".join(STATES))
+        raise UsageError("--state names no state", "use one of: " + ", ".join(STATES))
     return tuple(dict.fromkeys(parsed))
 
 
@@ -129,14 +129,16 @@ def _move_settled(pending: dict[str, WaitTarget], done: dict[str, Outcome], want
     for name, target in list(pending.items()):
         state = target.state
         if state is None:
-            error = MngrError(f"{target.name} was destroyed while it was waited for", "see: mngr list")
+            error = MngrError(
+                f"{target.name} was destroyed during the wait", f"restore it: mngr undestroy {target.name}"
+            )
             done[name] = make_failed_outcome(target.name, error, target.id)
         elif state.state in wanted_states:
             done[name] = Outcome(id=target.id, name=target.name, extra=_make_extra(target))
         elif state.state in ENDED_STATES:
             reason = f" ({state.reason})" if state.reason else ""
-            message = f"{target.name} is {state.state}{reason} and will not be {_join_with_or(wanted_states)}"
-            error = MngrError(message, f"bring it back: mngr start {target.name}")
+            message = f"{target.name} is {state.state}{reason}, so it will not become {_join_with_or(wanted_states)}"
+            error = MngrError(message, f"start it again: mngr start {target.name}")
             done[name] = make_failed_outcome(target.name, error, target.id).replace(extra=_make_extra(target))
         else:
             continue

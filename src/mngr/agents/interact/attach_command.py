@@ -22,14 +22,14 @@ def build_attach_argv(ctx: Context, name: str) -> list[str]:
     record = get_record(observed)
     if observed.evidence.pane is None:
         if observed.state.state in LIVE_STATES:
-            raise MngrError(f"{record.name} is still starting", "try again")
+            raise MngrError(f"{record.name} is still starting", f"wait for it, then run: mngr connect {record.name}")
         raise MngrError(
-            f"{record.name} does not run ({observed.state.state})", f"start it with: mngr start {record.name}"
+            f"{record.name} is not running (state: {observed.state.state})", f"start it: mngr start {record.name}"
         )
     if os.environ.get("MNGR_AGENT_ID") == record.id:
         raise MngrError(
-            f"this terminal is in a window of {record.name}, which cannot show itself",
-            "choose a window with the keys of tmux: Ctrl-b w",
+            f"this terminal is already a window of {record.name}",
+            "choose another window with the tmux keys Ctrl-b w",
         )
     record_store.add_event(observed.host, record.id, "connected")
     is_inside = observed.host.is_local and os.environ.get("TMUX", "").split(",")[0] == observed.host.tmux_socket
@@ -55,5 +55,5 @@ def get_longest_waiting(ctx: Context) -> AgentView:
     """Return the agent that has waited longest for a person. Raise NotFound when none waits."""
     waiting = [agent for agent in listing.list_agents(ctx).agents if agent.state == "WAITING"]
     if not waiting:
-        raise NotFound("no agent waits for you", "see: mngr list")
+        raise NotFound("no agent is waiting for you", "list the agents: mngr list")
     return min(waiting, key=lambda agent: agent.state_since or "")

@@ -104,4 +104,7 @@ def _raise_if_not_started(ctx: Context, host: Host, name: str, code: int, error_
         find.get_agent(ctx, name)  # Raises when the agent, and so the directory for the file, is gone.
         return  # The command itself ended with 125.
     host.run(["rm", "-f", error_file])
-    raise MngrError(f"{name}: {reason}", "nothing was run")
+    hint = f"see the state of the agent: mngr explain {name}"
+    if "command not found" in reason:
+        hint = f"see where the agent looks for programs: mngr exec {name} -- printenv PATH"
+    raise MngrError(f"mngr did not run the command in {name}: {reason}", hint)

@@ -8,6 +8,7 @@ import time
 from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, run_on_targets
 from mngr.agents.lifecycle.choose_and_start_hosts import resolve_and_start_hosts
+from mngr.base import shell
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Outcome, Struct
 from mngr.host import record_store, scripts
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mngr.kinds.delivery_plan import Delivery
 
 DELIVERY_SECONDS = 30.0  # A message must arrive within this time.
+MAX_HINT_CHARACTERS = 500  # A hint repeats the text of a message up to this length.
 RETRY_SECONDS = 1.0  # After this time mngr repeats an answer that had no effect.
 
 
@@ -62,12 +64,15 @@ def send_message(
             reject_slash_command(delivery)
             _check_accepts_text(target, record, delivery)
         if wait and delivery.proof == "sent":
-            hint = f"leave out --wait; for its end: mngr wait {record.name} --state DONE,FAILED"
-            raise MngrError(f"{record.name} ({record.kind}) has no turns to wait for; nothing was sent", hint)
+            hint = f"leave out --wait, or wait until the program ends: mngr wait {record.name} --state DONE,FAILED"
+            raise MngrError(
+                f"--wait does not work with {record.name}: an agent of kind {record.kind} has no turns; nothing was sent",
+                hint,
+            )
         if target.state.state not in LIVE_STATES:
             if not start:
-                hint = f"start it first: mngr message --start {record.name}"
-                raise MngrError(f"{record.name} does not run ({target.state.state})", hint)
+                hint = _suggest_start(record.name, message, wait)
+                raise MngrError(f"{record.name} is not running (state: {target.state.state})", hint)
             _start_agent(ctx, record)
         elif target.state.reason == "login":
             from mngr.agents.launch.launch import refresh_login
@@ -92,13 +97,23 @@ def send_message(
     return _wait_for_turn_end(ctx, outcomes, max(0.0, timeout - elapsed))
 
 
+def _suggest_start(name: str, message: Message, wait: bool) -> str:
+    """Return the command that starts the agent and sends the message. It repeats only a short text."""
+    text = message.text or ""
+    if len(text) > MAX_HINT_CHARACTERS or not text.isprintable():
+        return f"start it, then send the message again: mngr start {name}"
+    words = ["mngr", "message", name, "-m", text, "--start"]
+    words += ["--raw"] * message.raw + ["--wait"] * wait
+    return f"start it and send the message: {shell.join(words)}"
+
+
 def _check_accepts_text(observed: ObservedAgent, record: AgentRecord, delivery: Delivery) -> None:
     """Raise MngrError when a question is on the screen, because a text would choose one of its answers."""
     reason = observed.state.reason
     if observed.state.state == "WAITING" and reason in delivery.blocking_reasons:
         from mngr.agents.inspect.explain import suggest_answer
 
-        message = f"{record.name} waits for an answer on its screen ({reason}); nothing was sent"
+        message = f"{record.name} is waiting for an answer on its screen ({reason}); nothing was sent"
         raise MngrError(message, suggest_answer(reason, record.name))
 
 
@@ -110,8 +125,8 @@ def _wait_until_answered(
     while (agents := listing.observe_host(ctx, observed.host, [record.id])) and agents[0].state == observed.state:
         now = time.monotonic()
         if now > started_at + timeout:
-            hint = f"look at its screen: mngr capture {record.name}"
-            raise TimedOut(f"{record.name} still asks after {timeout:g}s", hint)
+            hint = f"see its screen: mngr capture {record.name}"
+            raise TimedOut(f"{record.name} still shows its question {timeout:g}s after the answer", hint)
         if now > last_press + RETRY_SECONDS:
             _deliver(observed.host, record, delivery, timeout)
             last_press = now
@@ -122,11 +137,15 @@ def _make_permission_answer(ctx: Context, observed: ObservedAgent, record: Agent
     """Return the delivery that answers a permission question. Raise MngrError when the agent does not ask."""
     state = observed.state
     if (state.state, state.reason) != ("WAITING", "permission"):
-        text = f"{state.state}" + (f" ({state.reason})" if state.reason else "")
-        raise MngrError(f"{record.name} asks for no permission: it is {text}", f"see: mngr explain {record.name}")
+        text = state.state + (f", {state.reason}" if state.reason else "")
+        message = f"{record.name} is not waiting for a permission (state: {text})"
+        raise MngrError(message, f"see why: mngr explain {record.name}")
     kind = ctx.get_agent_kind(record)
     if not kind.answer_keys:
-        raise MngrError(f"{record.kind} asks for nothing that could be answered so", "send it a message")
+        raise MngrError(
+            f"--allow and --deny do not work with agents of kind {record.kind}",
+            f"send a message instead: mngr message {record.name} -m TEXT",
+        )
     text = kind.answer_keys[str(answer)]
     return kind.build_answer(text) if isinstance(kind, CodingAgentKind) else kind.delivery(record, text)
 
@@ -137,7 +156,7 @@ def _start_agent(ctx: Context, record: AgentRecord) -> None:
 
     (outcome,) = start_targets(ctx, [record.id])
     if not outcome.ok:
-        raise MngrError(outcome.error or "it could not be started", outcome.hint)
+        raise MngrError(outcome.error or f"{record.name} could not be started", outcome.hint)
 
 
 class QueuedMessage:
@@ -216,20 +235,27 @@ def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, timeout: f
     """Raise an error when the output of send.sh does not prove the delivery."""
     word, _, details = result.text.partition(" ")
     name = record.name
-    capture_hint = f"look at its screen: mngr capture {name}"
+    capture_hint = f"see its screen: mngr capture {name}"
     if word == "sent":
         kind = "answer" if delivery.is_key else "message"
         record_store.add_event(host, record.id, kind, proof="sent", characters=len(delivery.text))
     elif word == "unproven":
-        raise TimedOut(f"{name} did not show within {timeout:g}s that the message arrived; it may still", capture_hint)
+        raise TimedOut(
+            f"{name} did not confirm within {timeout:g}s that the message arrived; it may still arrive", capture_hint
+        )
     elif word == "not-ready":
         raise TimedOut(f"{name} was not ready for messages within {timeout:g}s; nothing was sent", capture_hint)
     elif word == "busy":
-        raise TimedOut(f"others were sending to {name} for {timeout:g}s; nothing was sent", "try again")
+        raise TimedOut(
+            f"other messages to {name} were on their way for {timeout:g}s; nothing was sent", "send the message again"
+        )
     elif word == "not-running":
         raise MngrError(f"{name} ended before the message arrived", f"see why: mngr explain {name}")
     elif word != "proven":
-        raise MngrError(f"{name}: tmux could not send the message: {details or result.error_line}", "see: mngr doctor")
+        raise MngrError(
+            f"{name}: tmux could not send the message: {details or result.error_line}",
+            "check tmux on this machine: mngr doctor",
+        )
 
 
 def _wait_for_turn_end(ctx: Context, outcomes: list[Outcome], timeout: float | None) -> list[Outcome]:

@@ -133,7 +133,10 @@ def _save_host_key(ctx: Context, host: Host) -> None:
     _raise_for_exit_code(host, result.code, result.error_line)
     key = re.match(r"ssh-ed25519 [A-Za-z0-9+/=]+(?= |$)", result.text)
     if result.code or key is None:
-        raise MngrError(f"{host.name} tells no host key: {result.error_line}", f"see: mngr doctor @{host.name}")
+        raise MngrError(
+            f"mngr cannot read the ssh host key of {host.name}: {result.error_line}",
+            f"check the host: mngr doctor @{host.name}",
+        )
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     ctx.local_host.write(path, f"{format_host_alias(host.name, host.provider)} {key[0]}\n".encode())
 
@@ -142,23 +145,28 @@ def _raise_for_exit_code(host: Host, code: int, stderr: str) -> None:
     """Raise MngrError for an exit code of pipe.sh that reports a known problem."""
     name, details = host.name, f": {stderr}" if stderr else ""
     if code == 3:
-        hint = f"install openssh-server there; mngr doctor @{name} says how"
-        raise MngrError(f"{name} has no sshd", hint)
+        hint = f"install openssh-server on {name}; see how: mngr doctor @{name}"
+        raise MngrError(f"sshd is not installed on {name}", hint)
     if code == 4:
-        raise MngrError(f"your user has no name on {name}, and sshd needs one", "add it to /etc/passwd there")
+        raise MngrError(
+            f"your user has no entry in /etc/passwd on {name}, and sshd needs one",
+            f"add an entry for your user to /etc/passwd on {name}",
+        )
     if code == 5:
-        hint = "as root there: mkdir -p /run/sshd; or use a user who is not root"
+        hint = f"run as root on {name}: mkdir -p /run/sshd; or use a user who is not root"
         raise MngrError(f"sshd does not work on {name}{details}", hint)
     if code == 6:
-        raise MngrError(f"cannot write to {host.home.ssh} on {name}{details}", f"see: mngr doctor @{name}")
+        raise MngrError(f"cannot write to {host.home.ssh} on {name}{details}", f"check the host: mngr doctor @{name}")
     if code == 9:
-        raise MngrError(f"the key of {name} is no longer there", "try again: a new one is made")
+        raise MngrError(f"the ssh key of {name} no longer exists", "run the command again: mngr then creates a new key")
 
 
 def _make_key(path: str) -> None:
     temporary = f"{path}.{os.getpid()}.new"
     result = shell.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "mngr", "-f", temporary])
     if result.code:
-        raise MngrError(f"no key could be made: {result.error_line}", f"check the permissions of {path}")
+        raise MngrError(
+            f"ssh-keygen could not create a key: {result.error_line}", shell.suggest_disk_check(os.path.dirname(path))
+        )
     os.replace(temporary, path)
     os.replace(temporary + ".pub", path + ".pub")

@@ -12,10 +12,10 @@ from mngr.agents.interact.pipe import format_host_alias, get_client_key, quote_p
 from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
-from mngr.base.paths import Home
+from mngr.base.paths import OTHER_HOME_HINT, Home
 from mngr.host import host_store, record_store
 
-HEADER = "# Made by `mngr ssh-config --write`, and again whenever an agent comes or goes; changes here are lost.\n"
+HEADER = "# Written by `mngr ssh-config --write`. mngr writes it again whenever an agent is created or destroyed; your changes are lost.\n"
 _MAX_SOCKET_PATH_BYTES = 86  # ssh temporarily adds 17 bytes to the path of a socket.
 # mngr's connection is secure already, so the key exchange and the cipher are the fastest ones.
 _COMMON_OPTIONS = """\
@@ -70,7 +70,9 @@ def list_entries(ctx: Context) -> list[SshEntry]:
 def format_config(ctx: Context, entries: list[SshEntry]) -> str:
     """Return the entries as ssh_config text."""
     if "\n" in ctx.home.root:
-        raise MngrError("the path of the home has a line end in it", "choose another home with --home")
+        raise MngrError(
+            "the path of mngr's home contains a line break, which an ssh configuration cannot hold", OTHER_HOME_HINT
+        )
     get_client_key(ctx.home)
     parts = [_format_entry(ctx.home, entry) for entry in entries]
     common = _COMMON_OPTIONS.format(key=quote_path(os.path.join(ctx.home.ssh, "id_ed25519")))

@@ -35,7 +35,10 @@ def collect_user_variables(files: list[str], passed_names: list[str], given: dic
     for name in passed_names:
         _check_variable_name(name)
         if name not in os.environ:
-            raise MngrError(f"--pass-env: {name} is not set here", f"set it first, or give it with --env {name}=…")
+            raise MngrError(
+                f"--pass-env: the variable {name} is not set",
+                f"set it first: export {name}=VALUE; or give the value: --env {name}=VALUE",
+            )
         variables[name] = os.environ[name]
     for name, value in given.items():
         variables[_check_variable_name(name)] = value
@@ -106,9 +109,11 @@ def format_exports(variables: dict[str, str]) -> bytes:
 def _check_variable_name(name: str) -> str:
     """Return the name if the user may set this variable, otherwise raise UsageError."""
     if not _VARIABLE_NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a variable name", "letters, digits and _, not starting with a digit")
+        raise UsageError(
+            f"{name!r} is not a valid variable name", "use letters, digits and _, and do not start with a digit"
+        )
     if name.startswith(("MNGR_", "_mngr_")):
-        raise UsageError(f"{name} is set by mngr itself", "choose another name")
+        raise UsageError(f"mngr itself sets the variable {name}", "choose another name for your variable")
     return name
 
 
@@ -118,7 +123,7 @@ def _read_env_file(path: str) -> dict[str, str]:
         with open(os.path.expanduser(path), encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
     except OSError as error:
-        raise MngrError(f"--env-file: cannot read {path}: {error.strerror}", "check the path") from None
+        raise MngrError(f"--env-file: cannot read {path}: {error.strerror}", f"check the path: ls -l {path}") from None
     variables: dict[str, str] = {}
     lines = iter(enumerate(text.split("\n"), 1))
     for number, raw_line in lines:
@@ -127,7 +132,10 @@ def _read_env_file(path: str) -> dict[str, str]:
             continue
         name, separator, value = line.removeprefix("export ").partition("=")
         if not separator or not _VARIABLE_NAME.fullmatch(name.strip()):
-            raise MngrError(f"--env-file: {path}:{number} is not K=V", "one variable a line, # for comments")
+            raise MngrError(
+                f"--env-file: line {number} of {path} does not have the form K=V",
+                "write one variable on each line; comments start with #",
+            )
         value = value.lstrip()
         if value[:1] in ("'", '"'):
             quote_mark, value = value[0], value[1:]
@@ -138,7 +146,8 @@ def _read_env_file(path: str) -> dict[str, str]:
                 number, next_line = next(lines, (number, None))
                 if next_line is None:
                     raise MngrError(
-                        f"--env-file: {path}:{number}: a quote is not closed", f"close it with {quote_mark}"
+                        f"--env-file: line {number} of {path} has no closing quote",
+                        f"close the value with {quote_mark}",
                     )
                 value += "\n" + next_line
             value = value[: len(value) - len(end[0])]

@@ -53,7 +53,7 @@ def install_on_host(ctx: Context, host: Host) -> str:
     def check_result(result: ProcessResult) -> None:
         if result.code:
             message = f"cannot write to {home.root} on {host.name}: {result.error_line}"
-            raise MngrError(message, f"see: mngr doctor @{host.name}")
+            raise MngrError(message, f"check the host: mngr doctor @{host.name}")
         ctx.installed_libs[unwrap_host(host)] = lib_dir
 
     run_deferred(host, [*argv, home.socket_link, host.tmux_socket, *name_and_text_pairs], check_result)
@@ -132,21 +132,23 @@ def _get_started_pid(ctx: Context, host: Host, record: AgentRecord, result: Proc
     if result.code == 127:
         raise ProgramMissing("tmux")
     if result.code == 9:
-        raise MngrError(result.error_line, "have its owner remove it; mngr makes it anew")
+        raise MngrError(result.error_line, "ask its owner to remove the directory; mngr then creates it again")
     if result.code not in (0, _EXIT_NO_AGENT):
         if b"duplicate session" in result.err:
-            raise MngrError(f"a stray session called {record.name!r} is in the way", "mngr gc removes it")
-        raise MngrError(f"the agent could not be started: {result.error_line}", "see: mngr doctor")
+            raise MngrError(
+                f"tmux already has a session called {record.name!r} that belongs to no agent", "remove it: mngr gc"
+            )
+        raise MngrError(f"mngr could not start {record.name}: {result.error_line}", "check this machine: mngr doctor")
     words = result.text.split()
     if words[:1] == ["running"] and len(words) == 2 and names_and_addresses.is_number(words[1]):
         return int(words[1])
     screen = [line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")]
-    last_lines = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
+    last_lines = "; ".join(line.strip() for line in screen[-3:]) or "it ended immediately"
     kind = ctx.get_agent_kind(record)
     install = kind.install if isinstance(kind, InstallableKind) else ""
-    hint = "check the command and the agent's PATH"
+    hint = "check the command, and the PATH of the agent: mngr create NAME --env PATH=… -- COMMAND"
     if install and host.is_local:
-        hint = f"get it: {install}; then: mngr doctor {record.kind}"
+        hint = f"install it: {install}; then check it: mngr doctor {record.kind}"
     elif install:
-        hint = f"get it on {host.name}, in the PATH of a login there: {install}"
-    raise MngrError(f"the agent's command did not start: {last_lines}", hint)
+        hint = f"install it on {host.name}, in a directory of the login PATH there: {install}"
+    raise MngrError(f"the command of {record.name} did not start: {last_lines}", hint)

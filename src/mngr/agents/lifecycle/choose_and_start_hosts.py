@@ -51,7 +51,7 @@ def choose_or_create_host(
     if not provider.can_create_hosts:
         if build_args or new:
             flag = "-b" if build_args else "--new-host"
-            raise UsageError(f"{provider_name} makes no hosts, so {flag} has no meaning", "leave it out")
+            raise UsageError(f"{provider_name} does not create hosts, so {flag} has no effect", f"leave out {flag}")
         host = provider.create(None, {}) if address.host is None else ctx.get_host(provider_name, address.host)
         if not host.is_local:
             from mngr.providers.shared.host_probe import ensure_home
@@ -61,7 +61,8 @@ def choose_or_create_host(
         return host, False
     if new and is_known:
         raise MngrError(
-            f"there is already a host {address.host!r}", f"leave out --new-host, or write NAME@.{provider_name}"
+            f"the host {address.host!r} already exists",
+            f"leave out --new-host to use it, or write NAME@.{provider_name} for a new host",
         )
     ctx.home.create()
     options = _parse_build_args(ctx, provider_name, build_args)
@@ -95,7 +96,7 @@ def destroy_unused_host(ctx: Context, host: Host) -> None:
         if not listing.observe_host(ctx, host):
             ctx.get_provider(host.provider).destroy(host.name)
     except MngrError as error:
-        ctx.note(f"{host.name} was made and is left: {error.message}")
+        ctx.note(f"mngr created the host {host.name} and could not destroy it again: {error.message}")
 
 
 def _parse_build_args(ctx: Context, provider: str, build_args: list[str]) -> dict[str, object]:
@@ -119,7 +120,7 @@ def split_agents_and_hosts(ctx: Context, targets: list[str]) -> tuple[list[str],
         if target.startswith("@"):
             address = find.parse_address(ctx, target)
             if address.host is None or address.path is not None:
-                raise UsageError(f"{target!r} names no host", "write @HOST or @HOST.PROVIDER")
+                raise UsageError(f"{target!r} does not name a host", "write @HOST or @HOST.PROVIDER")
             hosts[target] = (
                 (address.provider, address.host) if address.provider is not None else ctx.get_host_key(address.host)
             )
@@ -193,11 +194,14 @@ def _get_stoppable_provider(ctx: Context, host_key: tuple[str, str], verb: str) 
     provider = ctx.get_provider(host_key[0])
     facts = host_store.find_facts(ctx.home, *host_key)
     if verb == "stop" and facts is not None and facts.guest:
-        raise MngrError(f"{host_key[1]} was made from another home, and is not ours to stop", "stop it there")
+        raise MngrError(
+            f"another home of mngr created the host {host_key[1]}, and only that home can stop it",
+            f"stop it from that home: mngr --home DIR stop @{host_key[1]}.{host_key[0]}",
+        )
     if not provider.can_stop_hosts:
         raise MngrError(
-            f"{host_key[0]} hosts are not ours to start and stop",
-            "name its agents: mngr list --host " + host_key[1],
+            f"mngr cannot start or stop {host_key[0]} hosts such as {host_key[1]}",
+            f"{verb} its agents instead: mngr list --host {host_key[1]} --ids | mngr {verb} -",
         )
     if verb == "stop":
         from mngr.host.protocol import StopChecker

@@ -45,7 +45,7 @@ def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
         try:
             removal.destroy_host(ctx, error.provider, error.host)
         except MngrError as problem:
-            ctx.note(f"{error.host} has no agents any more and stays: {problem.message}")
+            ctx.note(f"mngr could not destroy the host {error.host}, which has no agents any more: {problem.message}")
     return outcome
 
 
@@ -72,5 +72,5 @@ def _trash_lost_agent(
     saved_directory.write_saved_state(ctx.local_host, trash_dir, saved)
     record_store.release_name(ctx.home, record.name, record.id)
     record_store.forget_branch(ctx.home, record)
-    note = f"{error.message}; of {record.name} only what was pulled is left"
+    note = f"{error.message}; of {record.name} you have only the commits that you pulled"
     return Outcome(id=record.id, name=record.name, extra={**extra, "trash_dir": trash_dir}, notes=(note,))

@@ -73,7 +73,9 @@ def recover_host(ctx: Context, error: HostGone) -> list[str]:
             new_host = provider.create(error.host, {})
         except MngrError as problem:
             names = " ".join(agent.saved.name for agent in recovered)
-            raise type(problem)(problem.message, f"{problem.hint}; then: mngr undestroy {names}") from None
+            raise type(problem)(
+                problem.message, f"{problem.hint}; then restore the agents: mngr undestroy {names}"
+            ) from None
         host = ctx.get_host(error.provider, error.host)
         if isinstance(host, RemoteHost) and isinstance(new_host, RemoteHost):
             host.adopt_home(new_host)
@@ -131,8 +133,8 @@ def list_backups(ctx: Context, error: HostGone) -> dict[str, AgentBackup]:
     try:
         rows = provider.list_backups(error.host)
     except Unreachable as problem:
-        why = f"what {error.provider} kept of {error.host} cannot be had now: {problem.message}"
-        raise Unreachable(why, "try again") from None
+        why = f"{error.provider} cannot deliver the backup of {error.host} now: {problem.message}"
+        raise Unreachable(why, f"try again later: mngr start @{error.host}.{error.provider}") from None
     return {agent_id: _parse_backup(row) for agent_id, row in rows.items()}
 
 
@@ -231,10 +233,10 @@ def _describe_recovered(
     """Return a sentence that says what of an agent is restored and what is lost."""
     if head is not None and backup is not None:
         age = time_format.format_age(max(0.0, time.time() - backup.at))
-        restored = f"{record.name} is at {head[:10]}, as it was kept {age} ago"
+        restored = f"{record.name} is restored at commit {head[:10]}, from a backup {age} old"
     else:
-        restored = f"{record.name} is at its base, for no commit of it was kept"
-    loss = "what it had not committed is lost" if has_files else "its files and its conversation are lost"
+        restored = f"{record.name} is restored at its base commit, because there is no backup of its commits"
+    loss = "its uncommitted changes are lost" if has_files else "its files and its conversation are lost"
     return f"{error.message}; {restored}; {loss}"
 
 
@@ -249,7 +251,7 @@ def _restore_agent(ctx: Context, recovered: RecoveredAgent, host: Host) -> str:
             RestoreRequest(operation="rescue", name=name, host=host, agent_id=recovered.saved.id, set_up=True),
         )
     except MngrError as error:
-        return f"{name} could not be made again: {error.message}; it is in the trash: mngr undestroy {name}"
+        return f"mngr could not restore {name}: {error.message}; it is in the trash: mngr undestroy {name}"
     finish_restore(host, restored.record)
     saving.remove_saved_directory(ctx, recovered.path)
     return "; ".join([recovered.note, *restored.notes])

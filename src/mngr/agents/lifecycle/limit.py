@@ -58,16 +58,14 @@ def set_limits(ctx: Context, target_names: list[str], changes: LimitChanges) -> 
 def check_duration(seconds: float | None) -> None:
     """Raise UsageError for less than a second, because the watcher looks only once a second."""
     if seconds is not None and seconds < 1:
-        raise UsageError(
-            f"a limit of {seconds:g}s is less than a second", "give a second or more; none takes a limit away"
-        )
+        raise UsageError(f"a limit of {seconds:g}s is too short", "give at least 1s, or remove the limit with: none")
 
 
 def check_activity(text: str) -> str:
     """Return the text when it lists only kinds of activity that a watcher can see. Raise UsageError otherwise."""
     unknown = [word for word in text.split(",") if word not in ACTIVITY_KINDS]
     if unknown:
-        hint = "output, input (keys and messages), process (processor time), or several with commas"
+        hint = "use output, input (keys and messages) or process (processor time), or several with commas"
         raise UsageError(f"--activity cannot be {unknown[0]!r}", hint)
     return text
 
@@ -113,4 +111,7 @@ def ensure_watcher(ctx: Context, host: Host) -> None:
     )
     result = host.run(["sh", "-c", 'exec env -i PATH="$PATH" "$@"', "watch", *argv])
     if result.code and b"duplicate session" not in result.err:
-        raise MngrError(f"the watcher could not be started: {result.error_line}", "see: mngr doctor")
+        raise MngrError(
+            f"mngr could not start the process that watches the limits: {result.error_line}",
+            "check this machine: mngr doctor",
+        )

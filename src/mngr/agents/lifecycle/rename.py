@@ -26,7 +26,10 @@ def rename_agent(ctx: Context, old_name: str, new_name: str) -> AgentRecord:
     if record.name == new_name:
         return record
     if record.phase != "ready":
-        raise MngrError(f"{record.name} is just being made or destroyed", "wait until that is done; see: mngr list")
+        raise MngrError(
+            f"another command is creating or destroying {record.name}",
+            f"wait for it, and see the state: mngr explain {record.name}",
+        )
     rename_session = tmux_server.build_argv(host, "rename-session", "-t", f"={record.name}:", new_name)
     with host.lock(os.path.join(host.home.agent_dir(record.id), "lock")):
         record_store.add_name(ctx.home, host, new_name, record.id)
@@ -45,7 +48,7 @@ def rename_agent(ctx: Context, old_name: str, new_name: str) -> AgentRecord:
 def set_labels(ctx: Context, target_names: list[str], changes: dict[str, str | None]) -> list[Outcome]:
     """Set labels, or remove those whose value is None."""
     if not changes:
-        raise UsageError("no label is given", "write K=V to set one, K- to remove it")
+        raise UsageError("you gave no label", "set one: mngr label NAME K=V; remove one: mngr label NAME K-")
 
     def label_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
         with observed.host.lock(os.path.join(observed.host.home.agent_dir(record.id), "lock")):

@@ -34,7 +34,9 @@ def _start_agents(ctx: Context, target_names: list[str]) -> dict[str, Outcome]:
 
     def start_one(observed: ObservedAgent, record: AgentRecord) -> Outcome:
         if record.phase != "ready":
-            raise MngrError(f"{record.name} was never finished ({observed.state.reason})", "clean it up with: mngr gc")
+            raise MngrError(
+                f"{record.name} was never completely created ({observed.state.reason})", "remove it: mngr gc"
+            )
         if observed.state.state in LIVE_STATES:
             return Outcome(id=record.id, name=record.name, extra={"was": observed.state.state})
         start_agent(ctx, observed.host, record)
@@ -52,13 +54,16 @@ def _start_agents(ctx: Context, target_names: list[str]) -> dict[str, Outcome]:
 def start_agent(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Start one agent that does not run."""
     if not host.has_path(record.work_dir):
-        raise MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")
+        raise MngrError(
+            f"the work dir of {record.name} no longer exists: {record.work_dir}",
+            f"destroy the agent: mngr destroy {record.name}",
+        )
     with host.lock(os.path.join(host.home.agent_dir(record.id), "lock")):
         if listing.observe_host(ctx, host, [record.id])[0].state.state in LIVE_STATES:
             return  # Another command has started it meanwhile.
         record = record_store.get_record(host, record.id)
         if record.phase != "ready":
-            raise MngrError(f"{record.name} is just being destroyed", "see: mngr list")
+            raise MngrError(f"another command is destroying {record.name}", "see whether it is gone: mngr list")
         end_processes(host, [record.id], grace=0.5, reason="restart")  # A dead pane still occupies the session's name.
         write_command(ctx, host, record, resume=True)
         refresh_login(ctx, host, record)

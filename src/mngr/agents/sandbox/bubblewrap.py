@@ -41,7 +41,7 @@ _WRITABLE_FILES = ("status", "events.jsonl", "transcript.jsonl")
 # `env` restores the signals that the part outside ignores. They end the program inside, and its end ends the rest.
 # The agent could reopen a file on standard input for writing, so its contents come through a pipe.
 _ENTER_FUNCTION = """\
-# Made by mngr for every start. What enters here: enter.sh; and, alone, mngr's own programs that look at the work dir.
+# Written by mngr at every start of the agent. enter.sh runs the agent in it, and mngr runs its own git in it.
 _mngr_walls() {{
     for _mngr_file in {shared}; do
         [ -e "$_mngr_file" ] || case $_mngr_file in
@@ -213,8 +213,11 @@ class _SandboxTransport:
         return [*words, self._directory, *clean, "sh", "-c", program]
 
     def make_lost_error(self, stderr: str) -> Unreachable:
-        reason = stderr.splitlines()[-1] if stderr else "it ended"
-        return Unreachable(f"the sandbox could not be entered: {reason}", "start the agent: that makes it anew")
+        reason = stderr.splitlines()[-1] if stderr else "bubblewrap ended without a message"
+        return Unreachable(
+            f"mngr could not enter the sandbox: {reason}",
+            "create the sandbox again by starting the agent: mngr start NAME",
+        )
 
     def close(self) -> None:
         pass

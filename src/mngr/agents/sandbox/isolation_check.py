@@ -45,8 +45,8 @@ def check_isolation(host: Host) -> Isolation:
         return Isolation(problem=NOT_INSTALLED, hint=INSTALL_HINTS["bwrap"])
     hint = _ALLOW_NAMESPACES
     if "unknown option" in result.error_line.lower():
-        hint = "install bubblewrap 0.8 or newer"
-    return Isolation(problem=f"bubblewrap does not work here: {result.error_line}", hint=hint)
+        hint = "update bubblewrap to version 0.8 or newer: apt-get install bubblewrap"
+    return Isolation(problem=f"bubblewrap does not work on this machine: {result.error_line}", hint=hint)
 
 
 def inspect_isolation(host: Host) -> Isolation:

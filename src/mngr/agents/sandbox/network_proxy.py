@@ -173,7 +173,9 @@ def read_request_head(client: socket.socket) -> tuple[bytes, bytes]:
     data = b""
     while b"\r\n\r\n" not in data:
         if len(data) > MAX_HEADER_BYTES:
-            raise ProxyRefusal(build_response("431 Request Header Fields Too Large", "the request has no end"))
+            raise ProxyRefusal(
+                build_response("431 Request Header Fields Too Large", "the header of the request is too long")
+            )
         piece = client.recv(65536)
         if not piece:
             raise ProxyRefusal(b"")
@@ -187,19 +189,21 @@ def parse_request(head: bytes) -> tuple[str, int, bytes | None]:
     request_line, *lines = head.decode("latin-1").split("\r\n")
     words = request_line.split(" ")
     if len(words) != 3 or any(line[:1] in ("", " ", "\t") or "\n" in line for line in lines):
-        raise ProxyRefusal(build_response("400 Bad Request", "that is no request"))
+        raise ProxyRefusal(build_response("400 Bad Request", "this is not a valid HTTP request"))
     method, target, _ = words
     if method == "CONNECT":
         authority, path = target, None
     else:
         url = _URL.fullmatch(target)
         if url is None:
-            raise ProxyRefusal(build_response("400 Bad Request", "this is a proxy: it wants a whole http:// address"))
+            raise ProxyRefusal(
+                build_response("400 Bad Request", "this is a proxy, so the request must have a full http:// address")
+            )
         authority, path = url[1], url[2] or "/"
     destination = _DESTINATION.fullmatch(authority)
     port = int(destination[2] or (443 if path is None else 80)) if destination else 0
     if destination is None or not 0 < port < 65536:
-        raise ProxyRefusal(build_response("400 Bad Request", "that is no place to go"))
+        raise ProxyRefusal(build_response("400 Bad Request", "the request does not name a valid host and port"))
     host = destination[1].lower().rstrip(".")
     if path is None:
         return host, port, None

@@ -6,6 +6,7 @@ import os
 import re
 
 from mngr.agents.saved import host_stream, tar
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.host import git
 from mngr.host.git import Repo
@@ -68,7 +69,9 @@ def add_alternate(local: Host, repo: Repo, git_dir: str) -> None:
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
-        raise MngrError(f"cannot write {path}: {error.strerror}", "check space and permissions") from None
+        raise MngrError(
+            f"cannot write {path}: {error.strerror}", shell.suggest_disk_check(os.path.dirname(path))
+        ) from None
     text = os.path.join(repo.common_dir, "objects") + "\n"
     local.write(path, text.encode("utf-8", "surrogateescape"))
 

@@ -13,6 +13,7 @@ from mngr.agents.saved import save as saving
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.source import find_source_repo
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Struct
 from mngr.base.paths import Home
@@ -45,7 +46,9 @@ class StagingHome:
                 os.path.join(self.root, saving.OWNER_FILE), json.dumps(record_store.describe_this_process()).encode()
             )
         except OSError as error:
-            raise MngrError(f"cannot make {self.root}: {error.strerror}", "check space and permissions") from None
+            raise MngrError(
+                f"cannot create {self.root}: {error.strerror}", shell.suggest_disk_check(os.path.dirname(self.root))
+            ) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -93,7 +96,8 @@ def _save_copy(ctx: Context, host: Host, original: AgentRecord, request: SaveReq
             staged, work_facts = copy_agent_here(ctx, host, original, staging_home, whole=whole)
         except OSError as error:
             raise MngrError(
-                f"cannot copy {record.name} to {staging_home.root}: {error}", "check space and permissions"
+                f"cannot copy {record.name} to {staging_home.root}: {error}",
+                shell.suggest_disk_check(staging_home.root),
             ) from None
         if request.why == "destroy":
             record_store.add_event(staging_home.host, record.id, "destroyed", name=record.name, branch=record.branch)
@@ -250,11 +254,11 @@ def _fetch_files(
         if b"find: failed" in result.err:
             result = result.replace(code=result.code or 1)
         if result.code == 4:
-            raise MngrError(f"{agent_id} is no longer on {host.name}", "see: mngr list")
+            raise MngrError(f"{agent_id} is no longer on {host.name}", "list the agents: mngr list")
         if result.code == 3:
             raise MngrError(
                 f"git on {host.name} cannot read the repository of {agent_id}: {result.error_line}",
-                "look at it there with: git fsck",
+                f"check the repository: mngr exec {agent_id} -- git fsck",
             )
         if not result.code or attempt == MAX_READ_ATTEMPTS - 1:
             tar.check_read_result(result, f"{host.home.root} on {host.name}")
@@ -267,8 +271,8 @@ def _fetch_files(
     _check_tree(staging_home.root, agent_id)
     if members.get(agent_path) != "dir" or members.get(work_path, "dir") != "dir":
         raise MngrError(
-            f"{agent_id} is not what it should be on {host.name}: a link stands in its place",
-            "look at it there",
+            f"the directory of {agent_id} on {host.name} is not a directory but a link, so mngr does not copy it",
+            f"see the files: mngr exec {agent_id} -- ls -la",
         )
 
 
@@ -279,8 +283,8 @@ def _check_tree(root: str, agent_id: str) -> None:
             mode = os.lstat(os.path.join(top, name)).st_mode
             if stat.S_ISBLK(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
                 raise MngrError(
-                    f"refused: {name!r} of the agent is a device",
-                    "have it taken away: mngr exec NAME -- rm …",
+                    f"refused: the agent has a device or socket, {name!r}, and mngr copies only ordinary files",
+                    f"delete it: mngr exec {agent_id} -- find . -name {shell.quote(name)} -delete",
                 )
     agent_dir = os.path.join(root, "agents", agent_id)
     for name in os.listdir(agent_dir):
@@ -345,7 +349,10 @@ def _build_own_repository(ctx: Context, staging_home: StagingHome, agent_id: str
     index_pack = [*git.SAFE_GIT, f"--git-dir={git_dir}", "index-pack", "--stdin"]
     result = local.run(["sh", "-c", line, "index", os.path.join(gathered_dir, "pack"), *index_pack])
     if result.code:
-        raise MngrError(f"what came of the repository cannot be read: {result.error_line}", "try again")
+        raise MngrError(
+            f"git cannot read the repository that was copied from the host: {result.error_line}",
+            "run the command again",
+        )
     original_git_dir = local.read(os.path.join(gathered_dir, "dir")).decode("utf-8", "surrogateescape")
     remove_tree(local, gathered_dir)
     return original_git_dir

@@ -43,7 +43,8 @@ def receive_to_file(
                     if max_bytes is not None and size > max_bytes:
                         limit = f"{max_bytes >> 30} GiB"
                         raise MngrError(
-                            f"more than {limit} come from {host.name}", "take away there what is not needed"
+                            f"{host.name} sent more than {limit}, so mngr stopped the copy",
+                            "delete files of the agent that you do not need: mngr exec NAME -- rm -r PATH",
                         )
                     file.write(data)
         except BaseException:
@@ -59,7 +60,9 @@ def _create_file(path: str) -> IO[bytes]:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise MngrError(f"cannot write {path}: {error.strerror}", "check space and permissions") from None
+        raise MngrError(
+            f"cannot write {path}: {error.strerror}", shell.suggest_disk_check(os.path.dirname(path))
+        ) from None
     return open(fd, "wb")
 
 

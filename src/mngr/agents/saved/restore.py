@@ -20,7 +20,7 @@ from mngr.agents.sync import source_cache
 from mngr.agents.workdir import project_setup
 from mngr.agents.workdir.discard_agent import RESTORING_FILE, discard_agent
 from mngr.agents.workdir.source import ProjectSource, find_source_repo, get_project_dir
-from mngr.base import names_and_addresses, time_format
+from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.model import AgentRecord, Struct
 from mngr.host import git, record_store
@@ -114,7 +114,8 @@ def get_saved_record(saved_dir: str, saved: SavedState) -> AgentRecord:
     """Return the record in a saved directory. Raise MngrError when it is damaged."""
     if saved.record is None:
         raise MngrError(
-            f"the record of {saved.name} is damaged: {saved.damage or 'it is missing'}", f"its files are in {saved_dir}"
+            f"the record of {saved.name} is damaged: {saved.damage or 'it is missing'}",
+            f"its files are still there: ls {saved_dir}",
         )
     return saved.record
 
@@ -123,7 +124,8 @@ def suggest_other_host(saved_record: AgentRecord, operation: str, error: Unreach
     """Return the same error with a hint that says how to restore the agent on another host."""
     snapshot = "mngr snapshot restore SNAPSHOT NAME@HOST"
     command = f"mngr undestroy {saved_record.name} --on @HOST" if operation == "undestroy" else snapshot
-    hint = f"{error.hint}; or bring it back elsewhere: {command}" if error.hint else f"elsewhere: {command}"
+    other_host = f"restore it on another host: {command}"
+    hint = f"{error.hint}; or {other_host}" if error.hint else other_host
     return Unreachable(f"{saved_record.name} was on {saved_record.host}: {error.message}", hint)
 
 
@@ -140,7 +142,9 @@ def _run_steps(job: _RestoreJob, record: AgentRecord) -> RestoredAgent:
         if not _is_nothing_created(job.host, step, error):
             _undo_restore(job, record)
         if isinstance(error, OSError):
-            raise MngrError(f"cannot restore {record.name}: {error}", "check space and permissions") from None
+            raise MngrError(
+                f"cannot restore {record.name}: {error}", shell.suggest_disk_check(job.ctx.home.root)
+            ) from None
         raise
     return RestoredAgent(record=record, notes=job.notes)
 
@@ -162,7 +166,7 @@ def _undo_restore(job: _RestoreJob, record: AgentRecord) -> None:
         removal.destroy_empty_hosts(job.ctx, [job.host])
     except Unreachable:
         host_name = job.host.name
-        job.ctx.note(f"{record.name} may be left half made on {host_name}; when that answers again: mngr gc")
+        job.ctx.note(f"parts of {record.name} may still be on {host_name}; when that host answers again: mngr gc")
 
 
 def _make_record(host: Host, saved: SavedState, saved_record: AgentRecord, request: RestoreRequest) -> AgentRecord:
@@ -172,8 +176,8 @@ def _make_record(host: Host, saved: SavedState, saved_record: AgentRecord, reque
     is_isolated = saved_record.sandbox or saved_record.network != "on"
     if is_isolated and host.provider != saved_record.provider:
         raise MngrError(
-            f"{saved_record.name} runs in a sandbox, which {host.provider} hosts do not have",
-            f"restore it on a {saved_record.provider} host",
+            f"{saved_record.name} runs in a sandbox, and {host.provider} hosts have none",
+            f"choose a host of the provider {saved_record.provider}: @HOST.{saved_record.provider}",
         )
     record = saved_record.replace(
         id=agent_id, name=request.name, phase="creating", owner=record_store.describe_this_process(), work_dir=work_dir,
@@ -192,7 +196,8 @@ def _choose_work_dir(host: Host, saved_record: AgentRecord, request: RestoreRequ
     if saved_record.transfer == "none":
         if not host.has_path(work_dir):
             raise MngrError(
-                f"the directory it worked in is gone: {work_dir} on {host.name}", "put it back, and try again"
+                f"the work dir of {saved_record.name} no longer exists: {work_dir} on {host.name}",
+                f"create the directory, then run the command again: mkdir -p {work_dir}",
             )
         return work_dir
     is_same_agent = request.agent_id is not None
@@ -219,7 +224,9 @@ def _restore_agent_files(job: _RestoreJob, record: AgentRecord) -> None:
     paths = [os.path.join(source, name) for name in names_to_copy]
     result = job.build_host.run(["cp", "-Rp", "--", *paths, target])
     if result.code:
-        raise MngrError(f"cannot copy the files of {record.name}: {result.error_line}", "check space and permissions")
+        raise MngrError(
+            f"cannot copy the files of {record.name}: {result.error_line}", shell.suggest_disk_check(target)
+        )
 
 
 def _restore_work_dir(job: _RestoreJob, record: AgentRecord) -> AgentRecord:

@@ -12,6 +12,7 @@ from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard_agent import RESTORING_FILE
 from mngr.agents.workdir.source import find_source_repo
 from mngr.agents.workdir.transfer import make_branch_taken_error
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
@@ -59,8 +60,8 @@ def restore_work_dir(restore: WorkDirRestore) -> AgentRecord:
     if restore.saved.saved == "none":
         if record.transfer != "worktree" or repo is None:
             raise MngrError(
-                "its work dir was gone when it was destroyed: there is nothing to restore",
-                f"see {restore.saved_dir}",
+                f"the work dir of {record.name} did not exist any more when the agent was destroyed, so nothing was saved",
+                f"see what was saved: ls {restore.saved_dir}",
             )
         object_format = git.get_object_format(restore.host, repo)
         unchanged = restore.saved.replace(
@@ -116,13 +117,16 @@ def _choose_branch(restore: WorkDirRestore, repo: Repo) -> tuple[AgentRecord, st
         if restore.fallback_branch is None or git.has_branch(
             restore.host, repo.root, restore.fallback_branch, git.SAFE_GIT
         ):
-            hint = "switch to another branch there, or bring it back as another: mngr undestroy NAME --as OTHER"
+            hint = (
+                f"check out another branch there: git -C {checked_out_at} switch OTHER; "
+                f"or restore the agent under a new name: mngr undestroy {record.id} --as NEW"
+            )
             raise MngrError(f"the branch {branch!r} is checked out at {checked_out_at}", hint)
         branch, oid, reason = restore.fallback_branch, None, f"is checked out at {checked_out_at}"
     elif oid is not None and oid != head:
-        branch, reason = f"{branch}-{record.id[2:8]}", "has moved on since"
+        branch, reason = f"{branch}-{record.id[2:8]}", "has new commits"
     if reason:
-        restore.notes.append(f"the branch {old_branch} {reason}; {record.name} is on {branch} now")
+        restore.notes.append(f"the branch {old_branch} {reason}, so {record.name} is on {branch} now")
         record = record.replace(branch=branch, branch_is_new=True) if old_branch == own_branch else record
     if oid != head:
         new_branches.append((branch, head))
@@ -172,13 +176,13 @@ def _init_mirror(restore: WorkDirRestore, repo: Repo | None) -> None:
     needs_source = not has_bundle or bool(restore.saved.prerequisites)
     if repo is None and needs_source:
         raise MngrError(
-            f"the repository it was made from is gone: {restore.record.source}",
-            f"put it back; the saved files are in {restore.saved_dir}",
+            f"the repository that {restore.record.name} was created from no longer exists: {restore.record.source}",
+            f"restore that repository first; the saved files of the agent are in {restore.saved_dir}",
         )
     init = ("init", "--quiet", "--template=", f"--object-format={restore.saved.form}", work_dir)
     result = host.run([*git.SAFE_GIT, *init])
     if result.code:
-        raise MngrError(f"git init failed: {result.error_line}", "see: mngr doctor")
+        raise MngrError(f"git init failed: {result.error_line}", "check git on this machine: mngr doctor")
     if repo is not None:
         existing_packs.add_alternate(host, repo, os.path.join(work_dir, ".git"))
     _fetch_bundle(restore, work_dir)
@@ -193,7 +197,7 @@ def _convert_to_mirror(restore: WorkDirRestore, repo: Repo | None) -> AgentRecor
         if ref != "HEAD":
             _run_git(restore.host, work_dir, "update-ref", ref, oid)
     if repo is None:
-        restore.notes.append("its source is gone: it has a repository of its own now")
+        restore.notes.append("the source repository no longer exists, so the agent now has its own repository")
         return restore.record.replace(transfer="mirror", source=None)
     return restore.record.replace(transfer="mirror")
 
@@ -244,7 +248,7 @@ def _delete_dangling_refs(restore: WorkDirRestore, work_dir: str) -> None:
     for (_, _, ref), object_type in zip(rows, types.split("\n"), strict=False):
         if object_type.endswith(" missing"):
             git.run(restore.host, work_dir, "update-ref", "-d", ref, git_command=git.SAFE_GIT)
-            restore.notes.append(f"{ref} is left out: the source no longer has its commit")
+            restore.notes.append(f"mngr did not restore {ref}, because the source repository no longer has its commit")
 
 
 def _fetch_bundle(restore: WorkDirRestore, repository: str) -> None:
@@ -256,11 +260,14 @@ def _fetch_bundle(restore: WorkDirRestore, repository: str) -> None:
     if result.code and b"prerequisite" in result.err:
         missing = ", ".join(oid[:12] for oid in restore.saved.prerequisites)
         raise MngrError(
-            f"{repository} no longer has what the saved work builds on: {missing}",
-            f"bring that commit back (git fetch), and try again; the saved files are in {restore.saved_dir}",
+            f"{repository} no longer has the commits that the saved work is based on: {missing}",
+            f"fetch them, then run the command again: git -C {repository} fetch origin; the saved files are in {restore.saved_dir}",
         )
     if result.code:
-        raise MngrError(f"{path} cannot be read: {result.error_line}", f"look at it with: git bundle verify {path}")
+        raise MngrError(
+            f"git cannot read the saved commits in {path}: {result.error_line}",
+            f"check the file: git bundle verify {path}",
+        )
 
 
 class _UnpackedGitDir(Struct):
@@ -319,7 +326,7 @@ def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
     host, saved, work_dir = restore.host, restore.saved, record.work_dir
     tree_repo = unfiltered_git.find_work_tree_repo(host, work_dir)
     if tree_repo is None or tree_repo.git_dir is None:
-        raise MngrError(f"{work_dir} did not become a repository", "see: mngr doctor")
+        raise MngrError(f"git did not create a repository in {work_dir}", "check git on this machine: mngr doctor")
     path = os.path.join(restore.saved_dir, FILES_ARCHIVE)
     members = tar.check_archive(path, refuse=(".git",)) if os.path.exists(path) else {}
     parents: set[str] = set()
@@ -340,7 +347,9 @@ def _write_files(restore: WorkDirRestore, record: AgentRecord) -> None:
     result = host.run(["sh", "-c", line, "checkout", *checkout], stdin=listed)
     unfiltered_git.remove_raw_git_dir(raw_git_dir)
     if result.code:
-        raise MngrError(f"git checkout-index failed in {work_dir}: {result.error_line}", "check space and permissions")
+        raise MngrError(
+            f"git checkout-index failed in {work_dir}: {result.error_line}", shell.suggest_disk_check(work_dir)
+        )
     if members:
         tar.unpack(host, path, work_dir)
 

@@ -11,7 +11,7 @@ from mngr.agents.saved import host_stream, tar, unfiltered_git, worktree_state
 from mngr.agents.saved.unfiltered_git import RawGit, WorkTreeRepo
 from mngr.agents.saved_directory import AGENT_DIR, PARTIAL_SUFFIX, SavedState, write_saved_state
 from mngr.agents.workdir.git_state import count_unpulled
-from mngr.base import time_format
+from mngr.base import shell, time_format
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Struct
 from mngr.host import git, record_store
@@ -96,7 +96,8 @@ def save_local_agent(
         host.run(["rm", "-rf", "--", partial_dir])
         if isinstance(error, OSError):
             raise MngrError(
-                f"cannot save {record.name} to {target}: {error.strerror}", "check space and permissions"
+                f"cannot save {record.name} to {target}: {error.strerror}",
+                shell.suggest_disk_check(os.path.dirname(target)),
             ) from None
         raise
     return saved
@@ -152,7 +153,7 @@ def _save_work_dir(
                 host.run(["rm", "-f", "--", os.path.join(partial_dir, name)])
             unfiltered_git.remove_raw_git_dir(os.path.join(partial_dir, _RAW_GIT_DIR))
     elif origin and origin.needs_source:
-        raise IncompleteCopy(f"{work_dir} did not become a repository")
+        raise IncompleteCopy(f"git did not create a repository in {work_dir}")
     if record.transfer == "worktree":
         saved = _save_branch(host, saved, record, partial_dir)
     all_files = tar.list_tree(sandboxed_host, work_dir, ["."])
@@ -283,7 +284,7 @@ def _write_bundle(
     if result.code:
         raise MngrError(
             f"git cannot pack the commits of {record.name}: {result.error_line}",
-            "look at its work dir with: git fsck",
+            f"check its repository: mngr exec {record.name} -- git fsck",
         )
     head_in_source = [repo.head] if repo.head in source_commits else []
     needed_commits = list(dict.fromkeys([*prerequisites, *head_in_source]))

@@ -6,6 +6,7 @@ import os
 import tarfile
 
 from mngr.agents.saved import host_stream
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.shell import ProcessResult
 from mngr.host.protocol import Host
@@ -32,7 +33,9 @@ def check_read_result(result: ProcessResult, base: str) -> None:
     problems = [line for line in lines if not any(words in line for words in _CHANGED_FILE_MESSAGES)]
     if result.code and (problems or not lines):
         problem = problems[0] if problems else "tar or find failed"
-        raise MngrError(f"cannot save all of {base}: {problem}", "check space and permissions")
+        raise MngrError(
+            f"cannot save all files of {base}: {problem}", "check the permissions of the file that the message names"
+        )
 
 
 def pack(host: Host, base: str, names: list[str], target: str) -> None:
@@ -71,16 +74,16 @@ def check_archive(path: str, *, refuse: tuple[str, ...] = (), only: tuple[str, .
                     raise _make_unsafe_entry_error(path, member.name)
                 if only and (len(kinds) >= MAX_ENTRIES or name.count("/") > MAX_DEPTH):
                     raise MngrError(
-                        f"more than {MAX_ENTRIES} files, or directories {MAX_DEPTH} deep, are to be fetched",
-                        "take away there what is not needed",
+                        f"the agent has more than {MAX_ENTRIES} files, or directories nested more than {MAX_DEPTH} levels deep",
+                        "delete files of the agent that you do not need: mngr exec NAME -- rm -r PATH",
                     )
                 if not _has_only_directories_above(name, kinds):
                     raise _make_unsafe_entry_error(path, member.name)
                 kinds[name] = _get_entry_kind(member)
     except (tarfile.TarError, OSError) as error:
         raise MngrError(
-            f"{path} cannot be read: {error}",
-            "the archive is damaged; what is whole in it can be taken out with tar",
+            f"the archive {path} is damaged: {error}",
+            f"extract the files that are intact: tar -xf {path}",
         ) from None
     return kinds
 
@@ -128,8 +131,8 @@ def _is_inside(name: str, directories: tuple[str, ...]) -> bool:
 def _make_unsafe_entry_error(path: str, name: str) -> MngrError:
     """Return the error for an entry that mngr refuses to unpack."""
     return MngrError(
-        f"{path} holds {name!r}, which could write outside its directory",
-        "look at the archive with: tar -tvf",
+        f"the archive {path} contains {name!r}, which could write outside its directory, so mngr does not unpack it",
+        f"list its files: tar -tvf {path}",
     )
 
 
@@ -137,4 +140,4 @@ def unpack(host: Host, path: str, target: str, *words: str) -> None:
     """Unpack an archive that `check_archive` has accepted. `words` are further arguments for tar."""
     result = host.run(["sh", "-c", _UNPACK_FILES, "unpack", path, target, *words])
     if result.code:
-        raise MngrError(f"cannot unpack {path}: {result.error_line}", "check space and permissions")
+        raise MngrError(f"cannot unpack {path}: {result.error_line}", shell.suggest_disk_check(target))

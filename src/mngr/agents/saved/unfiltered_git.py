@@ -113,7 +113,7 @@ class RawGit(Struct):
         if result.code:
             raise MngrError(
                 f"git {words[0]} failed on {self.work_dir}: {result.error_line}",
-                "nothing was changed; look at the work dir with git",
+                f"nothing was changed; see the state of the repository: git -C {self.work_dir} status",
             )
         return result.out
 

@@ -64,13 +64,13 @@ def upload_agent(build_host: Host, host: Host, record: AgentRecord, source_copy:
     if result.code == 9:
         raise SourceObjectsMissing(result.error_line)
     if result.code == 8:
-        raise MngrError(f"{record.work_dir} on {host.name} is somebody else's by now", "try again")
+        raise MngrError(f"another agent uses {record.work_dir} on {host.name} now", "run the command again")
     # -13 is SIGPIPE: the receiver need not read the padding at the end of the archive.
     if result.code or sender.returncode not in (
         0,
         -13,
     ):
         raise MngrError(
-            f"{record.name} could not be sent to {host.name}: {result.error_line}",
-            "check space and permissions there",
+            f"mngr could not copy {record.name} to {host.name}: {result.error_line}",
+            shell.suggest_disk_check(host.home.root, host.name),
         )

@@ -145,7 +145,7 @@ def _list_odd_files(host: Host, work_dir: str, ignored: list[str], umask: str | 
     tar.check_read_result(result, work_dir)
     umask, *paths = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
     if not set(umask) <= set("01234567"):
-        raise MngrError(f"the umask of {work_dir} is not a number: {umask!r}")
+        raise MngrError(f"the host reports the umask {umask!r}, which is not a number", "check the host: mngr doctor")
     excluded = set(ignored)
     ignored_dirs = {path.rstrip("/") for path in ignored if path.endswith("/")}
     names = (name.removeprefix("./") for name in paths)
@@ -181,7 +181,9 @@ def _list_converted_files(host: Host, work_dir: str, names: list[str]) -> list[s
     words = ("check-attr", "-z", "--stdin", *_CONVERTING_ATTRIBUTES)
     result = git.run(host, work_dir, *words, stdin=listed, git_command=git.SAFE_GIT)
     if result.code:
-        raise MngrError(f"git check-attr failed in {work_dir}: {result.error_line}", "mend its .gitattributes")
+        raise MngrError(
+            f"git check-attr failed in {work_dir}: {result.error_line}", f"correct {work_dir}/.gitattributes"
+        )
     fields = result.out.decode("utf-8", "surrogateescape").split("\0")
     filtered = [
         path for path, value in zip(fields[0::3], fields[2::3], strict=False) if value not in ("unspecified", "unset")

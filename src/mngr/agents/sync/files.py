@@ -54,13 +54,13 @@ def receive_files(
             shell.wait_process(sender)
         code, lines = _parse_exit(host, stderr)
     if code == 4:
-        raise NotFound(f"there is no {names[0]!r} in {source}")
+        raise NotFound(f"there is no file {names[0]!r} in {source}")
     problems = [line for line in lines if not any(words in line for words in _CHANGED_FILE_MESSAGES)]
     if damage and code == 0 and not host.is_local:
-        raise Unreachable(f"{host.name}: the connection was lost: {damage}", "try again")
+        raise Unreachable(f"the connection to {host.name} was lost during the copy: {damage}", "run the command again")
     if damage or (code and (problems or not lines)):
-        reason = (problems or ["it is gone" if code == 3 else str(damage)])[0]
-        raise MngrError(f"cannot copy from {source}: {reason}", "try again")
+        reason = (problems or ["the directory no longer exists" if code == 3 else str(damage)])[0]
+        raise MngrError(f"cannot copy from {source}: {reason}", "run the command again")
     return count
 
 
@@ -78,9 +78,9 @@ def _parse_exit(host: Host, stderr: IO[bytes]) -> tuple[int, list[str]]:
     if separator and names_and_addresses.is_number(code):
         return int(code), text.strip().splitlines()
     if host.is_local:
-        raise MngrError("the copy was interrupted", "try again")
+        raise MngrError("the copy was interrupted", "run the command again")
     reason = (code.strip().splitlines() or ["the connection ended"])[-1]
-    raise Unreachable(f"{host.name}: {reason}", "try again")
+    raise Unreachable(f"the copy from or to {host.name} failed: {reason}", "run the command again")
 
 
 def _iter_members(stream: IO[bytes], limits: TransferLimits) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
@@ -93,16 +93,16 @@ def _iter_members(stream: IO[bytes], limits: TransferLimits) -> Iterator[tuple[t
                 archive.members = []  # type: ignore[attr-defined]  # The archive would keep all entries in memory.
                 total, count = total + member.size, count + 1
                 if not 0 <= member.size <= limits.file_bytes:
-                    problem = f"{member.name!r} has {format_size(member.size)}"
+                    problem = f"{member.name!r} has a size of {format_size(member.size)}"
                     raise _make_limit_error(problem, "max_file_bytes", limits.file_bytes)
                 if total > limits.bytes:
-                    raise _make_limit_error("there is more", "max_bytes", limits.bytes)
+                    raise _make_limit_error("the files together are too large", "max_bytes", limits.bytes)
                 if count > limits.files:
-                    raise _make_limit_error("there is more", "max_files", limits.files)
+                    raise _make_limit_error("there are too many files", "max_files", limits.files)
                 reader.max_position += member.size + 16 * 1024
                 yield archive, member
             if reader.last_read != bytes(512):  # An empty block marks the end of the archive.
-                raise tarfile.ReadError("not all of it came")
+                raise tarfile.ReadError("the transfer was incomplete")
             while reader.read(CHUNK_BYTES):  # tar pads its last record, and fails if the padding is not read.
                 pass
     except (ValueError, LookupError, ArithmeticError, RecursionError) as error:
@@ -113,8 +113,8 @@ def _make_limit_error(problem: str, setting: str, maximum: int) -> MngrError:
     """Return the error for a transfer that exceeds the limit of this setting."""
     limit = f"{maximum} files" if setting == "max_files" else format_size(maximum)
     return MngrError(
-        f"refused: {problem}, and at most {limit} may come from an agent",
-        f"to take it, raise the limit: -S pull.{setting}=N",
+        f"refused: {problem}, and the limit is {limit}",
+        f"to copy it all the same, raise the limit: mngr config set --user pull.{setting} N",
     )
 
 
@@ -137,7 +137,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, dep
             return 0
         if member.issym():
             if not is_link_inside(parts[depth:], member.linkname):
-                raise _make_refusal_error(member, f"it links to {member.linkname!r}, outside the directory")
+                raise _make_refusal_error(member, f"it is a link to {member.linkname!r}, outside the directory")
             if os.path.lexists(path):
                 os.unlink(path)
             os.symlink(member.linkname, path)
@@ -146,7 +146,7 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, dep
         else:
             raise _make_refusal_error(member, "it is a pipe or a device")
     except OSError as error:
-        raise MngrError(f"cannot write {member.name!r} here: {error.strerror}", "check space and permissions") from None
+        raise MngrError(f"cannot write {member.name!r}: {error.strerror}", shell.suggest_disk_check(target)) from None
     return 1
 
 
@@ -158,7 +158,10 @@ def is_git_dir_name(name: str) -> bool:
 
 def _make_refusal_error(member: tarfile.TarInfo, reason: str) -> MngrError:
     """Return the error for an entry that mngr refuses to write."""
-    return MngrError(f"refused: {member.name!r} of the agent: {reason}", "have it taken away: mngr exec NAME -- rm …")
+    return MngrError(
+        f"refused: the agent's file {member.name!r} is not safe to copy: {reason}",
+        f"delete it: mngr exec NAME -- rm {shell.quote(member.name)}",
+    )
 
 
 def _make_parent_dirs(target: str, parts: list[str]) -> None:
@@ -199,7 +202,7 @@ def _open_link_target(member: tarfile.TarInfo, target: str) -> IO[bytes]:
     """Open the file that a hard link refers to. It is earlier in the archive, so it exists already."""
     original = os.path.join(target, os.path.normpath(member.linkname))
     if not os.path.realpath(original).startswith(os.path.realpath(target) + "/") or os.path.islink(original):
-        raise _make_refusal_error(member, "it is a second name of a file outside")
+        raise _make_refusal_error(member, "it is a hard link to a file outside the directory")
     return open(original, "rb")
 
 
@@ -207,7 +210,7 @@ def resolve_inside(work_dir: str, path: str) -> str:
     """Return `path` relative to the work dir. Raise MngrError if it is outside."""
     full_path = os.path.normpath(os.path.join(work_dir, path))
     if full_path != work_dir and not full_path.startswith(work_dir.rstrip("/") + "/"):
-        raise MngrError(f"{path!r} is outside the agent's work dir", "paths are relative to its work dir")
+        raise MngrError(f"{path!r} is outside the agent's work dir", "give a path inside the work dir, relative to it")
     return os.path.relpath(full_path, work_dir)
 
 
@@ -218,23 +221,25 @@ def pull_path(host: Host, record: AgentRecord, path: str, target: str, limits: T
     final_path = os.path.join(target, base) if os.path.isdir(target) or target.endswith("/") else target
     parent_dir = os.path.dirname(os.path.abspath(final_path))
     if not os.path.isdir(parent_dir):
-        raise MngrError(f"there is no directory {parent_dir}", "make it first")
+        raise MngrError(f"there is no directory {parent_dir}", f"create it first: mkdir -p {shell.quote(parent_dir)}")
     with tempfile.TemporaryDirectory(prefix=".mngr-", dir=parent_dir) as temporary_dir:
         try:
             receive_files(host, os.path.dirname(full_path), [base], temporary_dir, limits, depth=1)
         except NotFound:
             directory = shell.quote(os.path.dirname(path) or ".")
             raise NotFound(
-                f"{record.name} has no {path!r}", f"look with: mngr exec {record.name} -- ls {directory}"
+                f"{record.name} has no file {path!r}", f"list its files: mngr exec {record.name} -- ls {directory}"
             ) from None
         received = os.path.join(temporary_dir, base)
         is_dir = os.path.isdir(received) and not os.path.islink(received)
         if os.path.isdir(final_path) and not os.path.islink(final_path):
             if not is_dir:
-                raise MngrError(f"{final_path} is a directory", "name another target")
+                raise MngrError(f"{final_path} is a directory, so the file cannot replace it", "name another target")
             _move_contents(received, final_path)
         elif is_dir and os.path.lexists(final_path):
-            raise MngrError(f"{final_path} is not a directory", "name another target")
+            raise MngrError(
+                f"{final_path} is not a directory, so the directory cannot replace it", "name another target"
+            )
         else:
             os.replace(received, final_path)
     return final_path
@@ -249,7 +254,7 @@ def _move_contents(source: str, target: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path) and os.path.isdir(final_path):
             _move_contents(path, final_path)
         elif os.path.isdir(final_path):
-            raise MngrError(f"{final_path} is a directory", "name another target")
+            raise MngrError(f"{final_path} is a directory, so the file cannot replace it", "name another target")
         else:
             os.replace(path, final_path)
 
@@ -257,7 +262,7 @@ def _move_contents(source: str, target: str) -> None:
 def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
     """Copy a local file or directory to the agent, as `cp -r` would, and return its path there."""
     if not os.path.lexists(source):
-        raise NotFound(f"there is no {source!r} here", "check the path")
+        raise NotFound(f"there is no file {source!r}", "list the files: ls")
     source = os.path.abspath(source)
     base = os.path.basename(source)
     final_path = os.path.normpath(os.path.join(work_dir, resolve_inside(work_dir, path or ".")))
@@ -284,7 +289,8 @@ def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
             pass  # The program's exit code and stderr tell the reason, see below.
         except OSError as error:
             raise MngrError(
-                f"cannot read {error.filename or source}: {error.strerror or error}", "nothing was copied"
+                f"cannot read {error.filename or source}: {error.strerror or error}; nothing was copied",
+                f"check the permissions: ls -la {shell.quote(source)}",
             ) from None
         finally:
             _close(receiver.stdin)
@@ -293,8 +299,11 @@ def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
             shell.wait_process(receiver)
         code, lines = _parse_exit(host, stderr)
     if code:
-        reason = lines[0] if lines else "it cannot be written"
-        raise MngrError(f"cannot copy {source} to the agent: {reason}", "check the path, space and permissions")
+        reason = lines[0] if lines else "the agent's host cannot write it"
+        raise MngrError(
+            f"cannot copy {source} to the agent: {reason}",
+            shell.suggest_disk_check(work_dir, None if host.is_local else host.name),
+        )
     return os.path.join(final_path, base) if stdout == b"in\n" else final_path
 
 

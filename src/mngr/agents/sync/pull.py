@@ -48,13 +48,16 @@ def pull_agent(ctx: Context, name: str, *, merge: bool = False, into: PullTarget
     commit, new_commits, merged = None, 0, False
     if record.base is not None and record.branch is not None and record.transfer != "copy":
         if repo is None:
-            raise MngrError(f"{ctx.cwd} is not in a git repository", "go to the repository that shall have the work")
+            raise MngrError(
+                f"{ctx.cwd} is not in a git repository, so there is no place for the agent's commits",
+                f"go to your repository and pull there: cd DIR && mngr pull {record.name}",
+            )
         commit, new_commits = _pull_commits(ctx, host, repo, record)
         merged = merge and _merge(ctx, repo, record, commit)
     elif merge:
         raise MngrError(
-            f"{record.name} has no branch ({record.transfer})",
-            f"copy files with: mngr pull {record.name}:PATH",
+            f"{record.name} has no branch to merge, because it was created with --transfer {record.transfer}",
+            f"copy its files instead: mngr pull {record.name}:PATH",
         )
     root = repo.root if repo is not None else paths.find_project_root(ctx.cwd) or ctx.cwd
     count, outputs_dir = _pull_outputs(ctx, host, root, record)
@@ -70,7 +73,7 @@ def _pull_to_target(ctx: Context, host: Host, record: AgentRecord, target: PullT
     commit, new_commits = None, 0
     if record.base is not None and record.branch is not None and record.transfer != "copy":
         if not os.path.isdir(target.repo):
-            raise MngrError(f"{target.repo} is not there any more", "it was made when the run began")
+            raise MngrError(f"the repository of the run no longer exists: {target.repo}", "start a new run")
         repo = git.Repo(root=target.repo, common_dir=target.repo, head=record.base, branch=None)
         commit = _fetch_checked_commit(ctx, host, repo, record.replace(branch=target.branch or record.branch))
         git.run_checked(ctx.local_host, repo.root, "update-ref", target.ref, commit)
@@ -92,15 +95,18 @@ def _pull_commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> 
         # In a shared repository the commits are here already.
         commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}")
         if commit is None:
-            raise MngrError(f"there is no branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch")
+            raise MngrError(
+                f"the branch {record.branch!r} no longer exists",
+                f"list the branches: mngr exec {record.name} -- git branch",
+            )
         return commit, git.count_commits(local, repo.root, [commit, f"^{repo.head or record.base}"])
     commit = _fetch_checked_commit(ctx, host, repo, record)
     with Lock(os.path.join(repo.common_dir, "mngr.base.lock")):
         old_commit = git.find_commit(local, repo.root, f"refs/heads/{record.branch}")
         if old_commit is not None and not host.is_local and not record_store.is_agent_branch(ctx.home, record):
             raise MngrError(
-                f"{host.name} says that {record.name} is on your branch {record.branch!r}, which was not made so from here",
-                f"look at it first: git fetch mngr::{record.name} {record.branch}",
+                f"{host.name} reports that {record.name} is on your branch {record.branch!r}, but mngr did not give it that branch",
+                f"look at the commits without changing your branch: git fetch mngr::{record.name} {record.branch}",
             )
         _fast_forward(local, repo, record, old_commit, commit)
     return commit, git.count_commits(local, repo.root, [commit, f"^{old_commit or record.base}"])
@@ -122,9 +128,12 @@ def _fetch_checked_commit(ctx: Context, host: Host, repo: Repo, record: AgentRec
         if "couldn't find remote ref" in error.message:
             raise MngrError(
                 f"{record.name} no longer has the branch {record.branch!r}",
-                f"look: mngr exec {record.name} -- git branch",
+                f"list its branches: mngr exec {record.name} -- git branch",
             ) from None
-        raise MngrError(f"the work of {record.name} was refused: {error.message}", error.hint) from None
+        raise MngrError(
+            f"mngr refused the commits of {record.name}: {error.message}; your repository is unchanged",
+            error.hint or f"see the commits: mngr exec {record.name} -- git log --stat",
+        ) from None
 
 
 def _find_shared_repo(local: Host, record: AgentRecord) -> Repo | None:
@@ -141,8 +150,8 @@ def _fast_forward(local: Host, repo: Repo, record: AgentRecord, old_commit: str 
         return
     if old_commit is not None and git.run(local, repo.root, "merge-base", "--is-ancestor", old_commit, commit).code:
         raise MngrError(
-            f"the branch {branch!r} here has commits the agent's does not have",
-            f"rename yours (git branch -m {branch} NEW), or go to it and push it first: mngr push {record.name}",
+            f"your branch {branch!r} has commits that the agent's branch does not have",
+            f"rename your branch: git branch -m {branch} NEW; or give your commits to the agent: git switch {branch} && mngr push {record.name}",
         )
     worktree = _find_checkout(local, repo, branch)
     if worktree is None:
@@ -152,7 +161,8 @@ def _fast_forward(local: Host, repo: Repo, record: AgentRecord, old_commit: str 
         return
     if git.list_dirty_files(local, worktree):
         raise MngrError(
-            f"{branch!r} is checked out at {worktree} with uncommitted changes", "commit or stash them first"
+            f"the branch {branch!r} is checked out at {worktree} and has uncommitted changes there",
+            f"commit or stash them first: git -C {worktree} stash",
         )
     git.run_checked(local, worktree, "-c", "core.hooksPath=/dev/null", "merge", "--quiet", "--ff-only", commit)
 
@@ -171,7 +181,9 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
     """Merge the commit into the current branch. Return False if it is merged already, and undo a failed merge."""
     local = ctx.local_host
     if repo.branch is None:
-        raise MngrError("HEAD is detached here", "check out the branch that shall have the work")
+        raise MngrError(
+            "--merge needs a branch, but HEAD is detached", "check out the branch to merge into: git switch BRANCH"
+        )
     if git.run(local, repo.root, "merge-base", "--is-ancestor", commit, "HEAD").code == 0:
         return False
     result = git.run(
@@ -189,10 +201,12 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
         git.run(local, repo.root, "merge", "--abort")
         if any(conflicts):
             raise MngrError(
-                f"merging {record.branch} conflicts in {', '.join(conflicts[:3])}; undone",
-                f"git merge {record.branch}",
+                f"merging {record.branch} conflicts in {', '.join(conflicts[:3])}; mngr undid the merge",
+                f"merge by hand and resolve the conflicts: git merge {record.branch}",
             )
-        raise MngrError(f"merging {record.branch} failed: {result.error_line}", "commit or stash your changes first")
+        raise MngrError(
+            f"merging {record.branch} failed: {result.error_line}", "commit or stash your changes first: git stash"
+        )
     return True
 
 
@@ -205,7 +219,8 @@ def _pull_outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> t
         outputs_dir = os.path.join(outputs_dir, part)
         if os.path.islink(outputs_dir):
             raise MngrError(
-                f"{outputs_dir} is a link, so outputs would land elsewhere", "take it away, then pull again"
+                f"{outputs_dir} is a symbolic link, so the outputs would land elsewhere",
+                f"remove the link, then pull again: rm {outputs_dir}",
             )
     count = _receive_outputs(ctx, host, record, outputs_dir)
     if not os.path.isdir(outputs_dir):

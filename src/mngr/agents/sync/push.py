@@ -36,14 +36,14 @@ def push_branch(ctx: Context, name: str, *, stash: bool = False) -> PushResult:
     host, record = observed.host, get_record(observed)
     if record.transfer not in ("worktree", "mirror"):
         raise MngrError(
-            f"{record.name} has no repository of its own ({record.transfer})",
-            f"copy files: mngr push SRC {record.name}:PATH",
+            f"{record.name} does not have its own repository, because it was created with --transfer {record.transfer}",
+            f"copy files instead: mngr push SRC {record.name}:PATH",
         )
     repo = git.find_repo(ctx.local_host, ctx.cwd)
     if repo is None or repo.head is None:
         raise MngrError(
-            f"{ctx.cwd} is not in a git repository with commits",
-            "go to the repository whose work shall be pushed",
+            f"{ctx.cwd} is not in a git repository with commits, so there is nothing to push",
+            f"go to your repository and push there: cd DIR && mngr push {record.name}",
         )
     sandboxed_host = bubblewrap.open_sandboxed_host(host, record)
     if record.transfer == "mirror" or not sandboxed_host.is_local:
@@ -67,7 +67,10 @@ def send_commit(ctx: Context, name: str, repo: str, commit: str) -> None:
     observed = find.observe_agent(ctx, name)
     record = get_record(observed)
     if record.transfer != "mirror":
-        raise MngrError(f"{record.name} has no repository of its own ({record.transfer})")
+        raise MngrError(
+            f"{record.name} does not have its own repository, because it was created with --transfer {record.transfer}",
+            "create the agent with: --transfer mirror",
+        )
     _push_commit(
         ctx.local_host,
         bubblewrap.open_sandboxed_host(observed.host, record),
@@ -94,7 +97,8 @@ def _push_commit(
     if not sandboxed_host.has_path(record.work_dir):
         raise make_missing_work_dir_error(record)
     raise MngrError(
-        f"the commits could not be sent: {git.describe_failure(result)}", git.suggest_hint(result.error_line)
+        f"git could not send the commits to {record.name}: {git.describe_failure(result)}",
+        git.suggest_hint(result.error_line),
     )
 
 
@@ -104,25 +108,37 @@ def _make_merge_error(record: AgentRecord, result: ProcessResult, *, is_live: bo
     if result.code == 9:
         return make_missing_work_dir_error(record)
     if result.code == 7:
-        return MngrError(f"{name} is not on its branch {record.branch!r}", f"look: mngr exec {name} -- git status")
-    if result.code == 6:
-        return MngrError(f"{name} works in another repository: {record.source}", "go there and push from there")
-    if result.code == 5:
-        return MngrError(f"{name} has uncommitted changes: {paths[0]}", "let it commit them, or use --stash")
-    if result.code == 4:
-        manual_hint = f"merge its work here (mngr pull {name}, then git merge {record.branch}) and push again"
         return MngrError(
-            f"the work conflicts with that of {name} in {', '.join(paths)}; undone",
-            f"tell the agent to merge it: mngr message {name} -m …; or {manual_hint}" if is_live else manual_hint,
+            f"{name} has not checked out its branch {record.branch!r}",
+            f"see what it has checked out: mngr exec {name} -- git status",
+        )
+    if result.code == 6:
+        return MngrError(
+            f"{name} works in another repository: {record.source}",
+            f"push from there: cd {record.source} && mngr push {name}",
+        )
+    if result.code == 5:
+        return MngrError(
+            f"{name} has uncommitted changes: {paths[0]}",
+            f"ask it to commit them, or stash them first: mngr push {name} --stash",
+        )
+    if result.code == 4:
+        manual_hint = f"merge its work here, then push again: mngr pull {name} && git merge {record.branch}"
+        return MngrError(
+            f"your commits conflict with those of {name} in {', '.join(paths)}; mngr undid the merge",
+            f"ask the agent to merge them: mngr message {name} -m TEXT; or {manual_hint}" if is_live else manual_hint,
         )
     if result.code == 3:
         return MngrError(
-            f"the work conflicts with uncommitted changes of {name}; undone",
-            "let it commit them, then push again",
+            f"your commits conflict with uncommitted changes of {name}; mngr undid the merge",
+            f"ask the agent to commit them: mngr message {name} -m TEXT; then push again: mngr push {name}",
         )
     if result.code == 2:
         return MngrError(
-            f"{name} has a repository inside its own, {paths[0]}, which --stash does not touch",
-            "let it commit its changes, then push again",
+            f"{name} has a nested repository with changes, {paths[0]}, which --stash does not include",
+            f"ask the agent to commit them: mngr message {name} -m TEXT; then push again: mngr push {name}",
         )
-    return MngrError(f"merging failed: {result.error_line}", f"look: mngr exec {name} -- git status")
+    return MngrError(
+        f"git could not merge your commits into the branch of {name}: {result.error_line}",
+        f"see the state of its repository: mngr exec {name} -- git status",
+    )

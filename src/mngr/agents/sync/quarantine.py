@@ -9,7 +9,7 @@ import os
 
 from mngr.agents.sync import files
 from mngr.agents.sync.transfer_limits import TransferLimits
-from mngr.base import time_format
+from mngr.base import shell, time_format
 from mngr.base.errors import MngrError, TimedOut, Unreachable
 from mngr.base.lock import Lock
 from mngr.base.shell import ProcessResult
@@ -57,7 +57,7 @@ _MIN_PACK_OBJECTS = 100  # git unpacks fewer objects than this
 class CommitsRefused(MngrError):
     """mngr refuses the commits of a repository."""
 
-    def __init__(self, reason: str, hint: str = "nothing was changed here") -> None:
+    def __init__(self, reason: str, hint: str | None = None) -> None:
         super().__init__(reason, hint)
 
 
@@ -71,7 +71,7 @@ def fetch_checked_branch(local: Host, repo: Repo, remote: Host, path: str, branc
         fetch_with_limits(local, quarantine_dir, remote, path, f"+refs/heads/{branch}:{_INCOMING_REF}", limits=limits)
         commit = git.find_commit(local, quarantine_dir, _INCOMING_REF, git.SAFE_GIT)
         if commit is None:
-            raise CommitsRefused(f"{branch!r} is not a commit")
+            raise CommitsRefused(f"its branch {branch!r} does not point to a commit")
         pack = _find_pack(quarantine_dir)
         if pack is not None:
             _check_pack(local, quarantine_dir, pack, limits)
@@ -95,8 +95,8 @@ def fetch_with_limits(local: Host, git_dir: str, remote: Host, path: str, *specs
         result = local.run(["sh", "-c", _RUN_WITH_LIMITS, "fetch", *ulimits, *argv], timeout=limits.seconds)
     except TimedOut:
         raise TimedOut(
-            f"the commits did not come within {time_format.format_age(limits.seconds)}; nothing was changed here",
-            "try again, or raise the limit: -S pull.timeout=2h",
+            f"the commits did not arrive within {time_format.format_age(limits.seconds)}; your repository is unchanged",
+            "pull again, or raise the limit: mngr config set --user pull.timeout 2h",
         ) from None
     if result.code == 0:
         return
@@ -110,8 +110,8 @@ def fetch_with_limits(local: Host, git_dir: str, remote: Host, path: str, *specs
 def _make_limit_error(limits: TransferLimits) -> CommitsRefused:
     """Return the error for commits that exceed the size limit."""
     return CommitsRefused(
-        f"it has more than {format_size(limits.bytes)} of new objects",
-        "nothing was changed here; to take more, raise the limit: -S pull.max_bytes=N",
+        f"they have more than {format_size(limits.bytes)} of new objects",
+        "to pull them all the same, raise the limit: mngr config set --user pull.max_bytes N",
     )
 
 
@@ -132,7 +132,9 @@ def check_connection(remote: Host, result: ProcessResult) -> None:
         return
     remote.run(["true"], timeout=30)  # This raises Unreachable if the host does not answer now.
     if git.is_connection_lost(result):
-        raise Unreachable(f"{remote.name}: the connection was lost: {git.describe_failure(result)}", "try again")
+        raise Unreachable(
+            f"the connection to {remote.name} was lost: {git.describe_failure(result)}", "run the command again"
+        )
 
 
 def _make_quarantine(repo: Repo) -> str:
@@ -160,7 +162,9 @@ def _make_quarantine(repo: Repo) -> str:
             ):
                 target_file.write(source_file.read())
     except OSError as error:
-        raise MngrError(f"cannot write to {repo.common_dir}: {error.strerror}", "check space and permissions") from None
+        raise MngrError(
+            f"cannot write to {repo.common_dir}: {error.strerror}", shell.suggest_disk_check(repo.common_dir)
+        ) from None
     return quarantine_dir
 
 
@@ -183,17 +187,17 @@ def _check_pack(local: Host, quarantine_dir: str, pack: str, limits: TransferLim
     try:
         result = local.run(argv, timeout=limits.seconds)
     except TimedOut:
-        raise CommitsRefused("checking it took too long") from None
+        raise CommitsRefused("checking them took too long") from None
     if result.code:
-        raise CommitsRefused(f"it cannot be checked: {result.error_line}")
+        raise CommitsRefused(f"git could not check them: {result.error_line}")
     links: list[tuple[str, str]] = []
     for row in result.text.split("\n"):
         if row.startswith("large "):
             _, size, path = row.split(" ", 2)
             maximum = format_size(limits.file_bytes)
             raise CommitsRefused(
-                f"{repr(path) if path else 'an object of it'} has {format_size(int(size))}, and the most that a file may have is {maximum}",
-                f"nothing was changed here; to take it: -S pull.max_file_bytes={size}",
+                f"{repr(path) if path else 'one of their objects'} has a size of {format_size(int(size))}, and the limit for a file is {maximum}",
+                f"to pull it all the same, raise the limit: mngr config set --user pull.max_file_bytes {size}",
             )
         modes, _, path = row.partition("\t")
         links += [(path, modes.split(" ")[-2])] if path else []
@@ -204,12 +208,12 @@ def _check_pack(local: Host, quarantine_dir: str, pack: str, limits: TransferLim
 def _check_links(local: Host, quarantine_dir: str, links: list[tuple[str, str]]) -> None:
     """Raise CommitsRefused unless all new links lead to files of the same tree."""
     if len(links) > MAX_LINKS:
-        raise CommitsRefused(f"more than {MAX_LINKS} links are new")
+        raise CommitsRefused(f"they add more than {MAX_LINKS} symbolic links")
     object_ids = "".join(f"{oid}\n" for _, oid in links).encode()
     words = ("cat-file", "--batch-check=%(objectsize)")
     sizes = git.run_checked(local, quarantine_dir, *words, stdin=object_ids, git_command=git.SAFE_GIT).split()
     if max(map(int, sizes)) > 4096:
-        raise CommitsRefused("a link is longer than any path can be")
+        raise CommitsRefused("a symbolic link is longer than any path can be")
     contents = git.run(local, quarantine_dir, "cat-file", "--batch=", stdin=object_ids, git_command=git.SAFE_GIT)
     remaining = contents.out[1:]
     for (path, _), length in zip(links, map(int, sizes), strict=True):
@@ -217,8 +221,8 @@ def _check_links(local: Host, quarantine_dir: str, links: list[tuple[str, str]])
         into_git = ".git" in (part.lower() for part in target.split("/"))
         if into_git or not files.is_link_inside(path.split("/"), target):
             raise CommitsRefused(
-                f"{path!r} is a link to {target!r}, which leads out of the tree",
-                "nothing was changed here; if you trust it, fetch it with git itself: git fetch mngr::NAME",
+                f"{path!r} is a symbolic link to {target!r}, outside of the repository",
+                "if you trust the agent, fetch with git, which does not check links: git fetch mngr::NAME",
             )
 
 
@@ -246,7 +250,9 @@ def _import_objects(local: Host, repo: Repo, quarantine_dir: str, pack: str) -> 
             line = 'pack=$1; shift; exec "$@" <"$pack"'
             result = local.run(["sh", "-c", line, "unpack", pack + ".pack", *unpack])
             if result.code:
-                raise MngrError(f"git cannot keep what came: {result.error_line}", git.suggest_hint(result.error_line))
+                raise MngrError(
+                    f"git could not store the agent's commits: {result.error_line}", git.suggest_hint(result.error_line)
+                )
         else:
             folder = os.path.join(repo.common_dir, "objects", "pack")
             os.makedirs(folder, exist_ok=True)

@@ -54,13 +54,17 @@ class LimitedReader:
     def read(self, count: int) -> bytes:
         """Return `count` bytes, or fewer at the end of the stream."""
         if self._at + count > self.max_position:
-            raise MngrError("refused: the archive that came is not one that tar makes", "look at the host")
+            raise MngrError(
+                "refused: the host sent data that is not a tar archive", "check the host: mngr doctor @HOST"
+            )
         parts, self._held = [self._held[:count]], self._held[count:]
         missing = count - len(parts[0])
         while missing > 0:
             if not self._poll.poll(max(0.0, self._deadline - time.monotonic()) * 1000):
-                message = f"the files did not come within {time_format.format_age(self._seconds)}"
-                raise TimedOut(message, "copy less at once")
+                message = f"the files did not arrive within {time_format.format_age(self._seconds)}"
+                raise TimedOut(
+                    message, "copy fewer files at once, or raise the limit: mngr config set --user pull.timeout 2h"
+                )
             data = os.read(self._fd, max(missing, 1 << 16))
             if not data:
                 break
@@ -78,6 +82,6 @@ class LimitedReader:
     def seek(self, position: int) -> None:
         """Skip forward to a position. Raise ValueError for a position that was passed already."""
         if position < self._at:
-            raise ValueError("it leads backwards")
+            raise ValueError("it points backwards")
         while self._at < position and self.read(min(position - self._at, CHUNK_BYTES)):
             pass

@@ -10,6 +10,7 @@ import os
 
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.workdir.transfer import copy_files, list_existing_files
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.host import git, scripts
 
@@ -83,8 +84,8 @@ def copy_carried_files(
     for pattern in patterns:
         if not isinstance(pattern, str) or os.path.isabs(pattern) or ".." in pattern.split("/"):
             raise MngrError(
-                f"[project] carry: {pattern!r} is no path in the project",
-                "patterns are relative to the project",
+                f"[project] carry: {pattern!r} is not a path inside the project",
+                "write the path relative to the project, for example: mngr config set project.carry '[\".env\"]'",
             )
     names = _filter_ignored(origin, source, _list_matching_files(origin, source, patterns), git_command)
     if not names:
@@ -257,7 +258,10 @@ def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
             ["sh", "-c", scripts.read_program("setup.sh"), "setup.sh", "reuse", cached_dir, work_dir], timeout=3600.0
         )
         if result.code not in (0, 3):
-            raise MngrError(f"what set-up made before could not be copied: {result.error_line}", "check space there")
+            raise MngrError(
+                f"mngr could not copy the cached result of the project's set-up: {result.error_line}",
+                shell.suggest_disk_check(work_dir, host.name),
+            )
         return result.code == 0
     if not os.path.isdir(cached_dir):
         return False

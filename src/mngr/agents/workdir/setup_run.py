@@ -66,7 +66,7 @@ def _run_as_agent(host: Host, record: AgentRecord, command: str) -> None:
         ["sh", "-c", 'exec "$@" >"$0" 2>&1 </dev/null', log, "env", "-i", *argv], timeout=_TIMEOUT_SECONDS
     )
     if result.code:
-        hint = "run it by hand in a fresh clone, or change project.setup"
+        hint = "run it by hand in a fresh clone, or change it: mngr config set project.setup COMMAND"
         raise _make_setup_error(host, log, command, result.code, hint)
 
 

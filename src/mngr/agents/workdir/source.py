@@ -59,7 +59,8 @@ def get_source(ctx: Context, from_option: str | None) -> ProjectSource:
     if names_and_addresses.is_agent_name(from_option):
         return _get_agent_source(ctx, from_option)
     raise MngrError(
-        f"--from: there is no directory, agent or address {from_option!r}", "give a path, an agent's name or a URL"
+        f"--from: {from_option!r} is not a directory, an agent or a URL",
+        "give the path of a directory, the name of an agent or the URL of a repository",
     )
 
 
@@ -85,10 +86,10 @@ def choose_transfer(source: ProjectSource, host: Host | None, requested: str | N
     else:
         mode = "copy" if source.repo is None else possible[0]
     if mode not in possible:
-        hint = "one of: " + ", ".join(possible)
+        hint = "use one of: " + ", ".join(possible)
         if host is not None and is_elsewhere and mode == "worktree":
-            hint += f"; or name a repository there: --from @{host.name}:/PATH"
-        raise UsageError(f"--transfer cannot be {mode!r} here", hint)
+            hint += f"; or use a repository on that host: --from @{host.name}:/PATH"
+        raise UsageError(f"--transfer {mode} does not work with this source and host", hint)
     return mode
 
 
@@ -96,14 +97,17 @@ def _get_host_source(ctx: Context, text: str) -> ProjectSource:
     """Return the source at `@HOST:/PATH`, a directory on a host."""
     address = find.parse_address(ctx, text)
     if address.name is not None or address.host is None or not address.path:
-        raise UsageError(f"--from: {text!r} names no directory on a host", "write @HOST:/PATH")
+        raise UsageError(f"--from: {text!r} does not name a directory on a host", "write @HOST:/PATH")
     provider, host_name = address.provider, address.host
     if not provider:
         provider, host_name = ctx.get_host_key(address.host)
     host = ctx.get_host(provider, host_name)
     result = host.run(["sh", "-c", 'cd -- "$1" && pwd -P', "cd", address.path])
     if result.code:
-        raise MngrError(f"--from: there is no directory {address.path!r} on {host.name}", "check the path")
+        raise MngrError(
+            f"--from: there is no directory {address.path!r} on {host.name}",
+            "give the absolute path of a directory there: @HOST:/PATH",
+        )
     return _get_directory_source(host, result.text)
 
 
@@ -166,7 +170,10 @@ def _get_agent_source(ctx: Context, name: str) -> ProjectSource:
     """
     host, record = find.get_agent(ctx, name)
     if not host.has_path(record.work_dir):
-        raise MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")
+        raise MngrError(
+            f"the work dir of {record.name} no longer exists: {record.work_dir}",
+            f"destroy the agent: mngr destroy {record.name}",
+        )
     host = bubblewrap.open_sandboxed_host(host, record)
     source = _get_directory_source(host, record.work_dir).replace(project=record.project)
     if record.transfer != "mirror":
@@ -195,11 +202,13 @@ def _get_remote_source(ctx: Context, url: str) -> ProjectSource:
     if result.code:
         raise MngrError(
             shell.redact_password(f"--from: cannot fetch {url}: {git.describe_failure(result)}"),
-            "check the address and your access to it",
+            "check the URL and your access to it: git ls-remote URL",
         )
     head = git.run(host, clone_dir, "rev-parse", "--verify", "HEAD")
     if head.code:
-        raise MngrError(f"--from: {url} has no commits", "choose a branch with --branch BASE:NEW")
+        raise MngrError(
+            f"--from: the default branch of {url} has no commits", "choose a branch that has commits: --branch BASE:NEW"
+        )
     branch = git.run(host, clone_dir, "symbolic-ref", "--short", "HEAD").text or None
     repo = git.Repo(root=clone_dir, common_dir=clone_dir, head=head.text, branch=branch)
     project = url.rstrip("/").replace(":", "/").rpartition("/")[2].removesuffix(".git")

@@ -41,7 +41,7 @@ def make_branch_taken_error(branch: str) -> BranchTaken:
     """Return the error for a branch that exists already."""
     return BranchTaken(
         f"there is already a branch {branch!r}",
-        f"take it up with --branch {branch}, or name another: --branch :NEW",
+        f"continue on it with --branch {branch}, or choose another name: --branch :NEW",
     )
 
 
@@ -52,9 +52,11 @@ def _make_branch_error(record: AgentRecord, problem: str) -> MngrError:
         return make_branch_taken_error(branch)
     if "already checked out" in problem or "already used by worktree" in problem:
         worktree = problem.rpartition(" at ")[2].strip("'")
-        return MngrError(f"the branch {branch!r} is checked out at {worktree}", "make a new one: --branch BASE:NEW")
+        return MngrError(
+            f"the branch {branch!r} is checked out at {worktree}", f"start a new branch from it: --branch {branch}:NEW"
+        )
     if "not a valid branch name" in problem or "cannot lock ref" in problem:
-        return MngrError(f"{branch!r} cannot be a branch here: {problem}", "name another: --branch :NEW")
+        return MngrError(f"git cannot create the branch {branch!r}: {problem}", "choose another name: --branch :NEW")
     return MngrError(f"git worktree add failed: {problem}", git.suggest_hint(problem))
 
 
@@ -84,7 +86,7 @@ def make_mirror(host: Host, source: ProjectSource, record: AgentRecord) -> None:
             raise make_branch_taken_error(record.branch or "")
         if result.code:
             raise MngrError(
-                f"the repository could not be copied: {result.error_line}", git.suggest_hint(result.error_line)
+                f"git could not copy the repository: {result.error_line}", git.suggest_hint(result.error_line)
             )
 
     argv += [record.base, record.branch, "1" if record.branch_is_new else "0", *identity]
@@ -149,7 +151,9 @@ def copy_dirty_files(host: Host, source: ProjectSource, record: AgentRecord, row
     work_dir, root_dir = record.work_dir, source.root_dir
     tree = git.run(source.host, root_dir, "write-tree", git_command=source.git_command)
     if tree.code:
-        raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
+        raise MngrError(
+            "the source has unmerged files", "finish the merge first, or leave the changes here: --dirty ignore"
+        )
     if record.transfer == "mirror":
         _send_tree(host, source, work_dir, tree.text)
     paths = [path for _, path in rows]
@@ -210,7 +214,10 @@ def copy_files(origin: Host, source: str, names: list[str], host: Host, target: 
             stderr.seek(0)
             lines = stderr.read().decode("utf-8", "replace").strip().splitlines() or ["tar failed"]
             problem = next((line for line in lines if "No space left" in line), lines[0])
-            raise MngrError(f"copying files to {target} failed: {problem}", "check space and permissions")
+            raise MngrError(
+                f"cannot copy files to {target}: {problem}",
+                shell.suggest_disk_check(target, None if host.is_local else host.name),
+            )
 
 
 def _join_names(names: list[str]) -> bytes:
@@ -225,7 +232,7 @@ def remove_files(host: Host, target: str, names: list[str]) -> None:
     line = 'cd "$1" && exec xargs -0 rm -rf --'
     result = host.run(["sh", "-c", line, "rm", target], stdin=_join_names([f"./{name}" for name in names]))
     if result.code:
-        raise MngrError(f"cannot remove files in {target}: {result.error_line}")
+        raise MngrError(f"cannot remove files in {target}: {result.error_line}", shell.suggest_disk_check(target))
 
 
 def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> int:
@@ -272,14 +279,17 @@ def _remove_tree(host: Host, path: str) -> None:
         host.run(["chmod", "-R", "u+rwX", "--", path])
         result = host.run(["rm", "-rf", "--", path])
         if result.code:
-            raise MngrError(f"cannot remove {path}: {result.error_line}", "remove it by hand, then try again")
+            raise MngrError(
+                f"cannot remove {path}: {result.error_line}",
+                f"remove it by hand, then run the command again: rm -r {path}",
+            )
 
 
 def _mkdir(host: Host, path: str) -> None:
     """Create a directory and its parents. Raise MngrError if that fails."""
     result = host.run(["mkdir", "-p", "--", path])
     if result.code:
-        raise MngrError(f"cannot make {path}: {result.error_line}", "check space and permissions")
+        raise MngrError(f"cannot create {path}: {result.error_line}", shell.suggest_disk_check(os.path.dirname(path)))
 
 
 def _is_mngr_output(name: str) -> bool:

@@ -5,7 +5,7 @@
 enter "$1" "$2"
 base=$3 what=$4
 case $base in '' | *[!0-9a-f]*)
-    echo "its base is not a commit" >&2
+    echo "the base commit of the agent is not in its repository" >&2
     exit 1
     ;;
 esac

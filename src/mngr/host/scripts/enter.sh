@@ -40,9 +40,9 @@ case $1 in
     ;;
 esac
 [ -n "$_mngr_at" ]'
-[ -r "$_mngr_dir/env" ] || _mngr_fail 125 "its environment file is gone"
+[ -r "$_mngr_dir/env" ] || _mngr_fail 125 "the agent's environment file is missing"
 . "$_mngr_dir/env"
-cd "$MNGR_WORK_DIR" 2>/dev/null || _mngr_fail 125 "its work dir $MNGR_WORK_DIR is gone"
+cd "$MNGR_WORK_DIR" 2>/dev/null || _mngr_fail 125 "the agent's work dir $MNGR_WORK_DIR no longer exists"
 _mngr_path=$PATH _mngr_venv=
 if [ -z "$_mngr_inactive" ]; then
     for _mngr_try in .venv/pyvenv.cfg */pyvenv.cfg .[!.]*/pyvenv.cfg; do
@@ -56,7 +56,7 @@ fi
 eval "$_mngr_has" || _mngr_fail 127 "$1: command not found"
 _mngr_walls() { exec "$@"; }
 if [ -n "${MNGR_SANDBOX:-}" ]; then
-    [ -r "$_mngr_dir/sandbox" ] || _mngr_fail 125 "its sandbox is gone; mngr start makes it anew"
+    [ -r "$_mngr_dir/sandbox" ] || _mngr_fail 125 "the agent's sandbox files are missing; mngr start creates them again"
     . "$_mngr_dir/sandbox"
     # Outside the sandbox, no program is searched in the work dir: the agent can write to it.
     _mngr_inner=$PATH PATH=$_mngr_path
@@ -64,7 +64,7 @@ if [ -n "${MNGR_SANDBOX:-}" ]; then
     /usr/* | /bin/*) ;; # visible in every sandbox
     *)
         (_mngr_alone=1 _mngr_walls /usr/bin/env "PATH=$_mngr_inner" /bin/sh -c "$_mngr_has" has "$1") </dev/null ||
-            _mngr_fail 127 "$1: command not found in its sandbox"
+            _mngr_fail 127 "$1: command not found in the agent's sandbox"
         ;;
     esac
     [ -z "$_mngr_venv" ] || set -- /usr/bin/env -u PYTHONHOME "PATH=$_mngr_inner" "VIRTUAL_ENV=$_mngr_venv" "$@"

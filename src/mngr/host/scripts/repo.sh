@@ -10,7 +10,7 @@ enter() {
         return
     fi
     if [ ! -d .git ] || [ -L .git ] || [ -e .git/commondir ]; then
-        echo "it is no longer a repository of its own" >&2
+        echo "the work dir is no longer a git repository of its own" >&2
         exit 8
     fi
     GIT_DIR=$2/.git GIT_WORK_TREE=$2 still=--ignore-submodules=dirty

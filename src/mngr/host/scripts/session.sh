@@ -5,7 +5,7 @@ sftp-server)
     for place in /usr/lib/openssh /usr/libexec/openssh /usr/lib/ssh /usr/libexec /usr/local/libexec; do
         [ ! -x "$place/sftp-server" ] || exec "$place/sftp-server"
     done
-    echo "mngr: there is no sftp-server here; install openssh-sftp-server" >&2
+    echo "mngr: this host has no sftp-server; install it: apt-get install openssh-sftp-server" >&2
     exit 127
     ;;
 esac

@@ -9,7 +9,7 @@ id=${dir##*/}
 place=${socket%/*}
 [ -d "$place" ] || mkdir -m 700 "$place" 2>/dev/null
 if [ -L "$place" ] || ! [ -O "$place" ] || ! [ -d "$place" ]; then
-    echo "$place is not a directory of yours" >&2
+    echo "$place does not belong to you, so mngr does not use it for tmux" >&2
     exit 9
 fi
 clean() {

@@ -14,7 +14,7 @@
     case $(cd -P -- "$p" && pwd)/ in
     "$root"/*) ;;
     *)
-        echo "a link there leads out of the work dir" >&2
+        echo "a symbolic link in the target path leads out of the work dir" >&2
         exit 3
         ;;
     esac
@@ -23,7 +23,7 @@
     trap 'rm -rf "$x"' EXIT
     tar -C "$x" -xf -
     if [ ! -f "$x/$last" ]; then
-        echo "not all of it came" >&2
+        echo "the transfer was incomplete" >&2
         exit 3
     fi
     if [ ! -d "$t" ]; then
@@ -31,7 +31,7 @@
     elif [ -d "$x/$b" ] && [ ! -L "$x/$b" ]; then
         (cd "$x/$b" && tar -cf - .) | tar -C "$t" -xpf -
     else
-        echo "there is a directory of that name" >&2
+        echo "the target is a directory" >&2
         exit 3
     fi
 )

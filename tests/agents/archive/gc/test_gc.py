@@ -63,7 +63,7 @@ def test_gc_does_not_touch_what_another_process_is_working_on(mngr: MngrProgram)
             path.write_text(json.dumps({**record, "phase": phase, "owner": describe_owner(process.pid)}) + "\n")
             (partial_dir / "owner").write_text(json.dumps(describe_owner(process.pid)))
             assert mngr("gc").err == "nothing to clean up\n"
-            assert mngr("destroy", "--force", "foo", code=1).err.startswith("Error: foo is just being ")
+            assert mngr("destroy", "--force", "foo", code=1).err.startswith("Error: another command is ")
         assert mngr.get_work_dir("foo").is_dir() and partial_dir.is_dir()
     out = mngr("gc").out
     assert "cleaned: interrupted destroy foo" in out and "cleaned: interrupted save a-0123456789ab.part" in out
@@ -135,7 +135,7 @@ def test_gc_deletes_old_facts_about_images(mngr: MngrProgram) -> None:
         host_store.save_image_facts(home, "modal", image, HostFacts(uid=7))
     old_time = time.time() - 40 * 86400
     os.utime(next((mngr.home / "cache").glob("alike-*old*")), (old_time, old_time))
-    assert mngr("gc").out.startswith("cleaned: what was known of an image")
+    assert mngr("gc").out.startswith("cleaned: cached image facts")
     assert host_store.find_image_facts(home, "modal", "old") is None
     assert host_store.find_image_facts(home, "modal", "new") == HostFacts(uid=7)
 
@@ -155,7 +155,7 @@ def test_gc_deletes_old_facts_about_hosts_that_no_trashed_agent_needs(mngr: Mngr
     assert mngr("gc").err == "nothing to clean up\n"
     for host in ("old", "h1"):
         os.utime(mngr.home / f"hosts/box/{host}.gone", (old_time - 1e6, old_time - 1e6))
-    assert mngr("gc").out == "cleaned: what was known of hosts that are gone 1 of box\n"
+    assert mngr("gc").out == "cleaned: old records of lost hosts 1 of box\n"
     assert host_store.list_hosts(home, "box", "gone") == ["h1", "new"]
 
 

@@ -91,6 +91,6 @@ def make_removal_task(category: str, name: str, ctx: Context, path: str, agent_i
     def act() -> None:
         remove_tree(ctx.local_host, path)
         if os.path.lexists(path):
-            raise MngrError(f"cannot remove {path}", "check permissions")
+            raise MngrError(f"cannot remove {path}", f"check the permissions: ls -ld {path}")
 
     return CleanupTask(category=category, name=name, id=agent_id, run=act)

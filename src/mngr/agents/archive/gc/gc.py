@@ -126,7 +126,7 @@ def _make_trash_action(ctx: Context, agent: ObservedAgent) -> Callable[[], None]
     def act() -> None:
         outcome = move_to_trash(ctx, [agent])[0]
         if not outcome.ok:
-            raise MngrError(outcome.error or "failed", outcome.hint)
+            raise MngrError(outcome.error or "the cleanup failed", outcome.hint)
 
     return act
 
@@ -344,6 +344,6 @@ def _list_unknown_work_dirs(ctx: Context, survey: HostSurvey) -> list[CleanupTas
         for name in sorted(os.listdir(host.home.work_dirs)):
             if name not in known:
                 path = os.path.join(host.home.work_dirs, name)
-                note = f"{path} belongs to no agent and was left; if you do not need it: rm -r {path}"
+                note = f"{path} belongs to no agent, and mngr left it there; if you do not need it: rm -r {path}"
                 tasks.append(CleanupTask(category="unknown directory", name=path, note=note))
     return tasks

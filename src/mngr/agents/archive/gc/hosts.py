@@ -23,7 +23,7 @@ def list_unreachable_hosts(survey: HostSurvey) -> list[CleanupTask]:
         CleanupTask(
             category="host",
             name=f"@{name}.{provider}",
-            note=f"{name} was not looked at: {error.message}",
+            note=f"mngr could not check {name}: {error.message}",
             action="unreachable",
         )
         for (provider, name), error in survey.errors.items()
@@ -37,7 +37,7 @@ def list_leftover_hosts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     for error in survey.errors.values():
         if isinstance(error, HostGone) and not host_store.is_removed(ctx.home, error.provider, error.host):
             name = f"@{error.host}.{error.provider}"
-            tasks.append(CleanupTask(category="host that is gone", name=name, run=_make_forget_action(ctx, error)))
+            tasks.append(CleanupTask(category="lost host", name=name, run=_make_forget_action(ctx, error)))
     for host, agents in survey.agents_by_host:
         if not host.is_local and _is_abandoned(ctx, host, agents):
             tasks.append(
@@ -53,7 +53,9 @@ def list_leftover_hosts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
                     )
                 )
         except MngrError as error:
-            tasks.append(CleanupTask(category="provider", name=name, note=f"{name} was not looked at: {error.message}"))
+            tasks.append(
+                CleanupTask(category="provider", name=name, note=f"mngr could not check {name}: {error.message}")
+            )
     return tasks
 
 
@@ -88,9 +90,7 @@ def list_old_host_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
         if old_hosts:
             delete = partial(_delete_host_facts, ctx, name, old_hosts)
             tasks.append(
-                CleanupTask(
-                    category="what was known of hosts that are gone", name=f"{len(old_hosts)} of {name}", run=delete
-                )
+                CleanupTask(category="old records of lost hosts", name=f"{len(old_hosts)} of {name}", run=delete)
             )
     return tasks
 

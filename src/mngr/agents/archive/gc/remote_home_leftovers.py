@@ -47,7 +47,7 @@ def list_remote_tasks(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
     tasks: list[CleanupTask] = []
     for (host, agents), result in zip(remote, results, strict=True):
         if isinstance(result, MngrError):
-            note = f"{host.name} was not looked at: {result.message}"
+            note = f"mngr could not check {host.name}: {result.message}"
             tasks.append(
                 CleanupTask(category="host", name=f"@{host.name}.{host.provider}", note=note, action="unreachable")
             )
@@ -121,7 +121,7 @@ def _make_tasks(
         add("unused source", name, _build_remove_argv(host, f"cache/sources/{name}"))
     for name in contents.unknown_work_dirs:
         path = os.path.join(host.home.work_dirs, name)
-        note = f"{path} on {host.name} belongs to no agent and was left; if you do not need it, remove it there"
+        note = f"{path} on {host.name} belongs to no agent, and mngr left it there; if you do not need it, remove it on {host.name}: rm -r {path}"
         tasks.append(CleanupTask(category="unknown directory", name=f"{host.name}:{path}", note=note))
     if not agents and not tasks and _is_host_unused(ctx, host):
         tasks.append(
@@ -164,6 +164,6 @@ def _make_command_task(category: str, name: str, host: Host, argv: list[str]) ->
     def act() -> None:
         result = host.run(argv)
         if result.code:
-            raise MngrError(f"{name}: {result.error_line}", f"look at it on {host.name}")
+            raise MngrError(f"cannot clean up {name}: {result.error_line}", f"check the host: mngr doctor @{host.name}")
 
     return CleanupTask(category=category, name=name, run=act)

@@ -58,7 +58,7 @@ def _make_locked_removal(ctx: Context, lock: str, path: str) -> Callable[[], Non
             with Lock(lock, timeout=0.0):
                 ctx.local_host.run(["rm", "-rf", "--", path])
         except TimedOut:
-            raise MngrError(f"{path} is in use", "try again later") from None
+            raise MngrError(f"another command is using {path}", "run this again later: mngr gc") from None
 
     return act
 
@@ -98,7 +98,7 @@ def _list_old_image_facts(ctx: Context, survey: HostSurvey) -> list[CleanupTask]
     """Return tasks for old cached facts about images. A host of the image is asked again when needed."""
     folder = ctx.home.cache
     return [
-        make_removal_task("what was known of an image", name, ctx, os.path.join(folder, name))
+        make_removal_task("cached image facts", name, ctx, os.path.join(folder, name))
         for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
         if name.startswith(host_store.IMAGE_CACHE_PREFIX)
         and time.time() - os.stat(os.path.join(folder, name)).st_mtime > MAX_CACHE_SECONDS

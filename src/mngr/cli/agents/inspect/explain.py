@@ -33,12 +33,13 @@ def run(cli: Cli, args: Args) -> int:
 def _format_explanation(explanation: Explanation) -> str:
     reason = f" ({explanation.state_reason})" if explanation.state_reason else ""
     duration = f" for {time_format.format_age(explanation.age)}" if explanation.age is not None else ""
+    verb = "has been" if duration else "is"
     lines = [
-        f"{explanation.name} is {explanation.state}{reason}{duration}, by the word of: {explanation.state_source}",
+        f"{explanation.name} {verb} {explanation.state}{reason}{duration} (source: {explanation.state_source})",
         "",
     ]
     for entry in explanation.evidence:
         age = f" ({time_format.format_age(entry.age)} ago)" if entry.age is not None else ""
         lines.append(f"{'→' if entry.is_decisive else ' '} {entry.source:12} {entry.text}{age}")
-    lines += ["", f"What would change it: {explanation.next_step}"]
+    lines += ["", f"Next step: {explanation.next_step}"]
     return terminal_text.strip_controls("\n".join(lines)) + "\n"
