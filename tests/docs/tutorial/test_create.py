@@ -172,7 +172,7 @@ def test_variables_are_passed_without_appearing_on_a_command_line(e2e: E2eSessio
     create = "mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000"
     expect(e2e.run(create, comment="neither the variable nor the file exists yet")).to_fail(1).to_match_lines("""
         Error: --env-file: cannot read ../secrets.env: No such file or directory
-        Hint: check the path
+        Hint: check the path: ls -l ../secrets.env
     """)
     run_all(e2e, r"""printf 'TOKEN="a secret with $ and spaces"\n' > ../secrets.env""")
     expect(e2e.run(create)).to_fail(1).to_match_lines("""

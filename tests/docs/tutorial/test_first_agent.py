@@ -278,6 +278,6 @@ def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> No
     expect(work_dir).to_match_tree({"hello.txt": "hello\n", "draft.txt": "not yet committed\n"})
     assert agents(e2e)["foo"]["state"] == "STOPPED"
     expect(e2e.run("mngr undestroy foo")).to_fail(1).to_match_lines("""
-        Error: there is no 'foo' in the trash
-        Hint: see: mngr undestroy --list
+        Error: there is no agent 'foo' in the trash
+        Hint: list the trash: mngr undestroy --list
     """)

@@ -93,7 +93,7 @@ def test_clone_copies_files_and_conversation(e2e: E2eSession) -> None:
     expect(work(e2e, "poet-2")).to_match_tree({"draft.txt": "draft\n", "README.md": "a shop\n"})
     expect(e2e.run("mngr clone poet poet-2")).to_fail(1).to_match_lines("""
         Error: there is already an agent called 'poet-2'
-        Hint: choose another name
+        Hint: choose another name, or destroy that agent: mngr destroy poet-2
     """)
 
 
@@ -162,7 +162,7 @@ def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> Non
     expect(e2e.run("mngr snapshot destroy before", comment="delete the snapshot")).to_succeed()
     expect(e2e.run("mngr snapshot restore before other")).to_fail(1).to_match_lines("""
         Error: there is no snapshot 'before'
-        Hint: see: mngr snapshot list
+        Hint: list the snapshots: mngr snapshot list
     """)
 
 
@@ -238,7 +238,7 @@ def test_gc_removes_expired_agents_from_the_trash(e2e: E2eSession) -> None:
     expect(e2e.run("mngr undestroy --list")).to_contain("foo")
     expect(e2e.run(f"mngr gc {expired}")).to_succeed().to_contain("foo")
     expect(e2e.run("mngr undestroy foo", comment="the agent cannot be restored any more")).to_fail(1).to_match_lines("""
-        Error: there is no 'foo' in the trash
-        Hint: see: mngr undestroy --list
+        Error: there is no agent 'foo' in the trash
+        Hint: list the trash: mngr undestroy --list
     """)
     expect(e2e.run("mngr gc", comment="clean up")).to_succeed().to_equal("nothing to clean up")

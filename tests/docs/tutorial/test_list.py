@@ -48,7 +48,7 @@ def test_list_by_a_filter_expression(e2e: E2eSession) -> None:
         e2e.run(f"{question} --format '{{name}}'", comment="list agents that match an expression")
     ).to_succeed().to_equal("w-2")
     expect(e2e.run("mngr list --filter 'labels.team = red'")).to_fail(2).to_match_lines("""
-        Error: --filter 'labels.team = red': cannot read '= red'
+        Error: --filter 'labels.team = red': mngr does not understand '= red'
         Hint: for example: --filter 'state == RUNNING and labels.team == red'
     """)
 

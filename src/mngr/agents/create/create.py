@@ -69,10 +69,7 @@ def _check_spec(ctx: Context, spec: AgentSpec) -> Address:
         check_text(spec.message)
     address = names_and_addresses.Address() if spec.address is None else find.parse_address(ctx, spec.address)
     if address.path is not None:
-        raise UsageError(
-            f"{spec.address!r} names a file, but mngr needs an address for the new agent",
-            "leave out the colon and the path",
-        )
+        raise UsageError(f"{spec.address!r} names a file, not a new agent", "leave out the colon and the path")
     if spec.count < 1:
         raise UsageError(f"--count must be at least 1, not {spec.count}", "leave out --count to create one agent")
     limit.check_duration(spec.idle_timeout)
@@ -136,10 +133,7 @@ def _group_by_host(ctx: Context, address: Address, spec: AgentSpec, new_names: l
     if size is None:
         return [new_names] if new_names else []
     if size < 1:
-        raise UsageError(
-            f"--agents-per-host must be at least 1, not {size}",
-            "leave out --agents-per-host to create all agents on one host",
-        )
+        raise UsageError(f"--agents-per-host must be at least 1, not {size}", "leave it out to use one host for all")
     can_create = address.provider is not None and ctx.get_provider(address.provider).can_create_hosts
     if address.host is not None or not can_create:
         raise UsageError(

@@ -77,10 +77,7 @@ def _list_host_agents(ctx: Context, provider: str, host: str, answer: list[Obser
             return Listing(agents=[make_view(observed, "STOPPED") for observed in list_last_observed(ctx, answer)])
         if isinstance(answer, HostGone):
             host_address = f"@{host}.{provider}"
-            note = (
-                f"{answer.message}; recreate it from its last backup: mngr start {host_address}; "
-                f"or remove it from the list: mngr destroy {host_address}"
-            )
+            note = f"{answer.message}; recreate it from its last backup: mngr start {host_address}; or remove it from the list: mngr destroy {host_address}"
             return Listing(
                 agents=[make_view(observed, "GONE") for observed in list_last_observed(ctx, answer)], notes=[note]
             )
