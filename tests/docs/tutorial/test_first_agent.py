@@ -265,7 +265,7 @@ def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> No
         Hint: stop it first: mngr stop foo; or destroy it while it runs: mngr destroy --force foo
     """)
     result = e2e.run("mngr destroy --force foo", comment="destroy the agent; a running agent needs --force")
-    expect(result).to_succeed().to_contain("destroyed foo", "the branch mngr/foo stays")
+    expect(result).to_succeed().to_contain("destroyed foo", "mngr keeps the branch mngr/foo")
     assert not work_dir.exists()
     assert agents(e2e) == {}
     result = e2e.run("mngr undestroy --list", comment="list the destroyed agents and restore one")

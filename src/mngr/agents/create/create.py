@@ -136,10 +136,7 @@ def _group_by_host(ctx: Context, address: Address, spec: AgentSpec, new_names: l
         raise UsageError(f"--agents-per-host must be at least 1, not {size}", "leave it out to use one host for all")
     can_create = address.provider is not None and ctx.get_provider(address.provider).can_create_hosts
     if address.host is not None or not can_create:
-        raise UsageError(
-            "--agents-per-host works only when mngr creates new hosts",
-            "name a provider that creates hosts: NAME@.PROVIDER",
-        )
+        raise UsageError("--agents-per-host works only with new hosts", "name their provider: NAME@.PROVIDER")
     return [new_names[start : start + size] for start in range(0, len(new_names), size)]
 
 
