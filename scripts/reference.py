@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
+
+from schemas import DOCUMENTS, derive_schema  # type: ignore[import-not-found]
 
 from mngr import __version__, api
 from mngr.base import config
@@ -122,7 +125,7 @@ def index_page() -> str:
     )
     parts.append(
         "## More\n\n- [settings](settings.md): everything that can be set\n- [hooks](hooks.md): what a plugin can add\n"
-        "- [Fleet](fleet.md): the same from Python\n- [topics](topics.md): addresses, exit codes, filters, formats, states\n"
+        "- [Fleet](fleet.md): the same from Python\n- [JSON schemas](schemas.md): the JSON that mngr reads and writes\n- [topics](topics.md): addresses, exit codes, filters, formats, states\n"
     )
     return "\n".join(parts)
 
@@ -227,6 +230,33 @@ def topics_page() -> str:
     return "\n".join([MADE, "# Topics\n", *(f"## {name}\n\n```\n{text}```\n" for name, text in TOPICS.items())])
 
 
+def schema_pages() -> dict[str, str]:
+    """Return the JSON Schemas and the page about them, by path."""
+    schemas = {name: derive_schema(name) for name in DOCUMENTS}
+    parts = [
+        MADE,
+        "# JSON schemas\n",
+        "These schemas describe the JSON that mngr reads and writes. New versions may add fields, except to `result.json`.\n",
+    ]
+    for name, schema in schemas.items():
+        rows = [
+            (field, describe_field(field_schema, is_optional=field not in schema["required"]))
+            for field, field_schema in schema["properties"].items()
+        ]
+        parts.append(f"## {name}\n\n{schema['description']} Schema: [{name}.json](schemas/{name}.json)\n")
+        parts.append(table(("field", "meaning"), rows))
+    files = {f"reference/schemas/{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
+    return {"reference/schemas.md": "\n".join(parts), **files}
+
+
+def describe_field(schema: dict[str, object], *, is_optional: bool) -> str:
+    """Return the meaning of a field with its choices."""
+    choices = schema.get("enum")
+    details = [f"one of: {', '.join(map(str, choices))}"] if isinstance(choices, list) else []
+    details += ["optional"] if is_optional else []
+    return "; ".join([str(schema.get("description", "")), *details])
+
+
 # Manual pages
 
 
@@ -312,6 +342,7 @@ def pages() -> dict[str, str]:
         "reference/hooks.md": hooks_page(),
         "reference/fleet.md": fleet_page(),
         "reference/topics.md": topics_page(),
+        **schema_pages(),
         "man/mngr.1": main_man(),
     }
     pages_by_path.update({f"man/mngr-{name.replace(' ', '-')}.1": command_man(name) for name in COMMANDS})
@@ -321,10 +352,10 @@ def pages() -> dict[str, str]:
 def main(folder: str) -> None:
     """Write all pages, and remove the pages of commands that no longer exist."""
     pages_by_path = {Path(folder) / name: text for name, text in pages().items()}
-    for subfolder in ("reference", "man"):
+    for subfolder in ("reference", "reference/schemas", "man"):
         (Path(folder) / subfolder).mkdir(parents=True, exist_ok=True)
         for existing in (Path(folder) / subfolder).iterdir():
-            if existing not in pages_by_path:
+            if existing.is_file() and existing not in pages_by_path:
                 existing.unlink()
     for path, text in pages_by_path.items():
         path.write_text(text, encoding="utf-8")

@@ -134,9 +134,9 @@ def test_every_hook_and_setting_is_documented() -> None:
 def test_the_reference_and_the_man_pages_are_current(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts/reference.py", tmp_path], check=True)
     stale = []
-    for folder in ("reference", "man"):
-        generated = {path.name: path.read_text() for path in (tmp_path / folder).iterdir()}
-        committed = {path.name: path.read_text() for path in (ROOT / "docs" / folder).iterdir()}
+    for folder in ("reference", "reference/schemas", "man"):
+        generated = {path.name: path.read_text() for path in (tmp_path / folder).iterdir() if path.is_file()}
+        committed = {path.name: path.read_text() for path in (ROOT / "docs" / folder).iterdir() if path.is_file()}
         stale += [
             f"docs/{folder}/{name}" for name in {*generated, *committed} if generated.get(name) != committed.get(name)
         ]
