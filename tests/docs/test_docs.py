@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pytest
 
-from mngr.base import config
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, get_module_name
 from mngr.cli.framework.parse import parse_words
 from mngr.kinds.coding_agent import FEATURES
@@ -151,13 +150,6 @@ def test_the_features_of_each_coding_agent_are_in_the_guide() -> None:
     kinds = [importlib.import_module(loader.KIND_MODULES[name]).make_kind(name, dict) for name in coders]
     expected = [[kind.name, *("yes" if feature in kind.features else "no" for feature in FEATURES)] for kind in kinds]
     assert rows[header + 2 : header + 2 + len(kinds)] == expected
-
-
-def test_every_setting_is_on_the_settings_page() -> None:
-    page = (ROOT / "docs" / "concepts" / "settings.md").read_text()
-    assert [
-        key for key in config.SCHEMA if f"`{key.replace('*', 'NAME', 1)}`" not in page.replace("NAME.KEY", "NAME.*")
-    ] == []
 
 
 def test_every_command_is_in_the_index_of_the_reference() -> None:
