@@ -22,7 +22,10 @@ def make_dirs(host: Host, record: AgentRecord, *names: str) -> None:
     argv = ["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", host.home.agent_dir(record.id), *names]
     result = host.run(argv)
     if result.code:
-        raise MngrError(f"cannot make the directory of {record.name}: {result.error_line}", "see: mngr doctor")
+        raise MngrError(
+            f"cannot create the directory of {record.name}: {result.error_line}",
+            f"check the host: mngr doctor @{host.name}",
+        )
 
 
 def write_file(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
@@ -100,5 +103,5 @@ def get_conversation(program: str, root: str, name: str, get_name: Callable[[str
         if names_by_path[path] == name:
             return path
     recent = ", ".join(names_by_path[path] for path in sorted(conversations, key=os.path.getmtime)[-3:])
-    hint = f"the latest there: {recent}" if recent else f"there is none in {root}"
-    raise NotFound(f"{program} has no conversation {name!r} here", hint)
+    hint = f"use the id of a conversation, for example: {recent}" if recent else f"there are no conversations in {root}"
+    raise NotFound(f"{program} has no conversation {name!r} on this machine", hint)

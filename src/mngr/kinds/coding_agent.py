@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.base import time_format
+from mngr.base import shell, time_format
 from mngr.base.errors import UsageError
 from mngr.base.json_values import as_list
 from mngr.base.model import AgentState, Struct
@@ -87,10 +87,10 @@ class CodingAgentKind:
         for key in values:
             if key.partition(".")[0] not in self.keys:
                 known = ", ".join(sorted(self.keys))
-                raise UsageError(f"agents.{self.name}.{key} is no setting of {self.parent}", f"it has: {known}")
+                raise UsageError(f"{self.parent} has no setting agents.{self.name}.{key}", f"use one of: {known}")
         login = values.get("login", "shared")
         if login not in LOGIN_MODES:
-            raise UsageError(f"agents.{self.name}.login is {login!r}", "it can be: " + ", ".join(LOGIN_MODES))
+            raise UsageError(f"agents.{self.name}.login cannot be {login!r}", "use one of: " + ", ".join(LOGIN_MODES))
         return KindSettings(
             program=str(values.get("program") or ""),
             args=[str(argument) for argument in as_list(values.get("args"))],
@@ -125,13 +125,15 @@ class CodingAgentKind:
             self.get_user_conversation(options.resume)
         if args and not args[0].startswith("-"):
             raise UsageError(
-                f"{args[0]!r} is no option of {self.parent}",
-                f"what follows -- goes to the program; a first message goes with -m: -m {args[0]!r}",
+                f"{args[0]!r} is not an option of {self.parent}",
+                f"to send it as the first message: mngr create NAME {self.name} -m {shell.quote(args[0])}",
             )
 
     def get_user_conversation(self, name: str) -> str:
         """Return the file of a conversation that the user began outside mngr; raise MngrError if there is none."""
-        raise UsageError(f"{self.parent} cannot go on with a conversation that was begun outside", "leave out --resume")
+        raise UsageError(
+            f"{self.parent} cannot continue a conversation that you started outside mngr", "leave out --resume"
+        )
 
     def adopt_conversation(self, host: Host, record: AgentRecord, target_dir: str, root: str | None = None) -> None:
         """Copy the conversation that the user named into `target_dir` when the agent is created.
@@ -213,7 +215,7 @@ class CodingAgentKind:
         if evidence.program_status is None:
             return None
         status, waiting_for = evidence.program_status.get("status"), evidence.program_status.get("waitingFor")
-        text = f"the program's own file says {status}" + (f" ({waiting_for})" if waiting_for else "")
+        text = f"the status file of the program reports {status}" + (f" ({waiting_for})" if waiting_for else "")
         return text, format_milliseconds(evidence.program_status.get("statusUpdatedAt"))
 
     def is_screen_needed(self, evidence: Evidence, state: AgentState) -> bool:
@@ -257,13 +259,15 @@ def reject_coding_options(kind: str, options: KindOptions) -> None:
     """Raise UsageError when a kind that is not a coding agent gets an option that only coding agents have."""
     reject_yolo(kind, options)
     if options.resume:
-        raise UsageError(f"{kind} has no conversations that were begun outside", "leave out --resume")
+        raise UsageError(
+            f"an agent of kind {kind} has no conversation, so --resume does not work", "leave out --resume"
+        )
 
 
 def reject_yolo(kind: str, options: KindOptions) -> None:
     """Raise UsageError when --yolo is given to a kind that never asks for permission."""
     if options.yolo:
-        raise UsageError(f"{kind} never asks for permission, so --yolo changes nothing", "leave it out")
+        raise UsageError(f"{kind} never asks for permission, so --yolo has no effect", "leave out --yolo")
 
 
 def parse_addresses(urls: Iterable[str]) -> tuple[str, ...]:

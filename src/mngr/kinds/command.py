@@ -30,7 +30,7 @@ class CommandKind:
         reject_coding_options(self.name, options)
         if not args or not args[0].strip():
             raise UsageError(
-                "there is no command to run", "write it after --, for example: mngr create foo -- make test"
+                "you gave no command to run", "write it after --, for example: mngr create foo -- make test"
             )
 
     def prepare(self, host: Host, record: AgentRecord) -> None:

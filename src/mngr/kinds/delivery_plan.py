@@ -34,13 +34,15 @@ def check_text(text: str) -> str:
     for char in sorted(set(text)):
         if (ord(char) < 32 and char not in "\n\t") or ord(char) == 127 or 0x80 <= ord(char) < 0xA0:
             raise MngrError(
-                f"the message holds the control character {char!r}, which a terminal would obey",
-                "send plain text; line ends and tabs are fine",
+                f"the message contains the control character {char!r}, which a terminal would execute",
+                "remove it; only line breaks and tabs are allowed",
             )
         if 0xD800 <= ord(char) < 0xE000:
-            raise MngrError("the message is not valid UTF-8", "send plain text")
+            raise MngrError("the message is not valid UTF-8", "convert the text to UTF-8: iconv -t UTF-8 FILE")
     if not text.strip():
-        raise MngrError("the message is empty", "give it with -m TEXT or on standard input")
+        raise MngrError(
+            "the message is empty", "give it with -m TEXT, or on standard input: echo TEXT | mngr message NAME"
+        )
     return text
 
 
@@ -49,7 +51,7 @@ def reject_slash_command(delivery: Delivery) -> Delivery:
     first = delivery.text.lstrip()[:1]
     if first and first in delivery.command_prefixes:
         raise MngrError(
-            f"a message that starts with {first!r} is an order to the program itself",
-            "send it all the same with --raw",
+            f"the program would run a message that starts with {first!r} as a command",
+            "to send it all the same, add: --raw",
         )
     return delivery

@@ -59,14 +59,14 @@ class LocalHost:
 
     def read(self, path: str) -> bytes:
         if os.path.exists(path) and not os.path.isfile(path):  # Reading a pipe would never end.
-            raise MngrError(f"{path} is not a file", "look at it, and take it away")
+            raise MngrError(f"{path} is not a regular file", f"move it out of the way: mv {path} {path}.old")
         try:
             with open(path, "rb") as file:
                 return file.read()
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"there is no file {path}") from None
         except OSError as error:
-            raise MngrError(f"cannot read {path}: {error.strerror}") from None
+            raise MngrError(f"cannot read {path}: {error.strerror}", f"check its permissions: ls -l {path}") from None
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
         temporary_path = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.new"
@@ -85,7 +85,7 @@ class LocalHost:
                 os.unlink(temporary_path)
             except OSError:
                 pass
-            hint = "make room and try again" if error.errno in (27, 28, 122) else "check the directory's permissions"
+            hint = shell.suggest_disk_check(os.path.dirname(path))
             raise MngrError(f"cannot write {path}: {error.strerror}", hint) from None
 
     def has_path(self, path: str) -> bool:
@@ -120,17 +120,17 @@ class LocalProvider:
 
     def open(self, host: str) -> Host:
         if host != "local":
-            raise NotFound(f"the local provider has no host {host!r}", "its one host is called local")
+            raise NotFound(f"the local provider has no host {host!r}", "this machine is the host called local")
         return LocalHost(self._home)
 
     def create(self, host: str | None, options: dict[str, object]) -> Host:
-        raise MngrError("the local provider makes no hosts", "leave out the @ part of the address")
+        raise MngrError("the local provider does not create hosts", "leave out the @ and what follows it")
 
     def start(self, host: str) -> None:
         self.open(host)
 
     def stop(self, host: str) -> None:
-        raise MngrError("this machine is not ours to stop", "stop the agent instead: mngr stop NAME")
+        raise MngrError("mngr cannot stop this machine", "stop the agent instead: mngr stop NAME")
 
     def destroy(self, host: str) -> None:
-        raise MngrError("this machine is not ours to destroy", "destroy the agent instead: mngr destroy NAME")
+        raise MngrError("mngr cannot destroy this machine", "destroy the agent instead: mngr destroy NAME")

@@ -231,7 +231,7 @@ def test_only_valid_facts_of_a_host_are_kept(mngr: MngrProgram, boxes: Boxes) ->
 @pytest.mark.parametrize("uid", ["²", "9" * 5000, "-1", "0\nhome x"])
 def test_a_host_without_a_valid_user_is_rejected(mngr: MngrProgram, boxes: Boxes, uid: str) -> None:
     boxes.lie("h2", f"id() {{ echo '{uid}'; }}")
-    assert "does not answer as a host should" in mngr("create", "bar@h2.box", *RUN, code=6).err
+    assert "mngr does not understand the answer of h2" in mngr("create", "bar@h2.box", *RUN, code=6).err
     assert boxes.left() == ["h1"]
 
 

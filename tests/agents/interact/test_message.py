@@ -219,7 +219,10 @@ def test_a_slash_command_is_rejected_unless_raw(mngr: MngrProgram, tmp_path: Pat
     env = {"PYTHONPATH": str(plug)}
     mngr("create", "foo", "orders", env=env)
     completed = mngr("message", "foo", "-m", "/exit", code=1, env=env)
-    assert "'/' is an order to the program" in completed.err and "--raw" in completed.err
+    assert (
+        "the program would run a message that starts with '/' as a command" in completed.err
+        and "--raw" in completed.err
+    )
     mngr("message", "foo", "-m", "/exit", "--raw", env=env)
     path = mngr.home / "agents"
     (transcript,) = path.glob("*/transcript.jsonl")

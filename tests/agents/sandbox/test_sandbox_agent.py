@@ -145,7 +145,7 @@ def test_a_sandboxed_program_ends_with_its_terminal(mngr: MngrProgram) -> None:
 def test_nothing_runs_when_the_sandbox_file_is_missing(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--sandbox", "--", "sleep", "1000")
     (mngr.get_agent_dir("foo") / "sandbox").unlink()
-    assert "its sandbox is gone" in mngr("exec", "foo", "--", "touch", "made", code=1).err
+    assert "the agent's sandbox files are missing" in mngr("exec", "foo", "--", "touch", "made", code=1).err
     mngr("diff", "foo", code=6)
     assert not (mngr.get_work_dir("foo") / "made").exists()
     mngr("stop", "foo")

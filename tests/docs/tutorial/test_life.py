@@ -127,7 +127,7 @@ def test_migrate_to_an_unreachable_host_changes_nothing(e2e: E2eSession) -> None
     run_all(e2e, "mngr create poet-2 player")
     expect(e2e.run("mngr migrate poet-2 @box.invalid.ssh")).to_fail(6).to_match_lines("""
         Error: box.invalid cannot be reached: ...
-        Hint: try it by hand: ssh box.invalid true
+        Hint: see whether ssh works: ssh box.invalid true
     """)
     poet = agents(e2e)["poet-2"]
     assert (poet["host"], poet["state"]) == ("local", "WAITING")

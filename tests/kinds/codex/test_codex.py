@@ -225,7 +225,7 @@ def test_a_call_without_a_result_is_still_a_row() -> None:
 def test_a_message_that_codex_would_misread_is_changed_or_refused() -> None:
     assert KIND.delivery(RECORD, "see @docs").text == "see @docs "  # after a space no list of files opens
     assert KIND.delivery(RECORD, "the picture x.png").text
-    with pytest.raises(MngrError, match="picture"):
+    with pytest.raises(MngrError, match="as the path of an image"):
         KIND.delivery(RECORD, "docs/x.PNG\n")
 
 

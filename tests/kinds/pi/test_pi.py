@@ -52,7 +52,7 @@ def test_messages_are_delivered_through_the_inbox() -> None:
 
 
 def test_yolo_is_refused_because_pi_never_asks() -> None:
-    with pytest.raises(UsageError, match="changes nothing"):
+    with pytest.raises(UsageError, match="has no effect"):
         KIND.check_arguments([], KindOptions(yolo=True))
 
 
@@ -64,4 +64,4 @@ def test_a_conversation_of_the_user_is_found_by_its_id(tmp_path: Path, monkeypat
     assert KIND.get_user_conversation("01a1e2d7").endswith("_01a1e2d7.jsonl")
     with pytest.raises(NotFound) as caught:
         KIND.get_user_conversation("1e2d7")
-    assert caught.value.hint == "the latest there: 01a1e2d7"
+    assert caught.value.hint == "use the id of a conversation, for example: 01a1e2d7"

@@ -129,7 +129,7 @@ class AgentContract:
             fleet("message", "foo", "-m", "a\ttab, which some make spaces", "--wait", "--timeout", "60")
             for text in self.obeys:
                 result = fleet("message", "foo", "-m", text, code=1)
-                assert "is an order to the program itself" in result.err
+                assert "the program would run a message that starts with" in result.err
 
     obeys: tuple[str, ...] = ()
 
@@ -140,7 +140,7 @@ class AgentContract:
         self.create(fleet, "foo", message=fake(steps))
         fleet("wait", "foo", "--timeout", "60")
         assert self.state(fleet, "foo") == ("WAITING", "permission")
-        assert "waits for an answer" in fleet("message", "foo", "-m", "1", code=1).err
+        assert "is waiting for an answer" in fleet("message", "foo", "-m", "1", code=1).err
         assert not (self.work(fleet, "foo") / "out.txt").exists()
         fleet("message", "foo", "--allow", "--wait", "--timeout", "60")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
@@ -187,7 +187,7 @@ class AgentContract:
         """Check that only a person at the screen can answer: any text or permission would choose an answer."""
         assert self.state(fleet, name) == ("WAITING", "question")
         result = fleet("message", name, "-m", "2", code=1)
-        assert "waits for an answer" in result.err and f"mngr connect {name}" in result.err
+        assert "is waiting for an answer" in result.err and f"mngr connect {name}" in result.err
         assert "is not waiting for a permission" in fleet("message", name, "--allow", code=1).err
         assert f"mngr connect {name}" in fleet.run_json("explain", name)["next_step"]
         wait_for(lambda: re.search(r"1\. +Red", fleet("capture", name).out))
@@ -203,7 +203,7 @@ class AgentContract:
 
     def test_yolo_is_refused_where_more_is_at_stake(self, fleet: MngrProgram) -> None:
         if "permissions" not in self.features:
-            assert "changes nothing" in fleet("create", "foo", self.kind, "--yolo", code=2).err
+            assert "has no effect" in fleet("create", "foo", self.kind, "--yolo", code=2).err
             return
         result = fleet("create", "foo", self.kind, "--yolo", code=1)
         assert "without asking" in result.err and "--sandbox" in result.err

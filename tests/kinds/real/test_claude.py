@@ -78,7 +78,8 @@ class TestClaude(AgentContract):
             "it must be a built-in coding agent" in fleet("-S", "agents.x.parent=y", "create", "bar", "x", code=1).err
         )
         assert (
-            "is no setting of claude" in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err
+            "claude has no setting agents.claude.colour"
+            in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err
         )
 
     def test_it_accepts_an_api_key_and_resumes_a_conversation_of_the_user(self, fleet: MngrProgram) -> None:

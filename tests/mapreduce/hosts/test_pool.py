@@ -281,7 +281,7 @@ def test_an_incomplete_agent_does_not_prevent_the_release_of_its_host(mngr: Mngr
 def test_a_full_provider_makes_the_run_wait_without_counting_an_attempt(mngr: MngrProgram, boxes: Boxes) -> None:
     (boxes.place / "full").write_text("1")
     stderr = mngr(*MAP, "a", "b", "--max-agents", "2", "--", "sh", "-c", "echo x >$MNGR_OUTPUT_DIR/x").err
-    assert "no new agents: box has no room: all boxes are taken" in stderr
+    assert "no new agents: box has no capacity now: all boxes are taken" in stderr
     assert rows(mngr, "busy") and not rows(mngr, "launch_failed") and len(outputs(mngr, "x")) == 2
     assert {row["attempt"] for row in rows(mngr, "launch")} == {1} and boxes.left() == []
 
@@ -297,7 +297,7 @@ def test_status_shows_why_a_run_waits_and_resume_uses_the_same_hosts(mngr: MngrP
         wait_for(lambda: rows(mngr, "prompted") and rows(mngr, "busy") and rows(mngr, "alert"))
         # The reason disappears while the run tries again.
         wait_for(lambda: "all boxes are taken" in str(mngr.run_json("tmr", "status", "r")["waits"]))
-        message = "no new agents: box has no room: all boxes are taken"
+        message = "no new agents: box has no capacity now: all boxes are taken"
         wait_for(lambda: message in mngr("tmr", "status", "r").out)
     finally:
         run.send_signal(signal.SIGKILL)

@@ -297,7 +297,7 @@ def test_a_missing_library_or_python_is_reported(tmp_path: Path) -> None:
     assert caught.value.hint == "install it"
     with pytest.raises(MngrError, match="/no/python is not installed"):
         Bridge("lib", home, ENGINE, {}, python="/no/python").call("echo")
-    with pytest.raises(MngrError, match="/bin/false cannot serve lib: it does not say why"):
+    with pytest.raises(MngrError, match="/bin/false cannot run the helper process for lib: it gave no reason"):
         Bridge("lib", home, ENGINE, {}, python="/bin/false").call("echo")
 
 

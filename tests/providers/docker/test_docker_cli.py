@@ -27,7 +27,7 @@ STOPPED = "the host box is stopped"
         ('Error: no container with name or ID "box" found: no such container', Unreachable, GONE),
         ("Cannot connect to the Docker daemon at unix:///x. Is it running?", Unreachable, "Cannot connect"),
         ("error during connect: Get x: command [ssh] has exited: stderr=ssh: no such name", Unreachable, "ssh: no such name"),
-        ("permission denied while trying to connect to the Docker daemon socket", Unreachable, "may not be used"),
+        ("permission denied while trying to connect to the Docker daemon socket", Unreachable, "you have no permission to use"),
         ("Error: unable to connect to Podman socket: dial unix /x", Unreachable, "unable to connect"),
         ("half a word of the com", Unreachable, "box: half a word"),
         ("", Unreachable, "box: the connection ended"),

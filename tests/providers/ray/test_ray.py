@@ -111,7 +111,7 @@ def test_a_slow_backup_actor_does_not_lose_backups(mngr: MngrProgram, cluster_of
         assert "the keeper did not answer within 10s" in mngr("destroy", "--force", "foo", "here", code=4).err
         assert [agent["name"] for agent in mngr.list_agents()] == ["foo"]  # the other agent is destroyed nevertheless
         stderr = mngr("gc", code=4).err
-        assert "the keeper did not answer within 10s" in stderr and "was made from this home" not in stderr
+        assert "the keeper did not answer within 10s" in stderr and "was created from this home" not in stderr
     finally:
         os.kill(keeper, signal.SIGCONT)
     assert f"foo is restored at commit {commit[:10]}" in mngr("start", "foo").err

@@ -167,7 +167,7 @@ def test_agents_of_a_lost_host_are_listed_as_failed_and_can_be_destroyed(mngr: M
     assert mngr.list_agents() == [] and run_gc(mngr) == []
     trashed = {saved["name"]: saved["problem"] for saved in mngr.run_json("undestroy", "--list")["trash"]}
     assert sorted(trashed) == ["bar", "done", "foo"] and "the host two is gone" in trashed["bar"]
-    assert "cannot be brought back: the host" in mngr("undestroy", "bar", code=1).err
+    assert "cannot be restored: the host" in mngr("undestroy", "bar", code=1).err
     mngr("create", "foo@two.toy", *RUN)
     lose(next(root.iterdir()))
     assert mngr("destroy", "@two.toy").out == "destroyed @two.toy\n"

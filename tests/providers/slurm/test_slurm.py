@@ -191,14 +191,14 @@ def test_a_job_that_stays_pending_is_cancelled_after_the_wait(mngr: MngrProgram,
 @pytest.mark.sampled(4)
 def test_a_rejected_job_is_reported_and_leaves_nothing(mngr: MngrProgram, nodes: Slurm) -> None:
     result = mngr("create", "foo@.slurm", "-b", "partition=none", *RUN, code=1)
-    assert "Slurm does not take the job: Invalid partition" in result.err
-    assert "Hint: check what is asked for: sinfo" in result.err
+    assert "Slurm rejected the job: Invalid partition" in result.err
+    assert "Hint: check the options of the host against the cluster: sinfo" in result.err
     assert "no option 'cpu'" in mngr("create", "foo@.slurm", "-b", "cpu=1", *RUN, code=2).err
     assert mngr.list_agents() == []
     assert_nothing_is_left(mngr, nodes)
     mngr.env["MNGR__PROVIDERS__SLURM__THROUGH"] = '["env", "PATH=/nowhere", "/bin/sh", "-c"]'
     result = mngr("create", "foo@.slurm", *RUN, code=1)
-    assert "there is no sbatch" in result.err and "through" in result.err
+    assert "the Slurm program sbatch is not installed" in result.err and "through" in result.err
 
 
 @pytest.mark.sampled(6)
@@ -238,7 +238,7 @@ def test_gc_reports_an_unknown_job_and_directory_with_removal_commands(mngr: Mng
     for name in ("json", "seen"):
         (mngr.home / f"hosts/slurm/box.{name}").unlink(missing_ok=True)
     stderr = mngr("gc").err
-    assert "the job box was made from this home, which does not know it" in stderr
+    assert "the job box was created from this home, but mngr has no record of it" in stderr
     removals = re.findall("if you do not need it: (.+)", stderr)
     assert removals == [f"scancel {list_job_ids(nodes)[0]}", shlex.join(["rm", "-r", str(list_host_dirs(nodes)[0])])]
     nodes.run(*removals[0].split())
@@ -304,7 +304,7 @@ def test_hosts_of_one_run_are_submitted_as_a_job_array(mngr: MngrProgram, nodes:
     for name in ("json", "seen"):
         (mngr.home / f"hosts/slurm/{other}.{name}").unlink(missing_ok=True)
     stderr = mngr("gc").err
-    assert f"the job {other} was made from this home" in stderr and f"scancel {jobs[other]}\n" in stderr
+    assert f"the job {other} was created from this home" in stderr and f"scancel {jobs[other]}\n" in stderr
     nodes.run("scancel", jobs[other])
     mngr("destroy", "--force", *(f"@{host}.slurm" for host in get_host_states(mngr)))
     wait_for(lambda: list_job_ids(nodes) == [], timeout=20)

@@ -67,7 +67,7 @@ def test_a_host_with_an_unknown_key_is_rejected(mngr: MngrProgram, farm: Farm, t
     config = tmp_path / "ssh_config"
     config.write_text("\n".join(lines) + "\n")
     result = mngr("create", "foo@h1", "--", "cat", code=6, env={"MNGR__PROVIDERS__SSH__CONFIG": str(config)})
-    assert "host key is not known" in result.err and "ssh h1" in result.err
+    assert "host key is unknown" in result.err and "ssh h1" in result.err
     assert known.read_text() == ""
     assert not mngr.home.exists()
 
@@ -115,7 +115,7 @@ def test_a_pool_chooses_the_least_loaded_host(away: MngrProgram) -> None:
 
 def test_without_a_pool_a_host_must_be_named(away: MngrProgram) -> None:
     result = away("create", "foo@.ssh", "--", "cat", code=1)
-    assert "pool" in result.err and "NAME@HOST" in result.err
+    assert "has no list of hosts" in result.err and "NAME@HOST" in result.err
 
 
 def test_an_unreachable_host_is_listed_as_error_and_its_agents_as_unknown(away: MngrProgram, farm: Farm) -> None:

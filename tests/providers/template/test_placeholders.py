@@ -28,16 +28,19 @@ def make_template(**more: Any) -> ProviderTemplate:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"exec": None}, "[providers.box] has no exec"),
-        ({"create": ["make", "{image}"]}, "[providers.box] create does not name {tag} or {name}"),
-        ({"exec": ["run", "{id}"]}, "[providers.box] exec does not name {program} or {quoted}"),
-        ({"exec": ["run", "{program}"]}, "[providers.box] exec does not name {id} or {name} or {tag}"),
-        ({"exec": ["run", "{id}", "{progam}", "{program}"]}, "[providers.box] exec: there is no {progam}"),
-        ({"destroy": ["end", "{id}"]}, "destroy names {id} only"),
-        ({"stop": ["stop", "{id}"]}, "[providers.box] has stop and no start"),
-        ({"snapshot": ["keep", "{id}"]}, "[providers.box] has snapshot and no drop_snapshot"),
-        ({"exec": "run {id} {program}"}, "[providers.box] exec is no list of words"),
-        ({"exec": ["run", 1]}, "[providers.box] exec is no list of words"),
+        ({"exec": None}, "[providers.box] does not set exec"),
+        ({"create": ["make", "{image}"]}, "the command create in [providers.box] does not contain {tag} or {name}"),
+        ({"exec": ["run", "{id}"]}, "the command exec in [providers.box] does not contain {program} or {quoted}"),
+        (
+            {"exec": ["run", "{program}"]},
+            "the command exec in [providers.box] does not contain {id} or {name} or {tag}",
+        ),
+        ({"exec": ["run", "{id}", "{progam}", "{program}"]}, "[providers.box] exec: there is no placeholder {progam}"),
+        ({"destroy": ["end", "{id}"]}, "the command destroy in [providers.box] contains only {id}"),
+        ({"stop": ["stop", "{id}"]}, "[providers.box] sets stop but not start"),
+        ({"snapshot": ["keep", "{id}"]}, "[providers.box] sets snapshot but not drop_snapshot"),
+        ({"exec": "run {id} {program}"}, "[providers.box] exec is not a list of words"),
+        ({"exec": ["run", 1]}, "[providers.box] exec is not a list of words"),
     ],
 )
 def test_an_incomplete_template_is_reported(more: dict[str, Any], said: str) -> None:
@@ -65,7 +68,7 @@ def test_a_nested_list_is_optional_and_other_placeholders_are_required() -> None
         "2",
         "i",
     ]
-    with pytest.raises(UsageError, match=r"create names \{image\}, which has no value"):
+    with pytest.raises(UsageError, match=r"the placeholder \{image\} of create in \[providers.box\] has no value"):
         make_template().fill_command("create", {"name": "n", "tag": "t"})
 
 
@@ -100,7 +103,7 @@ def test_a_host_that_cannot_be_stopped_takes_several_agents(mngr: MngrProgram, t
 
 
 def test_a_command_that_was_removed_from_the_template_is_reported() -> None:
-    with pytest.raises(UsageError, match=re.escape("[providers.box] has no exec")):
+    with pytest.raises(UsageError, match=re.escape("[providers.box] does not set exec")):
         make_template(exec=None).fill_command("exec", {"id": "i", "program": "true"})
 
 
@@ -111,4 +114,4 @@ def test_the_reported_line_is_the_one_that_matches() -> None:
         == "docker: Cannot connect to the Docker daemon."
     )
     assert OutputPattern("box", "away", 125).get_line(output) == "Run 'docker run --help' for more information"
-    assert OutputPattern("box", "away", "x").get_line("\n") == "it does not say why"
+    assert OutputPattern("box", "away", "x").get_line("\n") == "it gave no reason"

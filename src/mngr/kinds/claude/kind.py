@@ -119,7 +119,10 @@ class ClaudeKind(CodingAgentKind):
         directory = host.home.agent_dir(record.id)
         result = host.run(["sh", "-c", _MAKE_DIRS_SCRIPT, "make", directory, _CONFIG_DIR])
         if result.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {result.error_line}", "see: mngr doctor")
+            raise MngrError(
+                f"cannot create the directory of {record.name}: {result.error_line}",
+                f"check the host: mngr doctor @{host.name}",
+            )
         version = read_version(host, record, self.resolve_executable(host))
         carried = self.settings.carry
         config = read_json(host, record, f"{_CONFIG_DIR}/.claude.json")

@@ -266,8 +266,8 @@ class CodexKind(CodingAgentKind):
         keys = [] if result.code == 0 and not result.out else transcript.parse_hook_keys(result.out)
         if keys is None:
             raise MngrError(
-                f"Codex does not say which hooks {record.work_dir}/.codex has, so it cannot be told to leave them",
-                "try it there: codex; or remove them",
+                f"Codex did not list the hooks in {record.work_dir}/.codex, so mngr cannot turn them off",
+                "see whether Codex starts in the project: codex; or remove the hooks from .codex",
             )
         if keys:
             import tomlkit
@@ -283,7 +283,10 @@ class CodexKind(CodingAgentKind):
         Without the space, Enter after a word with @ or $ would choose from a list of names.
         """
         if _IMAGE_PATH.fullmatch(text.strip()):
-            raise MngrError("Codex would take the picture of that name for the message", "write a sentence")
+            raise MngrError(
+                f"Codex reads the message {text.strip()!r} as the path of an image and attaches the image",
+                "add words to the message, for example: describe IMAGE",
+            )
         delivery = super().delivery(record, text)
         return delivery.replace(text=f"{text.rstrip()} ")
 
@@ -360,7 +363,9 @@ def _read_user_settings() -> JsonObject:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise MngrError(f"cannot read {path}: {error}", "mend it; Codex itself would not start with it") from None
+        raise MngrError(
+            f"cannot read {path}: {error}", "correct the file: Codex itself cannot start with it either"
+        ) from None
 
 
 def _read_agent_settings(host: Host, path: str) -> JsonObject:

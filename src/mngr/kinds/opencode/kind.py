@@ -127,7 +127,10 @@ class OpencodeKind(CodingAgentKind):
         result = host.run(["sh", "-c", _IMPORT_SCRIPT, "import", directory, *argv], timeout=60.0)
         host.run(["rm", "-f", file])
         if result.code:
-            raise MngrError(f"opencode did not take the conversation {name}: {result.error_line}", "leave out --resume")
+            raise MngrError(
+                f"opencode could not import the conversation {name}: {result.error_line}",
+                "start a new conversation: leave out --resume",
+            )
         entries = user_conversations.parse_export(json.loads(data))
         lines = (json.dumps(entry.to_dict(), ensure_ascii=False) + "\n" for entry in entries)
         write_file(host, record, "transcript.jsonl", "".join(lines).encode())
@@ -144,8 +147,8 @@ class OpencodeKind(CodingAgentKind):
             json.loads(data)
         except ValueError:
             raise MngrError(
-                f"opencode did not give the conversation {name}: {result.error_line}",
-                f"try: opencode export {name}",
+                f"opencode could not export the conversation {name}: {result.error_line}",
+                f"see what opencode reports: opencode export {name}",
             ) from None
         return data
 

@@ -106,10 +106,12 @@ def _read_lenient_json(path: str) -> JsonObject:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise MngrError(f"cannot read {path}: {error}", "mend it, or move it away") from None
+        raise MngrError(f"cannot read {path}: {error}", "correct the file, or move it out of the way") from None
     for _ in range(2):  # a comment may separate a trailing comma from the bracket
         text = _JSON_EXTRAS.sub(lambda match: match[1] or "", text)
     try:
         return as_object(json.loads(text or "{}"))
     except (ValueError, RecursionError) as error:
-        raise MngrError(f"{path} is not JSON: {error}", "mend it; opencode cannot read it either") from None
+        raise MngrError(
+            f"{path} is not JSON: {error}", "correct the file: opencode itself cannot read it either"
+        ) from None

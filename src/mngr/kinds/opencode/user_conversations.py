@@ -22,7 +22,7 @@ def get_database(data_dir: str, name: str) -> str:
     from urllib.parse import quote
 
     path = os.path.join(data_dir, "opencode.db")
-    hint = f"there is none in {data_dir}"
+    hint = f"there are no conversations in {data_dir}"
     try:
         database = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
         try:
@@ -31,12 +31,12 @@ def get_database(data_dir: str, name: str) -> str:
             latest = database.execute(
                 "SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT 3"
             )
-            hint = "the latest there: " + (", ".join(str(row[0]) for row in latest) or "none")
+            hint = "use the id of a conversation, for example: " + (", ".join(str(row[0]) for row in latest) or "none")
         finally:
             database.close()
     except sqlite3.Error:
         pass  # The file does not exist, or it has an unknown schema.
-    raise NotFound(f"opencode has no conversation {name!r} here", hint)
+    raise NotFound(f"opencode has no conversation {name!r} on this machine", hint)
 
 
 def parse_export(exported: object) -> Iterator[TranscriptEntry]:

@@ -72,7 +72,7 @@ class Bridge:
     ) -> None:
         """Other options, or other values of the engine's environment variables, need another process."""
         if python is not None and not isinstance(python, str):  # a number, as 3.12 without quotes is in TOML
-            hint = "the path of a program, in quotes"
+            hint = f"set the path of a program: mngr config set providers.{provider}.python PATH"
             raise UsageError(f"[providers.{provider}] python cannot be {python!r}", hint)
         self.provider = provider
         self._engine = engine
@@ -117,12 +117,15 @@ class Bridge:
                     return reply.answer
         except TimeoutError:
             why = f"{self.provider} did not answer within {timeout:g}s"
-            raise Unreachable(why, "see: mngr list --hosts") from None
+            raise Unreachable(why, "check the hosts: mngr list --hosts") from None
         except OSError:
             pass
         finally:
             link.close()
-        raise Unreachable(f"the connection to {self.provider} ended", "it may or may not have been done")
+        raise Unreachable(
+            f"the connection to {self.provider} ended",
+            "mngr does not know whether the command ran; check the hosts: mngr list --hosts",
+        )
 
     def connect(self, timeout: float | None) -> _socket.socket:
         """Return a connection to the process. Start the process if it does not run."""
@@ -131,7 +134,10 @@ class Bridge:
             self._start()
             link = self._try_connect(timeout)
         if link is None:
-            raise Unreachable(f"the process for {self.provider} ended at once: {self._read_log_tail()}")
+            raise Unreachable(
+                f"the helper process for {self.provider} ended immediately: {self._read_log_tail()}",
+                f"check the provider: mngr doctor {self.provider}",
+            )
         return link
 
     def build_error(self, kind: str, message: str, host: str = "") -> MngrError:
@@ -188,8 +194,8 @@ class Bridge:
             process.returncode = 0  # The process outlives mngr, so nobody waits for it.
             if not ready:
                 raise MngrError(
-                    f"{self._python} cannot serve {self.provider}: {self._read_log_tail()}",
-                    f"choose another Python: [providers.{self.provider}] python",
+                    f"{self._python} cannot run the helper process for {self.provider}: {self._read_log_tail()}",
+                    f"choose another Python: mngr config set providers.{self.provider}.python PATH",
                 )
 
     def _read_log_tail(self) -> str:
@@ -199,7 +205,7 @@ class Bridge:
                 lines = file.read().strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else "it does not say why"
+        return lines[-1] if lines else "it gave no reason"
 
 
 class BridgeTransport:
@@ -254,7 +260,9 @@ class BridgeTransport:
             error = self._bridge.build_error(kind, why, self._host)
             return error if isinstance(error, Unreachable) else Unreachable(error.message, error.hint)
         why = stderr.splitlines()[-1] if stderr else "the connection ended"
-        return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
+        return Unreachable(
+            f"{self._host}: {why}", "mngr does not know whether the command ran; see the agents: mngr list"
+        )
 
     def close(self) -> None:
         pass  # The process stays for the next command.

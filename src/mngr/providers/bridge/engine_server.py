@@ -216,7 +216,7 @@ class BridgeServer:
         """Run a verb of the engine. Cancel it when the client goes away."""
         verb = getattr(self._engine, "do_" + request.verb, None)
         if verb is None:
-            raise EngineError("usage", "there is no such verb")
+            raise EngineError("usage", "the engine process does not know this command")
         task = asyncio.ensure_future(verb(link.send_progress, **request.words))
         if not await _wait_for_first(task, link.wait_until_gone()):
             task.cancel()
@@ -234,7 +234,9 @@ class BridgeServer:
         """Run a command with the client's streams. End it when the client goes away."""
         await link.send_answer(taken=True)
         if len(link.fds) < 3:
-            raise EngineError("busy", "too many commands run at once: see ulimit -n")
+            raise EngineError(
+                "busy", "too many commands run at the same time; raise the limit of open files: ulimit -n 4096"
+            )
         gone = asyncio.ensure_future(link.wait_until_gone())
         resizing: asyncio.Future[None] | None = None
         try:

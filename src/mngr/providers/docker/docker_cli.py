@@ -47,7 +47,8 @@ class DockerCli:
             result = shell.run([*self.words, *words], stdin=stdin, timeout=timeout)
         except TimedOut:
             raise Unreachable(
-                f"{self.words[0]} did not answer within {timeout:g}s", f"try: {shell.join(self.words)} info"
+                f"{self.words[0]} did not answer within {timeout:g}s",
+                f"see whether it runs: {shell.join(self.words)} info",
             ) from None
         if result.code and (unreachable := self.find_unreachable_error(result.err.decode("utf-8", "replace"))):
             raise unreachable
@@ -66,7 +67,10 @@ class DockerCli:
         if "response from daemon" in lower:
             return None
         if "permission denied while trying to connect" in lower:
-            return Unreachable(f"{self.words[0]} may not be used by you", "join the group docker, or use podman")
+            return Unreachable(
+                f"you have no permission to use {self.words[0]}",
+                "join the group docker: sudo usermod -aG docker $USER; then log in again",
+            )
         line = next(
             (line for line in stderr.splitlines() if any(word in line.lower() for word in _UNREACHABLE_MESSAGES)),
             None,
@@ -74,7 +78,7 @@ class DockerCli:
         if line is None:
             return None
         why = line.rpartition("stderr=")[2] if "stderr=" in line else line
-        hint = f"start it, or choose another in [providers]; try: {shell.join(self.words)} info"
+        hint = f"start it, then check it: {shell.join(self.words)} info"
         return Unreachable(why.strip(), hint)
 
 
@@ -119,14 +123,16 @@ class DockerTransport:
         if any(word in lower for word in _GONE_MESSAGES):
             return Unreachable(
                 f"the container {self._host} is gone",
-                f"made anew from its volume: mngr start @{self._host}.{self._provider}",
+                f"create it again from its volume: mngr start @{self._host}.{self._provider}",
             )
         if any(word in lower for word in _STOPPED_MESSAGES):
             return HostStopped(self._provider, self._host)
         if unreachable := self._engine.find_unreachable_error(stderr):
             return unreachable
         why = parse_error(stderr.encode()) if stderr else "the connection ended"
-        return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
+        return Unreachable(
+            f"{self._host}: {why}", "mngr does not know whether the command ran; see the agents: mngr list"
+        )
 
     def close(self) -> None:
         pass
@@ -168,7 +174,7 @@ def parse_error(err: bytes) -> str:
     """Return the engine's error message without its prefix."""
     lines = [line.strip() for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Run '", "See '", "WARNING:", "time="))]
-    message = lines[-1] if lines else "it does not say why"
+    message = lines[-1] if lines else "it gave no reason"
     for prefix in ("docker: ", "Error response from daemon: ", "Error: "):
         message = message.removeprefix(prefix)
     return message
@@ -177,9 +183,9 @@ def parse_error(err: bytes) -> str:
 def get_hint(message: str) -> str:
     """Return the hint for an error message."""
     if "docker-init" in message or "catatonit" in message:
-        return "the engine needs its init program: apt-get install tini (docker) or catatonit (podman)"
+        return "install the engine's init program: apt-get install tini (docker) or catatonit (podman)"
     if "network" in message.lower():
-        return "see the networks there are: docker network ls; choose with the setting `network`"
+        return "list the networks: docker network ls; then choose one: mngr config set providers.docker.network NAME"
     if "no space left" in message.lower():
-        return "make room, for example: docker system df"
+        return "free some disk space; see what uses it: docker system df"
     return "check the settings of the provider: mngr config list"

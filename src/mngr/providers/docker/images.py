@@ -45,7 +45,7 @@ def choose_image(options: Mapping[str, object], base: str, home: Home) -> tuple[
     `base` is the directory for relative paths.
     """
     if len([key for key in ("image", "dockerfile", "snapshot") if options.get(key)]) > 1:
-        raise UsageError("a host has an image, a dockerfile or a snapshot", "leave out all but one")
+        raise UsageError("a host can have only one of image, dockerfile and snapshot", "leave out the others")
     if options.get("snapshot"):
         name, snapshot_tar = snapshots.load_snapshot(home, str(options["snapshot"]))
         return Image(name=name, origin=f"the snapshot {options['snapshot']}"), snapshot_tar
@@ -57,7 +57,10 @@ def _image_from_options(options: Mapping[str, object], base: str) -> Image:
     args = {key[4:]: str(value) for key, value in sorted(options.items()) if key.startswith("arg.")}
     if options.get("image"):
         if args:
-            raise UsageError("an image that is only named takes no arg.NAME", "they are for a dockerfile")
+            raise UsageError(
+                "arg.NAME works only with a dockerfile, not with an image",
+                "leave out arg.NAME, or give a Dockerfile: -b dockerfile=PATH",
+            )
         name = str(options["image"])
         return Image(name=name, origin=f"the image {name}")
     if not options.get("dockerfile"):
@@ -72,7 +75,9 @@ def _image_from_options(options: Mapping[str, object], base: str) -> Image:
         with open(path, "rb") as file:
             text = file.read()
     except OSError as error:
-        raise MngrError(f"cannot read the Dockerfile {path}: {error.strerror}", "check the path") from None
+        raise MngrError(
+            f"cannot read the Dockerfile {path}: {error.strerror}", f"check the path: ls -l {path}"
+        ) from None
     uses_files = _FROM_CONTEXT.search(text) is not None
     files = _list_context_files(os.path.dirname(path)) if uses_files else []
     return Image(
@@ -83,10 +88,10 @@ def _image_from_options(options: Mapping[str, object], base: str) -> Image:
 def ensure_image(engine: DockerCli, image: Image, note: Callable[[str], None]) -> None:
     """Build or pull an image that the engine does not have."""
     if image.dockerfile is None:
-        note(f"{image.name} is not here yet and is being pulled")
+        note(f"pulling the image {image.name}")
         words, stdin = ["pull", "-q", image.name], b""
     else:
-        note(f"the image is being built from {image.origin}; that is done once")
+        note(f"building the image from {image.origin}; this happens only once")
         words = ["build", "-q", "-t", image.name]
         for key, value in image.args.items():
             words += ["--build-arg", f"{key}={value}"]
@@ -98,14 +103,14 @@ def ensure_image(engine: DockerCli, image: Image, note: Callable[[str], None]) -
         return
     if image.dockerfile is None:
         raise MngrError(
-            f"the image {image.name} cannot be had: {parse_error(result.err)}",
+            f"cannot pull the image {image.name}: {parse_error(result.err)}",
             f"check its name, or pull it by hand: {shell.join(engine.words)} pull {image.name}",
         )
-    hint = "name one that is here: -b image=…, or give the engine a way to a registry"
+    hint = "use an image that is on this machine: -b image=NAME; or connect the engine to a registry"
     if image.dockerfile != DEFAULT_DOCKERFILE:
         context = shell.quote(os.path.dirname(image.path or image.origin))
-        hint = f"try it by hand: {shell.join(engine.words)} build -f {shell.quote(image.origin)} {context}"
-    raise MngrError(f"the image could not be built from {image.origin}: {parse_error(result.err)}", hint)
+        hint = f"see the whole output: {shell.join(engine.words)} build -f {shell.quote(image.origin)} {context}"
+    raise MngrError(f"cannot build the image from {image.origin}: {parse_error(result.err)}", hint)
 
 
 def _build_tag(text: bytes, args: dict[str, str], files: list[tuple[str, bytes]]) -> str:

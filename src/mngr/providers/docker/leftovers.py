@@ -52,7 +52,5 @@ def list_leftovers(home: Home, provider: str, engine: DockerCli, key: str, undo:
 def _describe_unknown(engine: DockerCli, resource_kind: str, name: str, *words: str) -> Leftover:
     """Return a leftover without a `remove` function, because mngr does not know what it contains."""
     removal = shell.join([*engine.words, *words, name])
-    note = (
-        f"the {resource_kind} {name} was made from this home, which does not know it; if you do not need it: {removal}"
-    )
+    note = f"the {resource_kind} {name} was created from this home, but mngr has no record of it; if you do not need it: {removal}"
     return Leftover(description=f"unknown {resource_kind}", name=name, note=note)

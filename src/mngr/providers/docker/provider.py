@@ -48,7 +48,7 @@ USERS = {"agent": ("1000:1000", "/home/agent"), "root": ("0:0", "/root")}
 MAX_PIDS = "4096"
 START_TIMEOUT = 120.0  # seconds; for starting a container
 HALT_FILE = "/tmp/.mngr-halt"
-_IMAGE_HINT = "use an image that has sh, git, tmux and tar, for example by a Dockerfile that adds them"
+_IMAGE_HINT = "use an image that has sh, git, tmux and tar, or a Dockerfile that adds them: -b dockerfile=PATH"
 # The container's first process. It ends on SIGTERM, or when the watcher creates HALT_FILE because all is idle.
 _IDLE_SCRIPT = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 & wait $!; done'
 
@@ -156,7 +156,9 @@ class DockerProvider:
         facts = host_store.find_facts(self._home, self.name, host)
         if facts is None:
             known = self.list()
-            hint = suggest_closest(host, known) or f"make it with its first agent: mngr create NAME@{host}.{self.name}"
+            hint = (
+                suggest_closest(host, known) or f"create it together with an agent: mngr create NAME@{host}.{self.name}"
+            )
             raise NotFound(f"{self.name} has no host {host!r}", hint)
         return facts
 
@@ -188,11 +190,11 @@ class DockerProvider:
         if options.get("network") == "on" and settings.get("network") != "off":
             merged["network"] = settings.get("network")
         if merged.get("user", "agent") not in USERS:
-            raise UsageError(f"user cannot be {merged['user']!r}", "agent, who is made for it, or root")
+            raise UsageError(f"user cannot be {merged['user']!r}", "use agent (mngr creates this user) or root")
         if str(merged.get("network") or "").startswith("allow="):
             raise UsageError(
-                f"--network allow=… is not for {self.name} hosts",
-                "they have --network on or off; on this machine, --sandbox --network allow=… works",
+                f"--network allow=… does not work on {self.name} hosts",
+                "use --network on or --network off; on this machine, --sandbox --network allow=… works",
             )
         return merged
 
@@ -222,7 +224,7 @@ class DockerProvider:
         plan = HostFacts(options=options, auto=auto, network=network, own=container.to_dict())
         host_store.save_facts(self._home, self.name, name, plan.replace(owner=this_process), "making")
         try:
-            engine.run_checked("the volume could not be made", "volume", "create", *labels, volume)
+            engine.run_checked("the volume could not be created", "volume", "create", *labels, volume)
         except MngrError:
             host_store.forget_host(self._home, self.name, name)
             raise
@@ -275,9 +277,9 @@ class DockerProvider:
         user_result = engine.run("exec", "-u", "0:0", container, *argv)
         if docker_cli.is_container_stopped(user_result):
             log = docker_cli.parse_error(engine.run("logs", "--tail", "5", container).err)
-            raise MngrError(f"the container ended at once: {log}", _IMAGE_HINT)
+            raise MngrError(f"the container ended immediately: {log}", _IMAGE_HINT)
         if user_result.code:
-            raise _build_error(f"the user {user} could not be made in {name}", user_result.err)
+            raise _build_error(f"the user {user} could not be created in {name}", user_result.err)
         return container
 
     def _recreate_container(self, engine: DockerCli, host: str, facts: HostFacts) -> None:
@@ -286,9 +288,9 @@ class DockerProvider:
         if engine.run("volume", "inspect", old.volume).code:
             raise NotFound(
                 f"the container {host} is gone, and so is its volume {old.volume}",
-                f"forget it: mngr destroy @{host}.{self.name}",
+                f"remove the host from the list: mngr destroy @{host}.{self.name}",
             )
-        self._note(f"the container {host} was gone and is made anew from its volume")
+        self._note(f"the container {host} was gone; mngr creates it again from its volume")
         new = old.replace(container=self._run_container(engine, host, old.argv, None, old.user))
         host_store.save_facts(self._home, self.name, host, facts.replace(own=new.to_dict()))
 
@@ -299,12 +301,14 @@ class DockerProvider:
         if docker_cli.is_container_gone(result):
             return False
         if result.code:
-            raise _build_error(f"{name} could not be looked at", result.err)
+            raise _build_error(f"{name} could not be inspected", result.err)
         container_id, _, text = result.text.partition(" ")
         labels = as_object(json.loads(text))
         user, owner_key = get_text(labels, "mngr.user"), get_text(labels, "mngr.home")
         if user not in USERS or not owner_key:
-            raise MngrError(f"there is a container {name!r} that mngr did not make", "choose another name for the host")
+            raise MngrError(
+                f"there is already a container {name!r} that mngr did not create", "choose another name for the host"
+            )
         reject_options(name, options)
         volume = get_text(labels, "mngr.volume")
         container = ContainerFacts(engine=engine.words, container=container_id, volume=volume, user=user)
@@ -322,7 +326,7 @@ class DockerProvider:
     def _prepare_home(self, engine: DockerCli, name: str, container: ContainerFacts) -> HostFacts:
         """Create the home for agents and return the facts, whose environment includes the image's variables."""
         words = ("container", "inspect", "--format", "{{json .Config.Env}}", container.container)
-        output = engine.run_checked(f"{name} could not be looked at", *words)
+        output = engine.run_checked(f"{name} could not be inspected", *words)
         image_env = dict(
             str(word).split("=", 1) for word in json_values.as_list(json.loads(output or "[]")) if "=" in str(word)
         )
@@ -335,7 +339,7 @@ class DockerProvider:
         engine = DockerCli(read_container(facts).engine)
         # Another container may have its name by now, so the label identifies it.
         query = ("ps", "-a", "-q", "--no-trunc", "--filter", f"label=mngr.volume={volume}")
-        for container_id in engine.run_checked(f"{name} could not be looked for", *query).split():
+        for container_id in engine.run_checked(f"mngr could not search for {name}", *query).split():
             removed = engine.run("rm", "-f", "-v", container_id, timeout=START_TIMEOUT)
             if removed.code and not docker_cli.is_container_gone(removed):
                 raise _build_error(f"the container {name} could not be removed", removed.err)

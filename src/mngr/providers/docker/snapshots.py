@@ -35,9 +35,11 @@ def take_snapshot(engine: DockerCli, container: str, host: Host, directory: str,
     )
     if process.returncode and not has_only_harmless_warnings:
         why = lines[-1].decode("utf-8", "replace") if lines else "the connection ended"
-        raise MngrError(f"the home on {host.name} could not be read: {why}", "start it: mngr start @" + host.name)
+        raise MngrError(
+            f"the home directory on {host.name} could not be read: {why}", "start the host: mngr start @" + host.name
+        )
     arguments = ("commit", "-c", _LABELS, container, tag)
-    engine.run_checked(f"{host.name} could not be kept", *arguments, timeout=MAX_COMMIT_SECONDS)
+    engine.run_checked(f"the snapshot of {host.name} could not be created", *arguments, timeout=MAX_COMMIT_SECONDS)
     return {"image": tag, "engine": engine.words}
 
 
@@ -48,7 +50,7 @@ def load_snapshot(home: Home, name: str) -> tuple[str, str]:
         with open(os.path.join(directory, "meta.json"), encoding="utf-8") as file:
             return str(json.load(file)["host"]["image"]), os.path.join(directory, HOME_TAR)
     except (OSError, ValueError, KeyError, TypeError):
-        raise NotFound(f"there is no snapshot {name!r} of a host", "see: mngr snapshot list") from None
+        raise NotFound(f"there is no snapshot {name!r} of a host", "list the snapshots: mngr snapshot list") from None
 
 
 def restore_home(host: Host, path: str) -> None:
@@ -58,4 +60,4 @@ def restore_home(host: Host, path: str) -> None:
         stderr = process.communicate()[1].decode("utf-8", "replace").strip()
     if process.returncode:
         why = stderr.splitlines()[-1] if stderr else "the connection ended"
-        raise MngrError(f"the home of {host.name} could not be filled: {why}", "check its limits")
+        raise MngrError(f"mngr could not copy the snapshot to {host.name}: {why}", "check the disk limit of the host")

@@ -101,7 +101,7 @@ async def _exchange_preface(host: str, port: int) -> None:
     try:
         writer.write(HTTP2_PREFACE)
         if not await reader.read(1):
-            raise OSError("it ends the connection without a word")
+            raise OSError("it ends the connection without an answer")
     finally:
         writer.close()
 
@@ -161,5 +161,5 @@ def translate_error(error: BaseException) -> EngineError:
     kind = next((_ERROR_KINDS[name] for name in names if name in _ERROR_KINDS), None)
     kind = kind or _STATUS_KINDS.get(getattr(status, "name", ""), "other")
     if "rate limit" in message.lower() or kind == "busy":
-        return EngineError("busy", f"Modal has no room for it now: {message}")
+        return EngineError("busy", f"Modal has no capacity now: {message}")
     return EngineError(kind, message)

@@ -122,9 +122,9 @@ class ModalBridgeEngine:
         """Return an error that says whether a sandbox that takes no commands can be started again."""
         state = await self.do_get_state(None, sandbox_id, wait=5.0)
         if state["state"] == "gone":
-            return EngineError("gone", "its sandbox has ended and its files were not kept")
+            return EngineError("gone", "its sandbox has ended, and its files were not saved")
         if state["state"] == "running":
-            return EngineError("unreachable", "its sandbox runs, but takes no commands")
+            return EngineError("unreachable", "its sandbox runs, but does not accept commands")
         return EngineError("stopped", "its sandbox ended by itself")
 
     def _start_watch(self) -> None:
@@ -215,9 +215,11 @@ class ModalBridgeEngine:
                     raise
                 sandbox = await self._find_by_name(name)
                 if sandbox is None:
-                    raise EngineError("busy", f"a sandbox called {name} is just ending") from None
+                    raise EngineError("busy", f"a sandbox called {name} is still ending") from None
                 if (await self._read_tags(sandbox)).get("tag") != tags["tag"]:
-                    raise EngineError("other", f"there is a sandbox called {name} that is not ours") from None
+                    raise EngineError(
+                        "other", f"there is already a sandbox called {name} that mngr did not create"
+                    ) from None
         self._sandboxes[sandbox.object_id] = sandbox
         return {"sandbox": sandbox.object_id, "alike": image.object_id}
 
@@ -227,7 +229,7 @@ class ModalBridgeEngine:
             return await run_if_reachable(self._sdk.Image.from_id.aio(origin["id"]))
         key = json.dumps(origin, sort_keys=True)
         if key not in self._images:
-            note("building the image, unless Modal has it")
+            note("building the image, if Modal does not have it yet")
             self._images[key] = asyncio.ensure_future(self._build_image(origin))
         try:
             return await asyncio.shield(self._images[key])
@@ -363,7 +365,7 @@ class ModalBridgeEngine:
                 raise
             return
         if image is None:
-            raise EngineError("busy", "Modal still keeps the files of a sandbox that has ended")
+            raise EngineError("busy", "Modal is still saving the files of a sandbox that has ended")
         if image != spare:
             await self.do_delete_images(None, [image])
 

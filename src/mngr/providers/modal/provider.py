@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from mngr.providers.shared.on_demand import Note
 
 ERROR_HINTS = {
-    "unreachable": "is there a network? see https://status.modal.com",
+    "unreachable": "check your network connection and https://status.modal.com",
     "auth": "log in: modal token new; or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET",
-    "missing": "install it there: pip install 'modal>=1.5,<1.7'; or choose another: [providers.modal] python",
+    "missing": "install it for that Python: pip install 'modal>=1.5,<1.7'; or choose another Python: mngr config set providers.modal.python PATH",
     "busy": "wait until hosts are stopped or destroyed, or ask for fewer at a time",
 }
 _ENGINE = EngineModule(
@@ -108,7 +108,10 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         tag = f"{self._key}-{random_id}"
         timeout = _parse_whole_seconds(options, "timeout") or int(MAX_SANDBOX_SECONDS)
         if timeout > MAX_SANDBOX_SECONDS:
-            raise UsageError("timeout cannot be more than 24h on Modal", "a host that ends can be started again")
+            raise UsageError(
+                "timeout cannot be more than 24h on Modal",
+                "use -b timeout=24h; a host that has ended can be started again",
+            )
         words: dict[str, object] = {
             "timeout": timeout,
             "idle_timeout": _parse_whole_seconds(options, "idle_timeout"),
@@ -138,8 +141,8 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         """Create a sandbox and return the machine with it and with the time when it ends."""
         if not machine.words:  # The sandbox was created by another home.
             raise MngrError(
-                f"it is not known any more what {name} was made with, so it cannot be started again",
-                f"its files are in the image {origin.get('id')}; for another host: -b image={origin.get('id')}",
+                f"mngr no longer knows the options of {name}, so it cannot start the host again",
+                f"its files are in an image; create a new host from it: mngr create NAME@.modal -b image={origin.get('id')}",
             )
         tags = {**machine.tags, **_encode_tags(machine.words)}
         created = self._bridge.call(
@@ -155,7 +158,9 @@ class ModalEngine(EngineDefaults[ModalMachine]):
             return None
         tags = _read_tags(answer)
         if not tags.get("mngr"):
-            raise MngrError(f"there is a sandbox {name!r} that mngr did not make", "choose another name for the host")
+            raise MngrError(
+                f"there is already a sandbox {name!r} that mngr did not create", "choose another name for the host"
+            )
         return ModalMachine(
             tag=tags.get("tag", ""),
             sandbox=get_text(answer, "sandbox"),
@@ -182,7 +187,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
                 return self.find_existing(name) or machine
             image = self._find_saved_image(name, machine, state)
         if not image:
-            raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
+            raise HostGone(self._provider, name, "its sandbox has ended, and its files were not saved")
         return self._create_sandbox(name, machine, {"id": image}).replace(image=image)
 
     def stop(self, name: str, machine: ModalMachine) -> ModalMachine:
@@ -194,7 +199,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         else:
             image = self._find_saved_image(name, machine, state)
         if image is None:
-            raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
+            raise HostGone(self._provider, name, "its sandbox has ended, and its files were not saved")
         self._end_sandboxes(name, machine, image)
         self._delete_old_images(name, image)
         return machine.replace(sandbox=None, image=image, ends_at=None)
@@ -254,13 +259,13 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         """Return the image of an ended sandbox: the one from its end, otherwise the latest one that is recorded."""
         image = find_text(state, "image")
         if state["state"] == "ended" and not image:
-            raise MngrError(f"Modal still keeps the files of {name}", "try again in a minute")
+            raise MngrError(f"Modal is still saving the files of {name}", "run the command again in a minute")
         if image:
             self._record_image(name, image)
             return image
         last = self._find_latest_image(name, machine)
         if last:
-            self._note(f"the files of {name} are as they were last kept: its sandbox is gone")
+            self._note(f"the sandbox of {name} is gone; mngr restores its files as they were last saved")
         return last
 
     def _find_latest_image(self, name: str, machine: ModalMachine) -> str | None:
@@ -302,7 +307,7 @@ class ModalTransport(BridgeTransport):
     def make_lost_error(self, stderr: str) -> Unreachable:
         error = super().make_lost_error(stderr)
         if isinstance(error, HostGone) and self._is_kept():
-            return HostStopped(error.provider, error.host, "its sandbox is gone, its files are as last kept")
+            return HostStopped(error.provider, error.host, "its sandbox is gone; its files are as they were last saved")
         return error
 
 
@@ -381,13 +386,13 @@ def _parse_network(text: str) -> dict[str, object]:
             (destination, port), *_ = names_and_addresses.parse_network(f"allow={word}")[1]
         if _is_address(destination):
             raise UsageError(
-                f"--network allow: {word} cannot be had on Modal",
-                f"an address there is allowed for every port: {destination}",
+                f"--network allow: {word} does not work on Modal, which allows an address only for all ports",
+                f"leave out the port: --network allow={destination}",
             )
         if port not in (None, 443):
             raise UsageError(
-                f"--network allow: {word} cannot be had on Modal",
-                "names there are for port 443; what else is allowed is an address or a range: 203.0.113.0/24",
+                f"--network allow: {word} does not work on Modal, which allows names only for port 443",
+                "use port 443, or an address or a range such as 203.0.113.0/24",
             )
         allowlists["outbound_domain_allowlist"].append(destination)
     return {key: value for key, value in allowlists.items() if value}
@@ -412,7 +417,7 @@ def _parse_whole_seconds(options: dict[str, object], key: str) -> int | None:
     """Return a duration in whole seconds, or None when it is not set or 0."""
     seconds = _parse_seconds(options, key)
     if seconds and seconds < 1:
-        raise UsageError(f"{key} cannot be {options[key]!r}", "a second or more, for example 10m")
+        raise UsageError(f"{key} cannot be {options[key]!r}", "give at least 1s, for example 10m")
     return int(seconds) if seconds else None
 
 
@@ -422,7 +427,7 @@ def _parse_megabytes(options: dict[str, object]) -> int | None:
     if not text:
         return None
     unit = {"m": 1, "g": 1024, "t": 1 << 20}.get(text[-1], 1)
-    hint = "for example 512m or 4g"
+    hint = "give a size, for example 512m or 4g"
     megabytes = int(parse_number("memory", text.rstrip("mgt"), hint) * unit)
     if not megabytes:
         raise UsageError(f"memory cannot be {options['memory']!r}", hint)

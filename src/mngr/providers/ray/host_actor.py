@@ -107,7 +107,7 @@ class HostActor:
     async def open_host(self) -> dict[str, str]:
         """Start the host process if it does not run, and return facts about the host."""
         if self._has_left:
-            raise RuntimeError("the host is being taken away")  # Some of its files may be deleted already.
+            raise RuntimeError("the host is being removed")  # Some of its files may be deleted already.
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._start_host_process())
         return await self._opening

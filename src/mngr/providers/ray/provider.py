@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mngr.providers.shared.on_demand import Note
 
 ERROR_HINTS = {
-    "unreachable": "is it up? see [providers.ray] address, and: ray status",
-    "missing": "install it there, in the cluster's version: pip install ray; or choose another: [providers.ray] python",
+    "unreachable": "see whether the cluster runs: ray status; and check its address: mngr config get providers.ray.address",
+    "missing": "install the cluster's version for that Python: pip install ray==VERSION; or choose another Python: mngr config set providers.ray.python PATH",
     "busy": "wait until hosts are stopped or destroyed, or ask for less: -b cpus=0",
 }
 _ENGINE = EngineModule(name="mngr.providers.ray.ray_calls", variables=("RAY_",), hints=ERROR_HINTS)
@@ -233,7 +233,9 @@ class RayEngine(EngineDefaults[RayMachine]):
         about, wish = machine.about.to_dict(), machine.wish.to_dict()
         opened = OpenedHost.read(self._bridge.call("create", about=about, wish=wish, node=node, host=name))
         if opened.space not in ("own", machine.space):
-            self._note(f"{opened.address} allows no namespaces: what {name} leaves running is looked for when it ends")
+            self._note(
+                f"{opened.address} allows no namespaces, so mngr searches for leftover processes of {name} when it ends"
+            )
         return machine.replace(**opened.to_dict())
 
     def _locate(self, name: str, machine: RayMachine, *, closely: bool = False) -> str | None:
@@ -268,14 +270,17 @@ def _drop_stale_files(machine: RayMachine) -> RayMachine:
 
 
 def _build_error(name: str, stderr: str) -> MngrError:
-    return MngrError(f"the files of {name} could not be moved: {stderr.strip().splitlines()[-1]}", "check space there")
+    return MngrError(
+        f"the files of {name} could not be moved: {stderr.strip().splitlines()[-1]}",
+        "check the free space on the nodes: df -h",
+    )
 
 
 def _parse_resources(options: dict[str, object]) -> ResourceRequest:
     """Return the options in Ray's terms. Raise UsageError if they are invalid."""
     placement = str(options.get("placement") or "spread")
     if placement not in PLACEMENTS:
-        raise UsageError(f"placement cannot be {placement!r}", f"one of: {', '.join(PLACEMENTS)}")
+        raise UsageError(f"placement cannot be {placement!r}", f"use one of: {', '.join(PLACEMENTS)}")
     resources = {
         key.partition(".")[2]: parse_number(key, value)
         for key, value in options.items()

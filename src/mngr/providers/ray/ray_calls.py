@@ -92,7 +92,7 @@ class RayBridgeEngine:
             return dict(await _wait_with_timeout(START_TIMEOUT, actor.open_host.remote()))
         except TimeoutError:
             ray.kill(actor)
-            raise EngineError("busy", "Ray found no room for it within a minute") from None
+            raise EngineError("busy", "Ray found no free node for the host within a minute") from None
         except RayError as error:
             raise EngineError("other", f"the host could not be started: {get_error_line(error)}") from None
 
@@ -147,7 +147,7 @@ class RayBridgeEngine:
         if not is_running and not (node and self._is_node_up(node)):
             raise self.explain_loss(ActorAddress(actor=actor, node=node))
         if not is_running and plan.home is not None and not await self._has_directory(str(node), plan.home):
-            raise EngineError("gone", "its files are not on its node any more")
+            raise EngineError("gone", "its files are no longer on its node")
         return {"node": node}
 
     async def _is_staying(self, actor: str) -> bool:
@@ -161,7 +161,7 @@ class RayBridgeEngine:
             self._actors.pop(actor, None)
             return False
         if is_being_removed:
-            raise EngineError("busy", "the host is being taken away")
+            raise EngineError("busy", "the host is being removed")
         return True
 
     async def do_list(self, note: Note, key: str, keeper: str) -> dict[str, object]:

@@ -38,7 +38,9 @@ def reject_options(host: str, options: dict[str, object]) -> None:
     """Raise UsageError if there are options, because the host already exists."""
     if options:
         key = next(iter(options))
-        raise UsageError(f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host")
+        raise UsageError(
+            f"the host {host} already exists, so you cannot choose {key}", f"leave out -b {key}, or create a new host"
+        )
 
 
 def parse_network(options: dict[str, object]) -> str:
@@ -50,7 +52,7 @@ def parse_network(options: dict[str, object]) -> str:
     return text
 
 
-def parse_number(key: str, value: object, hint: str = "a number, 0 or more") -> float:
+def parse_number(key: str, value: object, hint: str = "give a number, 0 or more") -> float:
     """Return the number in a setting. Raise UsageError unless it is 0 or more."""
     try:
         number = float(str(value))

@@ -59,30 +59,35 @@ def probe_host(
         program += f"printf '\\0'\n{last}"
     result = remote_host.run(transport, ["sh", "-c", program, "hello.sh", *words], timeout=PROBE_TIMEOUT, name=host)
     if first and result.code == _UNFIT_CODE:
-        raise MngrError(f"{host} cannot be used: {result.error_line}", "choose another image")
+        raise MngrError(f"mngr cannot use {host}: {result.error_line}", "choose another image: -b image=NAME")
     output, _, rest = result.out.partition(b"\0")
     rows = [line.partition(" ") for line in output.decode("utf-8", "replace").splitlines()]
     facts = {key: value for key, _, value in rows if _is_fact(key, value)}
     if result.code or not facts.get("home", "").startswith("/") or "uid" not in facts:
-        raise Unreachable(f"{host} does not answer as a host should: {result.error_line}", "it needs a POSIX sh")
+        raise Unreachable(
+            f"mngr does not understand the answer of {host}: {result.error_line}",
+            "check that its login shell prints nothing and that it has a POSIX sh",
+        )
     _check_home(host, facts)
     missing_programs = {value for key, _, value in rows if key == "missing"}
     missing_required = [name for name in REQUIRED_PROGRAMS if name in missing_programs]
     if make and missing_required:
-        raise HostUnfit(f"{host} has no {', '.join(missing_required)}", f"see how to get it: mngr doctor @{host}")
+        raise HostUnfit(f"{host} has no {', '.join(missing_required)}", f"see how to install it: mngr doctor @{host}")
     return ProbeAnswer(facts=facts, output=rest)
 
 
 def _check_home(host: str, facts: dict[str, str]) -> None:
     """Raise MngrError if mngr cannot use the home on the host."""
     place = f"{facts['home']} on {host}"
-    hint = "choose another with the provider's setting `home`"
+    hint = "choose another directory: mngr config set providers.PROVIDER.home DIR"
     if "stranger" in facts:
-        raise MngrError(f"{place} is the home of another program (it holds {facts['stranger']!r})", hint)
+        raise MngrError(f"{place} is the home of another program: it contains {facts['stranger']!r}", hint)
     if "newer" in facts:
-        raise MngrError(f"{place} was written by a newer mngr (layout {facts['newer']})", "update mngr")
+        raise MngrError(
+            f"a newer mngr wrote {place} (layout {facts['newer']})", "update mngr on this machine: pipx upgrade mngr"
+        )
     if "unwritable" in facts:
-        raise MngrError(f"{place} cannot be written to: {facts['unwritable']}", hint)
+        raise MngrError(f"cannot write to {place}: {facts['unwritable']}", hint)
 
 
 def _is_fact(key: str, value: str) -> bool:
@@ -132,7 +137,7 @@ def run_home_program(transport: Transport, host: str, opening: str) -> None:
     """Run only the program of `build_home_program`. Raise MngrError if the host cannot be used."""
     result = remote_host.run(transport, ["sh", "-c", opening + ":"], timeout=PROBE_TIMEOUT, name=host)
     if result.code:
-        raise MngrError(f"{host} cannot be used: {result.error_line}", "choose another image")
+        raise MngrError(f"mngr cannot use {host}: {result.error_line}", "choose another image: -b image=NAME")
 
 
 # Creates the home as hello.sh does, but without its checks, because the host is new.
@@ -172,7 +177,7 @@ def choose_least_loaded(hosts: list[str], open_transport: Callable[[str], Transp
             loads.append((_compute_load(answer.facts), name))
     if not loads:
         reasons = "; ".join(str(answer) for answer in answers[:3])
-        raise Unreachable(f"none of {', '.join(hosts)} answers: {reasons}", "try again")
+        raise Unreachable(f"none of the hosts {', '.join(hosts)} answers: {reasons}", "check them: mngr list --hosts")
     return min(loads)[1]
 
 

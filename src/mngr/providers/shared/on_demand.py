@@ -175,7 +175,7 @@ class OnDemandProvider(Generic[AnyMachine]):
     def _get_facts(self, host: str) -> HostFacts:
         facts = host_store.find_facts(self._home, self.name, host)
         if facts is None:
-            hint = suggest_closest(host, self.list()) or "see: mngr list --hosts"
+            hint = suggest_closest(host, self.list()) or "check the hosts: mngr list --hosts"
             raise NotFound(f"{self.name} has no host {host!r}", hint)
         return facts
 
@@ -197,8 +197,8 @@ class OnDemandProvider(Generic[AnyMachine]):
         host_options = dict(options)
         if "network" not in known and host_options.pop("network", "on") != "on":
             raise UsageError(
-                f"{self.name} gives its hosts the network that it has, so --network has no meaning",
-                "leave it out; on this machine, --sandbox --network works",
+                f"{self.name} does not let mngr choose the network of its hosts, so --network has no effect",
+                "leave out --network; on this machine, --sandbox --network works",
             )
         for key in host_options:
             if not _is_known_option(key, known):
@@ -320,7 +320,7 @@ def load_snapshot(home: Home, name: str) -> dict[str, object]:
             kept = get_object(as_object(json.load(file)), "host")["kept"]
         return {**as_object(kept), "place": directory}
     except (OSError, ValueError, KeyError):
-        raise NotFound(f"there is no snapshot {name!r} of a host", "see: mngr snapshot list") from None
+        raise NotFound(f"there is no snapshot {name!r} of a host", "list the snapshots: mngr snapshot list") from None
 
 
 def _is_known_option(key: str, known: Sequence[str]) -> bool:
@@ -329,5 +329,5 @@ def _is_known_option(key: str, known: Sequence[str]) -> bool:
 
 def _describe_unknown(machine: FoundMachine) -> Leftover:
     """Return a leftover without a `remove` function, because mngr does not know the machine's contents."""
-    note = f"the {machine.resource_kind} {machine.name} was made from this home, which does not know it; if you do not need it: {machine.removal_command}"
+    note = f"the {machine.resource_kind} {machine.name} was created from this home, but mngr has no record of it; if you do not need it: {machine.removal_command}"
     return Leftover(description=f"unknown {machine.resource_kind}", name=machine.name, note=note)

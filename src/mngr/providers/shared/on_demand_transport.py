@@ -40,7 +40,7 @@ class OnDemandTransport:
                 self._facts = engine_facts
                 self._opening = known.opening
         if not self._transports:
-            raise NotFound(f"{self._place[0]} has no host {self._place[1]!r}", "see: mngr list --hosts")
+            raise NotFound(f"{self._place[0]} has no host {self._place[1]!r}", "check the hosts: mngr list --hosts")
         return self._transports[-1]
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:

@@ -17,7 +17,10 @@ def make_socket_dir(socket: str) -> None:
     directory = os.path.dirname(socket)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     if not _is_private_dir(directory):
-        raise MngrError(f"{directory} is not a directory of yours", "have its owner remove it")
+        raise MngrError(
+            f"{directory} does not belong to you, so mngr does not use it",
+            f"ask its owner to remove it: rm -r {directory}",
+        )
 
 
 def has_socket(socket: str) -> bool:

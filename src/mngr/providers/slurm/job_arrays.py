@@ -66,7 +66,7 @@ class _JobArray:
         except MngrError as error:
             self.error = error
         except BaseException:
-            self.error = Unreachable("the job was not submitted", "try again")
+            self.error = Unreachable("mngr could not submit the job", "run the command again")
             raise
         finally:
             self.done.set()

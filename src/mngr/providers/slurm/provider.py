@@ -78,10 +78,10 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
         tag = os.urandom(6).hex()
         root = str(options.get("home") or DEFAULT_DIR).rstrip("/")
         if not root.startswith(("/", "~/")):
-            raise UsageError(f"home cannot be {root!r}", "a directory of the cluster: /… or ~/…")
+            raise UsageError(f"home cannot be {root!r}", "give a directory of the cluster that starts with / or ~/")
         shared = str(options.get("shared", True)).lower()
         if shared not in (*_NO, *_YES):
-            raise UsageError(f"shared cannot be {shared!r}", "true or false")
+            raise UsageError(f"shared cannot be {shared!r}", "use true or false")
         is_shared = shared in _YES
         host_dir = f"{root}/{self._key}/{name}-{tag}"
         arguments = [f"--{key}={options[key]}" for key in _SBATCH_OPTIONS if options.get(key)]
@@ -97,7 +97,9 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
         result = shell.run(self.open_transport(name, running).build_argv(program), timeout=60.0)
         if result.code:
             reason = parse_error(result)
-            raise MngrError(f"the job {job} does not answer: {reason}", f"see: scontrol show job {job}")
+            raise MngrError(
+                f"the job {job} does not answer: {reason}", f"see the state of the job: scontrol show job {job}"
+            )
         return running
 
     def find_existing(self, name: str) -> SlurmMachine | None:
@@ -115,7 +117,7 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
         if live_jobs:
             return self._wait_for_job(name, machine, live_jobs[0].id)
         if not machine.shared:
-            raise HostGone(self._provider, name, "its job has ended, and its files were on the node")
+            raise HostGone(self._provider, name, "its job has ended, and its files were only on the node")
         return self.create(name, machine)
 
     def stop(self, name: str, machine: SlurmMachine) -> SlurmMachine:
@@ -126,8 +128,8 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
     def check_stoppable(self, name: str, machine: SlurmMachine) -> None:
         if not machine.shared:
             raise MngrError(
-                f"{name} cannot be stopped, for its files are on the disk of its node",
-                "stop its agents, or make hosts with -b shared=true",
+                f"{name} cannot be stopped, because its files are only on the disk of its node",
+                "stop its agents instead, or create hosts with -b shared=true",
             )
 
     def remove(self, name: str, machine: SlurmMachine) -> None:
@@ -136,7 +138,9 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
         if machine.shared and host_dir.endswith(f"-{machine.tag}"):
             result = self._calls.run_shell(_REMOVE_SCRIPT, host_dir)
             if result.code:
-                raise MngrError(f"{host_dir} could not be removed: {result.error_line}", "remove it by hand")
+                raise MngrError(
+                    f"mngr could not remove {host_dir}: {result.error_line}", f"remove it by hand: rm -r {host_dir}"
+                )
 
     def list_machines(self) -> list[FoundMachine]:
         machines = [
@@ -191,13 +195,16 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
             if state == "R":
                 return machine.replace(job=job, number=jobs[0].number, ends_at=jobs[0].ends_at)
             if state not in _LIVE_STATES:
-                raise MngrError(f"the job {job} of {name} ended at once ({state})", f"see: scontrol show job {job}")
+                raise MngrError(
+                    f"the job {job} of {name} ended immediately ({state})",
+                    f"see the state of the job: scontrol show job {job}",
+                )
             waited = time.monotonic() - started
             if waited > self.wait:
                 self._calls.cancel([job])
                 raise EngineBusy(
                     f"the job of {name} was still pending after {time_format.format_age(waited)}: {reason}",
-                    f"wait longer ([providers.{self._provider}] wait), or ask for less; see: squeue, sinfo",
+                    f"wait longer: mngr config set providers.{self._provider}.wait 1h; or ask for less; see the queue: squeue --me",
                 )
             if waited > 2 and reason not in ("None", last_reason):
                 last_reason = reason
@@ -223,7 +230,9 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
             job.id for job in jobs if job.state != "CG"
         ]  # A completing job has no processes of the host any more.
         if remaining:
-            raise MngrError(f"the job {remaining[0]} of {name} does not end", f"see: scontrol show job {remaining[0]}")
+            raise MngrError(
+                f"the job {remaining[0]} of {name} does not end", f"cancel it by hand: scancel {remaining[0]}"
+            )
 
 
 class SlurmProvider(OnDemandProvider[SlurmMachine]):

@@ -98,13 +98,13 @@ class SlurmPrograms:
         if result.code and (is_lost or any(word in stderr for word in _UNREACHABLE_MESSAGES)):
             raise self._note_silence(f"Slurm does not answer: {parse_error(result)}")
         if result.code == 127 and words[0] != "sh":
-            hint = "install Slurm's programs, or say where they are: [providers.slurm] through"
-            raise MngrError(f"there is no {words[0]}", hint)
+            hint = "install the programs of Slurm, or name the login node that has them: mngr config set providers.slurm.through HOST"
+            raise MngrError(f"the Slurm program {words[0]} is not installed", hint)
         return result
 
     def _note_silence(self, message: str) -> Unreachable:
         """Return an Unreachable error and remember it for SILENCE_SECONDS."""
-        error = Unreachable(message, "try: sinfo")
+        error = Unreachable(message, "see whether Slurm answers: sinfo")
         self._away = (time.monotonic(), error)
         return error
 
@@ -115,8 +115,12 @@ class SlurmPrograms:
             return result.text.strip().split("\n")[-1].partition(";")[0]
         reason = parse_error(result)
         if any(word in reason.lower() for word in _BUSY_MESSAGES):
-            raise EngineBusy(f"Slurm takes no more jobs now: {reason}", "wait until others have ended")
-        raise MngrError(f"Slurm does not take the job: {reason}", "check what is asked for: sinfo -l")
+            raise EngineBusy(
+                f"Slurm accepts no more jobs now: {reason}", "wait until other jobs have ended: squeue --me"
+            )
+        raise MngrError(
+            f"Slurm rejected the job: {reason}", "check the options of the host against the cluster: sinfo -l"
+        )
 
     def list_jobs(self, *filters: str) -> list[SlurmJob]:
         """Return mngr's jobs of this user in the queue. `filters` are additional arguments of squeue."""
@@ -124,14 +128,14 @@ class SlurmPrograms:
         if result.code:
             if b"invalid job id" in result.err.lower():
                 return []
-            raise MngrError(f"the queue cannot be read: {parse_error(result)}", "try: squeue --me")
+            raise MngrError(f"mngr cannot read the queue: {parse_error(result)}", "see what Slurm reports: squeue --me")
         return [job for line in result.text.splitlines() if (job := _parse_job(line)) is not None]
 
     def cancel(self, ids: Sequence[str]) -> None:
         """Cancel jobs. A job that has ended is no error."""
         result = self.run("scancel", *ids)
         if result.code and b"invalid job id" not in result.err.lower():
-            raise MngrError(f"the job could not be cancelled: {parse_error(result)}", "try: squeue --me")
+            raise MngrError(f"mngr could not cancel the job: {parse_error(result)}", "see your jobs: squeue --me")
 
     def run_shell(self, program: str, *words: str) -> ProcessResult:
         """Run a shell program on the machine that has Slurm's programs."""

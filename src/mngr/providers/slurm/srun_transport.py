@@ -42,10 +42,10 @@ _QUIET_OPTIONS = ("-QQ", "--disable-status")
 _END_REASONS = {
     "TO": "its job reached its time limit",
     "NF": "its node failed",
-    "PR": "its job had to make room for another",
+    "PR": "Slurm stopped its job in favour of another one",
     "OOM": "its job ran out of memory",
     "F": "its job failed",
-    "BF": "its node could not start it",
+    "BF": "its node could not start its job",
     "S": "its job is suspended",
 }
 
@@ -88,7 +88,9 @@ class SlurmTransport:
         state = jobs[0].state if jobs else "gone"
         if state in ("R", "CF"):
             why = stderr.splitlines()[-1].removeprefix("srun: error: ") if stderr else "the connection ended"
-            return Unreachable(f"{host}: {why}", "it may or may not have been done; see: mngr list")
+            return Unreachable(
+                f"{host}: {why}", "mngr does not know whether the command ran; see the agents: mngr list"
+            )
         if not self._is_shared:
             return HostGone(provider, host, _END_REASONS.get(state, "its job has ended"))
         if state == "PD":

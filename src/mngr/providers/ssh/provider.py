@@ -77,7 +77,9 @@ class SshTransport:
 
     def make_lost_error(self, stderr: str) -> Unreachable:
         why = stderr.splitlines()[-1] if stderr else "the connection ended"
-        return Unreachable(f"{self._destination}: {why}", "it may or may not have been done; see: mngr list")
+        return Unreachable(
+            f"{self._destination}: {why}", "mngr does not know whether the command ran; see the agents: mngr list"
+        )
 
     def close(self) -> None:
         pass  # The connection stays open for the next command.
@@ -112,12 +114,12 @@ class SshTransport:
     def _build_error(self, stderr: str) -> Unreachable:
         """Return the error for a failed connection, with a hint that fits ssh's message."""
         why = stderr.splitlines()[-1] if stderr else "ssh could not connect"
-        hint = f"try it by hand: ssh {self._destination} true"
+        hint = f"see whether ssh works: ssh {self._destination} true"
         if "Host key verification failed" in stderr or "REMOTE HOST IDENTIFICATION" in stderr:
-            why = "its host key is not known, or not the one that is known"
-            hint = f"check the key, then connect once by hand: ssh {self._destination}"
+            why = "its host key is unknown or has changed"
+            hint = f"check the host key, then accept it by connecting once: ssh {self._destination}"
         elif "Permission denied" in stderr:
-            hint = f"load your key (ssh-add), or name it in your ssh configuration; then: ssh {self._destination} true"
+            hint = f"load your key: ssh-add; or name it in ~/.ssh/config; then check it: ssh {self._destination} true"
         return Unreachable(f"{self._destination} cannot be reached: {why}", hint)
 
 
@@ -140,7 +142,7 @@ class SshProvider:
 
     def open(self, host: str) -> Host:
         if self._pool and host not in self._pool:
-            raise NotFound(f"the pool {self.name} has no host {host!r}", "it has: " + ", ".join(self._pool))
+            raise NotFound(f"the provider {self.name} has no host {host!r}", "use one of: " + ", ".join(self._pool))
         facts = host_store.find_facts(self._home, self.name, host)
         if facts is not None:
             transport = SshTransport(host, self._options, facts.env.get("SHELL", ""))
@@ -156,21 +158,23 @@ class SshProvider:
             return self.open(host)
         if not self._pool:
             raise MngrError(
-                f"{self.name} has no pool of hosts to choose from",
-                f"name one: NAME@HOST, or list some: [providers.{self.name}] hosts = [...]",
+                f"the provider {self.name} has no list of hosts to choose from",
+                f"name a host: NAME@HOST; or list hosts: mngr config set providers.{self.name}.hosts '[\"HOST\"]'",
             )
         from mngr.providers.shared import host_probe
 
         return self.open(host_probe.choose_least_loaded(self._pool, lambda name: SshTransport(name, self._options)))
 
     def start(self, host: str) -> None:
-        raise MngrError("a host reached by ssh is not ours to start", "start it yourself")
+        raise MngrError("mngr cannot start a host that it reaches by ssh", "start the machine yourself")
 
     def stop(self, host: str) -> None:
-        raise MngrError("a host reached by ssh is not ours to stop", "stop its agents: mngr stop NAME")
+        raise MngrError("mngr cannot stop a host that it reaches by ssh", "stop its agents instead: mngr stop NAME")
 
     def destroy(self, host: str) -> None:
-        raise MngrError("a host reached by ssh is not ours to destroy", "destroy its agents: mngr destroy NAME")
+        raise MngrError(
+            "mngr cannot destroy a host that it reaches by ssh", "destroy its agents instead: mngr destroy NAME"
+        )
 
 
 def _build_option(option: str, value: str) -> list[str]:

@@ -55,30 +55,35 @@ class ProviderTemplate:
         words = as_list(value)
         is_command = bool(words) and isinstance(words[0], str)
         if not is_command or not all(isinstance(word, str) or _is_group(word) for word in words):
-            hint = 'write ["docker", "rm", "-f", "{name}"]: a word is a word, and no shell reads it'
-            raise UsageError(f"{self._at} {key} is no list of words", hint)
+            hint = 'write each word of the command as a string, for example: ["docker", "rm", "-f", "{name}"]'
+            raise UsageError(f"{self._at} {key} is not a list of words", hint)
         return [word if isinstance(word, str) else [str(part) for part in as_list(word)] for word in words]
 
     def check(self) -> None:
         """Raise UsageError if a command or a placeholder is missing."""
         for key in _REQUIRED:
             if key not in self.commands:
-                raise UsageError(f"{self._at} has no {key}", f"a template needs {', '.join(_REQUIRED)}")
+                raise UsageError(f"{self._at} does not set {key}", f"set each of: {', '.join(_REQUIRED)}")
         for command, other in _PAIRS:
             if command in self.commands and other not in self.commands:
-                raise UsageError(f"{self._at} has {command} and no {other}", "one is of no use without the other")
+                raise UsageError(f"{self._at} sets {command} but not {other}", f"set {other}, too, or remove {command}")
         for key, groups in _REQUIRED_PLACEHOLDERS.items():
             for names in groups if key in self.commands else ():
                 if not set(names) & set(self.list_placeholders(key)):
                     choices = " or ".join(f"{{{name}}}" for name in names)
-                    raise UsageError(f"{self._at} {key} does not name {choices}", "put it where it belongs")
+                    raise UsageError(
+                        f"the command {key} in {self._at} does not contain {choices}", f"add {choices} to the command"
+                    )
         if set(self.list_placeholders("destroy")) <= {"id"} and "list" not in self.commands:
             raise UsageError(
-                f"{self._at} destroy names {{id}} only, which is not known of a host whose making was cut off",
-                "name {name} or {tag}, or give a `list` that prints ID and TAG in each line",
+                f"the command destroy in {self._at} contains only {{id}}, which mngr does not know if the creation was interrupted",
+                "use {name} or {tag} in destroy, or set `list` to a command that prints ID and TAG on each line",
             )
         if "snapshot" in self.commands and "image" not in self.list_placeholders("create"):
-            raise UsageError(f"{self._at} create does not name {{image}}", "a snapshot takes its place")
+            raise UsageError(
+                f"the command create in {self._at} does not contain {{image}}, which a snapshot needs",
+                "add {image} to create, or remove snapshot",
+            )
         for key in self.commands:
             self._check_known(key)
 
@@ -88,7 +93,7 @@ class ProviderTemplate:
         for name in self.list_placeholders(key):
             suggestion = suggest_closest(name, builtins) if name not in builtins else None
             if suggestion and name not in {name for names in BUILTIN_PLACEHOLDERS.values() for name in names}:
-                raise UsageError(f"{self._at} {key}: there is no {{{name}}}", suggestion)
+                raise UsageError(f"{self._at} {key}: there is no placeholder {{{name}}}", suggestion)
 
     def list_placeholders(self, key: str) -> list[str]:
         """Return the placeholders of a command."""
@@ -103,7 +108,7 @@ class ProviderTemplate:
     def fill_command(self, key: str, values: Mapping[str, str]) -> list[str]:
         """Return the words of a command with all placeholders filled. Raise UsageError if one has no value."""
         if key not in self.commands:  # The host was created when the command existed.
-            raise UsageError(f"{self._at} has no {key}", f"a template needs {', '.join(_REQUIRED)}")
+            raise UsageError(f"{self._at} does not set {key}", f"set each of: {', '.join(_REQUIRED)}")
         argv: list[str] = []
         for word in self.commands[key]:
             group = word if isinstance(word, list) else [word]
@@ -114,8 +119,8 @@ class ProviderTemplate:
                 continue
             if missing:
                 name = missing[0]
-                hint = f"-b {name}=…, or for all hosts: {name} = … in {self._at}"
-                raise UsageError(f"{self._at} {key} names {{{name}}}, which has no value", hint)
+                hint = f"give it for this host: -b {name}=VALUE; or for all hosts: {name} = VALUE in {self._at}"
+                raise UsageError(f"the placeholder {{{name}}} of {key} in {self._at} has no value", hint)
             argv += [_PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), part) for part in group]
         return argv
 
@@ -141,7 +146,10 @@ class OutputPattern:
             try:
                 self._texts.append(re.compile(str(item), re.IGNORECASE | re.MULTILINE))
             except re.error as error:
-                raise UsageError(f"[providers.{provider}] {key}: {error}", "write a regular expression") from None
+                raise UsageError(
+                    f"[providers.{provider}] {key} is not a valid regular expression: {error}",
+                    "correct the expression in the settings",
+                ) from None
 
     def is_match(self, output: str, code: int | None = None) -> bool:
         """True when the output or the exit code matches."""
@@ -156,4 +164,4 @@ class OutputPattern:
 def get_last_line(output: str) -> str:
     """Return the last line of a program's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else "it does not say why"
+    return lines[-1] if lines else "it gave no reason"

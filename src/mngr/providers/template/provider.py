@@ -87,7 +87,9 @@ class TemplateEngine(EngineDefaults[TemplateMachine]):
         try:
             return time_format.parse_duration(str(value))
         except ValueError:
-            raise UsageError(f"[providers.{self._provider}] {key}: {value!r} is no time", "for example: 30s") from None
+            raise UsageError(
+                f"[providers.{self._provider}] {key}: {value!r} is not a length of time", "write it as 30s, 10m or 1h"
+            ) from None
 
     def read_machine(self, row: dict[str, object]) -> TemplateMachine:
         return TemplateMachine.read(row)
@@ -206,20 +208,30 @@ class TemplateEngine(EngineDefaults[TemplateMachine]):
             result = shell.run(argv, timeout=self._times["timeout"])
         except TimedOut:
             limit = self._times["timeout"]
-            raise Unreachable(f"{argv[0]} did not end within {limit:g}s", f"try it: {shell.join(argv)}") from None
+            raise Unreachable(
+                f"{argv[0]} did not finish within {limit:g}s", f"run it by hand: {shell.join(argv)}"
+            ) from None
         stderr = result.err.decode("utf-8", "replace")
         if result.code == 0 or any(self._signs[pattern].is_match(stderr, result.code) for pattern in ignore):
             return result
         output, patterns = stderr or result.text, self._signs
         if patterns["busy"].is_match(stderr, result.code):
-            raise EngineBusy(f"{self._provider} has no room: {patterns['busy'].get_line(output)}", "try again later")
+            raise EngineBusy(
+                f"{self._provider} has no capacity now: {patterns['busy'].get_line(output)}",
+                "run the command again later",
+            )
         if patterns["away"].is_match(stderr, result.code):
             why = patterns["away"].get_line(output)
-            raise Unreachable(f"{self._provider} does not answer: {why}", f"try it: {shell.join(argv)}")
+            raise Unreachable(
+                f"{self._provider} does not answer: {why}", f"run the command by hand: {shell.join(argv)}"
+            )
         if name and patterns["gone"].is_match(stderr, result.code):
             raise HostGone(self._provider, name, patterns["gone"].get_line(output))
         action = f"{key} {name}".strip()
-        raise MngrError(f"{self._provider} could not {action}: {get_last_line(output)}", f"try it: {shell.join(argv)}")
+        raise MngrError(
+            f"{self._provider} could not {action}: {get_last_line(output)}",
+            f"run the command by hand: {shell.join(argv)}",
+        )
 
     def _wait_until_ready(self, name: str, machine: TemplateMachine) -> None:
         """Wait until the host answers. Raise MngrError when it takes too long."""
@@ -233,8 +245,8 @@ class TemplateEngine(EngineDefaults[TemplateMachine]):
                     raise  # The engine itself does not answer, so waiting is useless.
                 if time.monotonic() > deadline or isinstance(error, HostGone):
                     raise MngrError(
-                        f"{name} was made and does not answer: {error.message}",
-                        "check `exec`, and `ready` if it is slow",
+                        f"mngr created the host {name}, but it does not answer: {error.message}",
+                        "check `exec` in the template; if the host starts slowly, set `ready`",
                     ) from None
             time.sleep(pause)
             pause = min(pause * 1.5, _READY_PAUSES[1])
@@ -247,7 +259,7 @@ class TemplateEngine(EngineDefaults[TemplateMachine]):
             return HostStopped(self._provider, name)
         return Unreachable(
             f"{name}: {get_last_line(stderr) if stderr else 'the connection ended'}",
-            "it may or may not have been done; see: mngr list",
+            "mngr does not know whether the command ran; see the agents: mngr list",
         )
 
     def _can_exist(self, tag: str) -> bool:
@@ -288,8 +300,8 @@ class TemplateTransport:
         """
         if "exec_terminal" not in self._template.commands:
             raise UsageError(
-                f"{self._provider} hosts have no terminals",
-                f"give [providers.{self._provider}] exec_terminal",
+                f"{self._provider} hosts have no terminals, because the template does not set exec_terminal",
+                f"set exec_terminal in [providers.{self._provider}]",
             )
         mark = f"MNGR_TERMINAL={os.urandom(8).hex()}"
         marked_program = f"export {mark} TERM={shell.quote(os.environ.get('TERM', 'xterm'))}; {program}"
