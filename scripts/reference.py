@@ -85,7 +85,7 @@ def command_text(name: str, level: str) -> str:
         parts.append(command.description + "\n")
     rows = [(argument.name, argument.help) for argument in command.arguments]
     if command.trailing_help:
-        rows.append((f"-- {command.trailing_help}", "what follows is passed on as it is"))
+        rows.append((f"-- {command.trailing_help}", "words that mngr passes on unchanged"))
     if rows:
         parts.append(table(("argument", "what it is"), rows))
     if command.options:
@@ -105,7 +105,7 @@ def command_pages() -> dict[str, str]:
         if page not in pages:
             pages[page] = [f"# mngr {page}\n"] if page in COMMAND_GROUPS else []
         pages[page].append(command_text(name, "##" if page in COMMAND_GROUPS else "#"))
-    footer = "The [options that every command has](README.md#options-everywhere) fit here too.\n"
+    footer = "Every command also has the [common options](README.md#options-everywhere).\n"
     return {f"reference/{name}.md": "\n".join([MADE, *parts, footer]) for name, parts in pages.items()}
 
 
@@ -124,8 +124,8 @@ def index_page() -> str:
         + table(("option", "what it does"), [(option_words(o), option_text(o)) for o in COMMON_OPTIONS])
     )
     parts.append(
-        "## More\n\n- [settings](settings.md): everything that can be set\n- [hooks](hooks.md): what a plugin can add\n"
-        "- [Fleet](fleet.md): the same from Python\n- [JSON schemas](schemas.md): the JSON that mngr reads and writes\n- [topics](topics.md): addresses, exit codes, filters, formats, states\n"
+        "## More\n\n- [settings](settings.md): all settings\n- [hooks](hooks.md): the functions of a plugin\n"
+        "- [Fleet](fleet.md): the Python API\n- [JSON schemas](schemas.md): the JSON that mngr reads and writes\n- [topics](topics.md): addresses, exit codes, filters, formats, states\n"
     )
     return "\n".join(parts)
 
@@ -141,20 +141,19 @@ def settings_page() -> str:
             str: "text",
             int: "number",
             list: "list",
-            object: "as the option or the plugin wants it",
+            object: "the type depends on the option",
         }[kind]
         rows.append((key, f"{description} ({kind_name}{f'; default: {default}' if default else ''})"))
     return "\n".join([
         MADE,
         "# Settings\n",
-        "Settings are TOML. The layers, each replacing the one before: the defaults, your own file in mngr's home,",
-        "`.mngr/settings.toml` of the project, `.mngr/settings.local.toml`, variables such as `MNGR__STOP__GRACE=5s`, and",
-        "`-S KEY=VALUE` on the command line. `mngr config list` shows every value with its source.\n",
+        "[Settings and where they come from](../concepts/settings.md) explains the files and their order. `mngr config list` shows every",
+        "value with its source.\n",
         table(("key", "what it is"), rows),
-        "A `*` is a name of your own choice. A list that shall be longer, not other, is written with `+=` in its key:\n",
+        "A `*` stands for a name that you choose. A key with `+=` extends a list instead of replacing it:\n",
         '```toml\n[project]\n"carry+=" = [".env"]\n```\n',
-        "`[commands.CMD]` takes every option of that command by its long name, for example `commands.create.connect = false`,",
-        "and `[templates.NAME]` every option of `create`, used with `mngr create -t NAME`.\n",
+        "`[commands.CMD]` sets the default of an option of that command, for example `commands.create.connect = false`.",
+        "`[templates.NAME]` sets options of `create`. `mngr create -t NAME` uses them.\n",
         *setting_classes_section(),
     ])  # fmt: skip
 
@@ -179,10 +178,10 @@ def setting_classes_section() -> list[str]:
                 ),
             ],
         ),
-        "Of `commands.*.*`, a project may set the defaults of these options. Those of `create` may also be in",
+        "A project may set the defaults of these options in `[commands.CMD]`. Those of `create` may also be in",
         "`[templates.NAME]`, and those of `tmr run` in `[tmr]`.\n",
         table(("command", "options"), options),
-        "Of `providers.*.*`, a provider uses from a project only the options that are meant for projects, such as an image.\n",
+        "A provider reads only some of its options from a project, such as an image.\n",
     ]
 
 
@@ -296,7 +295,7 @@ def command_man(name: str) -> str:
         lines += [".SH DESCRIPTION", roff(command.description)]
     rows = [(argument.name, argument.help) for argument in command.arguments]
     if command.trailing_help:
-        rows.append((f"-- {command.trailing_help}", "what follows is passed on as it is"))
+        rows.append((f"-- {command.trailing_help}", "words that mngr passes on unchanged"))
     if rows:
         lines += [".SH ARGUMENTS", *roff_list(rows)]
     lines += [
