@@ -24,6 +24,7 @@ from mngr.tmr.commits.base_for_later_tasks import add_fix
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare import prompt as prompts
 from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
+from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, explain_verdict
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
 from mngr.tmr.prepare.root_causes import RootCause
@@ -82,7 +83,7 @@ class TmrRecipe:
         slug = make_slug(baseline.test.id)
         if slug in state.tasks:
             return []
-        priority = {"fail": 2, "flaky": 1}.get(baseline.verdict, 0)
+        priority = {"fail": 2, "flaky": 1, FAILS_IN_SUITE: 1, FAILS_ALONE: 1}.get(baseline.verdict, 0)
         task = Task(
             slug=slug,
             title=baseline.test.id,
@@ -253,8 +254,11 @@ class TmrRecipe:
 
     def _make_baseline_receipt(self, baseline: BaselineResult, commit: str) -> Receipt:
         """Return the receipt of an unchanged test, which follows from its baseline."""
-        verdict = {"pass": "confirmed", "flaky": "flaky"}.get(baseline.verdict, "refuted")
-        reason = f"the agent changed nothing, so the result of the baseline counts: {baseline.verdict}"
+        verdict = {"pass": "confirmed", "flaky": "flaky", FAILS_IN_SUITE: "flaky", FAILS_ALONE: "flaky"}.get(
+            baseline.verdict, "refuted"
+        )
+        explanation = explain_verdict(baseline.verdict)
+        reason = f"the agent changed nothing, so the result of the baseline counts: {explanation or baseline.verdict}"
         command = choose_runner_of_plan(self._plan).command(baseline.test.id)
         return Receipt(
             test=baseline.test.id,

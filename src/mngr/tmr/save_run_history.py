@@ -47,7 +47,9 @@ def record_flaky_tests(
     local: Host, run: RunDir, plan: RunPlan, state: RunState, receipt_runs: Sequence[list[TestRun]]
 ) -> list[FlakyTest]:
     """Record the tests that both passed and failed without a change. Return them with possible causes."""
-    groups = [*list_baseline_runs(state).values(), *receipt_runs]
+    groups: list[Sequence[TestRun]] = [*receipt_runs]
+    for runs in list_baseline_runs(state).values():  # a difference between suite and alone is no flakiness
+        groups += [group for seen in ("suite", "alone") if (group := [run for run in runs if run.seen == seen])]
     flaky = FlakyTestFile(run.root)
     sources: dict[str, str] = {}
     for test in {group[0].test for group in groups if has_mixed_outcomes(group)}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -247,7 +246,11 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
         ("test_flips", "flaky"),
         ("test_skips", "skip"),
     ]
-    assert sorted(finished) == sorted((test.name, number) for test in tests for number in (0, 1))
+    seen = {result.test.name: [run.seen for run in result.runs] for result in results}
+    assert seen["test_good"] == seen["test_skips"] == ["suite", "suite"]
+    assert seen["test_bad"] == ["suite", "suite", "alone"]
+    assert seen["test_flips"] == ["suite", "suite", "alone", "alone"]
+    assert sorted(finished) == sorted((name, number) for name, runs in seen.items() for number in range(len(runs)))
     assert results[0].failing_run is None and results[2].failing_run is not None
     assert {agent.name for agent in world.fleet.list().agents} == {world.room.name} and world.list_trash() == []
 
@@ -266,35 +269,12 @@ def test_baseline_distinguishes_pass_fail_flaky_and_skip_and_repeats_no_known_ru
     assert [result.verdict for result in repeated_results] == [result.verdict for result in results]
 
 
-def test_the_baseline_runs_the_longest_tests_first_and_ends_when_stopped(world: World) -> None:
-    tests = [world.test(name) for name in ("test_good", "test_bad", "test_skips")]
-    order: list[str] = []
-    stop = threading.Event()
-
-    def record_run(test: TestFunction, number: int, run: TestRun) -> None:
-        order.append(test.name)
-        if len(order) == 2:
-            stop.set()
-
-    durations = {tests[0].id: 1.0, tests[1].id: 3.0, tests[2].id: 2.0}
-    results = run_baseline(
-        make_pool(world, "order", 1),
-        world.base,
-        RUNNER,
-        BaselinePlan(tests=tests, k=1, durations=durations),
-        on_run_end=record_run,
-        stop=stop,
-    )
-    assert order == ["test_bad", "test_skips"]
-    assert [result.test.name for result in results] == ["test_bad", "test_skips"]
-
-
 def test_a_test_that_breaks_its_clean_rooms_fails_alone(world: World) -> None:
     tests = [world.test("test_kills"), world.test("test_good")]
     results = run_baseline(make_pool(world, "broken", 1), world.base, RUNNER, BaselinePlan(tests=tests, k=1))
     assert [(result.test.name, result.verdict) for result in results] == [("test_kills", "fail"), ("test_good", "pass")]
-    (run,) = results[0].runs
-    assert run.outcome == "crash" and run.why.startswith("it breaks the room that it runs in: ")
+    run = results[0].runs[-1]
+    assert (run.seen, run.outcome) == ("alone", "crash") and run.why.startswith("it breaks its clean room: ")
 
 
 def test_receipts_confirm_a_repair_and_refute_partial_false_and_skipped_ones(world: World) -> None:

@@ -19,18 +19,13 @@ if TYPE_CHECKING:
 
 JOB: dict[str, Any] = eval(sys.argv[1], {})
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
-_DEFAULT_SIGNALS = (
-    1,
-    2,
-    3,
-    13,
-    15,
-    25,
-)  # HUP INT QUIT PIPE TERM XFSZ: the defaults that a shell gives a command
+# HUP INT QUIT PIPE TERM XFSZ: the defaults that a shell gives a command
+_DEFAULT_SIGNALS = (1, 2, 3, 13, 15, 25)
 _INT, _KILL = 2, 9
 _INTERRUPT_TIMEOUT = 3.0  # seconds for a test to clean up after an interrupt
 _DRAIN_TIMEOUT = 2.0  # seconds to drain the pipes and to wait for the last process
 _GIT_SAFE_ARGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
+_COLLECT_TIMEOUT = 600.0  # seconds until the first row of a report
 _POLL_INTERVAL = 0.05  # seconds between checks of resource use and of ended processes
 # pytest compiles the plugins named on its command line, and the hooks are in another module, which is compiled once.
 _PROBE_LOADER = "import sys, mngr_probe_hooks\nsys.modules[__name__] = mngr_probe_hooks\n"
@@ -70,9 +65,8 @@ def clean_workspace(commit: str, keep: list[str]) -> None:
         except WorkspaceBroken:
             if is_last_try:
                 raise
-        WatchedProcess(["chmod", "-R", "u+rwX", "."], dict(os.environ), 1 << 12).wait(
-            None
-        )  # a test removed permissions
+        # A test removed permissions.
+        WatchedProcess(["chmod", "-R", "u+rwX", "."], dict(os.environ), 1 << 12).wait(None)
 
 
 def describe_workspace() -> dict[str, str]:
@@ -150,7 +144,7 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
     cpu_before, began = measure_cpu(), time.monotonic()
     command = WatchedProcess(argv, env, JOB["most"], sandbox["filter"] if sandbox else None, limits)
     command.stop_when_reader_exits()
-    timed_out = command.wait(JOB["timeout"])
+    timed_out = command.wait(JOB["timeout"], report if JOB["stall"] else None, JOB["stall"] or 0.0)
     numbers.update(seconds=time.monotonic() - began, timed_out=int(timed_out), left=command.kill_remaining(), hit=0)
     if sandbox:
         leftover, was_signalled = (0, 0) if timed_out or command.limit_message else command.read_parent_report()
@@ -299,9 +293,13 @@ class WatchedProcess:
         """From now on, end everything when nobody is left to read the answer."""
         self._poll.register(1, 0)
 
-    def wait(self, timeout: float | None) -> bool:
-        """Wait until the process has ended; return True when it had to be interrupted."""
-        if self._wait_until(None if timeout is None else time.monotonic() + timeout):
+    def wait(self, timeout: float | None, report: str | None = None, stall: float = 0.0) -> bool:
+        """Wait for the end; return True after an interrupt, by time or by a report that did not grow for `stall` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._wait_until(end if report is None else time.monotonic() + 10 * _POLL_INTERVAL):
+            if report is None or find_stall(report, stall, end) <= time.monotonic():
+                break
+        else:
             return False
         self._signal(_INT)
         if not self._wait_until(time.monotonic() + _INTERRUPT_TIMEOUT):
@@ -331,9 +329,8 @@ class WatchedProcess:
             self._poll.unregister(self._exit)
             os.close(self._exit)
             self._exit = -1
-        drain_timeout = (
-            0.0 if reap_children() else _DRAIN_TIMEOUT
-        )  # a surviving process may hold the streams open for ever
+        # A surviving process may hold the streams open for ever.
+        drain_timeout = 0.0 if reap_children() else _DRAIN_TIMEOUT
         while self._open_streams and self._read(drain_timeout):
             pass
         return True
@@ -363,9 +360,8 @@ class WatchedProcess:
 
     def _signal(self, number: int) -> None:
         target = self.pid
-        if (
-            self._parent_fd >= 0 and number != _KILL
-        ):  # signal only the sandboxed processes: bubblewrap's child is the first of them
+        # Signal only the sandboxed processes: bubblewrap's child is the first of them.
+        if self._parent_fd >= 0 and number != _KILL:
             target = next(iter(list_descendants(self.pid)), 0)
         try:
             if target:
@@ -405,6 +401,14 @@ class WatchedProcess:
                     pass
             time.sleep(0.001)
         return len(killed)
+
+
+def find_stall(report: str, stall: float, end: float | None) -> float:
+    """Return when a process without a new row in its report must be interrupted. Collecting tests takes its time."""
+    status = os.stat(report)
+    patience = stall if status.st_size else max(stall, _COLLECT_TIMEOUT)
+    stalled_at = time.monotonic() + patience - (time.time() - status.st_mtime)
+    return stalled_at if end is None else min(end, stalled_at)
 
 
 def list_dir(place: str) -> list[str]:

@@ -40,7 +40,7 @@ ProbeRow = dict[str, object]  # "row" names its kind
 CLEAN_ROOM_LABEL = {"role": "room"}
 _HERE = os.path.dirname(__file__)
 _HOST_GRACE_SECONDS = 60.0  # seconds that a call to a host may take longer than its command
-_MAX_PROBE_BYTES = 1 << 23  # bytes of the probe's report
+_MAX_PROBE_BYTES = 1 << 26  # bytes of the probe's report
 _MAX_FILE_BYTES = 1 << 26  # bytes of a file, encoded
 _PROGRAM_LOADER = (
     "import sys; sys.path.insert(0, %r); import mngr_warden"  # imported, so that Python uses its cached bytecode
@@ -96,6 +96,7 @@ class RoomJob(Struct):
     env: dict[str, str] = {}
     virtualenv: str = ""  # the Python environment that is active for the command, relative to the work dir
     timeout: float | None = None
+    stall: float | None = None  # seconds without a new row of the probe
     most: int = 0  # bytes to keep of each output stream
     most_rows: int = _MAX_PROBE_BYTES
     most_used: ResourceLimits | None = None
@@ -314,10 +315,12 @@ class CleanRoom:
         clean: bool = True,
         max_output: int = 1 << 16,
         probe: Probe | None = None,
+        stall: float | None = None,
     ) -> CommandOutcome:
         """Clean the work dir and run a command there; keep the last `max_output` bytes of each output stream.
 
-        `probe` is for a command that loads the module `mngr_probe`.
+        `probe` is for a command that loads the module `mngr_probe`. `stall` interrupts a command whose probe has not
+        reported anything for so many seconds.
         Raises MngrError when the clean room fails.
         """
         job = RoomJob(
@@ -325,6 +328,7 @@ class CleanRoom:
             env={**self.env, **(env or {})},
             virtualenv=self._virtualenv,
             timeout=timeout,
+            stall=stall,
             most=max_output,
             most_used=self._limits,
             sandbox=self._sandbox,
@@ -344,7 +348,7 @@ class CleanRoom:
         )
         return CommandOutcome(
             code=int(numbers["code"]), out=escape_control_characters(texts["out"]), err=escape_control_characters(texts["err"]), seconds=numbers["seconds"],
-            cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout, leftover_processes=leftover,
+            cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout or stall, leftover_processes=leftover,
             probe_rows=escape_control_characters(rows), stop_reason=texts["ended"].partition(" ")[2], findings=findings,
         )  # fmt: skip
 

@@ -67,8 +67,8 @@ from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
 from mngr.tmr.integrate.suite import CHECK_PREFIX, WHOLE_SUITE, Suite
 from mngr.tmr.plan import RunPlan, load_plan
-from mngr.tmr.prepare.baseline import combine_outcomes
 from mngr.tmr.prepare.baseline_rows import list_baseline_runs
+from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, combine_runs
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.room_and_agent_options import open_clean_rooms
 
@@ -113,9 +113,7 @@ class _Integration:
             make_full_receipts(fleet, run, report)
         self._gathered: GatheredChanges = gather_changes(self._local, run)
         self._baseline = list_baseline_runs(self._gathered.state)
-        self._baseline_verdicts = {
-            test: combine_outcomes([run.outcome for run in runs]) for test, runs in self._baseline.items()
-        }
+        self._baseline_verdicts = {test: _simplify_verdict(combine_runs(runs)) for test, runs in self._baseline.items()}
         self._advisor = None
         if request.agent is not None and can_advise(request.agent):
             self._advisor = Advisor(fleet, run, self._plan, request.agent, request.conflict_timeout, report)
@@ -396,6 +394,11 @@ class _Integration:
         )
         save_integration(self._run, integration)
         return integration
+
+
+def _simplify_verdict(verdict: str) -> str:
+    """Return `flaky` for a test whose outcome depends on other tests: no change is to blame for its failure."""
+    return "flaky" if verdict in (FAILS_ALONE, FAILS_IN_SUITE) else verdict
 
 
 def _exclude_requested(requests: Sequence[ExclusionRequest]) -> list[Exclusion]:

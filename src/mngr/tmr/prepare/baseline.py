@@ -1,16 +1,22 @@
-"""Runs every test k times on the unchanged code, in parallel clean rooms, before any agent starts."""
+"""Runs every test k times on the unchanged code, in parallel clean rooms, before any agent starts.
+
+Tests run as the project runs them: many in one process, first in the runner's order, then in a random one. A test gets
+its own process only if it failed, differed between the passes, ended the process or did not end.
+"""
 
 from __future__ import annotations
 
-import heapq
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
+from mngr.tmr.prepare.baseline_verdict import combine_runs, has_answer, has_to_run_alone
+from mngr.tmr.prepare.shards import ALONE, Shard, split_tests
 from mngr.tmr.runners.protocol import TestRunner
-from mngr.tmr.runners.test_run import RunOptions, TestFunction, TestRun
+from mngr.tmr.runners.test_run import TEST_TIMEOUT, SuiteRequest, SuiteRun, TestFunction, TestRun
 
 TestRunListener = Callable[[TestFunction, int, TestRun], None]
 
@@ -23,6 +29,7 @@ class BaselinePlan(Struct):
 
     tests: Sequence[TestFunction]
     k: int = 2
+    timeout: float = TEST_TIMEOUT  # seconds for one test
     durations: Mapping[str, float] = {}  # seconds of earlier runs, by test
     known_runs: Mapping[str, Sequence[TestRun]] = {}  # they count, and are not repeated
 
@@ -31,7 +38,7 @@ class BaselineRuns(Struct):
     """A test with its baseline runs and their combined verdict."""
 
     test: TestFunction
-    verdict: str  # pass | fail | flaky | skip
+    verdict: str  # one of baseline_verdict.VERDICTS
     runs: list[TestRun]
 
     @property
@@ -41,14 +48,14 @@ class BaselineRuns(Struct):
 
     @property
     def failing_run(self) -> TestRun | None:
-        """Return the first run that neither passed nor was skipped, or None."""
-        return next((run for run in self.runs if run.outcome not in ("pass", "skip")), None)
+        """Return the run that shows best why the test fails, or None."""
+        return find_failing_run(self.runs)
 
 
-def combine_outcomes(outcomes: Sequence[str]) -> str:
-    """Return the verdict of several runs: their common outcome, or `flaky` when they differ."""
-    kinds = {"skip" if o == "skip" else "pass" if o == "pass" else "fail" for o in outcomes}
-    return kinds.pop() if len(kinds) == 1 else "flaky"
+def find_failing_run(runs: Sequence[TestRun]) -> TestRun | None:
+    """Return the first run that failed alone, else the first that failed in the suite, else None."""
+    failing = [run for run in runs if run.outcome not in ("pass", "skip")]
+    return next((run for run in failing if run.seen == "alone"), failing[0] if failing else None)
 
 
 def run_baseline(
@@ -58,20 +65,18 @@ def run_baseline(
     plan: BaselinePlan,
     *,
     on_run_end: TestRunListener | None = None,
-    stop: threading.Event | None = None,
     get_artifact_dir: Callable[[TestFunction, int], str | None] | None = None,
 ) -> list[BaselineRuns]:
-    """Run each test up to k times and return one verdict per test, in the order of the plan.
+    """Run each test up to k times in the suite, and alone if needed. Return one verdict per test, in the plan's order.
 
-    `on_run_end` is called after each run, by one thread at a time. Setting `stop` ends the baseline early; tests
-    without any run are then missing from the result. `get_artifact_dir` returns the directory for a run's artifacts.
-    Raises MngrError when the clean rooms fail.
+    `on_run_end` is called after each run, by one thread at a time. `get_artifact_dir` returns the directory for a run's
+    artifacts. Raises MngrError when the clean rooms fail.
     """
-    queue = _BaselineQueue(plan)
-    worker = _BaselineWorker(queue, runner, on_run_end, stop, get_artifact_dir)
+    queue = _BaselineQueue(plan, rooms.max_rooms)
+    worker = _BaselineWorker(queue, runner, plan, on_run_end, get_artifact_dir)
     threads = [
         threading.Thread(target=worker.work, args=(rooms, commit), daemon=True)
-        for _ in range(min(rooms.max_rooms, queue.test_count))
+        for _ in range(min(rooms.max_rooms, queue.first_job_count))
     ]
     for thread in threads:
         thread.start()
@@ -84,31 +89,31 @@ def run_baseline(
     if worker.errors:
         raise worker.errors[0]
     return [
-        BaselineRuns(test=test, verdict=combine_outcomes([run.outcome for run in runs]), runs=runs)
+        BaselineRuns(test=test, verdict=combine_runs(runs), runs=runs)
         for test in plan.tests
         if (runs := queue.runs[test.id])
     ]
 
 
 class _BaselineWorker:
-    """Runs the tests of the queue. Several threads share one worker, each with its own clean room."""
+    """Runs the jobs of the queue. Several threads share one worker, each with its own clean room."""
 
     def __init__(
         self,
         queue: _BaselineQueue,
         runner: TestRunner,
+        plan: BaselinePlan,
         on_run_end: TestRunListener | None,
-        stop: threading.Event | None,
         get_artifact_dir: Callable[[TestFunction, int], str | None] | None,
     ) -> None:
-        self._queue, self._runner = queue, runner
-        self._on_run_end, self._stop, self._get_artifact_dir = on_run_end, stop, get_artifact_dir
+        self._queue, self._runner, self._plan = queue, runner, plan
+        self._on_run_end, self._get_artifact_dir = on_run_end, get_artifact_dir
         self._record_lock = threading.Lock()
         self.errors: list[BaseException] = []
 
     def work(self, rooms: CleanRoomPool, commit: str) -> None:
-        """Run tests until none is left, the baseline is stopped or a thread fails."""
-        while not self._is_stopped() and self._queue.has_more():
+        """Run jobs until none is left or a thread fails."""
+        while not self.errors and self._queue.has_more():
             try:
                 with rooms.acquire(commit) as room:
                     self._work_in_room(room)
@@ -118,107 +123,181 @@ class _BaselineWorker:
                 self.errors.append(error)
                 self._queue.close()
 
-    def _is_stopped(self) -> bool:
-        return bool(self.errors) or (self._stop is not None and self._stop.is_set())
-
     def _work_in_room(self, room: CleanRoom) -> None:
-        while not self._is_stopped() and (job := self._queue.take_next()) is not None:
-            test, number = job
-            artifact_dir = self._get_artifact_dir(test, number) if self._get_artifact_dir else None
+        while not self.errors and (shard := self._queue.take_next()) is not None:
             try:
-                run = self._runner.run_test(room, test, RunOptions(loaded=number == 0), artifact_dir)
+                if shard.number == ALONE:
+                    self._run_alone(room, shard.tests[0])
+                else:
+                    self._run_shard(room, shard)
             except CleanRoomBroken as error:
-                if self._queue.return_test(test) >= _MAX_BROKEN_ROOMS:
-                    self._record(test, number, _make_crash_run(test, error, self._runner))
+                self._recover(shard, error)
                 raise
-            except BaseException:
-                self._queue.return_test(test)
-                raise
-            self._record(test, number, run)
+            finally:
+                self._queue.end_job()
 
-    def _record(self, test: TestFunction, number: int, run: TestRun) -> None:
+    def _run_alone(self, room: CleanRoom, test: TestFunction) -> None:
+        run = self._runner.run_test(room, test, artifacts_dir=self._find_artifact_dir(test))
+        self._record(test, run)
+
+    def _run_shard(self, room: CleanRoom, shard: Shard) -> None:
+        request = SuiteRequest(
+            targets=list(dict.fromkeys(test.path for test in shard.tests)),
+            tests=shard.tests,
+            shuffle=shard.number or None,
+            stall=self._plan.timeout,
+        )
+        tests = {test.id: test for test in shard.tests}
+        suite_run = self._runner.run_suite(room, request, lambda test_id: self._find_artifact_dir(tests[test_id]))
+        for test in shard.tests:
+            if test.id in suite_run.runs:
+                self._record(test, suite_run.runs[test.id])
+        if suite_run.culprit:
+            culprit = tests[suite_run.culprit]
+            self._record(culprit, _make_interrupted_run(culprit, suite_run, self._runner))
+        left = [test for test in shard.tests if test.id not in suite_run.runs and test.id != suite_run.culprit]
+        if len(left) == len(shard.tests):
+            self._split_stuck_shard(shard, suite_run)
+        elif left:
+            self._queue.add([Shard(number=shard.number, tests=left)])
+
+    def _split_stuck_shard(self, shard: Shard, suite_run: SuiteRun) -> None:
+        """Run the files of a shard in which nothing ran one by one. A single file gets the error of the process."""
+        files = _group_by_file(shard.tests)
+        if len(files) > 1:
+            self._queue.add([Shard(number=shard.number, tests=tests) for tests in files])
+            return
+        for test in shard.tests:
+            reason = suite_run.whole.why or "it did not run"
+            self._record(test, suite_run.whole.replace(
+                test=test.id, seen="suite", outcome="error", why=reason, missing=test.ids, ids={}, seconds=0.0,
+                command=join(self._runner.command(test.id)),
+            ))  # fmt: skip
+
+    def _recover(self, shard: Shard, error: CleanRoomBroken) -> None:
+        """After a clean room broke, run the shard again in smaller parts. A single test that does it again has crashed."""
+        broken_rooms = shard.broken_rooms + 1
+        if len(shard.tests) > 1:
+            middle = len(shard.tests) // 2 if broken_rooms > 1 else len(shard.tests)
+            parts = [part for part in (shard.tests[:middle], shard.tests[middle:]) if part]
+            self._queue.add([shard.replace(tests=part, broken_rooms=broken_rooms) for part in parts])
+        elif broken_rooms < _MAX_BROKEN_ROOMS:
+            self._queue.add([shard.replace(broken_rooms=broken_rooms)])
+        else:
+            run = _make_crash_run(shard.tests[0], error, self._runner)
+            self._record(shard.tests[0], run.replace(seen="alone" if shard.number == ALONE else "suite"))
+
+    def _find_artifact_dir(self, test: TestFunction) -> str | None:
+        if self._get_artifact_dir is None:
+            return None
+        return self._get_artifact_dir(test, len(self._queue.runs[test.id]))
+
+    def _record(self, test: TestFunction, run: TestRun) -> None:
         with self._record_lock:
-            self._queue.record_run(test, run)
+            runs = self._queue.runs[test.id]
+            runs.append(run)
             if self._on_run_end is not None:
-                self._on_run_end(test, number, run)
-
-
-def _make_crash_run(test: TestFunction, error: CleanRoomBroken, runner: TestRunner) -> TestRun:
-    """Return a run with the outcome `crash`, for a test that breaks its clean room."""
-    command_line = join(runner.command(test.id))
-    reason = f"it breaks its clean room: {error.message}"
-    return TestRun(
-        test=test.id, outcome="crash", why=reason, seconds=0.0, exit_code=-1, missing=test.ids, command=command_line
-    )
+                self._on_run_end(test, len(runs) - 1, run)
 
 
 class _BaselineQueue:
-    """Chooses the next run: every test once before any test a second time, long tests first.
+    """The jobs of a baseline: the shards of one pass after another, then the tests that must run alone.
 
     A test never runs twice at the same time.
     """
 
-    def __init__(self, plan: BaselinePlan) -> None:
-        tests, k, durations = plan.tests, plan.k, plan.durations
-        self.runs = {test.id: list(plan.known_runs.get(test.id, ()))[:k] for test in tests}
-        self.test_count = sum(1 for test in tests if len(self.runs[test.id]) < k)
-        self._runs_per_test = k
+    def __init__(self, plan: BaselinePlan, cores: int) -> None:
+        self.runs = {test.id: list(plan.known_runs.get(test.id, ())) for test in plan.tests}
+        self._plan, self._cores = plan, cores
         self._changed = threading.Condition()
+        self._jobs: deque[Shard] = deque()
+        self._next_pass = 0
         self._running_count = 0
         self._closed = False
-        self._broken_rooms: dict[str, int] = {}
-        self._heap: list[tuple[int, float, int, TestFunction]] = []
-        self._order = {test.id: position for position, test in enumerate(tests)}
-        for test in tests:
-            longest = max((run.seconds for run in self.runs[test.id]), default=durations.get(test.id, float("inf")))
-            self._push(test, longest)
+        self._start_next_stage()
+        self.first_job_count = len(self._jobs)
 
-    def _push(self, test: TestFunction, seconds: float) -> None:
-        number = len(self.runs[test.id])
-        if number < self._runs_per_test:
-            heapq.heappush(self._heap, (number, -seconds, self._order[test.id], test))
+    def _start_next_stage(self) -> None:
+        """Add the jobs of the next pass that has any. After the last pass, add the tests that must run alone."""
+        plan = self._plan
+        while not self._jobs and self._next_pass < plan.k:
+            tests = [test for test in plan.tests if self._needs_pass(test, self._next_pass)]
+            groups = split_tests(tests, plan.durations, self._cores)
+            self._jobs.extend(Shard(number=self._next_pass, tests=group) for group in groups)
+            self._next_pass += 1
+        if not self._jobs:
+            unanswered = [test for test in plan.tests if self._needs_run_alone(test)]
+            self._jobs.extend(Shard(number=ALONE, tests=[test]) for test in unanswered)
+        self._closed = self._closed or not self._jobs
+
+    def _needs_pass(self, test: TestFunction, number: int) -> bool:
+        """True when a test has not run in a pass yet. A file that cannot be collected never runs in the suite."""
+        runs = self.runs[test.id]
+        in_suite = [run for run in runs if run.seen == "suite"]
+        has_answer_alone = len(runs) >= self._plan.k and not in_suite
+        ends_process = any(run.outcome in ("timeout", "crash") for run in in_suite)
+        return test.id != test.path and not has_answer_alone and not ends_process and len(in_suite) <= number
+
+    def _needs_run_alone(self, test: TestFunction) -> bool:
+        runs = self.runs[test.id]
+        return has_to_run_alone(runs) and not has_answer(runs, self._plan.k)
 
     def has_more(self) -> bool:
-        """True when a run is waiting or in progress and the queue is open."""
+        """True until the last job has ended or the queue is closed."""
         with self._changed:
-            return bool(self._heap or self._running_count) and not self._closed
+            return not self._closed
 
-    def take_next(self) -> tuple[TestFunction, int] | None:
-        """Return the next test and its run number, or None when no run is left.
-
-        Waits while a run in progress may still add another run of its test.
-        """
+    def take_next(self) -> Shard | None:
+        """Return the next job, or None when no job is left. Waits while a running job may still add others."""
         with self._changed:
-            self._changed.wait_for(lambda: self._heap or not self._running_count or self._closed)
-            if not self._heap or self._closed:
+            self._changed.wait_for(lambda: self._jobs or self._closed)
+            if self._closed:
                 return None
-            number, _, _, test = heapq.heappop(self._heap)
             self._running_count += 1
-            return test, number
+            return self._jobs.popleft()
 
-    def record_run(self, test: TestFunction, run: TestRun) -> None:
-        """Store a finished run and queue the test's next run."""
+    def add(self, shards: Sequence[Shard]) -> None:
+        """Add jobs to the current stage. Only a job that is still running may do this."""
         with self._changed:
-            self.runs[test.id].append(run)
-            self._running_count -= 1
-            self._push(test, run.seconds)
+            self._jobs.extend(shards)
             self._changed.notify_all()
 
-    def return_test(self, test: TestFunction) -> int:
-        """Count a run that failed because its clean room broke, and return how often that happened to the test.
-
-        The test is queued again unless it has broken too many clean rooms.
-        """
+    def end_job(self) -> None:
+        """Count a job as ended. The last job of a stage starts the next stage."""
         with self._changed:
-            self._broken_rooms[test.id] = self._broken_rooms.get(test.id, 0) + 1
-            if self._broken_rooms[test.id] < _MAX_BROKEN_ROOMS:
-                self._running_count -= 1
-                self._push(test, float("inf"))
-                self._changed.notify_all()
-            return self._broken_rooms[test.id]
+            self._running_count -= 1
+            if not self._jobs and not self._running_count and not self._closed:
+                self._start_next_stage()
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop handing out runs and wake all waiting threads."""
+        """Stop handing out jobs and wake all waiting threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+
+def _group_by_file(tests: Sequence[TestFunction]) -> list[list[TestFunction]]:
+    files: dict[str, list[TestFunction]] = {}
+    for test in tests:
+        files.setdefault(test.path, []).append(test)
+    return list(files.values())
+
+
+def _make_interrupted_run(test: TestFunction, suite_run: SuiteRun, runner: TestRunner) -> TestRun:
+    """Return the run of the test during which the process of a shard ended."""
+    whole = suite_run.whole
+    is_timeout = whole.outcome == "timeout"
+    return TestRun(
+        test=test.id, seen="suite", outcome="timeout" if is_timeout else "crash", why=whole.why, seconds=0.0,
+        exit_code=whole.exit_code, missing=test.ids, command=join(runner.command(test.id)), output=whole.output,
+    )  # fmt: skip
+
+
+def _make_crash_run(test: TestFunction, error: CleanRoomBroken, runner: TestRunner) -> TestRun:
+    """Return a run with the outcome `crash`, for a test that breaks its clean room."""
+    reason = f"it breaks its clean room: {error.message}"
+    return TestRun(
+        test=test.id, outcome="crash", why=reason, seconds=0.0, exit_code=-1, missing=test.ids,
+        command=join(runner.command(test.id)),
+    )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TypeVar
 from mngr.base.json_structs import decode, encode
 from mngr.base.model import Struct
 from mngr.mapreduce.journal.run_state import RecipeRow, RunState
+from mngr.tmr.prepare.baseline_verdict import describe_verdict
 from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 
@@ -80,7 +81,8 @@ class BaselineDone(RunFact):
 
     def describe(self) -> str:
         """Return the counts."""
-        counts = ", ".join(f"{number} {word}" for word, number in self.counts.items()) or "mngr ran no test"
+        words = [f"{number} {describe_verdict(verdict)}" for verdict, number in self.counts.items()]
+        counts = ", ".join(words) or "mngr ran no test"
         return f"baseline: {counts}, {self.skipped} skipped; shared root causes: {self.root_causes}"
 
 

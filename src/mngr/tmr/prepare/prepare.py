@@ -16,7 +16,7 @@ from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.plan import RunPlan
-from mngr.tmr.prepare.baseline import BaselinePlan, combine_outcomes, run_baseline
+from mngr.tmr.prepare.baseline import BaselinePlan, find_failing_run, run_baseline
 from mngr.tmr.prepare.baseline_rows import (
     BaselineDone,
     BaselineRun,
@@ -28,11 +28,12 @@ from mngr.tmr.prepare.baseline_rows import (
     list_baseline_runs,
     list_facts,
 )
+from mngr.tmr.prepare.baseline_verdict import VERDICTS, combine_runs
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
 from mngr.tmr.prepare.history import Fingerprinter, RunHistory
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.runners.choose import choose_runner_of_plan
-from mngr.tmr.runners.test_run import TestFunction, TestRun
+from mngr.tmr.runners.test_run import CollectedTests, TestFunction, TestRun
 
 RowListener = Callable[[JournalRow], None]
 
@@ -41,7 +42,7 @@ class BaselineResult(Struct):
     """A test with its result before any agent has changed anything."""
 
     test: TestFunction
-    verdict: str  # pass | fail | flaky | skip
+    verdict: str  # one of baseline_verdict.VERDICTS
     seconds: float
     failing_run: TestRun | None = None
 
@@ -92,7 +93,13 @@ def prepare_run(
         rooms,
         plan.base,
         choose_runner_of_plan(plan),
-        BaselinePlan(tests=wanted, k=plan.baseline_runs, durations=durations, known_runs=list_baseline_runs(state)),
+        BaselinePlan(
+            tests=wanted,
+            k=plan.baseline_runs,
+            timeout=plan.test_timeout,
+            durations=durations,
+            known_runs=list_baseline_runs(state),
+        ),
         on_run_end=lambda test, number, test_run: note(BaselineRun(run=test_run)),
         get_artifact_dir=lambda test, number: _artifact_path(run, test, number),
     )
@@ -119,7 +126,7 @@ def _load_prepared(state: RunState, only: str, note: Callable[[RunFact], None]) 
                 root_causes.append(root_cause)
                 note(RootCauseFound(root_cause=root_cause))
         counts = Counter(result.verdict for result in results.values())
-        ordered = {verdict: counts[verdict] for verdict in ("pass", "fail", "flaky", "skip") if counts[verdict]}
+        ordered = {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
         note(BaselineDone(tests=len(tests), counts=ordered, skipped=len(skipped), root_causes=len(root_causes)))
     return PreparedTests(tests=results, root_causes=root_causes, skipped=skipped)
 
@@ -134,9 +141,9 @@ def _combine_runs(
         if runs:
             results[test.id] = BaselineResult(
                 test=test,
-                verdict=combine_outcomes([run.outcome for run in runs]),
+                verdict=combine_runs(runs),
                 seconds=max(run.seconds for run in runs),
-                failing_run=next((run for run in runs if run.outcome not in ("pass", "skip")), None),
+                failing_run=find_failing_run(runs),
             )
     return results
 
@@ -153,7 +160,7 @@ def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
     """Return the tests; raise MngrError when they cannot be collected or would run foreign code."""
     with rooms.acquire(plan.base) as room:
         collected = choose_runner_of_plan(plan).collect(room, plan.paths, program=plan.program)
-        if collected.errors:
+        if not collected.tests:
             shown = "\n  ".join(line for error in collected.errors[:3] for line in error.strip().splitlines()[-12:])
             raise MngrError(
                 f"pytest cannot collect the tests:\n  {shown}",
@@ -165,7 +172,13 @@ def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
                 f"the tests would not run the workspace's own code: {problems[0]}",
                 "mngr created no agent; correct the settings, then check them: mngr tmr run --dry-run",
             )
-    return collected.tests
+    return [*collected.tests, *_list_broken_files(collected)]
+
+
+def _list_broken_files(collected: CollectedTests) -> list[TestFunction]:
+    """Return the files that could not be collected. Each counts as one failing test."""
+    files = dict.fromkeys(failure.id for failure in collected.failures if failure.when == "collect" and failure.id)
+    return [TestFunction(id=path, ids=[path], path=path, name=os.path.basename(path)) for path in files]
 
 
 def _find_changed_files(local: Host, run: RunDir, plan: RunPlan) -> set[str] | None:

@@ -16,6 +16,7 @@ from typing import Any
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError, suggest_closest
 from mngr.base.model import Struct
+from mngr.tmr.prepare.baseline_verdict import describe_verdict
 
 PROJECT_PROMPT_FILE = os.path.join(".mngr", "brief.md")
 _SHARED_END_MARKER = "<!-- From here on it differs from task to task. -->"
@@ -73,7 +74,7 @@ class TaskDescription(Struct):
         """Return the text of each placeholder."""
         return {
             "task": _join_lines(self.task),
-            "verdict": _join_lines(self.verdict),
+            "verdict": _join_lines(describe_verdict(self.verdict)),
             "command": _fence_block(shell.join(self.command), "sh"),
             "block": _fence_block(self.block, "sh"),
             "evidence": quote_block(self.evidence, "text"),

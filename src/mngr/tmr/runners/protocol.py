@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom
@@ -32,6 +32,11 @@ class TestRunner(Protocol):
         """Run a test once in its own process, and save its artifacts if there is a directory for them."""
         ...
 
-    def run_suite(self, room: CleanRoom, request: SuiteRequest) -> SuiteRun:
-        """Run several tests in one process, as the project itself does."""
+    def run_suite(
+        self, room: CleanRoom, request: SuiteRequest, get_artifacts_dir: Callable[[str], str | None] | None = None
+    ) -> SuiteRun:
+        """Run several tests in one process, as the project itself does.
+
+        `get_artifacts_dir` returns the directory for the artifacts of a test.
+        """
         ...

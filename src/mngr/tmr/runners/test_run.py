@@ -94,6 +94,7 @@ class TestRun(Struct):
     __test__ = False
 
     test: str
+    seen: str = "alone"  # alone: in its own process | suite: in a process with other tests
     outcome: str  # pass | fail | error | timeout | crash | skip
     why: str = ""  # one line for people, unless it passed
     seconds: float
@@ -122,9 +123,11 @@ class SuiteRequest(Struct):
     """Tests to run together in one process."""
 
     targets: list[str] = []  # tests, files or directories, as on the command line; empty: the runner's own default
+    tests: list[TestFunction] | None = None  # run only these tests of the targets; None: run all
+    shuffle: int | None = None  # the seed of a random order; None: the runner's own order
     timeout: float | None = None  # seconds for all tests together
-    seed: int = 0
-    env: dict[str, str] = {}
+    stall: float | None = None  # seconds for one test
+    seed: int | None = None  # of hashes and of plugins that shuffle
 
 
 class SuiteRun(Struct):
@@ -132,6 +135,8 @@ class SuiteRun(Struct):
 
     whole: TestRun  # the process and all its tests, as if they were one test
     started: list[str]  # node ids, in the order in which they began
+    runs: dict[str, TestRun] = {}  # the finished tests of the request, by test id
+    culprit: str = ""  # the test that was running when the process ended too early
 
 
 def first_line(message: str) -> str:

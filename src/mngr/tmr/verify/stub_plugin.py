@@ -67,7 +67,7 @@ def _write_json(name: str, data: object) -> None:
 
 def pytest_runtest_protocol(item: Any) -> None:
     file = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
-    _running_test.id, _running_test.phase, _running_test.file = probe._get_node_id(item), "setup", file
+    _running_test.id, _running_test.phase, _running_test.file = probe.get_node_id(item), "setup", file
 
 
 def pytest_runtest_call(item: Any) -> None:
@@ -208,7 +208,7 @@ def pytest_sessionfinish() -> None:
     except OSError:
         rows = []
     for row in rows:
-        probe._write_row("call", **row)
+        probe.write_row("call", **row)
 
 
 def _start_stubs() -> None:

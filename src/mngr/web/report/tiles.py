@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mngr.mapreduce.journal.host_costs import HostCosts
-from mngr.tmr.prepare.baseline_rows import BaselineDone, BaselineRun, list_facts
+from mngr.tmr.prepare.baseline_rows import BaselineDone, BaselineRun, list_baseline_runs, list_facts
+from mngr.tmr.prepare.baseline_verdict import (
+    FAILS_ALONE,
+    FAILS_IN_SUITE,
+    combine_runs,
+    describe_verdict,
+    explain_verdict,
+)
 from mngr.tmr.verify.receipt import VERDICTS
 from mngr.web.html_text import (
     escape_plain,
@@ -19,7 +26,8 @@ from mngr.web.html_text import (
 from mngr.web.report.report_data import WORST_FIRST, ReportFacts, ReportTask, count_in_order
 
 _CLAIMS = ("fixed", "improved", "unchanged", "blocked", "failed")
-_BASELINE_VERDICTS = ("fail", "flaky", "pass")
+_BASELINE_VERDICTS = ("fail", "flaky", FAILS_IN_SUITE, FAILS_ALONE, "pass")
+_MAX_NAMES = 5  # test names that a tile shows
 
 
 def render_tiles(facts: ReportFacts) -> str:
@@ -70,7 +78,22 @@ def _render_baseline_tile(facts: ReportFacts) -> str:
         return _render_tile(str(run_count), "runs of untouched tests", "")
     baseline = baselines[-1]
     counts = {name: baseline.counts[name] for name in _BASELINE_VERDICTS if baseline.counts.get(name)}
-    return _render_tile(str(baseline.tests), "tests, untouched", _render_bar(counts))
+    labels = {name: f"{count} {describe_verdict(name)}" for name, count in counts.items()}
+    details = _render_labelled_bar(counts, labels) + _explain_dependent_tests(facts, counts)
+    return _render_tile(str(baseline.tests), "tests, untouched", details)
+
+
+def _explain_dependent_tests(facts: ReportFacts, counts: Mapping[str, int]) -> str:
+    """Name the tests whose outcome depends on other tests, and explain what that means."""
+    texts = []
+    for verdict in (FAILS_IN_SUITE, FAILS_ALONE):
+        if counts.get(verdict):
+            runs_by_test = list_baseline_runs(facts.run_state).items()
+            names = [test for test, runs in runs_by_test if combine_runs(runs) == verdict]
+            shown = ", ".join(escape_plain(name, 200) for name in names[:_MAX_NAMES])
+            more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+            texts.append(f"<p>{shown}{more}. {explain_verdict(verdict)}</p>")
+    return "".join(texts)
 
 
 def _render_verdict_tile(tasks: Sequence[ReportTask]) -> str:

@@ -22,6 +22,8 @@ class TestPhase(Struct):
     outcome: str  # passed | failed | skipped
     why: str = ""  # why it was skipped
     failure: Failure | None = None
+    test: str = ""  # the id without parameters
+    seconds: float = 0.0
 
 
 class RecordedSession(Struct):
@@ -90,6 +92,8 @@ def parse_phase(row: ProbeRow) -> TestPhase:
         outcome=str(row.get("outcome")),
         why=get_text(row, "why"),
         failure=find_failure(row),
+        test=str(row.get("test", row.get("id"))),
+        seconds=float(seconds) if isinstance(seconds := row.get("seconds"), (int, float)) else 0.0,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
 from mngr.tmr.runners.pytest.probe_report import (
@@ -27,8 +28,8 @@ def read_test_run(test: TestFunction, command_outcome: CommandOutcome, command: 
     rows = command_outcome.probe_rows
     phases = [parse_phase(row) for row in select_rows(rows, "phase")]
     end = find_session_end(rows)
-    ids, reruns = _combine_phases(phases)
-    failures = _list_failures(rows)
+    ids, reruns = combine_phases(phases)
+    failures = list_failures(rows)
     outcome, reason = _decide_outcome(command_outcome, ids, failures, phases, end)
     if outcome in ("fail", "error") and not failures:
         failures = [_make_output_failure(test, command_outcome, reason)]
@@ -50,7 +51,7 @@ def read_test_run(test: TestFunction, command_outcome: CommandOutcome, command: 
         resolved=end.resolved,
         output=_cut_output(command_outcome.out + command_outcome.err),
         transcripts={session.test: session.text for session in end.sessions},
-        artifacts=[session.path for session in end.sessions if _is_in_work_dir(session.path)],
+        artifacts=[session.path for session in end.sessions if is_in_work_dir(session.path)],
         left=command_outcome.leftover_processes,
         findings=[finding.replace(path=test.path) for finding in command_outcome.findings],
         environment=end.environment,
@@ -69,7 +70,7 @@ def make_paths_relative(command_outcome: CommandOutcome, work_dir: str) -> Comma
     )
 
 
-def _combine_phases(phases: list[TestPhase]) -> tuple[dict[str, str], int]:
+def combine_phases(phases: Sequence[TestPhase]) -> tuple[dict[str, str], int]:
     """Return the outcome of each node id's last attempt, and how many attempts were repeated."""
     outcomes: dict[str, str] = {}
     attempts: dict[str, int] = {}
@@ -87,7 +88,7 @@ def _combine_phases(phases: list[TestPhase]) -> tuple[dict[str, str], int]:
     return outcomes, sum(attempts.values()) - len(attempts)
 
 
-def _list_failures(rows: list[ProbeRow]) -> list[Failure]:
+def list_failures(rows: Sequence[ProbeRow]) -> list[Failure]:
     """Return the failures without those of repeated attempts."""
     last_setups = {str(row.get("id")): position for position, row in enumerate(rows) if row.get("when") == "setup"}
     failures: list[Failure] = []
@@ -114,13 +115,20 @@ def _decide_outcome(
         return "crash", command_outcome.stop_reason
     if end is None:
         return _explain_missing_end(command_outcome)
+    if not ids and not failures:
+        return "error", _last_line(command_outcome) or "pytest found no test to run"
+    return decide_reported_outcome(ids, failures, phases)
+
+
+def decide_reported_outcome(
+    ids: Mapping[str, str], failures: Sequence[Failure], phases: Sequence[TestPhase]
+) -> tuple[str, str]:
+    """Return the outcome of tests that ran to their end, and the reason when it is not a pass."""
     outcomes = set(ids.values())
     if "fail" in outcomes:
-        return "fail", _headline(failures)
+        return "fail", get_headline(failures)
     if "error" in outcomes or failures:
-        return "error", _headline(failures)
-    if not ids:
-        return "error", _last_line(command_outcome) or "pytest found no test to run"
+        return "error", get_headline(failures)
     if outcomes == {"skip"}:
         reasons = [phase.why for phase in phases if phase.why]
         return "skip", reasons[0] if reasons else "skipped"
@@ -156,11 +164,13 @@ def _list_wrong_code(end: SessionEnd) -> list[str]:
     return installed + [f"the tests imported {path}" for path in end.checkout_modules]
 
 
-def _is_in_work_dir(path: str) -> bool:
+def is_in_work_dir(path: str) -> bool:
+    """True when a path from a report stays in the work dir."""
     return bool(path) and not os.path.isabs(path) and ".." not in path.split(os.sep)
 
 
-def _headline(failures: list[Failure]) -> str:
+def get_headline(failures: Sequence[Failure]) -> str:
+    """Return the first failure as one line for people."""
     first = failures[0]
     return f"{first.exception}: {first_line(first.message)}".strip(": ") or first_line(first.text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mngr.base.model import Struct
 from mngr.base.shell import join
@@ -12,6 +12,7 @@ from mngr.tmr.runners.protocol import DEFAULT_RUN_OPTIONS
 from mngr.tmr.runners.pytest.collect import read_collection
 from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text
 from mngr.tmr.runners.pytest.read_results import read_test_run
+from mngr.tmr.runners.pytest.read_suite import read_suite_run
 from mngr.tmr.runners.test_run import (
     TEST_TIMEOUT,
     CollectedTests,
@@ -42,6 +43,9 @@ class ProbeSettings(Struct):
     seed: int | None = None  # of the plugin that shuffles tests
     resolve: bool = False  # report the files of packages and programs
     program: str | None = None  # a program to resolve in addition to the installed ones
+    selected: str | None = None  # the packed ids of the tests to run, one per line; None: all
+    shuffle: int | None = None  # the seed of a random order
+    is_suite: bool = False  # many tests run, so describe each failure shortly
     files: dict[str, str | None] = {}  # packed texts that replace files of the commit; None removes the file
     plugins: dict[str, str] = {}  # mngr's other plugins, by name
     plugin_settings: Struct | None = None  # for one of these plugins
@@ -60,7 +64,8 @@ class PytestRunner:
     def collect(self, room: CleanRoom, paths: Sequence[str] = (), *, program: str | None = None) -> CollectedTests:
         """Collect the tests. `program` is the project's main command, if it has one."""
         args = ["--collect-only", "-q", *self.options.args, *paths]
-        outcome = self._run(room, args, ProbeSettings(resolve=True, program=program), _COLLECT_TIMEOUT)
+        settings = ProbeSettings(resolve=True, program=program, plugins=_read_plugins("collected_tests"))
+        outcome = self._run(room, [*_KEEP_GOING_ARGS, *args], settings, _COLLECT_TIMEOUT)
         return read_collection(outcome, [*self.options.pytest, *args], room.inner_work_dir)
 
     def run_test(
@@ -76,19 +81,30 @@ class PytestRunner:
         outcome = self._run(room, args, _build_settings(options), self.options.timeout, env)
         run = self._read_run(room, test, outcome)
         if artifacts_dir is not None:
-            for artifact in run.artifacts:
-                os.makedirs(artifacts_dir, exist_ok=True)
-                room.pull(artifact, os.path.join(artifacts_dir, os.path.basename(artifact)))
+            _pull_artifacts(room, run, artifacts_dir)
         return run
 
-    def run_suite(self, room: CleanRoom, request: SuiteRequest) -> SuiteRun:
+    def run_suite(
+        self, room: CleanRoom, request: SuiteRequest, get_artifacts_dir: Callable[[str], str | None] | None = None
+    ) -> SuiteRun:
         """Run several tests in one process, as the project itself does."""
         args = [*self.options.args, *_KEEP_GOING_ARGS, *request.targets]
-        env = {"PYTHONHASHSEED": str(request.seed), **request.env}
-        outcome = self._run(room, args, ProbeSettings(seed=request.seed), request.timeout, env)
-        whole = TestFunction(id="", ids=[], path="", name="")
-        started = [str(row.get("id")) for row in outcome.probe_rows if row["row"] == "begin"]
-        return SuiteRun(whole=self._read_run(room, whole, outcome), started=started)
+        env = {} if request.seed is None else {"PYTHONHASHSEED": str(request.seed)}
+        selected = None if request.tests is None else pack_text("\n".join(test.id for test in request.tests))
+        settings = ProbeSettings(
+            seed=request.seed,
+            selected=selected,
+            shuffle=request.shuffle,
+            is_suite=True,
+            plugins=_read_plugins("selected_tests"),
+        )
+        outcome = self._run(room, args, settings, request.timeout, env, request.stall)
+        suite_run = read_suite_run(outcome, request.tests or [], self.command, room.inner_work_dir)
+        for run in suite_run.runs.values():
+            artifacts_dir = get_artifacts_dir(run.test) if get_artifacts_dir is not None and run.artifacts else None
+            if artifacts_dir is not None:
+                _pull_artifacts(room, run, artifacts_dir)
+        return suite_run
 
     def run_with_plugin(
         self, room: CleanRoom, test: TestFunction, plugin: str, settings: Struct, timeout: float
@@ -109,13 +125,25 @@ class PytestRunner:
         settings: ProbeSettings,
         timeout: float | None,
         env: dict[str, str] | None = None,
+        stall: float | None = None,
     ) -> CommandOutcome:
         probe = Probe(program=read_program("probe.py", _PROGRAMS), settings=settings)
-        return room.run([*self.options.pytest, *_PROBE_ARGS, *args], env=env, timeout=timeout, probe=probe)
+        argv = [*self.options.pytest, *_PROBE_ARGS, *args]
+        return room.run(argv, env=env, timeout=timeout, probe=probe, stall=stall)
 
     def _read_run(self, room: CleanRoom, test: TestFunction, outcome: CommandOutcome) -> TestRun:
         run = read_test_run(test, outcome, join(self.command(test.id)), room.inner_work_dir)
         return run.replace(isolation=room.isolation)
+
+
+def _read_plugins(*names: str) -> dict[str, str]:
+    return {name: read_program(f"{name}.py", _PROGRAMS) for name in names}
+
+
+def _pull_artifacts(room: CleanRoom, run: TestRun, artifacts_dir: str) -> None:
+    for artifact in run.artifacts:
+        os.makedirs(artifacts_dir, exist_ok=True)
+        room.pull(artifact, os.path.join(artifacts_dir, os.path.basename(artifact)))
 
 
 def _build_settings(options: RunOptions) -> ProbeSettings:
@@ -127,5 +155,5 @@ def _build_settings(options: RunOptions) -> ProbeSettings:
         resolve=options.resolve,
         program=options.program,
         files={path: None if text is None else pack_text(text) for path, text in files.items()},
-        plugins={name: read_program(f"{name}.py", _PROGRAMS) for name, is_wanted in plugins if is_wanted},
+        plugins=_read_plugins(*(name for name, is_wanted in plugins if is_wanted)),
     )

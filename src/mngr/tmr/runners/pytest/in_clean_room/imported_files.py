@@ -15,7 +15,7 @@ def pytest_sessionfinish() -> None:
     if not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
         names = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
         files = {os.path.realpath(name) for name in names if name}
-        probe._write_row(
+        probe.write_row(
             "loaded",
             files=sorted(os.path.relpath(path, probe.WORK_DIR) for path in files if probe.is_project_file(path)),
         )

@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 
-_MAX_FRAMES = 40
-_MAX_TEXT = 8_000  # characters of an explanation
-_MAX_SECTION = 4_000  # characters of a test's output
 _MAX_TRANSCRIPT = 32_000
 
 
@@ -36,11 +33,15 @@ def _read_facts() -> dict[str, Any]:
 
 FACTS = _read_facts()
 WORK_DIR: str = FACTS["work"]
+_MAX_FRAMES = 40
+_SHARE = 4 if FACTS.get("is_suite") else 1  # the tests of a suite share the report's size
+_MAX_TEXT = 8_000 // _SHARE  # characters of an explanation
+_MAX_SECTION = 4_000 // _SHARE  # characters of a test's output
 _REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 # Bound as defaults, because a test may replace `os` with a fake file system.
-def _write_row(row: str, *, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close, **more: Any) -> None:
+def write_row(row: str, *, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close, **more: Any) -> None:
     fd = _open(FACTS["report"], _REPORT_FLAGS, 0o600)
     _write(fd, (json.dumps({"row": row, **more}) + "\n").encode())
     _close(fd)
@@ -85,55 +86,44 @@ def pytest_cmdline_main(config: Any) -> Any:
     yield
 
 
-def pytest_collection_finish(session: Any) -> None:
-    if not session.config.option.collectonly:
-        return
-    for item in session.items:
-        function = getattr(item, "obj", None)
-        _, line, _ = item.location
-        _write_row(
-            "test", id=_get_node_id(item), test=_get_test_id(item), path=_get_path(item), line=None if line is None else line + 1,
-            name=getattr(item, "originalname", None) or item.name, doc=_get_docstring(function),
-            markers=sorted({mark.name for mark in item.iter_markers()}),
-        )  # fmt: skip
+_PATHS: dict[str, str] = {}
 
 
-def _get_docstring(function: Any) -> str:
-    import inspect
-
-    text = getattr(function, "__doc__", None)
-    return inspect.cleandoc(text) if isinstance(text, str) else ""
-
-
-def _get_path(item: Any) -> str:
+def get_path(item: Any) -> str:
     """Return the item's file relative to the work dir, wherever pytest's root directory is."""
-    full = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
-    return os.path.relpath(full, WORK_DIR) if _is_in_work_dir(full) else full
+    path = str(getattr(item, "path", None) or item.fspath)
+    if path not in _PATHS:
+        full = os.path.realpath(path)
+        _PATHS[path] = os.path.relpath(full, WORK_DIR) if _is_in_work_dir(full) else full
+    return _PATHS[path]
 
 
-def _get_node_id(item: Any) -> str:
+def get_node_id(item: Any) -> str:
     """Return the node id for a command line in the work dir."""
     _, separator, rest = item.nodeid.partition("::")
-    return f"{_get_path(item)}{separator}{rest}"
+    return f"{get_path(item)}{separator}{rest}"
 
 
-def _get_test_id(item: Any) -> str:
+def get_test_id(item: Any) -> str:
     """Return the node id without parameters."""
-    node_id, callspec = _get_node_id(item), getattr(item, "callspec", None)
+    node_id, callspec = get_node_id(item), getattr(item, "callspec", None)
     suffix = "" if callspec is None else f"[{callspec.id}]"
     return node_id[: -len(suffix)] if suffix and node_id.endswith(suffix) else node_id
 
 
-def pytest_runtest_logstart(nodeid: str) -> None:
-    _write_row("begin", id=nodeid)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: Any) -> None:
+    write_row("begin", id=get_node_id(item))
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     outcome = yield
     report = outcome.get_result()
+    node_id, test_id = get_node_id(item), get_test_id(item)
     row: dict[str, object] = {
-        "id": _get_node_id(item),
+        "id": node_id,
+        **({} if test_id == node_id else {"test": test_id}),
         "when": report.when,
         "outcome": "failed" if report.passed and call.excinfo else report.outcome,  # regardless of other hooks
         "seconds": report.duration,
@@ -146,7 +136,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
             "text": _tail(_get_text_or_placeholder(lambda: report.longreprtext), _MAX_TEXT),
             "sections": {name: _tail(text, _MAX_SECTION) for name, text in report.sections},
         }
-    _write_row("phase", **row)
+    write_row("phase", **row)
 
 
 def _get_skip_reason(report: Any) -> str:
@@ -161,7 +151,7 @@ def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
     """Report a file that could not be collected."""
     if report.when == "collect":
         text = _tail(_get_text_or_placeholder(lambda: report.longreprtext), _MAX_TEXT)
-        _write_row(
+        write_row(
             "uncollected",
             id=report.nodeid,
             failure={**_describe_failure(call.excinfo), "text": text, "sections": {}},
@@ -171,16 +161,16 @@ def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
 def pytest_keyboard_interrupt(excinfo: Any) -> None:
     if excinfo.typename == "Interrupted":
         return  # collection errors, which are already reported
-    _write_row("interrupted", failure={**_describe_failure(excinfo), "text": "", "sections": {}})
+    write_row("interrupted", failure={**_describe_failure(excinfo), "text": "", "sections": {}})
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
     text = _tail(_get_text_or_placeholder(lambda: str(excrepr)), _MAX_TEXT)
-    _write_row("internal", failure={**_describe_failure(excinfo), "text": text, "sections": {}})
+    write_row("internal", failure={**_describe_failure(excinfo), "text": text, "sections": {}})
 
 
 def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
-    _write_row(
+    write_row(
         "end",
         exit=int(exitstatus),
         e2e=_list_transcripts(session.config),

@@ -189,7 +189,7 @@ def run_original_sitecustomize(place: str) -> None:
 
 def pytest_sessionfinish() -> None:
     """As a plugin of the probe: report the lines before the probe reports the end."""
-    _probe._write_row("lines", files=collect_lines(_probe.FACTS["report"] + TRACE_SUFFIX))
+    _probe.write_row("lines", files=collect_lines(_probe.FACTS["report"] + TRACE_SUFFIX))
 
 
 _probe: Any = globals().get("probe")  # set by the probe, if this runs in its process
