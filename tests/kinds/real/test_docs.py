@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import MngrProgram, run_git
+from tests.conftest import MngrProgram
 from tests.support.paths import ROOT
 
 KIND = "claude"
@@ -31,4 +31,4 @@ def test_the_examples_with_claude_run(coder: MngrProgram, page: Path) -> None:
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, check=False,
             )  # fmt: skip
             assert completed.returncode == 0, completed.stdout
-    assert run_git(coder.repo, "log", "--format=%s", "--all", "--", "done.txt") == "Do the work"
+    assert coder("exec", "fix", "--", "cat", "done.txt").out == "done\n"
