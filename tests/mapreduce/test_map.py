@@ -52,7 +52,7 @@ def test_map_runs_a_command_for_each_item(mngr: MngrProgram) -> None:
     assert {agent["state"] for agent in mngr.list_agents()} == {"DONE", "FAILED"}
     assert run_git(mngr.repo, "branch", "--format=%(refname:short)").split() == ["main"]
     assert run_git(mngr.repo, "status", "--porcelain") == ""
-    assert "there is a run 'r' already" in mngr("map", "x", "--name", "r", "--", "true", code=1).err
+    assert "the run 'r' exists already" in mngr("map", "x", "--name", "r", "--", "true", code=1).err
 
 
 def test_agents_commit_with_the_author_of_the_project_settings(mngr: MngrProgram) -> None:

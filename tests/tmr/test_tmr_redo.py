@@ -74,4 +74,4 @@ def test_redo_replaces_the_change_and_a_failed_redo_keeps_it(
     assert (restored.commit, restored.check, restored.outcome) == (revised.commit, revised.check, "fixed")
     project("destroy", agent, "--force")
     stderr = project("tmr", "redo", slug, "-m", "once more", code=1).err
-    assert "is not there any more" in stderr and "tmr retry" in stderr
+    assert "no longer exists" in stderr and "tmr retry" in stderr

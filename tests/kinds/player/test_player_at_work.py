@@ -81,7 +81,7 @@ def test_it_works_on_the_task_in_its_message(shop: MngrProgram) -> None:
     assert calls[:4] == [
         ("test", "exit 1"),
         ("run", f"exit 3\n{TASK}"),
-        ("edit", "failed: the old text is there 0 times"),
+        ("edit", "failed: the old text occurs 0 times, not once"),
         ("edit", "done"),
     ]
     claim = read_claim(str(get_outputs_dir(shop, "foo") / "result.json"), TASK)
@@ -231,5 +231,5 @@ def test_each_task_can_have_its_own_steps(shop: MngrProgram) -> None:
 
 def test_an_invalid_scenario_creates_no_agent(mngr: MngrProgram) -> None:
     result = mngr("create", "foo", "player", "--", '[{"weaken": "all"}]', code=2)
-    assert "step 1: weaken wants one of asserts, true," in result.err
+    assert "step 1: weaken must be one of asserts, true," in result.err
     assert not mngr.home.exists()

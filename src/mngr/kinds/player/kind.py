@@ -89,17 +89,17 @@ def _load_scenario(args: list[str]) -> dict[str, object]:
     text = args[0] if args else "[]"
     source = "the scenario"
     if text.strip()[:1] not in ("[", "{"):
-        source = text
+        source = f"the scenario {text}"
         try:
             with open(os.path.expanduser(text), encoding="utf-8") as file:
                 text = file.read()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise UsageError(f"cannot read the scenario {source}: {reason}", _SCENARIO_HINT) from None
+            raise UsageError(f"cannot read {source}: {reason}", _SCENARIO_HINT) from None
     try:
         return parse_scenario(text)
     except ValueError as error:
-        raise UsageError(f"{source} is not a valid scenario: {error}", _SCENARIO_HINT) from None
+        raise UsageError(f"{source} is not valid: {error}", _SCENARIO_HINT) from None
 
 
 KIND = PlayerKind()
