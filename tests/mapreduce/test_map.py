@@ -85,7 +85,7 @@ def test_uncommitted_work_is_reported_and_saved_as_a_diff(mngr: MngrProgram) -> 
     script = steps({"write": {"path": "draft.txt", "content": "a thought\n"}}, result(), "wait")
     mngr("map", "x", "--name", "r", "--agent", "player", "-p", "go", "--output", "r.txt", "--", script, code=4)
     (row,) = [row for row in rows(mngr) if row["type"] == "settled"]
-    assert "changes that are not committed" in row["reason"]
+    assert "uncommitted changes" in row["reason"]
     diff = RunDir(str(mngr.repo), "r").task_path(row["slug"], "uncommitted.diff")
     assert "+a thought" in Path(diff).read_text()
 

@@ -83,7 +83,7 @@ def test_fill_prints_a_patch_and_the_outcome_of_each_block(project: MngrProgram)
         ("Undo", "# this fails\ngreet --fail", False),
     ]
     assert result["proposals"][0]["outcome"] == "olleh!"
-    assert "ends with 3: cannot greet" in result["proposals"][1]["outcome"]
+    assert "exits with 3: cannot greet" in result["proposals"][1]["outcome"]
     assert result["left"] == [] and result["confusion"] == []
     assert (project.repo / "tutorial.sh").read_text() == SCRIPT
     subprocess.run(["git", "apply"], input=result["patch"], text=True, cwd=project.repo, check=True)
@@ -156,7 +156,7 @@ def test_a_heading_on_the_last_line_can_be_filled(project: MngrProgram) -> None:
 def test_the_output_option_writes_the_patch_to_a_file(project: MngrProgram) -> None:
     result = project(*WORDS, "--output", "fill.patch", "--", build_scenario(build_script()))
     assert "Undo: # say it backwards: works" in result.err
-    assert "Undo: # this fails: does not work: it ends with 3" in result.err
+    assert "Undo: # this fails: does not work: it exits with 3" in result.err
     assert result.out == "wrote fill.patch; then: git apply fill.patch\n"
     run_git(project.repo, "apply", "fill.patch")
 
@@ -175,7 +175,7 @@ def test_interactive_review_can_drop_edit_and_keep_blocks(project: MngrProgram) 
     with PtyTerminal(argv, project.repo, env) as terminal:
         terminal.wait_for_text("[k]eep, [e]dit or [d]rop?", timeout=60)
         terminal.type("d\r")
-        terminal.wait_for_text("does not work: it ends with 3")
+        terminal.wait_for_text("does not work: it exits with 3")
         terminal.wait_for_text("[k]eep, [e]dit or [d]rop?")
         terminal.type("e\r")
         terminal.wait_for_text("changed by you, and not tried")

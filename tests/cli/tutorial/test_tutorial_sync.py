@@ -182,9 +182,9 @@ def test_blocks_that_cannot_be_tested_are_named_with_the_reason(project: MngrPro
     assert rows == [
         f"tutorial.sh:3: {start}never-ends; failed: it did not finish within 1 s; it may be waiting for something",
         f"tutorial.sh:6: {start}asks; failed: it asks for input: it exits with 1",
-        f"tutorial.sh:9: {start}far-away; failed: it needs the network: it ends with 6: "
+        f"tutorial.sh:9: {start}far-away; failed: it needs the network: it exits with 6: "
         "curl: (6) Could not resolve host: example.invalid",
-        f"tutorial.sh:12: {start}is-not-there; failed: it ends with 127: sh: 4: no-such-program: not found",
+        f"tutorial.sh:12: {start}is-not-there; failed: it exits with 127: sh: 4: no-such-program: not found",
     ]
 
 
@@ -240,7 +240,7 @@ def test_sync_works_in_a_subdirectory_of_the_repository(project: MngrProgram) ->
     result = project("tutorial", "sync", "--format", "json", cwd=shop).parse_json()
     assert [row["tests"] for row in result["blocks"]][1] == ["tests/test_observed.py::test_and_bye"]
     assert run_git(project.repo, "diff", "--name-only", f"...{result['branch']}") == "shop/tests/test_observed.py"
-    assert "All of this is in shop/ of the repository" in list_messages_to(project, result["agent"])[0]
+    assert "All of this is in the directory shop/ of the repository" in list_messages_to(project, result["agent"])[0]
 
 
 def test_the_mechanic_does_not_repair_stale_citations(project: MngrProgram) -> None:
@@ -251,13 +251,13 @@ def test_the_mechanic_does_not_repair_stale_citations(project: MngrProgram) -> N
     script = project.repo / "tutorial.sh"
     script.write_text(SCRIPT.replace("# and bye\necho bye\n", ""))
     run_git(project.repo, "commit", "-qam", "shorter")
-    assert "there is no such block" in project("tutorial", "sync", code=1).err
+    assert "every block has one" in project("tutorial", "sync", code=1).err
     assert project.list_agents() == []
 
 
 def test_sync_rejects_uncommitted_changes(project: MngrProgram) -> None:
     (project.repo / "tutorial.sh").write_text(SCRIPT + "\n# more\necho more\n")
-    assert "changes that are not committed" in project("tutorial", "sync", code=1).err
+    assert "uncommitted changes" in project("tutorial", "sync", code=1).err
     assert project.list_agents() == []
 
 
