@@ -148,7 +148,7 @@ def test_create_sends_the_first_message(e2e: E2eSession) -> None:
     assert list_conversation(e2e, "fourth")[0].strip() == "user: and yours?"
     expect(e2e.run("mngr create fifth player --message-file ../no.txt")).to_fail(1).to_match_lines("""
         Error: --message-file: cannot read ../no.txt: No such file or directory
-        Hint: check the path
+        Hint: see whether the file exists: ls -l ../no.txt
     """)
 
 

@@ -214,7 +214,7 @@ def test_the_deadline_stops_all_agents_and_reports_one_that_cannot_be_stopped(mn
             mute.unlink()
         assert run.wait(90) == 5
     assert rows(mngr, "ended")[0]["how"] == "parked"
-    assert any("may work on" in row["text"] for row in rows(mngr, "alert"))
+    assert any("may still be working" in row["text"] for row in rows(mngr, "alert"))
     assert {agent["state"] for agent in mngr.list_agents() if agent["host"] == host_by_item["b"]} == {"STOPPED"}
 
 

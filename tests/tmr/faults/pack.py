@@ -190,7 +190,7 @@ STUCK = [
     Fault("endless", [*WORK, {"sleep": 600}], "failed", None, "timeout|no sign of life", breaks=True, **KEPT),
 ]
 ENDS = [
-    Fault("exit_0", [*WORK, {"exit": 0}], "failed", None, "no result", **KEPT),
+    Fault("exit_0", [*WORK, {"exit": 0}], "failed", None, "result.json does not exist", **KEPT),
     Fault("exit_3", [*WORK, {"exit": 3}], "failed", None, "exit code 3", **KEPT),
     Fault("killed", [*WORK, {"crash": "KILL"}], "failed", None, "signal 9|exit code 137", **KEPT),
     Fault("segv", [*WORK, {"crash": "SEGV"}], "failed", None, "signal 11|exit code 139", **KEPT),
@@ -220,14 +220,14 @@ PASSES_BUT_WEAKER = [
     for how in ("asserts", "true", "return")
 ]
 RESULTS = [
-    Fault("no_result", [*WORK, "wait"], "failed", None, "no result", reminders=2, **KEPT),
+    Fault("no_result", [*WORK, "wait"], "failed", None, "result.json does not exist", reminders=2, **KEPT),
     Fault("late_result", [{"result": "broken"}, "wait", DONE], "unchanged", "confirmed", reminders=1),
     *(
         Fault(f"result_{form}", [{"result": form}], "failed", None, reason, reminders=2)
         for form, reason in {
             "partial": "outcome", "broken": "not JSON", "empty": "empty", "huge": "larger than", "deep": "JSON|deep",
-            "types": "must be", "words": '"great"', "other": "test_other", "half": "half a character", "link": "could not be fetched.*link",
-            "pipe": "could not be fetched", "folder": "not a regular file",
+            "types": "must be", "words": '"great"', "other": "test_other", "half": "invalid character", "link": "could not fetch your work.*link",
+            "pipe": "could not fetch your work", "folder": "not a regular file",
         }.items()
     ),
 ]  # fmt: skip
@@ -238,11 +238,11 @@ FILES = [
     Fault("hostile_many", [{"hostile": "many"}, DONE], "unchanged", "confirmed"),
     Fault("hostile_names", [{"hostile": "names"}, BETTER], "refuted", "refuted", "it passes, but", reminders=0),
     # A refused file is reported, and the rest of the work counts.
-    Fault("hostile_big", [{"hostile": "big"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
-    Fault("hostile_deep", [{"hostile": "deep"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
-    Fault("hostile_links", [{"hostile": "links"}, DONE], "failed", None, "could not be fetched.*link", reminders=2),
-    Fault("hostile_special", [{"hostile": "special"}, DONE], "failed", None, "could not be fetched", reminders=2),
-    Fault("hostile_git", [{"hostile": "git"}, DONE], "unchanged", "confirmed", "not committed", reminders=2, uncommitted="filter=t"),
+    Fault("hostile_big", [{"hostile": "big"}, DONE], "unchanged", "confirmed", "could not fetch your work", reminders=2),
+    Fault("hostile_deep", [{"hostile": "deep"}, DONE], "unchanged", "confirmed", "could not fetch your work", reminders=2),
+    Fault("hostile_links", [{"hostile": "links"}, DONE], "failed", None, "could not fetch your work.*link", reminders=2),
+    Fault("hostile_special", [{"hostile": "special"}, DONE], "failed", None, "could not fetch your work", reminders=2),
+    Fault("hostile_git", [{"hostile": "git"}, DONE], "unchanged", "confirmed", "uncommitted changes", reminders=2, uncommitted="filter=t"),
 ]  # fmt: skip
 NEIGHBOURS = [
     Fault(f"conflict_{n}", [{"conflict": {"path": "calc.py", "line": 1}}, BETTER], "improved", "confirmed", files=("calc.py",))
