@@ -132,8 +132,8 @@ def test_outside_a_project_only_the_user_settings_exist(mngr: MngrProgram, tmp_p
         str(mngr.home / "settings.toml"),
         "no",
     ]
-    assert "is in no project" in mngr("config", "set", "project.setup", "x", cwd=plain, code=1).err
-    assert "is in no project" in mngr("config", "path", "--local", cwd=plain, code=1).err
+    assert "is not in a project" in mngr("config", "set", "project.setup", "x", cwd=plain, code=1).err
+    assert "is not in a project" in mngr("config", "path", "--local", cwd=plain, code=1).err
     mngr("config", "set", "stop.grace", "9s", cwd=plain)
     assert mngr("config", "get", "stop.grace", cwd=plain).out == "9s\n"
 
