@@ -47,7 +47,7 @@ def test_an_unreachable_agent_fails_with_a_hint_and_no_traceback(mngr: MngrProgr
     for address, message in (
         ("mngr::nobody", "there is no agent 'nobody'"),
         ("mngr::foo", "has no repository"),
-        ("mngr::", "names no agent"),
+        ("mngr::", "names neither an agent nor a host"),
     ):
         stderr = run_failing_git(mngr, "fetch", address)
         assert f"Error: {message}" in stderr or message in stderr
