@@ -39,35 +39,35 @@ echo 'test "$(sh greet.sh)" = "hello world"' >test.sh
 cat >fix.json <<'EOF'
 [
   {"write": {"path": "greet.sh", "content": "echo \"hello world\"\n"}},
-  {"commit": "Greet the world, spelt right"},
-  {"reply": "greet.sh said helo; it says hello now."}
+  {"commit": "Correct the spelling of the greeting"},
+  {"reply": "greet.sh printed helo. It prints hello now."}
 ]
 EOF
 git add .
-git commit -q -m 'A shop with a mistake'
+git commit -q -m 'A shop with a bug'
 
-say 'A shop, and in it a test that fails. Three agents look at it, each in its own copy on its own branch.'
+say 'This project has a test that fails. Three agents work on it, each in its own copy on its own branch.'
 run 'mngr create tests -- sh test.sh'
 run 'mngr create fixer player --label task=bug -- fix.json'
 run 'mngr create counter --transfer mirror -- sh -c "wc -l *.sh > \$MNGR_OUTPUT_DIR/lines.txt; sleep 1000"'
 
-say 'One runs the test, one is a scripted agent that waits for work, one is in a repository of its own.'
+say 'The first agent runs the test, the second is a scripted agent that waits for a message, the third has its own repository.'
 run 'mngr wait tests'
 run 'mngr list'
 run 'mngr explain tests'
 
-say 'Tell the fixer what to do; the command returns when the message has arrived and its turn is over.'
-run 'mngr message fixer -m "the test fails, please mend it" --wait --timeout 10s'
+say 'Tell the scripted agent what to do. The command returns when the agent has received the message and finished its turn.'
+run 'mngr message fixer -m "the test fails, please repair it" --wait --timeout 10s'
 run 'mngr transcript fixer'
 run 'mngr diff fixer'
 
-say 'Bring the work home and see for ourselves.'
+say 'Merge the work of the agent, and run the test here.'
 run 'mngr pull fixer --merge'
 run 'sh test.sh && echo the test passes'
 run 'mngr pull counter'
 run 'cat .mngr/outputs/counter/lines.txt'
 
-say 'Clean up. Nothing is lost: what is destroyed is in the trash, conversation included.'
+say 'Destroy the agents. They go to the trash with their conversations, and mngr can restore them.'
 run 'mngr destroy --force tests fixer counter'
 run 'mngr list'
 run 'mngr undestroy fixer'
@@ -75,7 +75,7 @@ run 'mngr message fixer -m "are you still there?" --start --wait --timeout 10s'
 run 'mngr transcript fixer --format "{role}: {text}"'
 run 'mngr list --fields name,state,branch,labels'
 
-say 'And now many at once: a small program with a tutorial, a test for every block of it, and a dozen seeded troubles.'
+say 'Now a test run with many agents: a small program with a tutorial, a test for each block, and a dozen seeded problems.'
 cp -R "$here/../src/mngr/testkit/sample" "$place/pantry"
 cd "$place/pantry"
 git init -q .
@@ -88,12 +88,12 @@ run 'mngr tutorial check || true'
 isolation=
 if ! mngr doctor --format '{name} {status}' | grep -qx 'isolation ok'; then
     isolation='--isolation off '
-    say 'There is no sandbox for the tests on this machine. mngr doctor says why. These tests are part of mngr, so they run without one.'
+    say 'There is no sandbox for the tests on this machine. mngr doctor says why. These tests are part of mngr, so they run without a sandbox.'
 fi
-say 'Each test is run untouched, then gets an agent, here one that needs no model. What it claims is run again by us.'
+say 'mngr runs each unchanged test, and starts one agent per task. These agents need no model. mngr re-runs everything they claim.'
 run "mngr tmr run $only ${isolation}--runs 1 --name demo || test \$? -eq 4"
 run 'mngr tmr status demo --format "{outcome}\t{verdict}\t{task}" | sort'
-say 'One of them: what the agent claims, what we saw, and its commit.'
+say 'One task in detail: the claim of the agent, what mngr saw, and the commit.'
 run 'cat .mngr/runs/demo/tasks/test-list-sorted-*/result.json && echo'
 run 'head -n 5 .mngr/runs/demo/tasks/test-list-sorted-*/receipt.json'
 run 'git -C .mngr/runs/demo/repo.git show --stat --format=%s "$(git -C .mngr/runs/demo/repo.git for-each-ref --format="%(refname)" "refs/mngr/runs/demo/test-list-sorted-*")"'
@@ -104,23 +104,23 @@ if [ -n "$cause" ]; then
 [
   {"edit": {"path": "src/pantry/amounts.py", "old": "return int(text)", "new": "return float(text) if '.' in text else int(text)"}},
   {"commit": "[FIX_IMPL] An amount may have a fraction"},
-  {"result": {"outcome": "fixed", "before": "fail", "after": "pass", "summary": "`parse` took whole numbers only."}}
+  {"result": {"outcome": "fixed", "before": "fail", "after": "pass", "summary": "`parse` accepted only whole numbers."}}
 ]
 EOF
-    say 'Several tests fail for one bug of the program. That needs somebody who thinks; here it is a scripted agent that knows the answer.'
+    say 'Several tests fail because of one bug. The rule-based agent cannot repair it. A scripted agent that knows the answer does.'
     run "mngr tmr retry $cause --agent player --agent-arg ~/answer.json || test \$? -eq 4"
 fi
 
-say 'What was confirmed is one branch now, on which all tests were run; who makes one red is put aside. Your checkout is not touched.'
+say 'All confirmed changes are on one branch, and mngr has run all tests on it. Your own branch has not changed.'
 run 'git status --short --branch'
 run 'git log --stat --format="%n%h %s" "$(git rev-parse HEAD)"..mngr/demo/integrated'
-say 'The pull request, as its reader finds it; the rest of it is in the file.'
+say 'The first lines of the pull request text:'
 run 'sed -n 1,40p .mngr/runs/demo/PR.md'
 
 kept=$place/pantry
-say "That was a real session, and all its agents are gone. The project with its branch is in $kept:
+say "That was a real session. All its agents are gone. The project with its branch is in $kept:
   cd $kept && git log --stat mngr/demo/integrated
   $kept/.mngr/runs/demo/PR.md
   $kept/.mngr/runs/demo/report/index.html (open it in a browser)
-  rm -r $place (when you have seen enough)
-The same in a place of your own: mngr demo. Next: README.md, tutorial.sh, mngr --help"
+  rm -r $place (removes everything)
+To keep such a project in a directory of your choice, run: mngr demo. Next: README.md, tutorial.sh, mngr --help"
