@@ -47,12 +47,25 @@ class LocalHost:
         return tmux_server.get_socket_path(self.home)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:
-        return shell.run(argv, stdin=stdin, timeout=timeout, env=self._env)
+        words, env = self._apply_assignments(argv)
+        return shell.run(words, stdin=stdin, timeout=timeout, env=env)
 
     def stream(
         self, argv: Sequence[str], *, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
     ) -> Process[bytes]:
-        return shell.start_process(argv, stdin=stdin, stdout=stdout, stderr=stderr, env=self._env)
+        words, env = self._apply_assignments(argv)
+        return shell.start_process(words, stdin=stdin, stdout=stdout, stderr=stderr, env=env)
+
+    def _apply_assignments(self, argv: Sequence[str]) -> tuple[Sequence[str], dict[str, str]]:
+        """Return the command and its environment. For `env A=B command`, this saves the start of env itself."""
+        start = 1
+        if argv[0] == "env":
+            while start < len(argv) and "=" in argv[start] and argv[start][0] != "-":
+                start += 1
+        if start in (1, len(argv)):
+            return argv, self._env
+        assignments = dict(word.split("=", 1) for word in argv[1:start])
+        return argv[start:], {**self._env, **assignments}
 
     def run_attached(self, argv: Sequence[str]) -> int:
         return shell.wait_process(self.stream(argv))

@@ -44,7 +44,9 @@ common=${rest%%"$end"*} rest=${rest#*"$end"}
 cd -- "$dir" 2>/dev/null || exit 4
 [ ! -f HEAD ] || head -c 4096 HEAD
 printf '\\0'
-find . ! -name . -prune -print0
+for name in * .[!.]* ..?*; do
+    if [ -e "$name" ] || [ -L "$name" ]; then printf '%s\\0' "$name"; fi
+done
 printf '\\0'
 for name in info/exclude info/attributes shallow; do
     [ ! -e "$common/$name" ] || printf '%s\\0' "$name"
@@ -136,7 +138,7 @@ def find_work_tree_repo(host: Host, work_dir: str) -> WorkTreeRepo | None:
         object_format=lines[2],
         head=lines[4] if code == "0" else None,
         branch=head_text.removeprefix("ref: refs/heads/") if head_text.startswith("ref: refs/heads/") else None,
-        git_dir_names=tuple(sorted(name.removeprefix("./") for name in names)),
+        git_dir_names=tuple(sorted(names)),
         common_files=tuple(common_files),
         mentioned=tuple(dict.fromkeys(mentioned.split())),
     )
