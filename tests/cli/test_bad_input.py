@@ -307,7 +307,7 @@ def test_create_leaves_nothing_behind_when_the_disk_fills_up(mngr: MngrProgram, 
 def test_a_record_is_written_whole_or_not_at_all(mngr: MngrProgram) -> None:
     for size in (10, 200):
         result = run_with_size_limit(mngr, mngr.home, "create", "foo", *RUN, size=size)
-        assert result.code == 1 and is_clear(result) and "make room" in result.err
+        assert result.code == 1 and is_clear(result) and "free some disk space" in result.err
     mngr("create", "foo", *RUN)
     before = (mngr.get_agent_dir("foo") / "agent.json").read_bytes()
     result = run_with_size_limit(mngr, mngr.home, "label", "foo", "a=b", size=200)
@@ -326,7 +326,7 @@ def test_a_full_disk_leaves_existing_agents_unchanged(mngr: MngrProgram, disk: P
                 os.write(fd, b"x" * 1000)
         os.close(fd)
         result = mngr("--home", str(home), "create", "foo", *RUN, code=1)
-        assert is_clear(result) and "room" in result.err
+        assert is_clear(result) and "free some disk space" in result.err
         assert is_clear(mngr("--home", str(home), "label", "first", "a=b", code=1))
         (disk / "filler").unlink()
     rows = mngr.run_json("--home", str(home), "list")["agents"]

@@ -98,7 +98,10 @@ class LocalHost:
                 os.unlink(temporary_path)
             except OSError:
                 pass
+            is_disk_full = error.errno in (27, 28, 122)
             hint = shell.suggest_disk_check(os.path.dirname(path))
+            if is_disk_full:
+                hint = "free some disk space, then run the command again: df -h"
             raise MngrError(f"cannot write {path}: {error.strerror}", hint) from None
 
     def has_path(self, path: str) -> bool:
