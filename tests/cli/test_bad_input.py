@@ -57,7 +57,7 @@ UNKNOWN = [
     (2, "'modal' is a provider, not a host", "map a --on modal -- true"),
     (2, "--network cannot be 'OFF'", "map a --on .modal --network OFF -- true"),
     (2, "--agents-per-host", "map a --on .modal --agents-per-host=-1 -- true"),
-    (2, "--agents-per-host is for hosts that are made", "map a --on @h1.modal --agents-per-host 2 -- true"),
+    (2, "--agents-per-host works only with hosts that a provider creates", "map a --on @h1.modal --agents-per-host 2 -- true"),
     (2, "shared cannot be 'maybe'", "map a --on .slurm -S providers.slurm.shared=maybe -- true"),
     (2, "cpus cannot be 'lots'", "map a --on .modal -S providers.modal.cpus=lots -- true"),
     (1, "--sandbox does not work on modal hosts", "map a --on .modal --sandbox -- true"),

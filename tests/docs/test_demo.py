@@ -24,7 +24,7 @@ def test_the_demo_succeeds_and_cleans_up(tmp_path: Path, env: dict[str, str]) ->
     assert {line.split()[2] for line in commands} >= set("create list message wait diff pull destroy undestroy".split())
     assert "the test passes" in completed.stdout
     assert "fixed\tconfirmed\ttests/test_look.py::test_list_sorted" in completed.stdout
-    assert "mngr/demo/integrated: green" in completed.stdout
+    assert "Branch mngr/demo/integrated: " in completed.stdout
     assert "[FIX_TEST] test_list_sorted: " in completed.stdout.partition("$ git log --stat")[2]
     if IS_FULL_SCALE:
         log = completed.stdout.partition("$ git log --stat")[2]
@@ -38,7 +38,7 @@ def test_the_demo_succeeds_and_cleans_up(tmp_path: Path, env: dict[str, str]) ->
     assert "test_list_sorted" in pull_request
     if IS_FULL_SCALE:
         assert "1. **An amount may have a fraction** `" in pull_request
-        assert "without it fail for the same reason, with it pass" in pull_request
+        assert "without the fix: fail for the same reason; with it: pass" in pull_request
     assert "test_list_sorted" in (run / "report/index.html").read_text()
     assert "mngr/demo/integrated" in run_git(top / "pantry", "branch", "--list")
 

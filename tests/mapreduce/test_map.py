@@ -46,7 +46,7 @@ def test_map_runs_a_command_for_each_item(mngr: MngrProgram) -> None:
     first, second = report["tasks"]
     assert Path(first["outputs"], "made").read_text() == "one 1\n"
     assert Path(second["outputs"], "made").read_text() == "two; words 2\n"
-    assert second["reason"] == "it ended: FAILED with exit code 1"
+    assert second["reason"] == "the agent ended: FAILED with exit code 1"
     run = RunDir(str(mngr.repo), "r")
     assert run_git(Path(run.repo), "show", f"{run.ref_name(first['slug'])}:made") == "one 1"
     assert {agent["state"] for agent in mngr.list_agents()} == {"DONE", "FAILED"}
@@ -103,7 +103,7 @@ def test_the_deadline_parks_the_rest_and_resume_finishes_it(mngr: MngrProgram) -
     slow_case = {"task": "map-r-a-*", "steps": [{"sleep": 3}, result(), "wait"]}
     script = json.dumps({"steps": [result(), "wait"], "cases": [slow_case]})
     parked = mngr("map", "a", "b", "c", "--name", "r", *options, "--deadline", "0.4s", "--", script, code=5)
-    assert "Error: the run is not over" in parked.err and "mngr map --resume r" in parked.err
+    assert "Error: the run is not finished" in parked.err and "mngr map --resume r" in parked.err
     state = replay_rows(read_journal(RunDir(str(mngr.repo), "r").journal))
     assert not state.is_finished and {task.state for task in state.tasks.values()} == {"parked", "queued"}
     report = mngr.run_json("map", "--resume", "r", *options)
@@ -154,12 +154,12 @@ def _count_lines(path: str) -> int:
 
 def test_invalid_arguments_are_rejected_before_a_run_is_created(mngr: MngrProgram) -> None:
     for words, message in (
-        ((), "there is no item"),
-        (("x",), "who shall do it?"),
-        (("x", "--agent", "player"), "what shall player be told?"),
-        (("x", "--budget", "much", "--", "true"), "--budget: 'much' is no amount of money"),
-        (("x", "--budget=-1", "--", "true"), "--budget: '-1' is no amount of money"),
-        (("x", "--budget-per-day", "nan", "--", "true"), "--budget-per-day: 'nan' is no amount of money"),
+        ((), "mngr map needs at least one item"),
+        (("x",), "mngr map needs an agent kind or a command"),
+        (("x", "--agent", "player"), "player agents need a prompt"),
+        (("x", "--budget", "much", "--", "true"), "--budget: 'much' is not an amount of money"),
+        (("x", "--budget=-1", "--", "true"), "--budget: '-1' is not an amount of money"),
+        (("x", "--budget-per-day", "nan", "--", "true"), "--budget-per-day: 'nan' is not an amount of money"),
         (("x", "--max-agents", "0", "--", "true"), "--max-agents must be at least 1"),
         (("x", "--name", "No Good", "--", "true"), "a run cannot be called"),
     ):
@@ -231,13 +231,13 @@ def test_the_live_screen_is_redrawn_in_place_and_names_the_resume_command(mngr: 
     wait_for(lambda: any("failed" in text and "宽" in text for text in screen()), timeout=20)
     mngr.run_tmux("resize-window", "-t", "=seen:", "-x", "60", "-y", "15")
     wait_for(lambda: len([text for text in screen() if text != "run r"]) == 6)
-    assert sum("1 of 2 settled" in text for text in screen()) == 1
+    assert sum("1 of 2 tasks finished" in text for text in screen()) == 1
     mngr.run_tmux("send-keys", "-t", "=seen:", "C-c")
     wait_for(lambda: "exit 130" in screen())
-    assert "Go on: mngr map --resume r" in " ".join(screen())
+    assert "Continue the run: mngr map --resume r" in " ".join(screen())
     resumed = PtyTerminal([*command[:4], "--resume", "r"], mngr.repo, mngr.env, rows=15, columns=60)
     with resumed as terminal:
-        terminal.wait_for_text("1 of 2 settled")
+        terminal.wait_for_text("1 of 2 tasks finished")
         assert "collecting" not in terminal.shown
 
 

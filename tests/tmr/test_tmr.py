@@ -141,6 +141,33 @@ def test_an_unrepaired_root_cause_is_reported_once_and_can_be_retried(project: M
 
 
 @pytest.mark.agents
+def test_a_pull_request_names_the_kind_of_a_retried_tasks_agent(project: MngrProgram) -> None:
+    add_tests(project, wrong=(2, 2, 5))
+    words = ["tmr", "run", "--agent", "mechanic", "--name", "r", "--runs", "1", "--verify-runs", "1"]
+    project(*words, code=4, timeout=60)
+    steps = [{"edit": {"path": "tests/test_wrong.py", "old": "== 5", "new": "== 4"}}, {"commit": "[FIX_TEST] The sum"}]
+    steps.append({"result": {"outcome": "fixed", "before": "fail", "after": "pass"}})
+    words = ["tmr", "retry", "--agent", "player", "--agent-arg", json.dumps(steps)]
+    status = project(*words, "--format", "json", timeout=60).parse_json()
+    assert [task["agent_kind"] for task in status["tasks"]] == ["player"]
+    text = Path(RunDir(str(project.repo), "r").path, "PR.md").read_text()
+    assert "made by `player` for task" in text and "- Agents: 1 `player`" in text and "mechanic" not in text
+
+
+@pytest.mark.agents
+def test_the_receipt_of_an_unchanged_test_holds_the_runs_of_the_baseline(project: MngrProgram) -> None:
+    add_tests(project, right=(1, 1, 2))
+    play(project, {})
+    folder = RunDir(str(project.repo), "r").task_path(make_slug("tests/test_right.py::test_right"))
+    receipt = json.loads(Path(folder, "receipt.json").read_text())
+    assert (receipt["verdict"], receipt["tree"]) == ("confirmed", run_git(project.repo, "rev-parse", "HEAD^{tree}"))
+    assert receipt["reason"] == "the agent changed nothing, so the result of the baseline counts: pass"
+    assert [run["outcome"] for run in receipt["results"]] == ["pass"] and receipt["results"][0]["seconds"] > 0
+    assert receipt["isolation"].startswith("bubblewrap")
+    assert receipt["imported_from"] == {"calc": "calc.py"}
+
+
+@pytest.mark.agents
 def test_claims_are_verified_and_confirmed_tests_are_skipped_next_time(project: MngrProgram) -> None:
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5), liar=(3, 3, 7), lazy=(4, 4, 9))
     repair = [
@@ -189,8 +216,11 @@ def test_claims_are_verified_and_confirmed_tests_are_skipped_next_time(project: 
     ).read_text()
     assert "In the earlier run r this task ended as refuted: the agent changed nothing" in prompt
     assert "People said no" in prompt and "- Less (tests/test_lazy.py): keep it\n" in prompt
-    assert "nothing of the run s is blocked" in project("tmr", "retry", "--blocked", code=1).err
-    assert "one or the other" in project("tmr", "retry", "--blocked", "tests/test_wrong.py", code=2).err
+    assert "the run s has no blocked tasks" in project("tmr", "retry", "--blocked", code=1).err
+    assert (
+        "--blocked and TASK exclude each other"
+        in project("tmr", "retry", "--blocked", "tests/test_wrong.py", code=2).err
+    )
 
 
 @pytest.mark.agents
@@ -268,8 +298,8 @@ def test_tmr_stop_ends_the_process_and_all_agents(project: MngrProgram) -> None:
     assert "mngr tmr resume r" in process.communicate()[1] and process.returncode == 130
     assert {agent["state"] for agent in project.list_agents()} == {"STOPPED"}
     assert project.run_json("tmr", "status")["state"] == "interrupted"
-    assert "go on: mngr tmr resume r" in project("tmr", "status").out
-    assert "no agent of r is there to stop" in project("tmr", "stop").err
+    assert "continue the run: mngr tmr resume r" in project("tmr", "status").out
+    assert "the run r has no running agents" in project("tmr", "stop").err
 
 
 @pytest.mark.agents
@@ -293,6 +323,25 @@ def test_dry_run_estimates_and_leaves_no_trace(project: MngrProgram) -> None:
     assert "2 agents" in output and "cost unknown" in output
     assert project.list_agents() == [] and project.run_json("tmr", "list")["runs"] == []
     assert run_git(project.repo, "for-each-ref", "refs/mngr") == ""
+
+
+@pytest.mark.agents
+def test_dry_run_lists_the_planned_tasks_and_does_not_count_skipped_tests_as_failing(project: MngrProgram) -> None:
+    (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
+    add_tests(project, one=(1, 1, 2), two=(2, 2, 4))
+    text = "import pytest\n\n\n@pytest.mark.{}\ndef test_later():\n    pass\n\n\ndef test_now():\n    pass\n"
+    (project.repo / "tests/test_skip.py").write_text(text.format("skip"))
+    run_git(project.repo, "add", "-A")
+    run_git(project.repo, "commit", "-qm", "Skip a test")
+    estimate = project.run_json("tmr", "run", "--dry-run", "--runs", "1")
+    (cause,) = [row["id"] for row in estimate["root_causes"]]
+    assert estimate["tasks"] == [
+        {"slug": f"cause-{cause}-1", "tests": ["tests/test_one.py::test_one", "tests/test_two.py::test_two"], "root_cause": cause},
+        {"slug": make_slug("tests/test_skip.py::test_now"), "tests": ["tests/test_skip.py::test_now"], "root_cause": None},
+    ]  # fmt: skip
+    assert estimate["skipped"] == [{"test": "tests/test_skip.py::test_later", "why": "pytest skips it"}]
+    assert (estimate["tests"], estimate["failing"], estimate["flaky"], estimate["agents"][0]) == (4, 2, 0, 2)
+    assert {"tokens", "cost_usd", "seconds"} <= estimate.keys()
 
 
 @pytest.mark.agents

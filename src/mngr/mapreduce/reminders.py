@@ -11,15 +11,15 @@ from mngr.base.model import AgentView
 MAX_REMINDERS = 2  # then the outcome is recorded as it is
 
 ANSWERS = {
-    "question": "Nobody is here to answer questions. Decide yourself, by what you were told, and go on to the end.",
-    "permission": "Nobody is here to give permissions. Do it in a way that needs none, or say in your result that it cannot be done.",
+    "question": "No person is here to answer questions. Decide yourself, based on your instructions, and finish the task.",
+    "permission": "No person is here to give permission. Find a way that needs no permission, or state in your result that the task cannot be done.",
 }
-CONTINUE_MESSAGE = "What stopped you is over. Go on where you were."
+CONTINUE_MESSAGE = "The interruption is over. Continue where you stopped."
 HOST_LOST_MESSAGE = (
-    "The machine that you were on was lost, and you are on a new one. Of your work there is what you had committed; what "
-    "came after the last commit is gone, whatever you remember of it. Look what is there (git log, git status), then go on."
+    "Your host was lost, and you run on a new host now. Only your committed work was saved. Everything after the last commit "
+    "is gone, even if you remember it. Look at the present state with git log and git status, then continue."
 )
-STALLED_MESSAGE = "There was no sign of life from you. Finish, and write your result."
+STALLED_MESSAGE = "You showed no activity for a long time. Finish the task, and write your result."
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def is_stalled(agent: AgentView, stall_timeout: float) -> bool:
 
 def describe_exit(agent: AgentView) -> str:
     """Return how a program ended that should have waited."""
-    return f"it ended: {agent.state}" + (f" with exit code {agent.exit_code}" if agent.exit_code else "")
+    return f"the agent ended: {agent.state}" + (f" with exit code {agent.exit_code}" if agent.exit_code else "")
 
 
 def next_action(agent: AgentView, stall_timeout: float) -> Remind | Collect | None:

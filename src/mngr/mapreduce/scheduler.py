@@ -185,7 +185,7 @@ class Scheduler:
             return
         self._governor.record_start()
         self._host_pool.record_arrival(self._state.tasks[slug], result)
-        self._write(journal_rows.LaunchedRow(slug=slug, id=result.id, host=result.host), sync=False)
+        self._write(journal_rows.LaunchedRow(slug=slug, id=result.id, host=result.host, kind=result.kind), sync=False)
         self._send_prompt(self._state.tasks[slug])
 
     def _after_prepare(self, snapshot: str, result: str | MngrError) -> None:

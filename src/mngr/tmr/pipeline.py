@@ -112,7 +112,9 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
             if observer.confirm is not None and not replay_rows(journal.rows).tasks:
                 prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
                 history = RunHistory(run.root)
-                estimate = estimate_run(plan, prepared, history, prompts, limits.max_agents, clean_rooms.max_rooms)
+                tasks = recipe.list_first_tasks()
+                slots, cores = limits.max_agents, clean_rooms.max_rooms
+                estimate = estimate_run(plan, prepared, tasks, history, prompts, slots, cores)
                 on_row(journal.write(RecipeRow(type="estimate", fields=encode(estimate))))
                 if not observer.confirm(estimate):
                     return replay_rows(journal.rows)

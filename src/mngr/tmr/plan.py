@@ -47,13 +47,6 @@ class RunPlan(Struct):
     limits: RunLimits = RunLimits()
 
 
-def describe_missing_sandbox(isolation: str, reason: str) -> str:
-    """Return the sentence that says that tests ran without a sandbox, and why. Return nothing if they had one."""
-    if isolation != "off":
-        return ""
-    return f"mngr ran tests without a sandbox: {reason}"
-
-
 def save_plan(run: RunDir, plan: RunPlan) -> None:
     """Write the plan to the run's folder."""
     new_path = run.plan + ".new"

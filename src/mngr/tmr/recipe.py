@@ -21,10 +21,12 @@ from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.changes.rejection_history import RejectionFile, list_relevant_rejections
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.commits.base_for_later_tasks import add_fix
+from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare import prompt as prompts
 from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, explain_verdict
+from mngr.tmr.prepare.estimate import PlannedTask
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
 from mngr.tmr.prepare.root_causes import RootCause
@@ -33,7 +35,7 @@ from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import list_claimed_changes, read_claim
 from mngr.tmr.verify.legacy.policy import DEFAULT, merged
-from mngr.tmr.verify.receipt import Receipt, find_verdict
+from mngr.tmr.verify.receipt import Receipt, find_verdict, make_receipt
 from mngr.tmr.verify.verify import verify
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
@@ -77,6 +79,17 @@ class TmrRecipe:
             if baseline.test.id not in affected:
                 rows += self._plan_test(state, baseline)
         return rows
+
+    def list_first_tasks(self) -> list[PlannedTask]:
+        """Return the tasks that the run begins with."""
+        tests_by_cause = {root_cause.id: self._list_affected_tests(root_cause) for root_cause in self._root_causes}
+        tasks = [row.task for row in self.plan_rows(RunState()) if isinstance(row, NewTaskRow)]
+        planned = []
+        for task in tasks:
+            cause = task.data.get("root_cause")
+            tests = [task.title] if cause is None else tests_by_cause[cause]
+            planned.append(PlannedTask(slug=task.slug, tests=tests, root_cause=cause))
+        return planned
 
     def _plan_test(self, state: RunState, baseline: BaselineResult) -> list[JournalRow]:
         """Return a new task for a test that has none."""
@@ -259,15 +272,18 @@ class TmrRecipe:
         )
         explanation = explain_verdict(baseline.verdict)
         reason = f"the agent changed nothing, so the result of the baseline counts: {explanation or baseline.verdict}"
-        command = choose_runner_of_plan(self._plan).command(baseline.test.id)
-        return Receipt(
+        blank = Receipt(
             test=baseline.test.id,
-            verdict=verdict,
-            reason=reason,
+            verdict="unverified",
+            reason="",
             commit=commit,
-            command=command,
+            base=self._plan.base,
+            tree=str(list_trees(self._local, self._run.repo, [commit])[0]),
+            command=choose_runner_of_plan(self._plan).command(baseline.test.id),
             runs=self._plan.baseline_runs,
         )
+        receipt = make_receipt(blank, baseline.runs, [], self._plan.program)
+        return receipt.replace(verdict=verdict, reason=reason)
 
     def _record_run(self, commit: str, test: TestFunction, test_run: TestRun) -> None:
         self.receipt_runs.setdefault((commit, test.id), []).append(test_run)

@@ -47,6 +47,7 @@ class TaskStatus(Struct):
     findings: list[Finding]
     root_cause: str | None
     agent: str | None
+    agent_kind: str | None
     host: str | None
     commit: str | None
     attempt: int
@@ -89,7 +90,8 @@ def build_status(run: RunDir, local: Host | None = None) -> RunStatus:
     state = replay_rows(rows)
     questions = _load_question_state(run)
     hosts = [_refresh_host(local, name, host) for name, host in (*state.hosts.items(), *questions.hosts.items())]
-    tasks = [_summarize_task(task) for task in state.tasks.values()]
+    default_kind = _find_planned_kind(run)
+    tasks = [_summarize_task(task, default_kind) for task in state.tasks.values()]
     return RunStatus(
         run=run.name,
         state=_decide_state(run, rows, state.is_finished),
@@ -104,6 +106,14 @@ def build_status(run: RunDir, local: Host | None = None) -> RunStatus:
         counts=dict(Counter(task.outcome or task.state for task in tasks)),
         converging=None if local is None else _list_overlapping_work(local, run, state),
     )
+
+
+def _find_planned_kind(run: RunDir) -> str | None:
+    """Return the agent kind of the plan, or None for a run of `mngr map` or a plan that cannot be read."""
+    try:
+        return load_plan(run).agent
+    except MngrError:
+        return None
 
 
 def _list_overlapping_work(local: Host, run: RunDir, state: RunState) -> list[LineOverlap]:
@@ -136,7 +146,7 @@ def _decide_state(run: RunDir, rows: Sequence[JournalRow], is_finished: bool) ->
     return "parked" if rows and isinstance(rows[-1], EndedRow) else "interrupted"
 
 
-def _summarize_task(task: TaskState) -> TaskStatus:
+def _summarize_task(task: TaskState, default_kind: str | None) -> TaskStatus:
     receipt = find_receipt(task.check)
     return TaskStatus(
         task=task.task.title,
@@ -149,6 +159,7 @@ def _summarize_task(task: TaskState) -> TaskStatus:
         findings=[] if receipt is None else receipt.all_findings,
         root_cause=task.task.data.get("root_cause"),
         agent=task.agent,
+        agent_kind=task.find_agent_kind() or default_kind,
         host=task.host,
         commit=task.commit,
         attempt=task.attempt,

@@ -62,7 +62,9 @@ def list_runs(artifacts_dir: str) -> list[str]:
             if entry.is_dir(follow_symlinks=False) and _RUN_NAME.fullmatch(entry.name)
         ]
     except FileNotFoundError:
-        raise NotFound(f"there are no e2e tests' artifacts in {artifacts_dir}", "run some: pytest") from None
+        raise NotFound(
+            f"no artifacts of e2e tests in {artifacts_dir}", "run tests that use the e2e fixture: pytest"
+        ) from None
     return sorted((entry.name for entry in entries), reverse=True)
 
 
@@ -159,7 +161,7 @@ def _read_limited(path: str) -> tuple[str, bool]:
         return "", False
     if path.endswith(".cast"):  # A recording keeps whole lines from its beginning.
         return head.decode("utf-8", "replace").rpartition("\n")[0] + "\n", True
-    gap = f"\n# [{size - MAX_SHOWN_BYTES} bytes left out here]\n"
+    gap = f"\n# [{size - MAX_SHOWN_BYTES} bytes are not shown]\n"
     return head.decode("utf-8", "replace") + gap + tail.decode("utf-8", "replace"), True
 
 

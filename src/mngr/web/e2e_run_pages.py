@@ -21,9 +21,9 @@ def render_index(runs: list[E2eRun], hidden_count: int = 0, *, tutorial: str | N
     )
     body = f"<h1>Runs</h1><table><tr><th>run</th><th>when</th><th>tests</th></tr>{rows}</table>"
     if not runs:
-        body = "<h1>Runs</h1><p>There are none yet. Run some tests that use the fixture <code>e2e</code>.</p>"
+        body = "<h1>Runs</h1><p>There are no runs yet. Run tests that use the <code>e2e</code> fixture.</p>"
     if hidden_count:
-        body += f"<p>{hidden_count} older ones are not shown.</p>"
+        body += f"<p>{hidden_count} older runs are not shown.</p>"
     if tutorial:
         body += (
             f'<p><a href="{tutorial}">The tutorial</a>: its blocks, the tests that cite them, and what these did</p>'
@@ -62,7 +62,7 @@ def render_test(run: str, test: E2eTest, transcript: str, recordings: list[Recor
         description.append(f'<pre class="doc">{escape(test.doc)}</pre>')
     description += [f'<h2>Block</h2><pre class="block">{escape(block)}</pre>' for block in test.blocks]
     if test.allowed:
-        description.append(f"<h2>Let in</h2><p>{escape(', '.join(test.allowed))}</p>")
+        description.append(f"<h2>Allowed from the environment</h2><p>{escape(', '.join(test.allowed))}</p>")
     if test.failure:
         description.append(f'<h2>Failure</h2><pre class="failure">{escape(test.failure)}</pre>')
     transcript_html = f"<h2>Transcript</h2>{render_transcript(transcript)}"
@@ -96,7 +96,7 @@ def render_terminal(key: str, recording: Recording) -> str:
 
     `render_recording` returns the data that the player needs.
     """
-    cut_note = '<p class="note">Only its beginning is shown.</p>' if recording.is_cut else ""
+    cut_note = '<p class="note">Only the beginning of the recording is shown.</p>' if recording.is_cut else ""
     title = f"<h3>{escape(recording.name)}</h3>{cut_note}"
     if player_or_last_screen.has_player():
         return f'{title}<div class="player" data-cast="{escape(key)}"></div>'

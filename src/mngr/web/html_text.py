@@ -48,7 +48,7 @@ def escape_long(value: object, max_length: int = 20_000) -> str:
     surplus = len(text) - max_length
     if surplus <= 0:
         return escape_plain(text)
-    note = f'<span class="cut">… {format_count(surplus)} characters more are left out</span>'
+    note = f'<span class="cut">… {format_count(surplus)} more characters are not shown</span>'
     return escape_plain(text[:max_length]) + note
 
 

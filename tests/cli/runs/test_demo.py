@@ -14,8 +14,11 @@ from tests.support.paths import ROOT
 def test_demo_leaves_an_existing_directory_alone(mngr: MngrProgram) -> None:
     (mngr.repo / "mngr-demo").mkdir()
     (mngr.repo / "mngr-demo" / "mine.txt").write_text("mine\n")
-    assert f"{mngr.repo}/mngr-demo is not empty\nHint: name another place with --dir" in mngr("demo", code=1).err
-    assert f"{mngr.repo}/README.md is no directory" in mngr("demo", "--dir", "README.md", code=1).err
+    assert (
+        f"{mngr.repo}/mngr-demo is not empty\nHint: choose another directory: mngr demo --dir DIR"
+        in mngr("demo", code=1).err
+    )
+    assert f"{mngr.repo}/README.md is not a directory" in mngr("demo", "--dir", "README.md", code=1).err
     assert [path.name for path in (mngr.repo / "mngr-demo").iterdir()] == ["mine.txt"]
     assert not mngr.home.exists()
 
@@ -34,7 +37,10 @@ def test_demo_with_an_unknown_test_fails_and_says_how_to_clean_up(mngr: MngrProg
     project_dir = mngr.repo / "there" / "demo"
     result = mngr("demo", "tests/test_none.py", "--dir", "there/demo", code=1)
     assert "tests/test_none.py" in result.err.partition("Error: ")[2]
-    assert f"can go: (cd {project_dir} && mngr tmr clean) && rm -r {project_dir}\n" in result.err
+    assert (
+        f"remove what the demo created so far: (cd {project_dir} && mngr tmr clean) && rm -r {project_dir}\n"
+        in result.err
+    )
     assert mngr.list_agents() == []
 
 

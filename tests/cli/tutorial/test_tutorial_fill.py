@@ -190,7 +190,7 @@ def test_fill_rejects_bad_input(project: MngrProgram) -> None:
     assert "mechanic cannot write commands" in project("tutorial", "fill", "--agent", "mechanic", code=1).err
     assert "there is no blank to fill" in project("tutorial", "fill", "--section", "nothing such").out
     assert "needs a terminal" in project("tutorial", "fill", "--interactive", code=2).err
-    assert "is no amount of money" in project("tutorial", "fill", "--budget", "much", code=2).err
+    assert "is not an amount of money" in project("tutorial", "fill", "--budget", "much", code=2).err
     words = ("tutorial", "fill", "--agent", "player", "--program", "no-such-thing")
     assert "the program no-such-thing is not installed" in project(*words, code=1).err
     assert project.list_agents() == []

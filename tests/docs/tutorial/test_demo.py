@@ -24,14 +24,14 @@ def test_the_demo_fixes_a_test_and_can_be_removed(e2e: E2eSession, shop: Path) -
     (run,) = pantry.glob(".mngr/runs/*/run.json")
     branch = f"mngr/{run.parent.name}/integrated"
     expect(result.stdout).to_match_lines(f"""
-        Tests, untouched:  1 fail
-        An agent for each: 1 fixed
+        Tests before:      1 fail
+        Agents' tasks:     1 fixed
           fixed     tests/test_look.py::test_list_sorted
-        What is confirmed: {branch}: green...
+        Result:            No regressions. 1 test fixed, 0 still failing, 0 flaky. Branch {branch}: 1 change in 1 commit
           ... \\[FIX_TEST] test_list_sorted: use `--sort` instead of `--order`, as the program suggests
-        The pull request:  {run.parent}/PR.md
-        The report:        {run.parent}/report/index.html
-        Look around:       cd {pantry}; mngr tmr status; mngr tmr changes; git log --stat {branch}
+        Pull request text: {run.parent}/PR.md
+        Report:            {run.parent}/report/index.html
+        Next:              cd {pantry}; mngr tmr status; mngr tmr changes; git log --stat {branch}
         Remove everything: (cd {pantry} && mngr tmr clean) && rm -r {pantry}
     """)
     e2e.cd("../pantry")

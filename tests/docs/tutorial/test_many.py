@@ -28,8 +28,8 @@ def test_map_runs_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
     assert outputs == ["blue is a colour\n", "green is a colour\n", "red is a colour\n"]
     assert {agent["state"] for agent in agents(e2e).values()} == {"DONE"}
     expect(e2e.run("mngr map red")).to_fail(2).to_match_lines("""
-        Error: who shall do it?
-        Hint: --agent KIND with --prompt TEXT, or a command after --
+        Error: mngr map needs an agent kind or a command
+        Hint: choose an agent kind: mngr map ITEM --agent claude --prompt TEXT
     """)
 
 

@@ -117,11 +117,13 @@ def test_a_run_ends_with_changes_and_a_branch(e2e: E2eSession, toy: Path) -> Non
     expect(result).to_succeed().to_match("^[0-9a-f]{6} .* confirmed .* 1: test-greet-")
     change_argument = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
     result = e2e.run(change_argument, comment="show one change line by line")
-    expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
+    expect(result).to_succeed().to_contain(
+        "made by:\n  mechanic agent tmr-greet-test-greet-", "\n-", "welcome to the old shop"
+    )
     log = e2e.run("git log --oneline mngr/greet/integrated", comment="show the branch")
     expect(log).to_succeed().to_match("^[0-9a-f]+ .*test_greet.*\\n[0-9a-f]+ A toy$")
     expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="show the pull request text")).to_succeed().to_contain(
-        "**Green.**", "test_greet"
+        "No regressions. 1 test fixed, 0 still failing, 0 flaky.", "test_greet"
     )
 
 
@@ -151,10 +153,10 @@ def test_a_run_can_be_integrated_again_resumed_retried_and_redone(e2e: E2eSessio
         f"mngr tmr integrate greet --without {change_argument} --reason 'the old shop it is'",
         comment="exclude the change",
     )
-    expect(result).to_succeed().to_contain("left out by wish: the old shop it is")
+    expect(result).to_succeed().to_contain("a person excluded it: the old shop it is")
     expect(e2e.run('test "$(git rev-parse mngr/greet/integrated)" = "$(git rev-parse HEAD)"')).to_succeed()
     result = e2e.run(f"mngr tmr integrate greet --with {change_argument}", comment="include the change again")
-    expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
+    expect(result).to_succeed().to_contain("No regressions. 1 test fixed", "Branch mngr/greet/integrated: ")
     expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
     expect(e2e.run("mngr tmr resume greet", comment="finished tasks are not repeated")).to_succeed().not_to_contain(
         "runs on"
@@ -163,7 +165,7 @@ def test_a_run_can_be_integrated_again_resumed_retried_and_redone(e2e: E2eSessio
         "mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'",
         comment="give the task to a new agent, with a hint",
     )
-    expect(result).to_succeed().to_contain("1 again", "1 fixed: ")
+    expect(result).to_succeed().to_contain("retrying 1 task", "1 fixed: ")
     prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
     assert "mind the word" in prompt
     assert len(agents(e2e)) == 2
@@ -200,11 +202,11 @@ def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, to
     result = e2e.run(
         "mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="repeat the verification"
     )
-    expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
+    expect(result).to_succeed().to_contain("the result is the same: confirmed, it passed 3 of 3 times")
     expect(e2e.run("mngr tmr memory list")).to_succeed().to_match("^fixed +confirmed +greet +tests/test_greet.py")
-    expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal("no test was seen to pass only now and then")
-    expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("nobody gave a reason against a change")
-    expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
+    expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal("no flaky tests known")
+    expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("no reasons recorded")
+    expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("forgot 1 entry")
     expect(e2e.run("mngr tmr stop greet", comment="all agents are already stopped")).to_succeed()
     expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("there are 1 agents")
     expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("gone: 1 agents")

@@ -218,8 +218,8 @@ def test_web_exports_pages_of_test_artifacts(e2e: E2eSession) -> None:
     mngr web --e2e .mngr/e2e --export ../pages
     """)
     expect(e2e.run("mngr web --e2e .mngr/e2e --export ../pages")).to_fail(1).to_match_lines("""
-        Error: there are no e2e tests' artifacts in [CWD]/.mngr/e2e
-        Hint: run some: pytest
+        Error: no artifacts of e2e tests in [CWD]/.mngr/e2e
+        Hint: run tests that use the e2e fixture: pytest
     """)
     run_all(e2e, "mkdir -p .mngr/e2e")
     result = e2e.run("mngr web --e2e .mngr/e2e --export ../pages", comment="export pages of tests")

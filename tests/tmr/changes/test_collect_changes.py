@@ -68,7 +68,7 @@ def test_a_fix_joins_the_fix_it_builds_on_and_a_reverted_edit_is_no_change(field
     field.claim("b", ("try", fix(2, "return 5")), ("no", {"src/app.py": app()}), ("right", fix(3, "return 6")))
     built, apart, right = field.changes()
     assert field.show(built.commit, "src/app.py") == app(f1="return 11") and len(built.made_by[0].commits) == 2
-    assert built.title == "one (and 1 more)" and apart.paths == ["src/other.py"]
+    assert built.title == "one (and 1 more commit)" and apart.paths == ["src/other.py"]
     assert field.show(right.commit, "src/app.py") == app(f3="return 6"), "what was undone is in no change"
 
 
@@ -112,7 +112,7 @@ def test_unconfirmed_tasks_are_excluded_with_a_reason_and_escalations_are_counte
     assert [change.tasks for change in changes] == [["fine"]]
     assert {task.task: task.reason for task in excluded} == {
         "b0": "no disk in /tmp/x0/y", "b1": "no disk in /tmp/x1/y", "b2": "no disk in /tmp/x2/y",
-        "busy": "it is not settled: working", "t0": "it is refuted", "t1": "it is flaky", "t2": "it is unverified",
+        "busy": "the task is not finished: working", "t0": "it is refuted", "t1": "it is flaky", "t2": "it is unverified",
     }  # fmt: skip
     assert group_by_reason(excluded)[0].count == 3 and group_by_reason(excluded)[0].tasks == ["b0", "b1", "b2"]
     assert next(task for task in excluded if task.task == "t0").escalations[0].detail == "red"

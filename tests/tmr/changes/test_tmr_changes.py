@@ -45,12 +45,17 @@ def test_changes_lists_all_changes_of_a_run_with_conflicts_and_integration(mngr:
     command_line = ("mngr", "tmr", "changes", "r", "")
     completions = mngr("completion", "bash", "--index", "4", "--", *command_line).out
     assert [line.strip() for line in completions.splitlines()] == [row["id"] for row in listing["changes"]]
-    assert lines[0] == "r: 3 changes so far; not settled: 1"
-    assert lines[1].split() == "ID KIND SEEN SIZE AGENTS CLASHES WITH TITLE TASKS".split()
-    assert lines[2].split() == [rows["joe"]["id"], *"test flagged confirmed +1 -1 in 1 file 1 [FIX_TEST] Say more 1: joe".split()]  # fmt: skip
-    shared = f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
+    assert lines[0] == "r: 3 changes so far, 1 task not finished"
+    assert lines[1].split() == "ID KIND VERDICT SIZE AGENTS CONFLICTS WITH TITLE TASKS".split()
+    assert lines[2].split() == [rows["joe"]["id"], *"test flagged confirmed +1 -1 in 1 file 1 mechanic [FIX_TEST] Say more 1: joe".split()]  # fmt: skip
+    shared = (
+        f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 mechanic {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
+    )
     assert shared.split() in [line.split() for line in lines]
-    assert "not taken, 1: it is refuted" in lines and "not taken, 1: it is not settled: working" in lines
+    assert (
+        "1 task without a change: it is refuted" in lines
+        and "1 task without a change: the task is not finished: working" in lines
+    )
     commit = BranchCommit(commit="c" * 40, tree="", changes=[rows["ann"]["id"]], kind="fix", subject="")
     excluded = ExcludedChange(
         change=rows["eve"]["id"], why="conflict", reason="it does not merge", key="", title="", kind="fix", tasks=[]
@@ -64,14 +69,16 @@ def test_changes_shows_one_change_with_its_diff(mngr: MngrProgram, field: Field)
     rows = {row["tasks"][0]: row for row in mngr.run_json("tmr", "changes")["changes"]}
     shown = mngr("tmr", "changes", rows["eve"]["id"][:5], "--diff").out
     assert "\x1b" not in shown and "[FIX_IMPL] Other\n\nWhy not.\n" in shown
-    assert "  eve (tests/test_app.py::eve) by tmr-r-eve: confirmed, passed 3/3, " in shown
+    assert (
+        "  mechanic agent tmr-r-eve for task eve (tests/test_app.py::eve): confirmed, 3/3 runs passed, commit " in shown
+    )
     assert "-    return 0\n+    return 7\n" in shown
     joe = mngr("tmr", "changes", "r", rows["joe"]["key"], "--diff").out
     assert "\x1b" not in joe and "?]0;owned?" in joe
-    assert "look at:\n  note tests/test_app.py:1: look at it\n" in joe
+    assert "findings:\n  note tests/test_app.py:1: look at it\n" in joe
     assert mngr.run_json("tmr", "changes", "r", rows["ann"]["id"])["made_by"][1]["task"] == "bob"
     error = mngr("tmr", "changes", "zzz", code=1).err
-    assert "there is no run 'zzz', and no change of r that begins so" in error
+    assert "there is no run 'zzz', and no change of r begins with it" in error
     assert "no change of r begins with 'zzz'" in mngr("tmr", "changes", "r", "zzz", code=1).err
     assert "--diff needs a change" in mngr("tmr", "changes", "--diff", code=2).err
 
@@ -87,7 +94,7 @@ def test_status_lists_tasks_that_edit_the_same_lines(mngr: MngrProgram, field: F
         {"path": "src/app.py", "first": 82, "last": 82, "who": ["mia", "noa"]},
     ]
     assert mngr("tmr", "status").out.endswith(
-        "\n3 at the same lines, src/app.py:6-6: ann, bob, eve\n2 at the same lines, src/app.py:82-82: mia, noa\n"
+        "\n3 tasks changed the same lines, src/app.py:6-6: ann, bob, eve\n2 tasks changed the same lines, src/app.py:82-82: mia, noa\n"
     )
 
 
@@ -102,8 +109,8 @@ def test_memory_shows_and_forgets_the_reasons_for_rejections(mngr: MngrProgram, 
     ]
     (row,) = mngr.run_json("tmr", "memory", "reasons", "tests/test_app.py::eve")["reasons"]
     assert row["paths"] == ["src/app.py"] and row["change"] == keys["[FIX_IMPL] Other"]
-    assert mngr("tmr", "memory", "forget", row["change"][:6]).out == "1 forgotten\n"
+    assert mngr("tmr", "memory", "forget", row["change"][:6]).out == "forgot 1 entry\n"
     assert row["change"] not in rejections.read()
-    assert "nothing is known of 012345" in mngr("tmr", "memory", "forget", "012345", code=1).err
-    assert mngr("tmr", "memory", "forget").out == "2 forgotten\n" and rejections.read() == {}
+    assert "no result and no reason for 012345" in mngr("tmr", "memory", "forget", "012345", code=1).err
+    assert mngr("tmr", "memory", "forget").out == "forgot 2 entries\n" and rejections.read() == {}
     assert "did you mean 'reasons'?" in mngr("tmr", "memory", "reason", code=2).err

@@ -22,6 +22,7 @@ EVIL = (
     "[a](javascript:1) www.evil.example \x1b[31mred\x1b[0m `$'a'$` !3 $4 ~b %5 &6 **bold** \u202eback"
 )
 
+KINDS = {"t2": "codex"}  # the kind of a task's agent, if it is not claude
 RECEIPT = {"test": "tests/test_a.py::t", "reason": "", "commit": "c" * 40, "command": ["pytest"], "runs": 1}
 
 
@@ -47,9 +48,11 @@ class World:
             "runs": {"processes": 4, "tests": 812, "seconds": 60.0, "cached": 3}, "seconds": 75.2, "spend": {},
         }  # fmt: skip
 
-    def task(self, slug: str, outcome: str, verdict: str | None, **check: Any) -> None:
+    def task(
+        self, slug: str, outcome: str, verdict: str | None, *, agent_kind: str | None = None, **check: Any
+    ) -> None:
         task = TaskState(
-            task=Task(slug=slug, title=f"tests/test_a.py::{slug}"), state="settled", outcome=outcome, agent=f"tmr-r-{slug}",
+            task=Task(slug=slug, title=f"tests/test_a.py::{slug}"), state="settled", outcome=outcome, agent=f"tmr-r-{slug}", agent_kind=agent_kind,
             check={**RECEIPT, "verdict": verdict, **check} if verdict else None, began_at="2026-11-16T10:00:00.000Z",
             ended_at="2026-11-16T10:42:00.000Z", usage_by_purpose={"work": usage(0.4), "retries": usage(0.1)},
         )  # fmt: skip
@@ -57,7 +60,7 @@ class World:
 
     def change(self, name: str, kind: str, title: str, *slugs: str, **more: Any) -> None:
         authors = [
-            {"task": slug, "title": slug, "agent": f"tmr-r-{slug}", "commits": [f"{slug}-commit"], "claimed_commit": "", "verdict": "confirmed", "runs": "3/3"}
+            {"task": slug, "title": f"tests/test_a.py::{slug}", "agent": f"tmr-r-{slug}", "agent_kind": KINDS.get(slug, "claude"), "commits": [f"{slug}-commit"], "claimed_commit": "", "verdict": "confirmed", "runs": "3/3"}
             for slug in slugs
         ]  # fmt: skip
         self.changes["changes"].append(
@@ -149,36 +152,37 @@ def fill_small_run(world: World) -> World:
     world.made["ranked"] = [
         {"changes": ["aaaaa1", "aaaaa2"], "reason": "Names are seen by all.", "agent": "tmr-r-order", "keys": ["1", "2"]}
     ]  # fmt: skip
-    recording = Path(world.run.task_path("t1", "receipt", "test_x", "terminal.cast"))
-    recording.parent.mkdir(parents=True)
-    recording.write_text("{}")
     return world
 
 
-def test_the_text_begins_with_the_verdict_and_describes_each_fix_completely(world: World) -> None:
+def test_the_text_begins_with_the_result_and_describes_each_fix_completely(world: World) -> None:
     text = fill_small_run(world).write("It went well.\n\nLook at names.")
-    top = "\n".join(text.split("\n")[:10])
-    assert "✅ **Green.** The whole suite passes on `mngr/r/integrated`" in top
+    assert text.startswith("No regressions. 2 tests fixed, 1 still failing, 0 flaky.\n\n")
     assert (
-        "2 fixes (turning 2 tests green) and 2 test or doc edits" in top
-        and "**1 change not in**" in top
-        and "**1 edit to look at**" in top
+        "The branch has 2 fixes and 2 test or doc edits. **1 edit needs your review.** **1 change is excluded**" in text
     )
     fix = text[text.index("1. **Reject empty names") : text.index("2. **")]
-    assert "`aaaaa1` in `0002000200`" in fix and "turns green: `tests/test_a.py::test_x`" in fix
-    assert "found by 2 tasks (`t1`, `t2`), confirmed 3/3: `tasks/t1/receipt.json`" in fix
-    assert "before fail, without it fail for the same reason, with it pass: `AssertionError: 1 != 2`" in fix
-    assert "recording: `tasks/t1/receipt/test_x/terminal.cast`" in fix
-    assert "equal by evidence to `aaaaa2`; tmr-r-order puts it first: Names are seen by all." in fix
-    excluded = text[text.index("## Not in") :]
+    assert "`aaaaa1` in `0002000200`" in fix and "fixes `tests/test_a.py::test_x`" in fix
+    assert "made by `claude`, `codex` for tasks `t1`, `t2`; mngr re-ran the test, and 3 of 3 runs passed" in fix
+    assert (
+        "before: fail; without the fix: fail for the same reason; with it: pass. It failed with `AssertionError: 1 != 2`"
+        in fix
+    )
+    assert (
+        "the evidence for `aaaaa2` is equally good; the agent `tmr-r-order` ranks this fix first: Names are seen" in fix
+    )
+    excluded = text[text.index("## Excluded changes (1)") :]
     assert (
         "`tests/test_b.py::test_z` pass → fail: `KeyError: 'name'`" in excluded
         and "integrate r --with CHANGE" in excluded
     )
-    for expected in ("`tests/test_a.py:12`: an assertion is weaker", "**1×** it failed 3 of 3 times: KeyError", "> _tmr-r-prose says:_ It went well.",
-                  "**2×** bug: The server drops long names", "Found 1 error.", "test_dusty", "work $1.60, retries $0.40"):  # fmt: skip
+    for expected in (
+        "`tests/test_a.py:12`: an assertion is weaker", "- 1 task: it failed 3 of 3 times: KeyError",
+        "> Summary by the agent `tmr-r-prose`: It went well.", "**bug** (2 tasks): The server drops long names",
+        "The lint check fails, and passed before this run: `Found 1 error.`", "work $1.60, retries $0.40",
+    ):  # fmt: skip
         assert expected in text
-    assert read_title(f"{world.run.path}/PR.md") == "2 fixes and 2 test edits of 4 tasks, 1 not in (r)"
+    assert read_title(f"{world.run.path}/PR.md") == "2 fixes and 2 test edits: 2 tests fixed, 1 still failing (r)"
     assert writes_same_text(world, text)
 
 
@@ -221,7 +225,7 @@ def test_the_text_of_three_hundred_hostile_tasks_fits_and_names_every_fix_and_re
 
 def check_harmless(text: str) -> None:
     """Check that outside of code there are only plain words."""
-    outside = re.sub(r"```sh\n.*?\n```", "", text, flags=re.S)
+    outside = re.sub(r"^ *```(?:sh|text)\n.*?\n *```$", "", text, flags=re.S | re.M)
     assert all(line.count("`") % 2 == 0 for line in outside.split("\n"))
     outside = re.sub(r"`[^`\n]*`", "", outside)
     outside = re.sub(r"</?(?:details|summary|code)>|^<!-- title: [^<>]* -->$", "", outside, flags=re.M)
@@ -251,25 +255,101 @@ def test_a_run_without_changes_has_nothing_to_merge(world: World) -> None:
     world.task("t1", "failed", None)
     world.made["verdict"] = "empty"
     text = world.write()
-    assert "⚪ **Nothing to merge.**\n\n| tasks | no receipt | all |" in text and "## Fixes" not in text
-    assert read_title(f"{world.run.path}/PR.md") == "Nothing to merge of 1 task (r)"
+    assert text.startswith("No regressions. 0 tests fixed, 0 still failing, 0 flaky.\n\nThere is nothing to merge.\n")
+    assert "\n\n| tasks | no receipt | all |" in text and "## Fixes" not in text
+    assert read_title(f"{world.run.path}/PR.md") == "Nothing to merge: 0 tests fixed, 0 still failing (r)"
 
 
-def test_the_verdict_shows_the_suites_numbers_and_omits_zeros(world: World) -> None:
+def test_the_first_line_counts_regressions_fixed_failing_and_flaky_tests(world: World) -> None:
     world.task("t1", "fixed", "confirmed")
     world.change("bbbbb1", "test", "[FIX_TEST] Wait", "t1")
     world.commit("test", "bbbbb1")
     world.made |= {"red_before": ["tests/test_a.py::test_z"], "flaky": ["x"], "open": 2}
     world.made["tests"] = {"all": 1200, "pass": 1195, "skip": 3, "green": ["tests/test_a.py::test_x"]}
     top = world.write().split("\n")
-    assert top[0] == "<!-- title: 1 test edit of 1 task (r) -->"
-    assert top[1] == (
-        "✅ **Green.** 1,195 of 1,200 tests pass on `mngr/r/integrated` (`hhhhhhhhhh`), 1 of them red before; "
-        "1 was red before and still is; 3 skipped; 1 seen both ways.  "
+    assert top[0] == "No regressions. 1 test fixed, 1 still failing, 1 flaky."
+    assert top[2] == (
+        "1,195 of 1,200 tests pass on `mngr/r/integrated` (`hhhhhhhhhh`), 3 skipped. The branch has 1 test or doc edit."
     )
-    assert top[2] == "1 test or doc edit; **2 tasks not settled yet**."
+    assert "- 2 tasks are not finished, so this result is not final." in top
     world.made |= {"red_before": [], "flaky": [], "tests": {"all": 2, "pass": 2, "skip": 0, "green": []}}
-    assert "✅ **Green.** All 2 tests pass on" in world.write().split("\n")[1]
+    assert world.write().split("\n")[2].startswith("All 2 tests pass on")
+
+
+def test_a_regression_is_counted_first_and_named_with_its_reason(world: World) -> None:
+    world.made |= {"verdict": "red", "red": [{"test": "tests/test_b.py::test_z", "why": "KeyError: 'name'"}]}
+    text = world.write()
+    assert text.startswith("1 regression. 0 tests fixed, 0 still failing, 0 flaky.\n")
+    assert "mngr did not move `mngr/r/integrated`, because of the regressions." in text
+    assert "- `tests/test_b.py::test_z`: `KeyError: 'name'`\n" in text[text.index("## Regressions (1)") :]
+
+
+def test_tests_that_still_fail_are_named_with_their_reason_and_below_no_check_mark(world: World) -> None:
+    world.made |= {
+        "red_before": ["tests/a.py::t"],
+        "failure_reasons": {"tests/a.py::t": "KeyError: 'x'"},
+        "flaky": ["tests/a.py::u"],
+    }
+    world.made["checks"] = [{"name": "tutorial", "command": "", "ok": True, "was_ok": True, "output": ""}]
+    text = world.write()
+    assert "## Still failing (1)\n" in text and "- `tests/a.py::t`: `KeyError: 'x'`\n" in text
+    assert "## Flaky (1)\n" in text and "- `tests/a.py::u`\n" in text
+    assert "The tutorial check passes." in text and "✅" not in text
+
+
+def test_each_change_names_the_agent_that_made_it_and_not_the_agent_of_the_plan(world: World) -> None:
+    world.task("t1", "fixed", "confirmed")
+    world.task("t2", "fixed", "confirmed")
+    for name, kind, slug in (("aaaaa1", "fix", "t1"), ("bbbbb1", "flagged", "t2"), ("ccccc1", "test", "t2")):
+        world.change(name, kind, f"Change {name}", slug, flagged=kind == "flagged")
+        world.commit(kind, name)
+    world.plan = world.plan.replace(agent="mechanic")
+    text = world.write()
+    for name, agent in (("aaaaa1", "claude"), ("bbbbb1", "codex"), ("ccccc1", "codex")):
+        assert f"made by `{agent}` for task" in text[text.index(f"`{name}`") :].partition("mngr re-ran")[0]
+    assert "made by `mechanic`" not in text
+
+
+def test_the_summary_counts_the_agents_that_did_the_work(world: World) -> None:
+    world.task("t1", "fixed", "confirmed", agent_kind="codex")
+    world.task("t2", "blocked", None)
+    assert "- Agents: 1 `claude`, 1 `codex`, 42m from" in world.write()
+
+
+def test_the_summary_says_how_clean_rooms_were_isolated(world: World) -> None:
+    world.task("t1", "fixed", "confirmed", isolation="bubblewrap 0.8.0, seccomp; no network")
+    text = world.write()
+    assert "in clean rooms (fresh workspaces) isolated by bubblewrap 0.8.0, seccomp; no network." in text
+    assert "sandbox" not in text
+
+
+def test_a_missing_sandbox_is_the_first_caveat(world: World) -> None:
+    world.task("t1", "fixed", "confirmed", isolation="none: --isolation off")
+    world.made["checks"] = [{"name": "lint", "command": "", "ok": False, "was_ok": True, "output": "E501"}]
+    lines = world.write().split("\n")
+    first, second = lines[lines.index("**Caveats**") + 2 :][:2]
+    assert first.startswith("- mngr ran tests without a sandbox: `--isolation` off.") and "lint" in second
+    assert lines.index("**Caveats**") == 4
+
+
+def test_evidence_is_an_excerpt_and_never_only_a_path(world: World) -> None:
+    transcript = Path(world.run.task_path("t1", "receipt", "test_x", "transcript.txt"))
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text(f"$ pantry list\n  ITEM   AMOUNT\n{EVIL}\n```\n</details>\n? 0\n")
+    text = fill_small_run(world).write()
+    fix = text[text.index("1. **Reject empty names") : text.index("2. **")]
+    excerpt = fix.partition("```text\n")[2].partition("\n     ```")[0]
+    assert "     $ pantry list\n       ITEM   AMOUNT\n" in excerpt and excerpt.endswith("? 0")
+    assert "`" not in excerpt and "\x1b" not in excerpt and "</details>" not in excerpt
+    assert "receipt.json" not in text and world.run.path not in text and ".mngr/runs" not in text
+    check_harmless(text)
+
+
+def test_tasks_link_to_an_uploaded_report(world: World) -> None:
+    world.made["report_url"] = "https://ci.example/42/report"
+    text = fill_small_run(world).write()
+    assert "for tasks [`t1`](https://ci.example/42/report/tasks/t1.html), [`t2`](https://ci" in text
+    assert "The whole report: <https://ci.example/42/report>\n" in text
 
 
 def test_questions_to_people_appear_once_and_without_program_output(world: World) -> None:
@@ -288,12 +368,12 @@ def test_questions_to_people_appear_once_and_without_program_output(world: World
     text = world.write()
     assert text.count("ValueError") == 1 and "Traceback" not in text and "/home/x" not in text
     assert (
-        "- **1×** shared cause: the program ends with ValueError in `src/a.py:6` · 2 tests of `c12` · `$ shop add 2.5`\n"
+        "- **Shared root cause**: the program ends with ValueError in `src/a.py:6` · root cause `c12` of 2 failing tests · `$ shop add 2.5`\n"
         in text
     )
-    assert "- **1×** ambiguous: Which? · The block says `*two*`\n" in text
-    assert "- nobody has mended `c34`, 1 test: no\n" in text
-    assert "- **1×** a question to people, below · `t1`\n" in text
+    assert "- **Ambiguous**: Which? · The block says `*two*`\n" in text
+    assert "- **Not repaired**: root cause `c34` of 1 failing test: no\n" in text
+    assert "- 1 task: the agent asks a question, see above · `t1`\n" in text
 
 
 def test_equal_findings_appear_once_with_their_old_and_new_lines(world: World) -> None:

@@ -116,7 +116,7 @@ def test_a_change_can_be_excluded_restored_and_moved_to_another_base(project: Mn
     checkout = run_git(project.repo, "status", "--porcelain", "--branch")
     name = find_change(project, "mul: *")
     process = project("tmr", "integrate", "r", "--without", name, "--reason", "twice is enough")
-    assert "left out by wish: twice is enough" in process.out
+    assert "a person excluded it: twice is enough" in process.out
     assert "red again: tests/test_mul.py::test_mul" in process.out
     assert "[FIX_IMPL] mul: *" not in subjects(project) and len(subjects(project)) == 2
     assert [rejection.reason for rejection in RejectionFile(str(project.repo)).read().values()] == ["twice is enough"]
@@ -156,8 +156,10 @@ def test_an_integrator_agent_orders_equal_fixes_and_writes_a_summary(project: Mn
     assert row["changes"] == sorted((find_change(project, name) for name in ("sub: -", "mul: *")), reverse=True)
     assert subjects(project) == [before[0], before[2], before[1]], "which was by id"
     pr_text = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
-    assert "; `tmr-r-order-" in pr_text and "` puts it first: It is " in pr_text and "<b>" not in pr_text
-    assert "` says:_ Two signs were wrong." in pr_text
+    assert (
+        "; the agent `tmr-r-order-" in pr_text and "` ranks this fix first: It is " in pr_text and "<b>" not in pr_text
+    )
+    assert "`: Two signs were wrong." in pr_text
     head, agents = run_git(project.repo, "rev-parse", "mngr/r/integrated"), project.list_agents()
     project("tmr", "integrate", "r", "--integrator", "player")
     assert project.list_agents() == agents, "nobody is asked twice"
@@ -188,7 +190,7 @@ def test_commits_that_people_add_stay_on_the_branch(project: MngrProgram, tmp_pa
         assert run_git(repo, "show", "mngr/r/integrated:NOTES") == "looked at"
     run_git(repo, "update-ref", "refs/heads/mngr/r/integrated", run_git(repo, "rev-parse", "main"))
     process = project("tmr", "integrate", "r", "--with", name, code=1)
-    assert "is not the one that was delivered" in process.err
+    assert "is not the one that mngr created" in process.err
     run_git(repo, "update-ref", "-d", "refs/heads/mngr/r/integrated")  # a deleted branch is created again
     project("tmr", "integrate", "r", "--with", name)
     assert "[FIX_IMPL] mul: *" in subjects(project)
@@ -230,7 +232,7 @@ def test_excluding_a_change_adds_a_revert_to_an_open_pull_request(project: MngrP
     run_git(repo, "fetch", "-q", "origin", "mngr/r/integrated:refs/remotes/origin/mngr/r/integrated")
     for options in ([], ["--rewrite"]):
         process = project("tmr", "integrate", "r", "--without", name, "--update-pr", *options, code=1)
-        assert "has commits at origin that are not here" in process.err
+        assert "has commits on origin that are not in this repository" in process.err
     run_git(remote, "update-ref", "refs/heads/mngr/r/integrated", restored)
     run_git(repo, "fetch", "-q", "origin", "+mngr/r/integrated:refs/remotes/origin/mngr/r/integrated")
     project("tmr", "integrate", "r", "--without", name, "--update-pr", "--rewrite")
@@ -257,8 +259,8 @@ def test_a_killed_integration_can_be_repeated_with_the_same_result(project: Mngr
 
 def test_invalid_options_are_explained(project: MngrProgram) -> None:
     assert "is no change, no task and no commit" in project("tmr", "integrate", "r", "--without", "zzz", code=1).err
-    assert "--reason without --without" in project("tmr", "integrate", "r", "--reason", "x", code=2).err
-    assert "--rewrite without --update-pr" in project("tmr", "integrate", "r", "--rewrite", code=2).err
+    assert "--reason needs --without" in project("tmr", "integrate", "r", "--reason", "x", code=2).err
+    assert "--rewrite needs --update-pr" in project("tmr", "integrate", "r", "--rewrite", code=2).err
     assert "there is no commit 'nowhere'" in project("tmr", "integrate", "r", "--onto", "nowhere", code=1).err
     assert "no agent kind 'nobody'" in project("tmr", "integrate", "r", "--integrator", "nobody", code=1).err
 

@@ -72,7 +72,7 @@ def test_verify_confirms_a_real_fix_and_refutes_a_weakened_test(mngr: MngrProgra
 
 
 def test_verify_explains_invalid_input(mngr: MngrProgram, tmp_path: Path) -> None:
-    assert "which branch?" in mngr("tmr", "verify", code=2).err
+    assert "mngr tmr verify needs a branch, a commit or --receipt FILE" in mngr("tmr", "verify", code=2).err
     assert "there is no commit 'nowhere'" in mngr("tmr", "verify", "nowhere", code=1).err
     assert "has no changes since" in mngr("tmr", "verify", "HEAD", "--base", "HEAD", code=2).err
     assert "cannot be read" in mngr("tmr", "verify", "--receipt", str(tmp_path / "none"), code=1).err

@@ -104,7 +104,7 @@ def test_the_tutorial_page_shows_each_block_with_its_tests(
     blocks = browser.ask("[...document.querySelectorAll('.cited')].map(block => block.innerText)")
     assert "passed t.py::test_good, 1 recording" in blocks[0]
     assert "no test that ran cites it" in blocks[1]
-    assert "a blank to fill" in blocks[2]
+    assert "no block yet" in blocks[2]
     assert "1 of 2 blocks are cited" in browser.ask("document.body.innerText")
     browser.ask("document.querySelector('.cited summary').click()")
     browser.wait("document.querySelector('.cited .ap-player')")
@@ -210,11 +210,11 @@ def test_the_server_rejects_other_host_names(served: tuple[str, int]) -> None:
 
 
 def test_web_rejects_bad_input(mngr: MngrProgram, tmp_path: Path) -> None:
-    assert "there are no e2e tests' artifacts" in mngr("web", "--e2e", str(tmp_path / "no"), code=1).err
+    assert "no artifacts of e2e tests in " in mngr("web", "--e2e", str(tmp_path / "no"), code=1).err
     (tmp_path / "e2e").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     words = ["web", "--e2e", str(tmp_path / "e2e"), "--export", str(tmp_path / "full")]
-    assert "holds something else" in mngr(*words, code=1).err
+    assert "exists and holds other files" in mngr(*words, code=1).err
     assert os.listdir(tmp_path / "full") == ["mine.txt"]
     assert "exclude each other" in mngr(*words, "--port", "1", code=2).err

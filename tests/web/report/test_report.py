@@ -205,10 +205,10 @@ def test_the_index_shows_three_hundred_tasks_on_one_page(browser: Browser, index
     assert browser.ask("performance.timing.loadEventEnd - performance.timing.navigationStart") < 3000
     assert browser.ask(f"{ROWS}.length") == 302
     text = browser.ask("document.body.innerText")
-    for expected in ("nightly", "KeyError in shop.py:2 price", "the price of tea is nowhere promised", "mngr/nightly/integrated", "with it test_sum is red", "7× a check asks for less",
-                 "300 of 302 tests pass, 1 of them red before · lint holds", "2 tasks not settled yet", "2 red before and still",
-                 "without it fail for the same reason with it pass", "merged with e0e0e0 by rerere",
-                 "first of 2 that are equal by evidence, says tmr-order: Tea is drunk by all", "what was found: 2"):  # fmt: skip
+    for expected in ("nightly", "KeyError in shop.py:2 price", "the price of tea is nowhere promised", "mngr/nightly/integrated", "with it test_sum is red", "7 tasks: a check asks for less",
+                 "300 of 302 tests pass, 1 fixed · lint check passes", "2 tasks not finished", "2 still failing",
+                 "without the fix fail for the same reason with the fix pass", "conflicted with e0e0e0; git rerere resolved the conflict",
+                 "the evidence for 2 fixes is equally good; tmr-order ranks this one first: Tea is drunk by all", "findings: 2"):  # fmt: skip
         assert expected in text
     assert browser.ask("document.querySelector('ol.changes b code').textContent") != "", "what is called code is"
     assert browser.ask("document.querySelectorAll('.timeline a').length") == 302
@@ -272,13 +272,41 @@ def test_text_from_agents_is_shown_as_plain_text(browser: Browser, index_path: s
     browser.ask("document.querySelectorAll('details').forEach(one => { one.open = true })")
     browser.wait("document.querySelector('.ap-player')")
     text = browser.ask("document.body.innerText")
-    assert text.count(SHOWN) > 60 and "3.0M characters more are left out" in text
+    assert text.count(SHOWN) > 60 and "3.0M more characters are not shown" in text
     assert "\x1b" not in text and "\u202e" not in text
     assert "[redacted: a GitHub token]" in text and "root:" not in text
     files = browser.ask("[...document.querySelectorAll('.diff .file')].map(one => one.textContent)")
     assert sorted(files) == [IMAGE, "shop.py"]  # A line of a file must not look like a file header.
     assert browser.ask("typeof window.hacked") == "undefined"
     assert all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
+
+
+def test_the_first_page_states_the_result_and_names_the_tests_that_still_fail(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "nightly")
+    folder.task(GOOD, 100, "fixed", "fixed", "confirmed")
+    folder.write()
+    record = {
+        "branch": "b",
+        "verdict": "green",
+        "red_before": ["tests/test_cart.py::test_dusty"],
+        "flaky": ["tests/test_cart.py::test_dice"],
+    }
+    Path(folder.run.path, "integration.json").write_text(json.dumps(record))
+    page = Path(folder.report()).read_text()
+    assert '<p class="lead">No regressions. 0 tests fixed, 1 still failing, 1 flaky.</p>' in page
+    still_failing = page.partition("<summary>1 still failing")[2]
+    assert "test_dusty" in still_failing.partition("</details>")[0]
+    assert '<span class="chip c-green">' not in page and 'c-note">no regressions' in page
+
+
+def test_the_first_page_says_how_clean_rooms_were_isolated(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "nightly")
+    receipt = {"test": GOOD, "verdict": "confirmed", "reason": "", "commit": folder.base, "command": [], "runs": 1}
+    folder.task(
+        GOOD, 100, "fixed", "fixed", "confirmed", check={**receipt, "isolation": "bubblewrap 0.8.0; no network"}
+    )
+    folder.write()
+    assert "clean rooms isolated by bubblewrap 0.8.0; no network" in Path(folder.report()).read_text()
 
 
 @pytest.mark.parametrize("damage", [{"results": [{"outcome": 1}]}, {"guard": [EVIL]}, {"hashes": EVIL}, {"runs": None}])
@@ -296,7 +324,7 @@ def test_a_task_with_a_damaged_receipt_still_has_a_page(tmp_path: Path, damage: 
     folder.task(GOOD, 100, "fixed", "refuted", "refuted", check=check)
     folder.write()
     page = Path(folder.report()).parent / "tasks" / f"{make_slug(GOOD)}.html"
-    assert "It is damaged" in page.read_text()
+    assert "The receipt is damaged" in page.read_text()
 
 
 @pytest.mark.parametrize(

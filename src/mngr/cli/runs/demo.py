@@ -59,7 +59,7 @@ def run(cli: Cli, args: Args) -> int:
     try:
         result = _run_demo(cli, Fleet(context=context), project_dir, args["path"] or [])
     except BaseException:
-        cli.print_message(f"what is there so far can go: {_build_removal_command(cli, project_dir)}")
+        cli.print_message(f"remove what the demo created so far: {_build_removal_command(cli, project_dir)}")
         raise
     finally:
         context.close()
@@ -96,8 +96,8 @@ def _check_unused(project_dir: str) -> None:
     if os.path.isdir(project_dir) and not os.listdir(project_dir):
         return
     if os.path.lexists(project_dir):
-        problem = "is not empty" if os.path.isdir(project_dir) else "is no directory"
-        raise MngrError(f"{project_dir} {problem}", "name another place with --dir, or remove it")
+        problem = "is not empty" if os.path.isdir(project_dir) else "is not a directory"
+        raise MngrError(f"{project_dir} {problem}", "choose another directory: mngr demo --dir DIR")
 
 
 def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> DemoResult:
@@ -112,7 +112,7 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     from mngr.web.report.report import write_report
 
     create_sample_repo(fleet, project_dir)
-    cli.print_message(f"a small program, its tutorial and its tests are in {project_dir}")
+    cli.print_message(f"created a sample project with a tutorial and tests in {project_dir}")
     run = create_demo_run(fleet, project_dir, paths)
     plan = load_plan(run)
     if plan.isolation == "off":
@@ -145,20 +145,20 @@ def _select_keys(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]
 def _format_result(cli: Cli, result: DemoResult) -> str:
     """Return the text for people: the baseline, the outcomes, and the paths of the results."""
     lines = [
-        f"Tests, untouched:  {_format_counts(result.before)}",
-        f"An agent for each: {_format_counts(result.counts)}",
+        f"Tests before:      {_format_counts(result.before)}",
+        f"Agents' tasks:     {_format_counts(result.counts)}",
     ]
     for task in result.tasks:
         if task["outcome"] != "unchanged":
             lines.append(f"  {task['outcome']:9} {task['task']}" + (f": {task['reason']}" if task["reason"] else ""))
-    lines.append(f"What is confirmed: {result.said}")
+    lines.append(f"Result:            {result.said}")
     lines += [f"  {row['commit'][:10]} {row['subject']}" for row in result.commits]
-    lines += [f"  left out: {row['title']}: {row['reason']}" for row in result.left_out]
+    lines += [f"  excluded: {row['title']}: {row['reason']}" for row in result.left_out]
     branch = f"; git log --stat {result.branch}" if result.commits else ""
-    lines += [f"The pull request:  {result.pr}", f"The report:        {result.report}"]
-    lines += [f"Look around:       cd {result.dir}; mngr tmr status; mngr tmr changes{branch}"]
+    lines += [f"Pull request text: {result.pr}", f"Report:            {result.report}"]
+    lines += [f"Next:              cd {result.dir}; mngr tmr status; mngr tmr changes{branch}"]
     if "blocked" in result.counts:
-        lines.append("What is blocked:   needs thought; mngr tmr run --only failing --agent claude")
+        lines.append("Blocked tasks:     they need a coding agent: mngr tmr run --only failing --agent claude")
     lines.append(f"Remove everything: {_build_removal_command(cli, result.dir)}")
     return "\n".join(lines)
 

@@ -77,7 +77,7 @@ def run(cli: Cli, args: Args) -> int:
         "unguarded_options": sum(gap.rule == "unguarded-option" for gap in gaps), "cached": report.cached,
     }  # fmt: skip
     tests = [{"test": result.test, "outcome": result.outcome, "why": result.why, "runs": result.runs, "seconds": round(result.seconds, 3)} for result in report.audited]  # fmt: skip
-    failure_labels = {"failing": "fails as it is", "unclear": "cannot be told"}
+    failure_labels = {"failing": "fails without any stub", "unclear": "the result is unclear"}
     failing = [
         f"{result.test}: {failure_labels[result.outcome]}: {result.why}\n"
         for result in report.audited
@@ -109,11 +109,11 @@ def _format_summary(report: AuditReport, counts: dict[str, int]) -> str:
         if count := counts[f"unguarded_{key}s"]:
             parts.append(f"{count} {key}{'s' if count > 1 else ''} unguarded")
     for key, label in (
-        ("failing", "failing as it is"),
+        ("failing", "failing without any stub"),
         ("unclear", "unclear"),
         ("no_command", f"without {report.program}"),
-        ("left", "left for want of time"),
-        ("cached", "known from before"),
+        ("left", "not audited for lack of time"),
+        ("cached", "reused from an earlier audit"),
     ):
         if counts[key]:
             parts.append(f"{counts[key]} {label}")

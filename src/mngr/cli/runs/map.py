@@ -92,7 +92,9 @@ def run(cli: Cli, args: Args) -> int:
             state = scheduler.run()
         except KeyboardInterrupt:
             progress.close()
-            cli.print_message(f"no more launches; agents go on. Go on: mngr map --resume {run_dir.name}")
+            cli.print_message(
+                f"mngr starts no more agents. The running agents continue.\nContinue the run: mngr map --resume {run_dir.name}"
+            )
             raise
         finally:
             progress.close()
@@ -113,7 +115,10 @@ def _build_new_plan(cli: Cli, args: Args) -> MapPlan:
     items = [text for item in args["item"] or [] for text in (sys.stdin.read().splitlines() if item == "-" else [item])]
     items = [item for item in items if item.strip()]
     if not items:
-        raise UsageError("there is no item", "name some, or give - to read them from standard input")
+        raise UsageError(
+            "mngr map needs at least one item",
+            "name items, or read them from standard input: git ls-files | mngr map - …",
+        )
     prompt = args["prompt"]
     if args["prompt_file"] is not None:
         if prompt is not None:
@@ -126,7 +131,10 @@ def _build_new_plan(cli: Cli, args: Args) -> MapPlan:
     command = args.rest or []
     kind = args["agent"] or ("command" if command and prompt is None else None)
     if kind is None:
-        raise UsageError("who shall do it?", "--agent KIND with --prompt TEXT, or a command after --")
+        raise UsageError(
+            "mngr map needs an agent kind or a command",
+            "choose an agent kind: mngr map ITEM --agent claude --prompt TEXT",
+        )
     if prompt is None and kind != "command":
-        raise UsageError(f"what shall {kind} be told?", "--prompt TEXT, with {item} for the item")
+        raise UsageError(f"{kind} agents need a prompt", "add --prompt TEXT, with {item} in place of the item")
     return MapPlan(items=items, prompt=prompt, args=command, agent=kind, output=args["output"])

@@ -106,7 +106,9 @@ class ProgressScreen:
         if not tasks:
             return [f"{head}{self._format_baseline()}"]
         settled = self._state.list_in_state("settled")
-        progress = f"{len(settled)} of {len(tasks)} settled{self._format_remaining_time(len(settled), len(tasks))}"
+        progress = (
+            f"{len(settled)} of {len(tasks)} tasks finished{self._format_remaining_time(len(settled), len(tasks))}"
+        )
         bar_width = min(_BAR_WIDTH, width - len(head + progress) - 4)
         filled = bar_width * len(settled) // len(tasks)
         bar = f"[{'#' * filled}{'.' * (bar_width - filled)}] " if bar_width >= 5 else ""
@@ -134,7 +136,7 @@ class ProgressScreen:
         if not collected:
             return "collecting tests"
         run_count = len(self._state.recipe_rows.get(BaselineRun.type_name, ()))
-        return f"baseline: {run_count} runs of {len(collected[0].tests)} tests"
+        return f"baseline: {run_count} test runs so far, {len(collected[0].tests)} tests"
 
     def _format_root_causes(self) -> str:
         """Return a line on the root causes and how many of them are repaired."""
@@ -146,19 +148,19 @@ class ProgressScreen:
         test_count = sum(len(fact.root_cause.tests) for fact in found)
         repaired = len(list_facts(self._state, BaseMoved))
         given_up = len(list_facts(self._state, RootCauseGivenUp))
-        noun = "cause" if len(found) == 1 else "causes"
-        return f"{len(found)} shared {noun} of {test_count} tests: {repaired} repaired, {given_up} given up"
+        noun = "root cause" if len(found) == 1 else "root causes"
+        return f"{len(found)} {noun} of {test_count} tests: {repaired} repaired, {given_up} not repaired"
 
     def _format_cost(self) -> str:
         """Return a line on tokens, cost and hosts."""
         usages = [task.usage for task in self._state.tasks.values() if task.usage is not None]
         tokens = sum(usage.tokens for usage in usages)
         cost = sum(usage.cost_usd or 0.0 for usage in usages)
-        unpriced_note = " and what has no known price" if any(usage.cost_usd is None for usage in usages) else ""
+        unpriced_note = " plus tokens without a known price" if any(usage.cost_usd is None for usage in usages) else ""
         hosts = host_costs.summarize_costs(self._state.hosts.values())
         parts = [f"{tokens} tokens, ${cost:.2f}{unpriced_note}"] if tokens else []
         if hosts.made:
-            parts.append(f"{hosts.running} of {hosts.made} hosts run")
+            parts.append(f"{hosts.running} of {hosts.made} hosts running")
         if hosts.cost_usd is not None:
             parts.append(f"${hosts.cost_usd:.2f} for hosts")
         return ", ".join(parts)
@@ -169,7 +171,7 @@ class ProgressScreen:
         if settled - settled_at_start < 3 or settled == total:
             return ""
         pace = (settled - settled_at_start) / max(time.time() - start_time, 0.001)
-        return f", {pace * 60:.1f} a minute, {_format_duration((total - settled) / pace)} to go"
+        return f", {pace * 60:.1f} per minute, about {_format_duration((total - settled) / pace)} left"
 
 
 def _format_counts(words: list[str], order: tuple[str, ...] = ()) -> str:

@@ -144,7 +144,7 @@ def parse_dollars(args: Args, key: str) -> float | None:
         amount = -1.0
     if not 0 <= amount < float("inf"):
         flag = "--" + key.replace("_", "-")
-        raise UsageError(f"{flag}: {text!r} is no amount of money", f"for example: {flag} 2.50")
+        raise UsageError(f"{flag}: {text!r} is not an amount of money", f"for example: {flag} 2.50")
     return amount
 
 
@@ -161,7 +161,9 @@ def build_agent_request(cli: Cli, args: Args, prefix: str, kind: str) -> AgentOp
     cli.context.get_kind(kind)
     host_suffix = format_host_suffix(args["on"])
     if "agents_per_host" in args.given and host_suffix and not host_suffix.startswith("@."):
-        raise UsageError("--agents-per-host is for hosts that are made", "write --on .PROVIDER")
+        raise UsageError(
+            "--agents-per-host works only with hosts that a provider creates", "choose a provider: --on .PROVIDER"
+        )
     if host_suffix:
         _check_hosts(cli.context, parse_address(cli.context, host_suffix), args)
     return AgentOptions(
@@ -266,7 +268,7 @@ def get_project_root(cli: Cli) -> str:
 
     root = find_project_root(cli.context.cwd)
     if root is None:
-        raise MngrError(f"{cli.context.cwd} is in no project", "go to a git repository")
+        raise MngrError(f"{cli.context.cwd} is not in a git repository", "change to your project: cd PROJECT")
     return root
 
 
@@ -295,8 +297,8 @@ def build_parked_error(resume_command: str, state: RunState) -> MngrError:
         " --budget-per-day MORE" if "day's budget" in reason else " --budget MORE" if "budget" in reason else ""
     )
     error = MngrError(
-        f"the run is not over: some of it is parked{reason and f' ({reason})'}",
-        f"go on: {resume_command}{extra_option}",
+        f"the run is not finished: some tasks are parked{reason and f' ({reason})'}",
+        f"continue the run: {resume_command}{extra_option}",
     )
     error.exit_code = 5
     return error

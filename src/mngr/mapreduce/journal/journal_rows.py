@@ -43,6 +43,7 @@ class LaunchRow(TaskRow):
         is_same_agent = task.agent == self.agent == task.task.existing_agent
         return task.replace(
             state="launching", agent=self.agent, attempt=self.attempt, base=self.base, agent_id=None, is_prompted=False,
+            agent_kind=task.agent_kind if is_same_agent else None,
             reminders=0, is_stopped=False, close_reason=None, problem=None, claim={}, check=None,
             agent_usage=task.agent_usage if is_same_agent else AgentUsage(), began_at=task.began_at or self.at,
         )  # fmt: skip
@@ -54,10 +55,11 @@ class LaunchedRow(TaskRow):
     type_name = "launched"
     id: str
     host: str
+    kind: str | None = None  # the agent's kind
 
     def apply(self, task: TaskState) -> TaskState:
-        """Return the task with its agent's id and host."""
-        return task.replace(agent_id=self.id, host=self.host)
+        """Return the task with its agent's id, host and kind."""
+        return task.replace(agent_id=self.id, host=self.host, agent_kind=self.kind)
 
     def describe(self) -> str:
         """Return where the agent runs."""

@@ -57,6 +57,7 @@ class TaskState(Struct):
     state: str = "queued"
     agent: str | None = None
     agent_id: str | None = None
+    agent_kind: str | None = None  # the kind of `agent`; None before its launch
     host: str | None = None
     attempt: int = 0  # number of launches
     base: str | None = None  # the commit that it started from
@@ -77,6 +78,10 @@ class TaskState(Struct):
     ended_at: str | None = None
     is_stopped: bool = False
     close_reason: str | None = None  # why its work was pulled although the agent had not finished
+
+    def find_agent_kind(self) -> str | None:
+        """Return the kind of the task's agent, or None when only the run's plan knows it."""
+        return self.agent_kind or self.task.agent_kind
 
 
 class Alert(Struct):

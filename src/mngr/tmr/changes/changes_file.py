@@ -41,7 +41,7 @@ def load_changes(run: RunDir) -> ChangesRecord:
             return decode(ChangesRecord, json.load(file))
     except FileNotFoundError:
         raise NotFound(
-            f"the run {run.name} has no changes yet", f"see how it goes: mngr tmr status {run.name}"
+            f"the run {run.name} has no changes yet", f"show the progress of the run: mngr tmr status {run.name}"
         ) from None
 
 

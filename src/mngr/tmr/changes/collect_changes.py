@@ -51,6 +51,7 @@ class ChangeAuthor(Struct):
     task: str  # the task's slug
     title: str
     agent: str
+    agent_kind: str = ""
     commits: list[str]
     claimed_commit: str  # the commit that the receipt verifies
     verdict: str
@@ -90,6 +91,11 @@ class Change(Struct):
         return sorted({author.agent for author in self.made_by})
 
     @property
+    def agent_kinds(self) -> list[str]:
+        """Return the kinds of the agents that made it, each once."""
+        return sorted({author.agent_kind for author in self.made_by if author.agent_kind})
+
+    @property
     def agent_commits(self) -> list[str]:
         """Return the agents' own commits that it was made from."""
         return [commit for author in self.made_by for commit in author.commits]
@@ -110,19 +116,22 @@ class Change(Struct):
             **super().to_dict(),
             "tasks": self.tasks,
             "agents": self.agents,
+            "agent_kinds": self.agent_kinds,
             "verdicts": sorted({author.verdict for author in self.made_by}),
             "shared": self.is_shared,
         }
 
 
-def collect_changes(local: Host, run: RunDir, state: RunState) -> tuple[list[Change], list[ExcludedTask]]:
+def collect_changes(
+    local: Host, run: RunDir, state: RunState, default_kind: str = ""
+) -> tuple[list[Change], list[ExcludedTask]]:
     """Return the changes of all tasks with a confirmed receipt, and all other tasks as excluded.
 
-    Every call returns the same for the same state. Raises MngrError when the run has no base.
+    `default_kind` is the agent kind of tasks for which the journal names no other. Every call returns the same for the same state. Raises MngrError when the run has no base.
     """
     base = git.find_commit(local, run.repo, run.ref_name("base"))
     if base is None:
-        raise MngrError(f"the run {run.name} has no base", "its repository is not whole: make a new run")
+        raise MngrError(f"the repository of the run {run.name} lacks its base commit", "start a new run: mngr tmr run")
     tasks = [state.tasks[slug] for slug in sorted(state.tasks)]
     ready = [task for task in tasks if _is_ready(task)]
     excluded = [exclude_task(task) for task in tasks if not _is_ready(task)]
@@ -136,7 +145,8 @@ def collect_changes(local: Host, run: RunDir, state: RunState) -> tuple[list[Cha
             units += [(task, unit) for unit in splitter.split_claim(claim, _list_flagged_paths(task))]
         except MngrError as error:
             excluded.append(exclude_task(task, error.message, [_make_unreadable_finding(error)]))
-    return _link_needed_changes(base, _make_changes(local, run.repo, units), excluded, state)
+    changes = _make_changes(local, run.repo, units, default_kind)
+    return _link_needed_changes(base, changes, excluded, state)
 
 
 def _read_task_claims(
@@ -218,7 +228,9 @@ def _list_flagged_paths(task: TaskState) -> set[str]:
 # Turn units into changes
 
 
-def _make_changes(local: Host, repo: str, units: Sequence[tuple[TaskState, ChangeUnit]]) -> list[Change]:
+def _make_changes(
+    local: Host, repo: str, units: Sequence[tuple[TaskState, ChangeUnit]], default_kind: str
+) -> list[Change]:
     specs = [_make_commit_spec(unit) for _, unit in units]
     commits = write_commits(local, repo, specs)
     trees = list_trees(local, repo, [*commits, *(unit.parent for _, unit in units)])
@@ -226,7 +238,8 @@ def _make_changes(local: Host, repo: str, units: Sequence[tuple[TaskState, Chang
     files = list_file_edits(local, repo, pairs)
     changes = []
     for (task, unit), spec, commit, edits in zip(units, specs, commits, files, strict=True):
-        changes.append(_make_change(task, unit, spec, commit, measure_size(edits)))
+        author = _make_author(task, unit, task.find_agent_kind() or default_kind)
+        changes.append(_make_change(task, unit, author, spec, commit, measure_size(edits)))
     return shorten_ids(changes)
 
 
@@ -249,11 +262,14 @@ def _make_commit_spec(unit: ChangeUnit) -> CommitSpec:
 
 
 def _make_title(unit: ChangeUnit) -> str:
-    more = f" (and {len(unit.edits) - 1} more)" if len(unit.edits) > 1 else ""
-    return (hostile_commits.clean_line(unit.edits[0].subject, 120) or "without a subject") + more
+    more_count = len(unit.edits) - 1
+    more = f" (and {more_count} more {'commit' if more_count == 1 else 'commits'})" if more_count else ""
+    return (hostile_commits.clean_line(unit.edits[0].subject, 120) or "no subject") + more
 
 
-def _make_change(task: TaskState, unit: ChangeUnit, spec: CommitSpec, commit: str, size: ChangeSize) -> Change:
+def _make_change(
+    task: TaskState, unit: ChangeUnit, made_by: ChangeAuthor, spec: CommitSpec, commit: str, size: ChangeSize
+) -> Change:
     """Return the change of a unit, with what the task's receipt says about it; its id is set later."""
     findings = _list_unit_findings(task, unit)
     flagged_paths = _list_flagged_paths(task) - {""}
@@ -266,7 +282,7 @@ def _make_change(task: TaskState, unit: ChangeUnit, spec: CommitSpec, commit: st
         flagged=unit.is_flagged or any(finding.path in flagged_paths for finding in findings),
         title=spec.message,
         body="\n\n".join(filter(None, bodies)),
-        made_by=[_make_author(task, unit)],
+        made_by=[made_by],
         commit=commit,
         parent=unit.parent,
         needs=[],
@@ -280,13 +296,14 @@ def _make_change(task: TaskState, unit: ChangeUnit, spec: CommitSpec, commit: st
     )
 
 
-def _make_author(task: TaskState, unit: ChangeUnit) -> ChangeAuthor:
+def _make_author(task: TaskState, unit: ChangeUnit, agent_kind: str) -> ChangeAuthor:
     receipt = _get_receipt(task)
     passed = sum(result.outcome == "pass" for result in receipt.results)
     return ChangeAuthor(
         task=task.task.slug,
         title=hostile_commits.clean_line(task.task.title),
         agent=task.agent or "",
+        agent_kind=agent_kind,
         commits=unit.commits,
         claimed_commit=str(task.commit),
         verdict=receipt.verdict,
@@ -299,7 +316,7 @@ def _list_unit_findings(task: TaskState, unit: ChangeUnit) -> list[Finding]:
     findings = [finding for finding in list_receipt_findings(task) if finding.path in unit.paths]
     for edit in unit.edits:
         if not hostile_commits.is_clean(edit.message):
-            what = f"the message of {edit.commit[:10]} had to be cleaned"
+            what = f"mngr removed unsafe characters from the message of {edit.commit[:10]}"
             findings.append(Finding(rule="reduce-message", level="note", path="", what=what))
     return findings
 
@@ -347,7 +364,7 @@ def _link_needed_changes(
         needed = [other for other in changes if not fix_tasks.isdisjoint(other.tasks)]
         if not needed:
             task = state.tasks[change.tasks[0]]
-            unlinked.append(exclude_task(task, f"{change.title} builds on work that is not taken"))
+            unlinked.append(exclude_task(task, f"{change.title}: it is based on work that is excluded"))
             continue
         paths = PathSet(change.paths)
         overlapping = [other for other in needed if PathSet(other.paths).has_overlap(paths)]

@@ -238,7 +238,7 @@ def _extract_common(split_changes: Sequence[ChangePieces], keys: Sequence[str]) 
     return merged.replace(
         made_by=[author.replace(variant=variants.get(author.task, "")) for author in merged.made_by],
         findings=[finding for finding in merged.findings if finding.path in paths],
-        title=f"{first.change.title} (what {len(split_changes)} changes share)",
+        title=f"{first.change.title} (shared by {len(split_changes)} changes)",
     ), pieces
 
 

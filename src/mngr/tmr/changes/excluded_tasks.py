@@ -91,7 +91,7 @@ def exclude_task(task: TaskState, reason: str = "", findings: Sequence[Finding] 
     """Return the task as excluded, with its reason, findings and escalations."""
     invalid_commit = find_invalid_commit(task)
     if invalid_commit:
-        message = f"{hostile_commits.clean_line(invalid_commit)!r} is no commit"
+        message = f"{hostile_commits.clean_line(invalid_commit)!r} is not a commit id"
         findings = [*findings, Finding(rule="reduce-ref", level="refuse", path="", what=message)]
         reason = reason or message
     reason = hostile_commits.clean_line(reason or _explain_missing_work(task))
@@ -112,10 +112,10 @@ def exclude_task(task: TaskState, reason: str = "", findings: Sequence[Finding] 
 def _explain_missing_work(task: TaskState) -> str:
     """Return why a task has nothing to merge."""
     if task.state != "settled":
-        return f"it is not settled: {task.state}"
+        return f"the task is not finished: {task.state}"
     receipt = find_receipt(task.check)
     receipt_reason = "" if receipt is None else receipt.reason
-    return task.reason or receipt_reason or task.outcome or "it has no commit"
+    return task.reason or receipt_reason or task.outcome or "the agent made no commit"
 
 
 def _list_task_escalations(task: TaskState) -> list[Escalation]:

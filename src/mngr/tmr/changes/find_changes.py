@@ -32,13 +32,13 @@ def get_changes(changes: Sequence[Change], query: str, commits: Sequence[BranchC
     for sha, matches in _match_commits(changes, lowered, commits).items():
         meanings[f"commit {sha[:12]}"] = matches
     if not meanings:
-        raise NotFound(f"{query!r} is no change, no task and no commit of this run", _suggest_nearest(changes, query))
+        raise NotFound(f"this run has no change, task or commit {query!r}", _suggest_nearest(changes, query))
     distinct_meanings = {tuple(_list_ids(matches)) for matches in meanings.values()}
     if len(distinct_meanings) > 1:
         candidates = ", ".join(list(meanings)[:_MAX_CANDIDATES])
         hidden_count = len(meanings) - _MAX_CANDIDATES
         rest = f" and {hidden_count} more" if hidden_count > 0 else ""
-        raise MngrError(f"{query!r} may be {candidates}{rest}", "give more of its digits")
+        raise MngrError(f"{query!r} is ambiguous: {candidates}{rest}", "give more digits of the id")
     return next(iter(meanings.values()))
 
 
@@ -47,7 +47,7 @@ def _get_exclusive_changes(task_changes: Sequence[Change], task: str) -> list[Ch
     exclusive = [change for change in task_changes if len(change.made_by) == 1]
     if not exclusive:
         ids = ", ".join(_list_ids(task_changes))
-        raise MngrError(f"others made all that {task} made, too", f"name what is meant: {ids}")
+        raise MngrError(f"other tasks made all changes of {task}, too", f"name one of the changes: {ids}")
     return exclusive
 
 
@@ -159,4 +159,4 @@ def _list_ids(changes: Sequence[Change]) -> list[str]:
 def _suggest_nearest(changes: Sequence[Change], query: str) -> str:
     makers = [maker for change in changes for maker in change.made_by]
     names = [*_list_ids(changes), *(maker.task for maker in makers), *(maker.title for maker in makers)]
-    return suggest_closest(query, list(dict.fromkeys(names))) or "see: mngr tmr changes"
+    return suggest_closest(query, list(dict.fromkeys(names))) or "list them: mngr tmr changes"

@@ -30,9 +30,9 @@ def gather_changes(local: Host, run: RunDir) -> GatheredChanges:
 
     Raises MngrError when the run is not a `tmr` run.
     """
-    load_plan(run)
+    plan = load_plan(run)
     state = replay_rows(read_journal(run.journal))
-    changes, excluded = collect_changes(local, run, state)
+    changes, excluded = collect_changes(local, run, state, plan.agent)
     base = str(git.find_commit(local, run.repo, run.ref_name("base")))
     changes = deduplicate_changes(local, run.repo, base, changes)
     pin_changes(local, run, changes)

@@ -90,6 +90,33 @@ class CheckResult(Struct):
     output: str
 
 
+class TestTotals(Struct):
+    """What the branch does to the tests, compared with the tests before any change."""
+
+    __test__ = False
+
+    regressions: list[str]  # passed before and fail now
+    fixed: list[str]  # failed before and pass now
+    still_failing: list[str]
+    flaky: list[str]
+
+    def describe(self) -> str:
+        """Return the totals in words, for example `No regressions. 8 tests fixed, 3 still failing, 1 flaky.`"""
+        return f"{self.describe_regressions()} {self.describe_others()}"
+
+    def describe_regressions(self) -> str:
+        """Return the first sentence of `describe`."""
+        count = len(self.regressions)
+        if count == 0:
+            return "No regressions."
+        return f"{count:,} regression{'' if count == 1 else 's'}."
+
+    def describe_others(self) -> str:
+        """Return the second sentence of `describe`."""
+        fixed = f"{len(self.fixed):,} test{'' if len(self.fixed) == 1 else 's'} fixed"
+        return f"{fixed}, {len(self.still_failing):,} still failing, {len(self.flaky):,} flaky."
+
+
 class SuiteCounts(Struct):
     """The numbers of tests at the head, and the tests that the branch repaired."""
 
@@ -127,6 +154,19 @@ class AgentSummary(Struct):
     words: str
     agent: str | None
     head: str  # the commit that the summary is about
+
+
+_RESOLVERS = {
+    "owner": "the agent that made the change",
+    "integrator": "the integrator agent",
+    "tool": "the merge tool",
+    "rerere": "git rerere",
+}
+
+
+def describe_resolver(by: str) -> str:
+    """Return who resolved a conflict, in words."""
+    return _RESOLVERS.get(by, by)
 
 
 class ResolvedConflict(Struct):
@@ -181,6 +221,7 @@ class Integration(Struct):
     red: list[FailingTest] = []
     open: int = 0  # tasks that are not settled
     red_before: list[str] = []  # tests that failed on the base and still fail
+    failure_reasons: Mapping[str, str] = {}  # why each test in `red_before` fails
     flaky: list[str] = []
     partly: int = 0  # commits at which not all affected tests were run
     wishes: list[ExclusionRequest] = []
@@ -197,6 +238,22 @@ class Integration(Struct):
     runs: SuiteWork = SuiteWork()
     seconds: float = 0.0
     prose: AgentSummary | None = None
+    isolation: list[str] = []  # of the clean rooms in which mngr ran the tests of the branch
+    report_url: str | None = None  # where other people can read the report
+
+    @property
+    def totals(self) -> TestTotals:
+        """Return the tests by what the branch does to them."""
+        fixed = {test for commit in self.commits for test in commit.fixed_tests}
+        if self.tests is not None:
+            fixed = set(self.tests.green)
+        regressions = [row.test for row in self.red]
+        return TestTotals(
+            regressions=regressions,
+            fixed=sorted(fixed.difference(regressions, self.red_before, self.flaky)),
+            still_failing=self.red_before,
+            flaky=self.flaky,
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -230,7 +287,7 @@ def find_integration(run: RunDir) -> Integration | None:
     except (OSError, ValueError) as error:
         raise MngrError(
             f"the integration of {run.name} cannot be read: {error}",
-            f"make it again: mngr tmr integrate {run.name}",
+            f"build the branch again: mngr tmr integrate {run.name}",
         ) from None
 
 

@@ -83,7 +83,9 @@ def read_claims(local: Host, repo: str, start: str, claims: Sequence[tuple[str, 
     for base, commit in claims:
         tree = trees[base]
         if tree is None:
-            raise MngrError(f"{base} is not in {repo}", "the run's repository is not whole: make a new run")
+            raise MngrError(
+                f"{base} is not in {repo}", "the repository of the run is incomplete; start a new run: mngr tmr run"
+            )
         edits = _list_commits(history, base, commit)
         trees_before = [tree, *(edit.tree for edit in edits)]
         pairs += [(tree, edits[-1].tree if edits else tree)]

@@ -60,11 +60,11 @@ def find_user_commits(
         return None
     if tip == last_delivered:
         return UserCommits(tip=tip, commits=list(known_commits)) if known_commits else None
-    hint = f"keep it under another name: git branch -m {name} NAME"
+    hint = f"rename your branch, and integrate again: git branch -m {name} NAME"
     if last_delivered is None or git.run(local, run.root, "merge-base", "--is-ancestor", last_delivered, tip).code:
-        raise MngrError(f"the branch {name} is not the one that was delivered", hint)
+        raise MngrError(f"the branch {name} is not the one that mngr created", hint)
     if git.run_checked(local, run.root, "rev-list", "--merges", f"{last_delivered}..{tip}"):
-        raise MngrError(f"the branch {name} has merges of yours on it", hint)
+        raise MngrError(f"the branch {name} has merge commits that you made", hint)
     git.run_checked(
         local,
         run.repo,
@@ -89,8 +89,8 @@ def replay_commits(local: Host, repo: str, head: str, commits: Iterable[str]) ->
         merged = cherry_pick(local, repo, str(list_trees(local, repo, [head])[0]), parent, commit)
         if merged.conflict_paths:
             raise MngrError(
-                f"your commit {commit[:10]} on the branch does not go with what it would become: {', '.join(merged.conflict_paths)}",
-                "take it off the branch, or integrate without what is in its way",
+                f"your commit {commit[:10]} on the branch conflicts with the new version of the branch in {', '.join(merged.conflict_paths)}",
+                "remove your commit from the branch, or exclude the change that conflicts with it: mngr tmr integrate --without CHANGE",
             )
         details = git.run_checked(
             local,
@@ -124,8 +124,8 @@ def get_published_branch(
         return PushedBranch(commit=tip, commits=last_integration.commits)
     if user_commits is not None:
         raise MngrError(
-            f"{get_branch_name(run)} was made anew since it was pushed, and has commits of yours",
-            "use --rewrite, too",
+            f"mngr rebuilt {get_branch_name(run)} after the last push, and the branch has commits that you made",
+            f"replace the pushed branch: mngr tmr integrate {run.name} --update-pr --rewrite",
         )
     return pushed
 
@@ -139,8 +139,8 @@ def check_remote(local: Host, run: RunDir, remote: str = "origin") -> None:
         return
     if tip is None or git.run(local, run.root, "merge-base", "--is-ancestor", remote_tip, tip).code:
         raise MngrError(
-            f"{name} has commits at {remote} that are not here",
-            f"take them, and integrate again: git fetch {remote} {name}:{name}",
+            f"{name} has commits on {remote} that are not in this repository",
+            f"fetch them, and integrate again: git fetch {remote} {name}:{name}",
         )
 
 
@@ -157,7 +157,7 @@ def append_changes(
         parent_tree = str(list_trees(local, repo, [parent])[0])
         revert_spec = CommitSpec(parent=row.commit, rows=[make_tree_row(parent_tree)])
         revert = write_commits(local, repo, [revert_spec])[0]
-        message = f'Revert "{row.subject}"\n\nThis takes back {row.commit}.\n\n{reason}'.strip() + "\n"
+        message = f'Revert "{row.subject}"\n\nThis reverts commit {row.commit}.\n\n{reason}'.strip() + "\n"
         tip = _append_commit(local, repo, tip, row.commit, revert, message, row.commit)
     for row in _select_new_fixes(commits, published.commits):
         parent = git.run_checked(local, repo, "rev-parse", f"{row.commit}^")
@@ -166,7 +166,7 @@ def append_changes(
     tree, target_tree = list_trees(local, repo, [tip, target])
     if tree == target_tree:
         return tip
-    message = f"[TEST/DOC] As the changes that are left have it\n\n{reason}".strip() + "\n"
+    message = f"[TEST/DOC] Match the remaining changes\n\n{reason}".strip() + "\n"
     return write_commits(local, repo, [_make_commit_spec(local, repo, tip, str(target_tree), message, target)])[0]
 
 
@@ -208,7 +208,10 @@ def move_branch(local: Host, run: RunDir, head: str, last_delivered: str | None)
     for row in git.run_checked(local, run.root, "worktree", "list", "--porcelain").split("\n\n"):
         if f"branch refs/heads/{name}" in row.split("\n"):
             worktree = row.split("\n")[0].removeprefix("worktree ")
-            raise MngrError(f"{name} is checked out in {worktree}", "go to another branch there, and integrate again")
+            raise MngrError(
+                f"{name} is checked out in {worktree}",
+                f"switch to another branch there, and integrate again: mngr tmr integrate {run.name}",
+            )
     ref = run.ref_name("integrated")
     git.run_checked(local, run.repo, "update-ref", ref, head)
     git.run_checked(local, run.root, *GIT_SAFE_ARGS, *_FETCH_ARGS, run.repo, f"+{ref}:{ref}")

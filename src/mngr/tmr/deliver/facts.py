@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
@@ -12,25 +14,29 @@ from mngr.tmr.changes.changes_file import load_changes
 from mngr.tmr.changes.collect_changes import Change, ChangeSize
 from mngr.tmr.changes.excluded_tasks import EscalationGroup, ExcludedGroup
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, find_integration
-from mngr.tmr.plan import RunPlan, describe_missing_sandbox
-from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp
+from mngr.tmr.plan import RunPlan
+from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp, list_baseline_runs
+from mngr.tmr.verify.receipt import find_receipt
 
-_MAX_FILES = 2000  # files that are searched for a recording
+_MAX_FILES = 2000  # files that are searched for a transcript
+_MAX_TRANSCRIPT_BYTES = 8000  # bytes that are read from the end of a transcript
+_NOTHING_RAN = "none: mngr ran no test"  # the isolation in a receipt without a run
 
 
 class PullRequestFacts(Struct):
     """Everything that the text of a pull request is built from."""
 
     run: str
-    agent: str  # the agent kind
+    agent_kinds: dict[str, int] = {}  # tasks by the kind of their agent
     integration: Integration
     changes: dict[str, Change]  # by id
     causes: list[ExcludedGroup] = []
     escalations: list[EscalationGroup] = []
     unrepaired_causes: list[RootCauseGivenUp] = []
     tasks: list[TaskState] = []
-    missing_sandbox: str = ""  # a sentence, if mngr ran tests without a sandbox
-    recordings: dict[str, str] = {}  # paths by task slug, relative to the run's folder
+    isolations: list[str] = []  # of the clean rooms in which mngr ran tests
+    baseline_failures: dict[str, str] = {}  # why each test failed before any change
+    transcripts: dict[str, str] = {}  # by task slug: the end of what mngr saw when it re-ran the task's test
 
     def list_commits(self, *kinds: str) -> list[BranchCommit]:
         """Return the branch's commits of these kinds, in order."""
@@ -48,11 +54,6 @@ class PullRequestFacts(Struct):
     def get_change(self, name: str) -> Change:
         """Return a change by id; an unknown one has only its id and title."""
         return self.changes.get(name) or _UNKNOWN_CHANGE.replace(id=name, title=name)
-
-    @property
-    def fixed_tests(self) -> set[str]:
-        """Return the tests that fail before and pass on the branch."""
-        return {test for commit in self.integration.commits for test in commit.fixed_tests}
 
     @property
     def excluded_changes(self) -> list[ExcludedChange]:
@@ -91,40 +92,73 @@ def load_facts(run: RunDir, state: RunState, plan: RunPlan) -> PullRequestFacts:
     """Read the facts; raise NotFound when nothing has been integrated yet."""
     integration = find_integration(run)
     if integration is None:
-        raise NotFound(f"the run {run.name} has no integration.json", f"make the branch: mngr tmr integrate {run.name}")
+        raise NotFound(
+            f"the run {run.name} has no integration.json", f"build the branch: mngr tmr integrate {run.name}"
+        )
     record = load_changes(run)
+    tasks = list(state.tasks.values())
     facts = PullRequestFacts(
         run=run.name,
-        agent=plan.agent,
+        agent_kinds=dict(Counter(task.find_agent_kind() or plan.agent for task in tasks)),
         integration=integration,
         changes={change.id: change for change in record.changes},
         causes=record.causes,
         escalations=record.escalations,
         unrepaired_causes=record.held,
-        tasks=list(state.tasks.values()),
-        missing_sandbox=describe_missing_sandbox(plan.isolation, plan.no_sandbox_reason),
+        tasks=tasks,
+        isolations=list_isolations(state, integration),
+        baseline_failures=_list_baseline_failures(state),
     )
-    return facts.replace(recordings=_find_recordings(run, facts.list_changes("fix")))
+    return facts.replace(transcripts=_read_transcripts(run, facts.list_changes("fix", "flagged")))
 
 
-def _find_recordings(run: RunDir, fixes: list[Change]) -> dict[str, str]:
-    """Return a recording for the first task of each fix that has one."""
-    recordings = {}
-    for change in fixes:
-        for slug in change.tasks[:1]:
-            path = _find_recording(run, slug)
-            if path is not None:
-                recordings[slug] = path
-    return recordings
+def list_isolations(state: RunState, integration: Integration | None) -> list[str]:
+    """Return how the clean rooms of a run were isolated. `none: REASON` comes first."""
+    runs = [run for runs in list_baseline_runs(state).values() for run in runs]
+    receipts = [receipt for task in state.tasks.values() if (receipt := find_receipt(task.check)) is not None]
+    found = {run.isolation for run in runs} | {receipt.isolation for receipt in receipts}
+    found.update([] if integration is None else integration.isolation)
+    return sorted(found - {"", _NOTHING_RAN}, key=lambda isolation: (not isolation.startswith("none"), isolation))
 
 
-def _find_recording(run: RunDir, slug: str) -> str | None:
-    """Return a recording of mngr's own runs of the task's test, else a transcript, as a path in the run's folder."""
+def describe_missing_sandbox(isolations: Iterable[str]) -> str:
+    """Return the sentences that say that tests ran without a sandbox, and why. Empty if all tests had one."""
+    reasons = [isolation.partition(": ")[2] for isolation in isolations if isolation.startswith("none")]
+    if not reasons:
+        return ""
+    reason = "; ".join(filter(None, reasons)) or "reason unknown"
+    return f"mngr ran tests without a sandbox: {reason}. The tested code could change files outside its clean room."
+
+
+def _list_baseline_failures(state: RunState) -> dict[str, str]:
+    """Return why each test failed before any change. A test that passed has no entry."""
+    failures = {}
+    for test, runs in list_baseline_runs(state).items():
+        failed = next((run for run in runs if run.outcome not in ("pass", "skip")), None)
+        if failed is not None:
+            failures[test] = failed.why or failed.outcome
+    return failures
+
+
+def _read_transcripts(run: RunDir, changes: list[Change]) -> dict[str, str]:
+    """Return the end of the transcript for the first task of each change that has one."""
+    transcripts = {}
+    for slug in {change.tasks[0] for change in changes if change.tasks}:
+        text = _read_transcript(run, slug)
+        if text:
+            transcripts[slug] = text
+    return transcripts
+
+
+def _read_transcript(run: RunDir, slug: str) -> str:
+    """Return the end of a transcript of mngr's own runs of the task's test, or an empty string."""
     paths: list[str] = []
     for folder, _, names in os.walk(run.task_path(slug, "receipt")):
-        paths += [os.path.relpath(os.path.join(folder, name), run.path) for name in names]
+        paths += [os.path.join(folder, name) for name in names if name == "transcript.txt"]
         if len(paths) > _MAX_FILES:
             break
-    recordings = sorted(path for path in paths if path.endswith(".cast"))
-    transcripts = sorted(path for path in paths if path.endswith("/transcript.txt"))
-    return next(iter(recordings or transcripts), None)
+    if not paths:
+        return ""
+    with open(min(paths), "rb") as file:
+        file.seek(max(0, os.path.getsize(min(paths)) - _MAX_TRANSCRIPT_BYTES))
+        return file.read(_MAX_TRANSCRIPT_BYTES).decode("utf-8", "replace")

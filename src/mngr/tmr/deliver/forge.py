@@ -100,7 +100,7 @@ class _Forge(Struct):
         except TimedOut:
             raise TimedOut(
                 f"{argv[0]} did not answer within {_TIMEOUT:g}s",
-                f"try it yourself: {self.format_command(argv)}",
+                f"run the command yourself: {self.format_command(argv)}",
             ) from None
 
     def format_command(self, argv: Sequence[str]) -> str:
@@ -131,9 +131,11 @@ def open_pull_request(
     result = forge.run(create_command)
     if result.code and "already exists" in _get_output(result):
         updated = _edit_pull_request(forge)
-        return updated.replace(url=updated.url or _find_url(result), note="there was one already: it has the new text")
+        return updated.replace(
+            url=updated.url or _find_url(result), note="updated the text of the existing pull request"
+        )
     _check_result(forge, create_command, result)
-    return PullRequestResult(url=_find_url(result), note=f"a draft, by {forge.program}")
+    return PullRequestResult(url=_find_url(result), note=f"opened a draft with {forge.program}")
 
 
 def update_pull_request(
@@ -158,9 +160,9 @@ def _detect_forge(local: Host, root: str, branch: str, title: str, body_path: st
     clean_title = hostile_commits.clean_line(title, _MAX_TITLE)
     forge = _Forge(local=local, root=root, branch=branch, program=program, title=clean_title, body_path=body_path)
     if remote_url.code:
-        return forge, f"there is no remote {_REMOTE!r} in {root}: git remote add {_REMOTE} URL, then:"
+        return forge, f"there is no remote {_REMOTE!r} in {root}. Add one (git remote add {_REMOTE} URL), then run:"
     if shutil.which(program, path=shell.get_absolute_search_path()) is None:
-        return forge, f"{program} is not installed ({_INSTALL_URLS[program]}); by hand:"
+        return forge, f"{program} is not installed ({_INSTALL_URLS[program]}). Run these commands yourself:"
     return forge, ""
 
 
@@ -182,10 +184,10 @@ def _push_branch(forge: _Forge, rewrite: str) -> None:
         return
     rejected_line = next((line for line in _get_output(result).split("\n") if "rejected]" in line), "")
     reason = rejected_line.partition("(")[2].rstrip(")") or git.describe_failure(result)
-    hint = f"try it yourself: {forge.format_command(argv)}"
+    hint = f"run the command yourself: {forge.format_command(argv)}"
     if rejected_line and "remote rejected" not in rejected_line:
-        hint = f"somebody else pushed to it: git fetch {_REMOTE}, look at their commits, then --update-pr again"
-    raise MngrError(f"{forge.branch} cannot be pushed to {_REMOTE}: {_clean_text(reason)}", hint)
+        hint = f"somebody else pushed to the branch; read their commits, then update again: git fetch {_REMOTE}; mngr tmr integrate --update-pr"
+    raise MngrError(f"cannot push {forge.branch} to {_REMOTE}: {_clean_text(reason)}", hint)
 
 
 def _edit_pull_request(forge: _Forge) -> PullRequestResult:
@@ -193,7 +195,7 @@ def _edit_pull_request(forge: _Forge) -> PullRequestResult:
     argv = forge.build_edit_command(_read_body(forge.body_path), is_draft)
     result = forge.run(argv)
     _check_result(forge, argv, result)
-    return PullRequestResult(url=_find_url(result), note=f"changed by {forge.program}")
+    return PullRequestResult(url=_find_url(result), note=f"updated with {forge.program}")
 
 
 def _is_draft(forge: _Forge) -> bool:
@@ -210,9 +212,9 @@ def _check_result(forge: _Forge, argv: Sequence[str], result: ProcessResult) -> 
     """Raise MngrError when the forge's program failed."""
     if result.code:
         command_name, output = " ".join(argv[:3]), _clean_text(_get_output(result))
-        hint = f"see: {argv[0]} auth status; then: {forge.format_command(argv)}"
+        hint = f"check your login, then try again: {argv[0]} auth status; {forge.format_command(argv)}"
         if re.search("no (open )?(pull|merge) requests? (found|available)", output):
-            hint = "open one: --pr instead of --update-pr"
+            hint = "open a pull request first: mngr tmr integrate --pr"
         raise MngrError(f"the branch is pushed, but {command_name} failed: {output}", hint)
 
 

@@ -100,6 +100,21 @@ def _is_plain(word: str) -> bool:
     return _WORD.fullmatch(word) is not None and not _AUTOLINK_NAME.fullmatch(bare)
 
 
+def format_excerpt(text: str, max_lines: int, max_width: int = 160) -> list[str]:
+    """Return the last lines of a text as the lines of a code block, or nothing without text."""
+    lines = [_clean_excerpt_line(line, max_width) for line in text[-_MAX_INPUT:].splitlines()]
+    shown = [line for line in lines if line.strip()][-max_lines:]
+    return ["```text", *shown, "```"] if shown else []
+
+
+def _clean_excerpt_line(line: str, max_width: int) -> str:
+    """Return a line of an excerpt with its indentation, and without backticks, which could end the block."""
+    indentation = " " * min(len(line) - len(line.lstrip(" ")), 20)
+    text = _get_redactor()(hostile_commits.clean_body(line, _MAX_INPUT)).replace("`", "'")
+    text = "".join(char for char in text if char.isprintable())
+    return indentation + (text if len(text) <= max_width else text[: max_width - 1] + "…")
+
+
 def format_cell(value: object, max_length: int = 60) -> str:
     """Return the text for a table cell."""
     return format_text(value, max_length).replace("|", "¦")

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import EscalationGroup
-from mngr.tmr.changes.integration_record import BranchCommit, CheckResult, ExcludedChange
+from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, describe_resolver
+from mngr.tmr.deliver.evidence import format_agents, format_authors, format_result, render_transcript
 from mngr.tmr.deliver.facts import PullRequestFacts
 from mngr.tmr.deliver.markdown import (
     format_code,
@@ -22,48 +23,69 @@ from mngr.tmr.deliver.markdown import (
 )
 from mngr.tmr.finding import Finding
 from mngr.tmr.verify.claim import Location
-from mngr.tmr.verify.receipt import find_receipt
-from mngr.tmr.verify.red_green import RedGreenProof
 
 _EXCLUSION_TITLES = {
-    "conflict": "In conflict with what is in",
-    "breaks": "Turning other tests red",
-    "redder": "Leaving the suite redder than before",
-    "needs": "Building on what is not in",
-    "wish": "Left out by wish",
-    "already": "With nothing left to do",
+    "conflict": "Conflict with a change in the branch",
+    "breaks": "Break a test",
+    "redder": "Leave more tests failing at their commit",
+    "needs": "Need an excluded change",
+    "wish": "Excluded by a person",
+    "already": "Already in the branch",
+}
+_QUESTION_TITLES = {
+    "BLOCKER": "Blocked",
+    "SHARED_CAUSE": "Shared root cause",
+    "UNCAUGHT_BUG": "Bug that no test catches",
+    "AMBIGUOUS": "Ambiguous",
+    "HARNESS_DEFECT": "Defect in the test harness",
+    "DUPLICATE": "Duplicate test",
 }
 _KIND = re.compile(r"^\[[A-Z_]{1,20}\]\s+(?=\S)")  # the section's title already says it
-_MAX_QUESTIONS = (30, 15, 5)  # questions to people, by level
+_MAX_QUESTIONS = (30, 15, 5)  # questions, by level
 _MAX_VISIBLE_LINES = 5  # longer lists are collapsed
 _MAX_ITEMS = {4: 200, 5: 50, 6: 10}  # items by level, where not all are listed
+
+
+# Tests that fail
+
+
+def render_regressions(facts: PullRequestFacts, level: int = 0) -> str:
+    """Render the tests that passed before and fail now."""
+    rows = {row.test: row.why for row in facts.integration.red}
+    return _render_failures("Regressions", "These tests passed before, and fail now.", rows, level)
+
+
+def render_still_failing(facts: PullRequestFacts, level: int = 0) -> str:
+    """Render the tests that failed before and still fail, and the flaky tests."""
+    data = facts.integration
+    failing = {test: data.failure_reasons.get(test, "") for test in data.red_before}
+    intro = "These tests failed before this run, and no change in the branch repairs them."
+    flaky = dict.fromkeys(data.flaky, "")
+    flaky_intro = "These tests passed in some runs and failed in others."
+    parts = [
+        _render_failures("Still failing", intro, failing, level),
+        _render_failures("Flaky", flaky_intro, flaky, level),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _render_failures(title: str, intro: str, reasons: dict[str, str], level: int) -> str:
+    """Render tests with the reasons of their failures."""
+    max_tests, max_length = (40, 160) if level == 0 else (12, 60)
+    lines = []
+    for test, why in list(reasons.items())[:max_tests]:
+        reason = format_code(why, max_length)
+        lines.append(f"- {format_code(test or 'the whole suite', 160)}{': ' if reason else ''}{reason}")
+    return _render_section(f"{title} ({len(reasons):,})", intro, lines, max(0, len(reasons) - max_tests), "tests")
 
 
 # What the branch contains
 
 
-def render_failing_tests(facts: PullRequestFacts, level: int = 0) -> str:
-    """Render the failing checks and tests at the head of the branch."""
-    rows = facts.integration.red
-    max_tests = 40 if level == 0 else 12
-    max_length = 160 if level == 0 else 60
-    failed = [check for check in facts.integration.checks if check.was_ok and not check.ok]
-    lines = [_format_failed_check(check) for check in failed[:10]]
-    lines += [f"- {format_code(row.test, 160)}: {format_code(row.why, max_length)}" for row in rows[:max_tests]]
-    return _render_section("Not well", lines, max(0, len(rows) - max_tests), "tests")
-
-
-def _format_failed_check(check: CheckResult) -> str:
-    """Return the command of a check and the last line of its output."""
-    last_line = next((line for line in reversed(check.output.splitlines()) if line.strip()), "it says nothing")
-    parts = [format_code(check.command, 120), format_code(last_line, 200)]
-    return f"- {format_text(check.name, 30)}: {' '.join(filter(None, parts))}"
-
-
 def render_flagged(facts: PullRequestFacts, level: int = 0) -> str:
-    """Render the edits that a person should look at, with their findings."""
+    """Render the edits that a person should look at, with their findings and evidence."""
     rows = facts.flagged
-    shown = rows[: _MAX_ITEMS.get(level + 2, len(rows))]
+    shown = rows[: _MAX_ITEMS.get(level + 1, len(rows))]
     lines = []
     for commit, change in shown:
         lines.append(f"- {_format_change(change, commit, 100 if level == 0 else 40)}")
@@ -72,7 +94,26 @@ def render_flagged(facts: PullRequestFacts, level: int = 0) -> str:
         lines += [f"  - {line}" for line in findings[:max_findings]]
         if len(findings) > max_findings:
             lines.append(f"  - and {len(findings) - max_findings} more")
-    return _render_section("Look at these", lines, len(rows) - len(shown), "edits")
+        if level == 0 and commit.kind == "flagged":
+            lines += _render_evidence(facts, change, "  ")
+    intro = (
+        "The tests pass with these edits. Each edit also changes what a test checks, or a file with special rules. "
+        "Please decide whether it is right."
+    )
+    return _render_section(f"Review these edits ({len(rows):,})", intro, lines, len(rows) - len(shown), "edits")
+
+
+def _render_evidence(facts: PullRequestFacts, change: Change, indent: str) -> list[str]:
+    """Return the author, the results and the transcript of a change as sub-items."""
+    result = format_result(facts, change, 0)
+    lines = [f"{indent}- {format_authors(facts, change, 4)}"]
+    if result:
+        lines.append(f"{indent}- {result}")
+    transcript = render_transcript(facts, change)
+    if transcript:
+        first, *others = transcript
+        lines += [f"{indent}- {first}", *(f"{indent}  {line}".rstrip() for line in others)]
+    return lines
 
 
 def _list_findings(change: Change, level: int) -> list[str]:
@@ -109,7 +150,8 @@ def render_fixes(facts: PullRequestFacts, level: int = 0) -> str:
     lines = []
     for number, (commit, change) in enumerate(shown, 1):
         lines += _render_fix(facts, number, commit, change, level)
-    return _render_section("Fixes, best first", lines, len(rows) - len(shown), "fixes")
+    intro = "Each fix has its own commit. The fix with the most evidence comes first."
+    return _render_section(f"Fixes ({len(rows):,})", intro, lines, len(rows) - len(shown), "fixes")
 
 
 def _render_fix(facts: PullRequestFacts, number: int, commit: BranchCommit, change: Change, level: int) -> list[str]:
@@ -119,24 +161,22 @@ def _render_fix(facts: PullRequestFacts, number: int, commit: BranchCommit, chan
     if level >= 3:
         return [f"{list_marker} {_format_change(change, commit, 40)}"]
     if level == 2:
-        return [
-            f"{list_marker} {_format_change(change, commit, 60)} · {format_count(len(tests), 'test')} green · {_format_authors(change, 0)}"
-        ]
-    proof = _format_first_proof(facts, change, level)
+        fixed = f"fixes {format_count(len(tests), 'test')}"
+        return [f"{list_marker} {_format_change(change, commit, 60)} · {fixed} · {format_agents(change)}"]
     if level == 1:
-        parts = [f"green: {format_list(tests, 1, 80)}" if tests else "", _format_authors(change, 0), proof]
+        fixed = f"fixes {format_list(tests, 1, 80)}" if tests else ""
+        parts = [fixed, format_agents(change), format_result(facts, change, 1)]
         return [f"{list_marker} {_format_change(change, commit, 80)} · " + " · ".join(filter(None, parts))]
+    indent = f"{' ' * len(list_marker)} "
     rows = [
-        f"turns green: {format_list(tests, 6)}" if tests else "no test was seen red without it",
-        f"proof: {proof}" if proof else "",
-        _format_authors(change, 4),
+        f"fixes {format_list(tests, 6)}" if tests else "no test failed without it",
         _format_resolution(facts, change),
         _format_advice(facts, change),
-        _format_recording(facts, change),
     ]
     return [
         f"{list_marker} {_format_change(change, commit, 120)}",
-        *(f"{' ' * len(list_marker)} - {row}" for row in rows if row),
+        *(f"{indent}- {row}" for row in rows if row),
+        *_render_evidence(facts, change, indent),
     ]
 
 
@@ -145,27 +185,13 @@ def _format_change(change: Change, commit: BranchCommit, max_length: int) -> str
     return f"**{title}** {format_code(change.id)} in {format_code(commit.commit[:10])}"
 
 
-def _format_authors(change: Change, max_tasks: int) -> str:
-    """Return how many tasks made a change, and where its first receipt is."""
-    authors = change.made_by
-    if not authors:
-        return "no receipt"
-    text = f"found by {format_count(len(authors), 'task')}"
-    if max_tasks:
-        variant_count = sum(bool(author.variant) for author in authors)
-        text += f" ({format_list(change.tasks, max_tasks)})" if len(authors) > 1 else ""
-        text += f", {variant_count} in other words" if variant_count else ""
-    first = authors[0]
-    receipt_path = format_code(f"tasks/{first.task}/receipt.json")
-    return f"{text}, {format_text(first.verdict)} {format_text(first.runs)}: {receipt_path}"
-
-
 def _format_advice(facts: PullRequestFacts, change: Change) -> str:
     """Return why an agent ranks the change before others with equal evidence, or an empty string."""
     for order in facts.integration.ranked:
         if change.id == order.changes[0]:
-            agent, reason = format_text(order.agent, 60), format_text(order.reason, 200)
-            return f"equal by evidence to {format_list(order.changes[1:], 4)}; {agent} puts it first: {reason}"
+            agent, reason = format_code(order.agent, 60), format_text(order.reason, 200)
+            others = format_list(order.changes[1:], 4)
+            return f"the evidence for {others} is equally good; the agent {agent} ranks this fix first: {reason}"
     return ""
 
 
@@ -173,38 +199,10 @@ def _format_resolution(facts: PullRequestFacts, change: Change) -> str:
     """Return how a conflict of the change was resolved, or an empty string."""
     for row in facts.integration.resolved:
         if row.change == change.id:
-            return f"merged with {format_list(row.others, 4)} by {format_text(row.by, 30)}"
+            agent = f" (agent {format_code(row.agent, 80)})" if row.agent else ""
+            by = format_text(describe_resolver(row.by), 40)
+            return f"it conflicted with {format_list(row.others, 4)}; {by}{agent} resolved the conflict"
     return ""
-
-
-def _format_recording(facts: PullRequestFacts, change: Change) -> str:
-    """Return where the recording of the change's first task is, or an empty string."""
-    path = facts.recordings.get(change.tasks[0], "") if change.tasks else ""
-    if not path:
-        return ""
-    noun = "recording" if path.endswith(".cast") else "transcript"
-    return f"{noun}: {format_code(path)}"
-
-
-def _format_first_proof(facts: PullRequestFacts, change: Change, level: int) -> str:
-    """Return the results with and without the fix in one line, from the first receipt that has them."""
-    checks = {task.task.slug: task.check for task in facts.tasks}
-    for author in change.made_by:
-        receipt = find_receipt(checks.get(author.task))
-        for proof in receipt.proofs if receipt is not None else ():
-            if not set(proof.fixes).isdisjoint(author.commits):
-                return _format_proof(proof, level)
-    return ""
-
-
-def _format_proof(proof: RedGreenProof, level: int) -> str:
-    if proof.is_needed is None:
-        return f"none, {format_text(proof.reason, 120)}"
-    same_texts = {None: "", True: " for the same reason", False: " for another reason"}
-    before, without = format_text(proof.before or "not there"), format_text(proof.without or "not run")
-    line = f"before {before}, without it {without}{same_texts[proof.is_same_reason]}, with it pass"
-    failure = format_code(proof.without_why or proof.before_why, 120) if level == 0 else ""
-    return f"{line}: {failure}" if failure else line
 
 
 def render_test_edits(facts: PullRequestFacts, level: int = 0) -> str:
@@ -213,18 +211,19 @@ def render_test_edits(facts: PullRequestFacts, level: int = 0) -> str:
     if not rows:
         return ""
     commit = facts.list_commits("test")[0].commit[:10]
-    size = f"+{sum(row.size.added for row in rows):,} −{sum(row.size.removed for row in rows):,}"
-    title = f"{format_count(len(rows), 'test or doc edit')} in <code>{commit}</code>, {size}"
+    size = f"+{sum(row.size.added for row in rows):,} −{sum(row.size.removed for row in rows):,} lines"
+    heading = f"## Test and doc edits ({len(rows):,})\n\n"
+    title = f"{format_count(len(rows), 'edit')} in commit <code>{commit}</code>, {size}"
     if level >= 3:
-        return f"## Tests and texts\n\n{format_count(len(rows), 'edit')} in {format_code(commit)}, {size}."
+        return f"{heading}{format_count(len(rows), 'edit')} in commit {format_code(commit)}, {size}."
     if level == 2:
         paths = sorted({path for row in rows for path in row.paths})
-        return "## Tests and texts\n\n" + format_details(title, f"In {format_list(paths, 60, 80)}.")
+        return heading + format_details(title, f"In {format_list(paths, 60, 80)}.")
     lines = []
     for row in rows:
-        sources = f" · {format_list(row.tasks, 2)} · {format_list(row.paths, 2)}" if level == 0 else ""
-        lines.append(f"- {format_text(row.title, 100 if level == 0 else 50)} {format_code(row.id)}{sources}")
-    return "## Tests and texts\n\n" + format_details(title, "\n".join(lines))
+        sources = f" · {format_list(row.paths, 2)} · {format_authors(facts, row, 2)}" if level == 0 else ""
+        lines.append(f"- {format_text(row.title, 160 if level == 0 else 50)} {format_code(row.id)}{sources}")
+    return heading + format_details(title, "\n".join(lines))
 
 
 # What the branch does not contain
@@ -238,16 +237,17 @@ def render_excluded(facts: PullRequestFacts, level: int = 0) -> str:
     reasons = sort_known_first({row.why for row in rows}, list(_EXCLUSION_TITLES))
     max_changes = _MAX_ITEMS.get(level, len(rows))
     lines = [
-        f"See one: `mngr tmr changes {facts.run} CHANGE --diff`. Take it in: `mngr tmr integrate {facts.run} --with CHANGE`."
+        f"Show a change: `mngr tmr changes {facts.run} CHANGE --diff`. "
+        f"Include it: `mngr tmr integrate {facts.run} --with CHANGE`."
     ]
     for reason in reasons:
         matching = [row for row in rows if row.why == reason]
-        lines += ["", f"**{format_text(_EXCLUSION_TITLES.get(reason, reason))}: {len(matching)}**", ""]
+        lines += ["", f"**{format_text(_EXCLUSION_TITLES.get(reason, reason))} ({len(matching):,})**", ""]
         for row in matching[:max_changes]:
             lines += _format_exclusion(row, level)
         if len(matching) > max_changes:
             lines.append(f"- and {len(matching) - max_changes} more: `mngr tmr changes {facts.run}`")
-    return f"## Not in, and why ({len(rows)})\n\n" + "\n".join(lines)
+    return f"## Excluded changes ({len(rows):,})\n\n" + "\n".join(lines)
 
 
 def _format_exclusion(row: ExcludedChange, level: int) -> list[str]:
@@ -273,7 +273,7 @@ def _format_exclusion(row: ExcludedChange, level: int) -> list[str]:
 def render_tasks(facts: PullRequestFacts, level: int = 0) -> str:
     """Render the tasks without any included change, grouped by reason.
 
-    Reasons that are questions to people appear in the section of `render_escalations` instead.
+    Reasons that are questions to people appear in the section of `render_questions` instead.
     """
     question_titles = {row.title for row in _list_questions(facts, 2)}  # these are shown at every level
     questions = [row for row in facts.causes if row.reason in question_titles]
@@ -281,12 +281,13 @@ def render_tasks(facts: PullRequestFacts, level: int = 0) -> str:
     task_count = sum(row.count for row in facts.causes)
     if not facts.causes:
         return ""
+    heading = f"## Tasks without a change ({task_count:,})\n\n"
     summary = f"{format_count(task_count, 'task')} for {format_count(len(facts.causes), 'reason')}"
     if level >= 3:
-        return f"## Nothing taken\n\n{summary}: `mngr tmr status {facts.run}`."
+        return f"{heading}{summary}: `mngr tmr status {facts.run}`."
     max_reasons, max_length, max_tasks = (60, 60, 25)[level], (200, 100, 80)[level], (4, 1, 1)[level]
     lines = [
-        f"- **{row.count}×** {format_text(row.reason, max_length)} · {format_list(row.tasks, max_tasks)}"
+        f"- {format_count(row.count, 'task')}: {format_text(row.reason, max_length)} · {format_list(row.tasks, max_tasks)}"
         for row in rows[:max_reasons]
     ]
     rest = rows[max_reasons:]
@@ -294,29 +295,37 @@ def render_tasks(facts: PullRequestFacts, level: int = 0) -> str:
         lines.append(f"- and {format_count(sum(row.count for row in rest), 'task')} for {len(rest)} other reasons")
     if questions:
         slugs = [slug for row in questions for slug in row.tasks]
-        lines.append(f"- **{len(slugs)}×** a question to people, below · {format_list(slugs, (8, 2, 1)[level])}")
+        shown = format_list(slugs, (8, 2, 1)[level])
+        lines.append(f"- {format_count(len(slugs), 'task')}: the agent asks a question, see above · {shown}")
     body = "\n".join(lines)
-    return "## Nothing taken\n\n" + (format_details(summary, body) if len(lines) > _MAX_VISIBLE_LINES else body)
+    return heading + (format_details(summary, body) if len(lines) > _MAX_VISIBLE_LINES else body)
 
 
-def render_escalations(facts: PullRequestFacts, level: int = 0) -> str:
+def render_questions(facts: PullRequestFacts, level: int = 0) -> str:
     """Render the questions that agents raise for people."""
     rows, lines = _list_questions(facts, level), []
     unrepaired = {cause.why: cause for cause in facts.unrepaired_causes}
     for row in rows:
-        kind = row.kind.replace("_", " ").lower()
+        kind = _QUESTION_TITLES.get(row.kind) or format_text(row.kind.replace("_", " ").lower(), 30)
         title = format_text(row.title, 160 if level == 0 else 120)
-        parts = [f"- **{row.count}×** {format_text(kind, 30)}: {title}"]
+        raised_by = f" ({format_count(row.count, 'task')})" if row.count > 1 else ""
+        parts = [f"- **{kind}**{raised_by}: {title}"]
         root_cause = unrepaired.pop(row.title, None)
         if root_cause is not None:
-            parts.append(f"{format_count(len(root_cause.tests), 'test')} of {format_code(root_cause.root_cause)}")
+            parts.append(f"root cause {format_code(root_cause.root_cause)} of {_count_tests(root_cause.tests)}")
         if level == 0:
             parts += [_format_detail(row), format_list([_format_location(place) for place in row.locations], 3)]
         lines.append(" · ".join(filter(None, parts)))
     for cause in list(unrepaired.values())[: _MAX_QUESTIONS[min(level, 2)] // 2]:
-        tests = format_count(len(cause.tests), "test")
-        lines.append(f"- nobody has mended {format_code(cause.root_cause)}, {tests}: {format_text(cause.why, 160)}")
-    return _render_section("For people", lines, len(facts.escalations) - len(rows), "of them")
+        name, tests = format_code(cause.root_cause), _count_tests(cause.tests)
+        lines.append(f"- **Not repaired**: root cause {name} of {tests}: {format_text(cause.why, 160)}")
+    hidden_count = len(facts.escalations) - len(rows)
+    intro = "The agents could not decide these alone."
+    return _render_section("Questions for you", intro, lines, hidden_count, "questions")
+
+
+def _count_tests(tests: Sequence[str]) -> str:
+    return format_count(len(tests), "failing test")
 
 
 def _list_questions(facts: PullRequestFacts, level: int) -> list[EscalationGroup]:
@@ -336,8 +345,8 @@ def _format_detail(row: EscalationGroup) -> str:
     return " · ".join(filter(None, [text, format_code(command, 100)]))
 
 
-def _render_section(name: str, lines: Sequence[str], hidden_count: int, noun: str) -> str:
+def _render_section(title: str, intro: str, lines: Sequence[str], hidden_count: int, noun: str) -> str:
     if not lines:
         return ""
     more = [f"\nand {hidden_count} more {noun}"] if hidden_count else []
-    return f"## {name}\n\n" + "\n".join([*lines, *more])
+    return f"## {title}\n\n{intro}\n\n" + "\n".join([*lines, *more])

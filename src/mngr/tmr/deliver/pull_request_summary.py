@@ -1,23 +1,21 @@
-"""Renders the short parts of a pull request: its verdict, outcomes of tasks, cost, and how to change it."""
+"""Renders the short parts of a pull request: the result, the caveats, the outcomes, cost, and how to change it."""
 
 from __future__ import annotations
 
 from mngr.base import time_format
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage, sum_usages
-from mngr.tmr.changes.integration_record import AgentSummary, CheckResult, SuiteCounts
-from mngr.tmr.deliver.facts import PullRequestFacts
+from mngr.tmr.changes.integration_record import AgentSummary, CheckResult
+from mngr.tmr.deliver.facts import PullRequestFacts, describe_missing_sandbox
 from mngr.tmr.deliver.markdown import (
     format_cell,
     format_code,
     format_count,
-    format_list,
     format_text,
     redact_line,
     sort_known_first,
 )
 from mngr.tmr.verify.receipt import find_verdict
 
-_VERDICT_MARKS = {"green": "✅ **Green.**", "red": "❌ **Red.**"}
 _OUTCOMES = ("fixed", "improved", "unchanged", "refuted", "flaky", "unverified", "blocked", "failed")
 _VERDICTS = ("confirmed", "refuted", "flaky", "unverified", "no receipt")
 _MAX_PROSE = 1500  # characters
@@ -29,93 +27,115 @@ _MAX_PROSE = 1500  # characters
 def render_title(facts: PullRequestFacts) -> str:
     """Return the title, with counts and without untrusted text."""
     fixes, edits = len(facts.list_changes("fix")), len(facts.list_changes("test", "flagged"))
-    excluded_count = len(facts.excluded_changes)
-    contents = _format_contents(fixes, "", edits, "test edit") or "Nothing to merge"
-    excluded_text = f", {excluded_count} not in" if excluded_count else ""
-    prefix = "RED: " if facts.integration.verdict == "red" else ""
-    return redact_line(
-        f"{prefix}{contents} of {format_count(len(facts.tasks), 'task')}{excluded_text} ({facts.run})", 200
-    )
+    contents = _format_contents(fixes, edits, "test edit") or "Nothing to merge"
+    totals = facts.integration.totals
+    parts = [format_count(len(totals.regressions), "regression")] if totals.regressions else []
+    parts.append(f"{format_count(len(totals.fixed), 'test')} fixed")
+    parts.append(f"{len(totals.still_failing):,} still failing")
+    return redact_line(f"{contents}: {', '.join(parts)} ({facts.run})", 200)
 
 
 def render_head(facts: PullRequestFacts, level: int = 0) -> str:
-    """Render the verdict, the contents of the branch, and the outcomes of the tasks."""
+    """Render the result, the contents of the branch, the caveats, the isolation and the outcomes of the tasks."""
     data = facts.integration
-    fixes, edits = len(facts.list_changes("fix")), len(facts.list_changes("test", "flagged"))
-    fixed_text = f" (turning {format_count(len(facts.fixed_tests), 'test')} green)" if facts.fixed_tests else ""
-    parts = []
-    if fixes + edits:
-        parts.append(_format_contents(fixes, fixed_text, edits, "test or doc edit"))
-    if facts.excluded_changes:
-        parts.append(f"**{format_count(len(facts.excluded_changes), 'change')} not in**, each with its reason")
-    if flagged := facts.flagged:
-        parts.append(f"**{format_count(len(flagged), 'edit')} to look at**")
-    if data.open:
-        parts.append(f"**{format_count(data.open, 'task')} not settled yet**")
-    if data.only:
-        parts.append(f"only {'fixes' if data.only == 'impl' else 'tests'} were asked for")
-    verdict = f"{_format_verdict(facts)}  \n{'; '.join(parts)}." if parts else _format_verdict(facts)
+    caveats = _list_caveats(facts)
     return "\n".join(
         [
-            verdict,
+            data.totals.describe(),
+            "",
+            " ".join(filter(None, [_describe_suite(facts), _describe_contents(facts)])),
+            *(["", "**Caveats**", "", *(f"- {caveat}" for caveat in caveats)] if caveats else []),
+            "",
+            _describe_isolation(facts),
             "",
             _render_outcome_table(facts),
-            "",
-            _format_footer(facts),
-            *(["", f"⚠️ {format_text(facts.missing_sandbox)}"] if facts.missing_sandbox else []),
             *_render_agent_text(data.prose),
         ]
     )
 
 
-def _format_contents(fixes: int, more: str, edits: int, noun: str) -> str:
+def _format_contents(fixes: int, edits: int, noun: str) -> str:
     """Return the number of fixes and of edits, without those that are zero."""
-    parts = [
-        f"{format_count(fixes, 'fix', 'fixes')}{more}" if fixes else "",
-        format_count(edits, noun) if edits else "",
-    ]
+    parts = [format_count(fixes, "fix", "fixes") if fixes else "", format_count(edits, noun) if edits else ""]
     return " and ".join(filter(None, parts))
 
 
-def _format_verdict(facts: PullRequestFacts) -> str:
-    """Return the verdict of the integration as one sentence."""
+def _describe_suite(facts: PullRequestFacts) -> str:
+    """Return how many tests pass, and on which commit."""
     data = facts.integration
     if data.verdict == "empty":
-        return "⚪ **Nothing to merge.**"
-    mark = _VERDICT_MARKS.get(data.verdict, f"**{format_text(data.verdict)}**")
+        return "There is nothing to merge."
+    location = f"{format_code(data.branch)} ({format_code((data.delivered or data.head)[:10])})"
     if data.verdict == "red":
-        verb = "fails" if len(data.red) == 1 else "fail"
-        failing = f"{format_count(len(data.red), 'test')} that passed before {verb} at {format_code(data.head[:10])}"
-        return f"{mark} {failing}; {format_code(data.branch)} was not moved."
-    commit = data.delivered or data.head
-    location = f"{format_code(data.branch)} ({format_code(commit[:10])})"
-    still_red = len(data.red_before)
+        location = f"the tested commit {format_code(data.head[:10])}"
+    sentence = f"mngr ran the whole suite on {location}."
     if data.tests is not None:
-        return f"{mark} {_format_passing(data.tests, location, still_red, len(data.flaky))}."
-    exception = f", apart from {format_count(still_red, 'test')} red before and still" if still_red else ""
-    return f"{mark} The whole suite passes on {location}{exception}."
+        quantity = "All" if data.tests.passed == data.tests.all else f"{data.tests.passed:,} of"
+        skipped = f", {data.tests.skipped:,} skipped" if data.tests.skipped else ""
+        sentence = f"{quantity} {format_count(data.tests.all, 'test')} pass on {location}{skipped}."
+    if data.verdict == "red":
+        return f"{sentence} mngr did not move {format_code(data.branch)}, because of the regressions."
+    return sentence
 
 
-def _format_passing(tests: SuiteCounts, location: str, still_red: int, flaky: int) -> str:
-    """Return how many tests pass, how many of them failed before, and the state of the others."""
-    quantity = "All" if tests.passed == tests.all else f"{tests.passed:,} of"
-    passing = f"{quantity} {format_count(tests.all, 'test')} pass on {location}"
-    if tests.green:
-        passing += f", {len(tests.green):,} of them red before"
-    parts = [passing]
-    if still_red == 1:
-        parts.append("1 was red before and still is")
-    elif still_red:
-        parts.append(f"{still_red:,} were red before and still are")
-    if tests.skipped:
-        parts.append(f"{tests.skipped:,} skipped")
-    if flaky:
-        parts.append(f"{flaky:,} seen both ways")
-    return "; ".join(parts)
+def _describe_contents(facts: PullRequestFacts) -> str:
+    """Return what the branch has, what needs a review and what is excluded."""
+    fixes, edits = len(facts.list_changes("fix")), len(facts.list_changes("test", "flagged"))
+    sentences = []
+    if fixes + edits:
+        sentences.append(f"The branch has {_format_contents(fixes, edits, 'test or doc edit')}.")
+    if flagged := len(facts.flagged):
+        sentences.append(f"**{format_count(flagged, 'edit')} {'needs' if flagged == 1 else 'need'} your review.**")
+    if excluded := len(facts.excluded_changes):
+        noun = "change is" if excluded == 1 else "changes are"
+        sentences.append(f"**{excluded:,} {noun} excluded**, each with its reason.")
+    passing = [check.name for check in facts.integration.checks if check.ok]
+    sentences += [f"The {format_text(name, 30)} check passes." for name in passing]
+    return " ".join(sentences)
+
+
+def _list_caveats(facts: PullRequestFacts) -> list[str]:
+    """Return the limits of the result, a missing sandbox first."""
+    data = facts.integration
+    caveats = []
+    if missing_sandbox := describe_missing_sandbox(facts.isolations):
+        caveats.append(format_text(missing_sandbox, 400))
+    caveats += [_describe_failed_check(check) for check in data.checks if not check.ok]
+    if data.commits and data.tests is None:
+        caveats.append("The suite did not end normally, so mngr cannot count single tests.")
+    if data.open:
+        verb = "is" if data.open == 1 else "are"
+        caveats.append(f"{format_count(data.open, 'task')} {verb} not finished, so this result is not final.")
+    if data.only:
+        caveats.append(
+            f"This branch has only the {'fixes' if data.only == 'impl' else 'test and doc edits'}, as asked."
+        )
+    if data.partly:
+        commits = format_count(data.partly, "commit")
+        caveats.append(f"At {commits} below the head, mngr ran only the most closely related tests.")
+    return caveats
+
+
+def _describe_failed_check(check: CheckResult) -> str:
+    """Return the name and command of a failed check, whether it passed before, and the last line of its output."""
+    last_line = next((line for line in reversed(check.output.splitlines()) if line.strip()), "no output")
+    before = "and passed before this run" if check.was_ok else "as before this run"
+    command = f" ({format_code(check.command, 120)})" if check.command else ""
+    return f"The {format_text(check.name, 30)} check{command} fails, {before}: {format_code(last_line, 200)}"
+
+
+def _describe_isolation(facts: PullRequestFacts) -> str:
+    """Return how mngr isolated the tests that it ran."""
+    sandboxes = [isolation for isolation in facts.isolations if not isolation.startswith("none")]
+    rooms = "mngr ran these tests itself, in clean rooms (fresh workspaces)"
+    if not sandboxes:
+        return f"{rooms} without a sandbox." if facts.isolations else f"{rooms}."
+    suffix = ", and some of them without a sandbox" if len(sandboxes) < len(facts.isolations) else ""
+    return f"{rooms} isolated by {'; or by '.join(format_text(name, 160) for name in sandboxes[:3])}{suffix}."
 
 
 def _render_outcome_table(facts: PullRequestFacts) -> str:
-    """Render a table of the tasks by outcome and receipt verdict."""
+    """Render a table of the tasks by outcome and receipt verdict, with an explanation."""
     counts: dict[tuple[str, str], int] = {}
     for task in facts.tasks:
         key = str(task.outcome or task.state), find_verdict(task.check) or "no receipt"
@@ -130,22 +150,11 @@ def _render_outcome_table(facts: PullRequestFacts) -> str:
     if len(outcomes) > 1:
         rows.append(["all", *map(str, totals), str(sum(totals))])
     head_, *lines = (f"| {' | '.join(format_cell(value, 30) for value in row)} |" for row in rows)
-    return "\n".join([head_, f"|:--{'|--:' * (len(verdicts) + 1)}|", *lines])
-
-
-def _format_footer(facts: PullRequestFacts) -> str:
-    parts = [_format_check(check) for check in facts.integration.checks]
-    total = _sum_usage(facts)
-    money = None if total is None else total.cost_usd
-    if money:
-        parts.append(f"${money:.2f}")
-    links = f"paths are in `.mngr/runs/{facts.run}/`, pages: `mngr tmr report {facts.run}`"
-    return " · ".join([*parts, *_format_durations(facts), links])
-
-
-def _format_check(check: CheckResult) -> str:
-    failure_mark = "❌" if check.was_ok else "as before"
-    return f"{format_text(check.name, 30)} {'✅' if check.ok else failure_mark}"
+    explanation = (
+        "A task is one agent's work on one test or on one root cause. "
+        "A receipt is the record of what mngr saw when it re-ran the agent's claim."
+    )
+    return "\n".join([head_, f"|:--{'|--:' * (len(verdicts) + 1)}|", *lines, "", explanation])
 
 
 def _render_agent_text(summary: AgentSummary | None) -> list[str]:
@@ -156,81 +165,75 @@ def _render_agent_text(summary: AgentSummary | None) -> list[str]:
     paragraphs = [block for block in blocks if block][:4]
     if not paragraphs:
         return []
-    lines = ["", f"> _{format_text(summary.agent or 'an agent', 80)} says:_ {paragraphs[0]}"]
+    lines = ["", f"> Summary by the agent {format_code(summary.agent or 'unknown', 80)}: {paragraphs[0]}"]
     for paragraph in paragraphs[1:]:
         lines += [">", f"> {paragraph}"]
     return lines
 
 
-# Suite, cost and instructions
-
-
-def render_suite(facts: PullRequestFacts, level: int = 0) -> str:
-    """Render further facts about the test suite."""
-    lines = []
-    data = facts.integration
-    max_tests = 10 if level == 0 else 3
-    for tests, noun in ((data.red_before, "red before and still"), (data.flaky, "seen both ways")):
-        if tests:
-            lines.append(f"- {format_count(len(tests), 'test')} {noun}: {format_list(tests, max_tests)}")
-    if data.partly:
-        lines.append(f"- {format_count(data.partly, 'commit')} below the head: only the nearest tests were run there")
-    return "## The suite\n\n" + "\n".join(lines) if lines else ""
+# Cost and instructions
 
 
 def render_cost(facts: PullRequestFacts, level: int = 0) -> str:
-    """Render money and time."""
+    """Render agents, money and time."""
     lines = []
-    total, kinds = _sum_usage(facts), _sum_by_kind(facts)
+    kinds = ", ".join(f"{count:,} {format_code(kind, 40)}" for kind, count in sorted(facts.agent_kinds.items()))
+    durations = _format_durations(facts)
+    if kinds:
+        lines.append(f"- Agents: {kinds}{', ' if durations else ''}{durations}")
+    total, purposes = _sum_usage(facts), _sum_by_purpose(facts)
     if total is not None:
-        parts = ", ".join(f"{format_text(kind, 30)} {_format_money(used)}" for kind, used in kinds.items())
+        parts = ", ".join(f"{format_text(purpose, 30)} {_format_money(used)}" for purpose, used in purposes.items())
         read, wrote = total.input_tokens, total.output_tokens
-        lines.append(
-            f"- cost: {_format_money(total)} ({parts}); {read:,} tokens in, {wrote:,} out; agents: {format_code(facts.agent)}"
-        )
+        lines.append(f"- Models: {_format_money(total)} ({parts}), {read:,} tokens in, {wrote:,} tokens out")
     data = facts.integration
-    lines += [f"- agents: {duration}" for duration in _format_durations(facts)]
     duration = time_format.format_duration(round(data.seconds))
     processes = format_count(data.runs.processes, "test process", "test processes")
     test_runs = format_count(data.runs.tests, "test run")
-    lines.append(f"- integration: {duration}, {processes}, {test_runs}, {data.runs.cached} results known before")
+    cached = f"{format_count(data.runs.cached, 'earlier result')} reused"
+    lines.append(f"- Integration: {duration}, {processes}, {test_runs}, {cached}")
     return "## Cost and time\n\n" + "\n".join(lines)
 
 
-def _sum_by_kind(facts: PullRequestFacts) -> dict[str, AgentUsage]:
-    """Return the usage of all tasks and of the integration, by agent kind."""
-    usage_by_kind: dict[str, AgentUsage] = {}
+def _sum_by_purpose(facts: PullRequestFacts) -> dict[str, AgentUsage]:
+    """Return the usage of all tasks and of the integration, by purpose."""
+    usage_by_purpose: dict[str, AgentUsage] = {}
     for row in (*(task.usage_by_purpose for task in facts.tasks), facts.integration.spend):
-        for kind, used in row.items():
-            usage_by_kind[kind] = add_usage(usage_by_kind.get(kind, AgentUsage()), used)
-    return usage_by_kind
+        for purpose, used in row.items():
+            usage_by_purpose[purpose] = add_usage(usage_by_purpose.get(purpose, AgentUsage()), used)
+    return usage_by_purpose
 
 
 def _sum_usage(facts: PullRequestFacts) -> AgentUsage | None:
     """Return the whole usage, or None when nothing is known."""
-    usages = _sum_by_kind(facts).values()
+    usages = _sum_by_purpose(facts).values()
     return sum_usages(usages) if usages else None
 
 
 def _format_money(used: AgentUsage) -> str:
-    return "price not known" if used.cost_usd is None else f"${used.cost_usd:.2f}"
+    return "price unknown" if used.cost_usd is None else f"${used.cost_usd:.2f}"
 
 
-def _format_durations(facts: PullRequestFacts) -> list[str]:
+def _format_durations(facts: PullRequestFacts) -> str:
+    """Return the time from the first task to the last, or an empty string."""
     began = [time_format.parse_timestamp(task.began_at) for task in facts.tasks if task.began_at]
     ended = [time_format.parse_timestamp(task.ended_at) for task in facts.tasks if task.ended_at]
-    return (
-        [f"{time_format.format_duration(round(max(ended) - min(began)))} from the first task to the last"]
-        if began and ended
-        else []
-    )
+    if not began or not ended:
+        return ""
+    return f"{time_format.format_duration(round(max(ended) - min(began)))} from the start of the first to the end of the last"
 
 
 def render_instructions(facts: PullRequestFacts, level: int = 0) -> str:
-    """Render the commands that change the branch."""
+    """Render the commands that change the branch, and where the whole report is."""
     rows = (
-        f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"   # and the branch is made and tested again',
-        f"mngr tmr integrate {facts.run} --with CHANGE",
-        'mngr tmr redo CHANGE -m "…"   # by the agent that made it',
-    )
-    return "## Change your mind\n\n```sh\n" + "\n".join(rows) + "\n```"
+        (f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"', "exclude a change; mngr rebuilds and tests the branch"),
+        (f"mngr tmr integrate {facts.run} --with CHANGE", "include the change again"),
+        ('mngr tmr redo CHANGE -m "…"', "ask the agent that made a change to revise it"),
+        (f"mngr tmr report {facts.run} --open", "open the report with all evidence"),
+    )  # fmt: skip
+    width = max(len(command) for command, _ in rows)
+    commands = "\n".join(f"{command:{width}}  # {comment}" for command, comment in rows)
+    text = "The person who started this run can change the branch. CHANGE is an id from this text, such as `3fa9c1`."
+    url = facts.integration.report_url
+    link = f"\n\nThe whole report: <{url}>" if url else ""
+    return f"## Change this branch\n\n{text}\n\n```sh\n{commands}\n```{link}"

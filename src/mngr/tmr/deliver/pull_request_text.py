@@ -13,25 +13,25 @@ from mngr.tmr.plan import RunPlan
 
 MAX_CHARACTERS = 60_000  # characters of PR.md
 _MAX_BYTES = 120_000  # bytes: the text may be one command-line argument
-_BEGIN, _END = "<!-- title: ", " -->\n"
+_BEGIN, _END = "\n<!-- title: ", " -->\n"  # around the title, which the last line of PR.md holds
 _SECTIONS = {
     "head": pull_request_summary.render_head,
-    "red": pull_request_sections.render_failing_tests,
-    "flagged": pull_request_sections.render_flagged,
+    "regressions": pull_request_sections.render_regressions,
+    "failing": pull_request_sections.render_still_failing,
+    "questions": pull_request_sections.render_questions,
+    "review": pull_request_sections.render_flagged,
     "fixes": pull_request_sections.render_fixes,
-    "left": pull_request_sections.render_excluded,
+    "excluded": pull_request_sections.render_excluded,
     "edits": pull_request_sections.render_test_edits,
     "tasks": pull_request_sections.render_tasks,
-    "escalations": pull_request_sections.render_escalations,
-    "suite": pull_request_summary.render_suite,
-    "spent": pull_request_summary.render_cost,
-    "minds": pull_request_summary.render_instructions,
+    "cost": pull_request_summary.render_cost,
+    "instructions": pull_request_summary.render_instructions,
 }
 # Sections are shortened in this order until the text fits: the least read first, the names of fixes and reasons last.
 _SHORTENING_STEPS = (
-    "edits 1", "escalations 1", "tasks 1", "edits 2", "suite 1", "red 1", "fixes 1", "left 1", "edits 3", "escalations 2", "tasks 2",
-    "fixes 2", "left 2", "flagged 1", "tasks 3", "fixes 3", "left 3", "flagged 2", "fixes 4", "left 4", "flagged 3", "left 5",
-    "fixes 5", "flagged 4", "left 6", "fixes 6",
+    "edits 1", "questions 1", "tasks 1", "edits 2", "failing 1", "regressions 1", "fixes 1", "review 1", "excluded 1", "edits 3",
+    "questions 2", "tasks 2", "fixes 2", "excluded 2", "review 2", "tasks 3", "fixes 3", "excluded 3", "review 3", "fixes 4",
+    "excluded 4", "review 4", "excluded 5", "fixes 5", "review 5", "excluded 6", "fixes 6",
 )  # fmt: skip
 
 
@@ -51,22 +51,22 @@ def build_pull_request(facts: PullRequestFacts) -> tuple[str, str]:
 
 
 def write_pull_request(run: RunDir, state: RunState, plan: RunPlan) -> str:
-    """Write PR.md, with the title in a hidden first line, and return its path. Raises NotFound."""
+    """Write PR.md, with the title in a hidden last line, and return its path. Raises NotFound."""
     title, body = build_pull_request(load_facts(run, state, plan))
     path = os.path.join(run.path, "PR.md")
     with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(f"{_BEGIN}{title}{_END}{body}")
+        file.write(f"{body}{_BEGIN}{title}{_END}")
     os.replace(path + ".new", path)
     return path
 
 
 def read_body(run: RunDir) -> str:
-    """Return the text of PR.md below its title."""
+    """Return the text of PR.md above its title."""
     with open(os.path.join(run.path, "PR.md"), encoding="utf-8") as file:
-        return file.read().partition("\n")[2].strip()
+        return file.read().rpartition(_BEGIN)[0].strip()
 
 
 def read_title(path: str) -> str:
     """Return the title in a PR.md."""
     with open(path, encoding="utf-8") as file:
-        return redact_line(file.readline().strip().removeprefix(_BEGIN.strip()).removesuffix(_END.strip()), 200)
+        return redact_line(file.read().rpartition(_BEGIN)[2].removesuffix(_END), 200)

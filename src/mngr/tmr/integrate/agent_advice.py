@@ -78,8 +78,9 @@ class Advisor:
 
     def _build_order_prompt(self, groups: Sequence[Sequence[Change]]) -> str:
         parts = [
-            "These fixes turn as many tests green as each other, by as many agents, at the same size and risk. Say in which order a "
-            "person should look at those of a group, the one that matters most to users first, and why in one sentence."
+            "The evidence for the fixes in each group is equally good: they fix the same number of tests, and have the same number of "
+            "authors, the same size and the same risk. For each group, choose the order in which a person should review the fixes. "
+            "Put the fix that matters most to users first. Give the reason in one sentence."
         ]
         diffs_left = _MAX_FULL_CHANGES
         for number, group in enumerate(groups, 1):
@@ -90,8 +91,8 @@ class Advisor:
                 diffs_left -= 1
         parts.append(
             f"Write to `$MNGR_OUTPUT_DIR/{_ORDER}` a JSON list with one object for each group: "
-            '`{"changes": ["ID", …], "reason": "…"}`, all ids of the group in their order. Your branch has the code as it was before '
-            "all of them. Change nothing there. Then stop."
+            '`{"changes": ["ID", …], "reason": "…"}`, all ids of the group in your order. Your branch has the code before '
+            "these fixes. Do not change it. Then stop."
         )
         return "\n\n".join(parts)
 
@@ -154,7 +155,7 @@ class _AdviceRecipe:
         """Return "advised", or "failed" with the reason if there is no answer."""
         if task.claim.get("order") or task.claim.get("prose"):
             return "advised", None
-        problem = task.problem or task.close_reason or "it did not answer"
+        problem = task.problem or task.close_reason or "the agent did not answer"
         return "failed", hostile_commits.clean_line(problem.partition("\n")[0])
 
 
@@ -169,11 +170,11 @@ def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Ju
                 for row in json.loads(text)
             ]  # fmt: skip
         except (ValueError, TypeError, KeyError):
-            return Judgement(problem=f"There is no list as it was asked for in `$MNGR_OUTPUT_DIR/{_ORDER}`.")
+            return Judgement(problem=f"`$MNGR_OUTPUT_DIR/{_ORDER}` does not hold a JSON list in the requested form.")
         if sorted(sorted(row["changes"]) for row in rows) != sorted(expected):
-            return Judgement(problem=f"`{_ORDER}` must have every id of every group once, group by group.")
+            return Judgement(problem=f"`{_ORDER}` must have each id of each group exactly once, one object per group.")
         if not all(row["reason"] for row in rows):
-            return Judgement(problem=f"Every group of `{_ORDER}` needs its reason, a sentence.")
+            return Judgement(problem=f"Each group in `{_ORDER}` needs a reason of one sentence.")
         return Judgement(claim={"order": rows})
 
     return read
@@ -181,16 +182,16 @@ def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Ju
 
 def _build_prose_prompt(text: str) -> str:
     return (
-        "This is a pull request, as it will be shown. Write the paragraph that stands at its top: what it does as a whole, and what a "
-        f"reviewer should look at first. At most {_MAX_PROSE} characters of plain text, nothing that is not in it or in the code, no "
-        f"praise.\n\n{quote_block(text, 'markdown')}\n\nWrite it to `$MNGR_OUTPUT_DIR/{_PROSE}`. Change nothing in the repository. Then stop."
+        "Below is the text of a pull request. Write a paragraph for its top: what the pull request does as a whole, and what a "
+        f"reviewer should look at first. Use at most {_MAX_PROSE} characters of plain text. State only facts from the text or the "
+        f"code. Do not praise.\n\n{quote_block(text, 'markdown')}\n\nWrite the paragraph to `$MNGR_OUTPUT_DIR/{_PROSE}`. Do not change the repository. Then stop."
     )
 
 
 def _read_prose(folder: str) -> Judgement:
     text = read_answer(os.path.join(folder, _PROSE)).strip()
     if not text:
-        return Judgement(problem=f"There is nothing in `$MNGR_OUTPUT_DIR/{_PROSE}`.")
+        return Judgement(problem=f"`$MNGR_OUTPUT_DIR/{_PROSE}` is missing or empty.")
     if len(text) > _MAX_PROSE:
-        return Judgement(problem=f"`{_PROSE}` has {len(text)} characters; {_MAX_PROSE} is the most.")
+        return Judgement(problem=f"`{_PROSE}` has {len(text)} characters. The limit is {_MAX_PROSE}.")
     return Judgement(claim={"prose": hostile_commits.clean_body(text)})

@@ -74,7 +74,7 @@ def make_row_announcer(report: Callable[[str], None]) -> RowListener:
         if isinstance(row, (AlertRow, AlarmRow)):
             report(row.text)
         elif isinstance(row, LaunchedRow):
-            report(f"{row.slug}: asked")
+            report(f"{row.slug}: mngr asks an agent")
         elif isinstance(row, SettledRow):
             report(f"{row.slug}: {row.outcome}")
 
@@ -113,4 +113,4 @@ def _close_obsolete(fleet: Fleet, journal: Journal, questions: QuestionRecipe) -
         if task.state != "settled" and not questions.has_task(task.task.slug):
             if task.agent is not None:
                 fleet.stop([task.agent])
-            journal.write(SettledRow(slug=task.task.slug, outcome="unmerged", reason="it is not asked any more"))
+            journal.write(SettledRow(slug=task.task.slug, outcome="unmerged", reason="the question is obsolete"))

@@ -87,8 +87,8 @@ class Bisection:
         rest = [group for group in (*passing, culprit) if group is not excluded]
         excluded_ids = self._list_single_change(test, excluded, rest, alone) or excluded.ids
         proof = self._make_proof(test, passing, [*passing, culprit])
-        company = f"beside {', '.join(kept.ids[:3])} " if kept.ids else ""
-        reason = f"{company}it turns {test} red: {proof.why}"
+        company = f" together with {', '.join(kept.ids[:3])}" if kept.ids else ""
+        reason = f"it breaks {test}{company}: {proof.why}"
         return _make_exclusions(excluded_ids, reason, kept.ids, proof)
 
     def _list_authors(self, groups: Sequence[TaskChanges], test: str) -> list[TaskChanges]:
@@ -102,7 +102,7 @@ class Bisection:
     def _exclude_author(self, authors: list[TaskChanges], test: str, alone: bool) -> list[Exclusion]:
         """Return the exclusions of a group that claims the test, although the test fails with it."""
         author, kept_ids = self._choose_author(authors, test, alone)
-        reason = f"{test} is red with it" + (" and what it needs" if len(author.changes) > 1 else "")
+        reason = f"{test} fails with it" + (" and with the changes that it needs" if len(author.changes) > 1 else "")
         rest = [group for group in authors if group is not author]
         return _make_exclusions(author.ids, reason, kept_ids, self._make_proof(test, rest, authors))
 

@@ -51,7 +51,7 @@ class CommitChecks:
             tests = self._select_tests(here, later)
             proof = self._find_new_failure(parents[row.commit], row.commit, tests)
             if proof is not None:
-                reason = f"it leaves {proof.test} red until another fix is there: {proof.why}"
+                reason = f"{proof.test} fails at its commit, until a later fix is applied: {proof.why}"
                 return Exclusion(change=row.changes[0], why="redder", reason=reason, proof=proof)
         self._passed_heads.add(composed.head)
         return None

@@ -170,7 +170,7 @@ class _BranchBuilder:
         """Return the commit's rows with one more change, or None when it conflicts or is redundant."""
         missing = [name for name in change.needs if name not in self._included]
         if missing:
-            reason = f"it needs {', '.join(missing)}, which is not there"
+            reason = f"it needs {', '.join(missing)}, which is excluded"
             self._conflicts.append(ChangeConflict(change=change.id, paths=[], others=missing, reason=reason))
             return None
         unmerged_rows = self._find_rows_without_merge(change)
@@ -254,8 +254,8 @@ class _BranchBuilder:
         merged = merge_pairs(self._local, self._repo, [(change.commit, other.commit) for other in neighbours])
         conflicting = [other.id for other, merge in zip(neighbours, merged, strict=True) if merge.conflict_paths]
         others = sorted(conflicting or [other.id for other in neighbours])
-        location = f"with {', '.join(others)}" if others else "with the base"
-        reason = f"it does not merge {location}: {', '.join(paths)}"
+        opponent = ", ".join(others) or "the base"
+        reason = f"it conflicts with {opponent} in {', '.join(paths)}"
         return ChangeConflict(change=change.id, paths=paths, others=others, reason=reason)
 
 
@@ -266,7 +266,7 @@ def _make_combined_spec(changes: Sequence[Change], rows: list[PathChange]) -> Co
     authors = {change.author for change in changes}
     tasks = {task for change in changes for task in change.tasks}
     last = max((change.committed for change in changes), key=_parse_date)
-    subject = f"[TEST/DOC] {_format_count(len(changes), 'change')} of {_format_count(len(tasks), 'task')}"
+    subject = f"[TEST/DOC] {_format_count(len(changes), 'change')} from {_format_count(len(tasks), 'task')}"
     body = "\n".join(f"- {change.id} {change.title}" for change in changes)
     return CommitSpec(
         parent="",
@@ -280,7 +280,7 @@ def _make_combined_spec(changes: Sequence[Change], rows: list[PathChange]) -> Co
 def _make_single_spec(change: Change, rows: list[PathChange]) -> CommitSpec:
     body = change.body
     if change.flagged:
-        body += "\n\nLook at this:\n" + "\n".join(f"- {note.path}: {note.what}" for note in change.notes)
+        body += "\n\nPlease review:\n" + "\n".join(f"- {note.path}: {note.what}" for note in change.notes)
     return CommitSpec(
         parent="",
         rows=rows,

@@ -98,7 +98,7 @@ def resolve_conflicts(
     local, questions_dir = fleet.context.local_host, get_questions_dir(run)
     integrator = None if agent is None or agent in KINDS_WITHOUT_ANSWERS else agent
     authors = _list_author_agents(fleet, run, plan, items, is_played=agent == SCRIPTED)
-    nobody_reason = "there is nobody to ask: neither who made it nor an integrator has a mind of its own"
+    nobody_reason = "there is no agent to ask: the agent that made it uses no model, and the run has no integrator"
     resolutions = {
         item.change.id: ConflictResolution(tree=None, reason=nobody_reason)
         for item in items
@@ -220,37 +220,37 @@ class _ConflictRecipe:
         branch = task.task.branch
         is_owner = branch is not None
         start_sentence = (
-            f"It is in your repository: begin with `git switch -C {branch} {case.marked_commit}`."
+            f"The commit is in your repository. Start with `git switch -C {branch} {case.marked_commit}`."
             if is_owner
-            else "Your branch begins with it."
+            else "Your branch starts at this commit."
         )
         parts = [
-            f"{'A change that you made' if is_owner else 'A change'} does not merge with changes that were taken before it. Merge it.",
+            f"{'A change that you made' if is_owner else 'A change'} conflicts with changes that are already in the branch. Merge it.",
             f"The change is {change.id}, {hostile_commits.clean_line(change.title)}:\n\n{self._read_diff(change)}",
         ]
         if not others:
-            parts.append("What it does not merge with is the code itself, which has moved on.")
+            parts.append("It conflicts with the code itself, which has changed since.")
         for other in others[:_MAX_FULL_CHANGES]:
             parts.append(
-                f"In its way is {other.id}, {hostile_commits.clean_line(other.title)}:\n\n{self._read_diff(other)}"
+                f"It conflicts with the change {other.id}, {hostile_commits.clean_line(other.title)}:\n\n{self._read_diff(other)}"
             )
         parts += [
-            f"The commit {case.marked_commit} has everything that was taken before, and the change as far as git could put it there. {start_sentence} "
-            "What git could not merge is in these files, between `<<<<<<<` (what was taken before), `=======` and `>>>>>>>` (the change), "
-            "or is in them as only one of the two wanted it:",
+            f"The commit {case.marked_commit} holds the branch, and the parts of the change that git could merge. {start_sentence} "
+            "These files have conflicts. Conflict markers enclose the two versions: `<<<<<<<` (the branch), `=======`, `>>>>>>>` (the change). "
+            "Where only one side has a file, git kept that version without markers:",
             _format_list(case.paths),
-            "Put both together, so that each does what it was made for. Leave no marker. Touch no other files than:",
+            "Combine both versions so that each keeps its purpose. Remove all markers. Edit only these files:",
             _format_list(self._list_allowed_paths(case)),
         ]
         if case.item.tests:
             command = choose_runner_of_plan(self._plan).command("TEST")
             parts.append(
-                f"These tests must pass; we run them ourselves (`{hostile_commits.clean_line(' '.join(command))}`):"
+                f"These tests must pass. mngr runs them after you (`{hostile_commits.clean_line(' '.join(command))}`):"
             )
             parts.append(_format_list(case.item.tests))
         parts += [
-            f"Commit it on {branch or 'your branch'}, with `--allow-empty` if all was right as it was. Then stop. If the two contradict each "
-            f"other, commit nothing and write why, in a sentence, to `$MNGR_OUTPUT_DIR/{_REFUSAL_FILE.format(change.id)}`. Then stop.",
+            f"Commit the result on {branch or 'your branch'}, with `--allow-empty` if no edit was needed. Then stop. If the two changes contradict each "
+            f"other, commit nothing and write the reason in one sentence to `$MNGR_OUTPUT_DIR/{_REFUSAL_FILE.format(change.id)}`. Then stop.",
             f"```mngr-job\n{json.dumps(self._make_job(case, task))}\n```",
         ]
         return "\n\n".join(parts) + "\n"
@@ -277,12 +277,10 @@ class _ConflictRecipe:
             return Judgement(claim={"no": reason})
         commit = git.find_commit(self._local, self._run.repo, self._run.ref_name(task.task.slug))
         if commit is None or commit == case.marked_commit:
-            return Judgement(problem=_build_reminder("there is no new commit where you were asked to make one"))
+            return Judgement(problem=_build_reminder("there is no new commit on the branch"))
         repo = self._run.repo
         if git.run(self._local, repo, "merge-base", "--is-ancestor", case.marked_commit, commit).code:
-            return Judgement(
-                problem=_build_reminder(f"the commit {commit[:12]} does not stand on {case.marked_commit}")
-            )
+            return Judgement(problem=_build_reminder(f"the commit {commit[:12]} is not based on {case.marked_commit}"))
         tree = str(list_trees(self._local, repo, [commit])[0])
         rows = diff_trees(self._local, repo, [(case.tree, tree)])[0]
         return self._judge_tree(case, tree, rows)
@@ -291,20 +289,20 @@ class _ConflictRecipe:
         """Return the tree as the claim, unless its changes are refused, out of scope or still have markers."""
         refused = self._describe_refusals(rows)
         if refused:
-            return Judgement(claim={"no": f"refused: {refused}"})
+            return Judgement(claim={"no": f"mngr rejects the merge: {refused}"})
         if not rows:
-            return Judgement(claim={"no": "nothing of the change is left in what came of it"})
+            return Judgement(claim={"no": "the merged version contains nothing of the change"})
         allowed = self._list_allowed_paths(case)
         out_of_scope = [hostile_commits.clean_line(row.path) for row in rows if row.path not in allowed]
         if out_of_scope:
             return Judgement(
                 problem=_build_reminder(
-                    f"you touched files that neither side touched, take that back: {', '.join(out_of_scope[:5])}"
+                    f"you edited files that neither change edits; undo these edits: {', '.join(out_of_scope[:5])}"
                 )
             )
         marked = self._list_marked_files(case, rows)
         if marked:
-            return Judgement(problem=_build_reminder(f"there are markers left in {', '.join(marked[:5])}"))
+            return Judgement(problem=_build_reminder(f"conflict markers are left in {', '.join(marked[:5])}"))
         return Judgement(claim={"tree": tree})
 
     def _describe_refusals(self, rows: Sequence[PathChange]) -> str:
@@ -355,7 +353,7 @@ class _ConflictRecipe:
         if task.claim.get("no"):
             return "unmerged", hostile_commits.clean_line(str(task.claim["no"]))
         problem = (task.problem or "").partition("\n")[0].removeprefix(_REMINDER_PREFIX)
-        return "failed", hostile_commits.clean_line(problem or (task.close_reason or "it did not answer"))
+        return "failed", hostile_commits.clean_line(problem or (task.close_reason or "the agent did not answer"))
 
     def get_resolution(self, state: RunState, case: _ConflictCase) -> ConflictResolution:
         """Return the merged tree of a case, or the reasons why there is none."""
@@ -368,17 +366,17 @@ class _ConflictRecipe:
             usage = add_usage(usage, task.usage or AgentUsage())
             if task.outcome == "merged":
                 return ConflictResolution(tree=get_text(task.claim, "tree"), by=role, agent=task.agent, usage=usage)
-            reason = task.reason or ("it is not over" if task.state != "settled" else task.outcome)
+            reason = task.reason or ("the agent has not finished" if task.state != "settled" else task.outcome)
             reasons.append(f"{task.agent or role}: {reason}")
-        return ConflictResolution(tree=None, reason="; ".join(reasons) or "nobody was asked", usage=usage)
+        return ConflictResolution(tree=None, reason="; ".join(reasons) or "mngr asked no agent", usage=usage)
 
 
 _REFUSAL_FILE = "merge-{}.txt"
-_REMINDER_PREFIX = "This is not merged yet: "
+_REMINDER_PREFIX = "The conflict is not resolved yet: "
 
 
 def _build_reminder(problem: str) -> str:
-    return f"{_REMINDER_PREFIX}{problem}\nMend that, commit, and stop.\n"
+    return f"{_REMINDER_PREFIX}{problem}\nCorrect this, commit, and stop.\n"
 
 
 def _format_list(names: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ class TrialResult(Struct):
     exclusions: list[Exclusion]
     red: dict[str, str]  # failures for which no change is responsible
     red_before: list[str]  # tests that failed on the base and still fail
+    failure_reasons: dict[str, str]  # why each test in `red_before` fails
     flaky: list[str]
     partial_commits: int  # commits at which not all affected tests were run
 
@@ -77,7 +78,7 @@ class BranchTrial:
                 new_exclusions = [failing_commit]
             for exclusion in new_exclusions:
                 if exclusion.proof is not None:
-                    self._say(f"{exclusion.change} is put aside: {exclusion.reason}")
+                    self._say(f"excluded {exclusion.change}: {exclusion.reason}")
             new_exclusions += exclude_dependents(chosen, {exclusion.change for exclusion in new_exclusions})
             exclusions += new_exclusions
             chosen = remove_excluded(chosen, new_exclusions)
@@ -98,6 +99,7 @@ class BranchTrial:
             exclusions=exclusions,
             red={test: why for test, why in red.items() if test in self._unexplained},
             red_before=red_before,
+            failure_reasons={test: red[test] for test in red_before},
             flaky=sorted(flaky),
             partial_commits=self._commit_checks.partial_commits,
         )
@@ -107,7 +109,7 @@ class BranchTrial:
         checks = self._suite.run_tests(commit, [CHECK_PREFIX + name for name in self._suite.checks])
         result = self._suite.run_all(commit)
         missing = self._list_missing_tests(result, chosen)
-        return {**dict.fromkeys(missing, "it is not run any more"), **result.failures, **checks.failures}
+        return {**dict.fromkeys(missing, "pytest no longer runs it"), **result.failures, **checks.failures}
 
     def _list_missing_tests(self, result: SuiteResult, chosen: Sequence[Change]) -> list[str]:
         """Return the tests of the base that disappeared although no change touched their file."""
@@ -131,8 +133,8 @@ class BranchTrial:
         for tests in (self._last_failures, affected or [], None):
             if tests is not None and not tests:
                 continue
-            target = "the whole suite" if tests is None else f"tests: {len(tests)}"
-            self._say(f"{target}, changes: {len(chosen)}")
+            target = "the whole suite" if tests is None else f"{len(tests)} tests"
+            self._say(f"running {target} with {len(chosen)} changes")
             while new_failures := self._find_new_failures(composed, tests, chosen):
                 exclusions = self._bisect_failures(chosen, new_failures)
                 if exclusions:
@@ -227,7 +229,7 @@ class BranchTrial:
         return outcomes.get(test) not in ("pass", "skip", "missing", None)
 
 
-_ONLY_IN_SUITE = "only beside others"
+_ONLY_IN_SUITE = "it fails only together with other tests"
 
 
 def remove_excluded(changes: Iterable[Change], exclusions: Iterable[Exclusion]) -> list[Change]:
@@ -254,6 +256,6 @@ def _make_conflict_exclusion(conflict: ChangeConflict) -> Exclusion:
 def exclude_dependents(chosen: Sequence[Change], excluded: set[str]) -> list[Exclusion]:
     """Return exclusions for the changes that need an excluded one."""
     return [
-        Exclusion(change=change.id, why="needs", reason=f"{why}, which is not there", others=change.needs)
+        Exclusion(change=change.id, why="needs", reason=f"{why}, which is excluded", others=change.needs)
         for change, why in list_dependents(chosen, excluded)
     ]

@@ -38,7 +38,7 @@ def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None])
                     updated = apply_row(state, journal.write(CheckedRow(slug=slug, check=receipt))).tasks[slug]
                     outcome, reason = recipe.decide_outcome(updated)
                     journal.write(SettledRow(slug=slug, outcome=outcome, reason=reason))
-                    report(f"{slug}: {find_verdict(receipt)}, in full")
+                    report(f"{slug}: {find_verdict(receipt)} after full verification")
         finally:
             clean_rooms.release_hosts()
 

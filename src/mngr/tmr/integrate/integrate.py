@@ -36,7 +36,6 @@ from mngr.tmr.changes.integration_record import (
     ExclusionRequest,
     FailingTest,
     Integration,
-    SuiteCounts,
     SuiteWork,
     find_integration,
     save_integration,
@@ -59,13 +58,14 @@ from mngr.tmr.deliver.pull_request_text import read_body, write_pull_request
 from mngr.tmr.integrate import lint_and_tutorial_checks
 from mngr.tmr.integrate.agent_advice import Advisor, can_advise
 from mngr.tmr.integrate.compose import list_ties, rank_changes
+from mngr.tmr.integrate.count_tests import count_tests
 from mngr.tmr.integrate.earlier_verdicts import collect_verdicts
 from mngr.tmr.integrate.exclude_breaking import BaseResults, BranchTrial, TrialResult, remove_excluded
 from mngr.tmr.integrate.full_receipts import make_full_receipts
 from mngr.tmr.integrate.integrate_in_batches import BatchIntegration
 from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
-from mngr.tmr.integrate.suite import CHECK_PREFIX, WHOLE_SUITE, Suite
+from mngr.tmr.integrate.suite import CHECK_PREFIX, Suite
 from mngr.tmr.plan import RunPlan, load_plan
 from mngr.tmr.prepare.baseline_rows import list_baseline_runs
 from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, combine_runs
@@ -93,7 +93,7 @@ def _lock_integration(run: RunDir, report: ProgressListener) -> Iterator[None]:
         try:
             stack.enter_context(Lock(path, timeout=1.0))
         except TimedOut:
-            report(f"another integration of {run.name} goes on; this one begins when it is over")
+            report(f"another integration of {run.name} is running; this one starts when it ends")
             stack.enter_context(Lock(path, timeout=_LOCK_TIMEOUT))
         yield
 
@@ -133,10 +133,10 @@ class _Integration:
             batches = BatchIntegration(self._local, self._run.repo, onto, trial, last.stood, self._say)
             result = batches.integrate_changes(chosen, lambda: self._make_conflict_resolver(trial))
             integration = self._describe_branch(result.trial_result, [*exclusions, *result.exclusions], onto)
+            integration = count_tests(suite, integration, self._baseline_verdicts, self._gathered.changes)
             integration = integration.replace(
                 wishes=requests,
                 only=only,
-                tests=self._count_tests(suite, integration),
                 ranked=ranked,
                 resolved=result.resolved,
                 spend=self._sum_usage(result.usage),
@@ -165,7 +165,10 @@ class _Integration:
             return self._last_integration.onto or base
         commit = git.find_commit(self._local, self._run.root, self._order.onto)
         if commit is None:
-            raise NotFound(f"--onto: there is no commit {self._order.onto!r}", "name a branch, a tag or a commit")
+            raise NotFound(
+                f"--onto: there is no commit {self._order.onto!r}",
+                "name a branch, a tag or a commit: mngr tmr integrate --onto main",
+            )
         if commit != base:
             fetch_commit(self._local, self._run, "onto", commit)
         return commit
@@ -192,7 +195,7 @@ class _Integration:
         shared = list_shared_changes(changes, target)
         if shared:
             names = ", ".join(change.id for change in shared)
-            self._say(f"what others than {target} made, too, stays: {names}")
+            self._say(f"these changes stay in the branch, because tasks other than {target} made them, too: {names}")
         reason = hostile_commits.clean_line(self._order.reason, 1000)
         if reason:
             self._new_rejections += [make_rejection(change, reason, self._run.name) for change in excluded]
@@ -296,31 +299,18 @@ class _Integration:
             output=hostile_commits.clean_body(result.reasons.get(target, "")),
         )
 
-    def _count_tests(self, suite: Suite, integration: Integration) -> SuiteCounts | None:
-        """Return how many tests passed or were skipped at the head, and which the branch repaired.
-
-        Return None when the results of single tests are unknown.
-        """
-        if not integration.commits:
-            return None
-        outcomes = suite.run_all(integration.head).outcomes
-        if WHOLE_SUITE in outcomes:
-            return None
-        passed = [test for test, outcome in outcomes.items() if outcome == "pass"]
-        skipped = [test for test, outcome in outcomes.items() if outcome == "skip"]
-        repaired = [test for test in passed if self._baseline_verdicts.get(test) == "fail"]
-        return SuiteCounts(all=len(outcomes), passed=len(passed), skipped=len(skipped), green=sorted(repaired))
-
     # Reporting and delivering
 
     def _describe_branch(self, result: TrialResult, exclusions: Sequence[Exclusion], onto: str) -> Integration:
         """Return the part of the record that describes the branch and the excluded changes."""
         changes = {change.id: change for change in self._gathered.changes}
         composed = result.composed
-        redundant_reason = "others do the same, and the branch has it"
+        redundant_reason = "the branch already has the same edit"
         redundant = [Exclusion(change=name, why="already", reason=redundant_reason) for name in composed.redundant]
         all_exclusions = sorted([*exclusions, *redundant], key=lambda exclusion: (exclusion.why, exclusion.change))
         failing = {*result.red, *result.red_before}
+        # A branch without commits leaves every test as it was.
+        reasons = result.failure_reasons if composed.commits else self._list_baseline_failures()
         passing_verdict = "green" if composed.commits else "empty"
         return Integration(
             run=self._run.name,
@@ -336,13 +326,21 @@ class _Integration:
             left_out=[_describe_exclusion(exclusion, changes[exclusion.change]) for exclusion in all_exclusions],
             red=[FailingTest(test=test, why=why) for test, why in sorted(result.red.items())],
             open=sum(task.state != "settled" for task in self._gathered.state.tasks.values()),
-            red_before=result.red_before,
+            red_before=list(reasons),
+            failure_reasons={test: hostile_commits.clean_line(why) for test, why in reasons.items()},
             flaky=result.flaky,
             partly=result.partial_commits,
             delivered=self._last_integration.delivered,
             pushed=self._last_integration.pushed,
             people=self._last_integration.people,
+            isolation=self._last_integration.isolation,
+            report_url=self._order.report_url or self._last_integration.report_url,
         )
+
+    def _list_baseline_failures(self) -> dict[str, str]:
+        """Return the tests that fail without any change, with the reason."""
+        failing = sorted(test for test, verdict in self._baseline_verdicts.items() if verdict == "fail")
+        return {test: next((run.why for run in self._baseline[test] if run.why), "") for test in failing}
 
     def _deliver(self, integration: Integration, suite: Suite) -> Integration:
         """Move the branch to the tested head and keep the commits that people made on it. Return the new record."""
@@ -382,8 +380,8 @@ class _Integration:
             new_failures &= suite.rerun_all(head).failures.keys()
         if new_failures:
             raise MngrError(
-                f"with your commits on the branch {min(new_failures)} is red",
-                "take them off the branch, or integrate without what does not go with them",
+                f"{min(new_failures)} fails with the commits that you made on the branch",
+                f"remove your commits from the branch, or exclude the change that conflicts with them: mngr tmr integrate {self._run.name} --without CHANGE",
             )
 
     def _save(self, integration: Integration, suite: Suite) -> Integration:
@@ -391,6 +389,7 @@ class _Integration:
         integration = integration.replace(
             runs=SuiteWork(**suite.counts, seconds=round(suite.pytest_seconds, 3)),
             seconds=round(time.monotonic() - self._began, 3),
+            isolation=sorted(suite.isolations) or integration.isolation,
         )
         save_integration(self._run, integration)
         return integration
@@ -405,7 +404,7 @@ def _exclude_requested(requests: Sequence[ExclusionRequest]) -> list[Exclusion]:
     """Return the exclusions that people asked for by name."""
     exclusions = []
     for request in requests:
-        reason = f"left out by wish: {request.reason}" if request.reason else "left out by wish"
+        reason = f"a person excluded it: {request.reason}" if request.reason else "a person excluded it"
         exclusions += [Exclusion(change=name, why="wish", reason=reason) for name in request.changes]
     return exclusions
 
@@ -414,7 +413,7 @@ def _exclude_other_kinds(changes: Sequence[Change], only: str | None) -> list[Ex
     """Return the exclusions that follow from `--only`."""
     if only is None:
         return []
-    reason = f"only {only} was asked for"
+    reason = f"it is excluded by --only {only}"
     others = [change for change in changes if change.kind != _KINDS[only]]
     return [Exclusion(change=change.id, why="wish", reason=reason) for change in others]
 

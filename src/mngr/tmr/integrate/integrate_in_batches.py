@@ -91,7 +91,7 @@ class BatchIntegration:
         conflicts = list_conflicts(self._local, self._repo, chosen)
         neighbours = map_conflicts(conflicts)
         first = choose_compatible(chosen, conflicts)
-        self._say(f"changes: {len(chosen)}, without a clash: {len(first)}")
+        self._say(f"integrating {len(chosen)} changes; {len(first)} of them have no conflict")
         result = self._trial.choose_changes(first)
         exclusions = {exclusion.change: exclusion for exclusion in result.exclusions}
         tried = {change.id for change in first}
@@ -140,10 +140,10 @@ def _explain_exclusion(change: Change, included: set[str], conflicts: Sequence[C
     others = sorted({name for conflict in own_conflicts for name in conflict.changes} - {change.id})
     if not others:
         missing = sorted(set(change.needs) - included)
-        reason = f"it needs {', '.join(missing)}, which is not there"
+        reason = f"it needs {', '.join(missing)}, which is excluded"
         return Exclusion(change=change.id, why="needs", reason=reason, others=missing)
     paths = sorted({path for conflict in own_conflicts for path in conflict.paths})
-    reason = f"it does not merge with {', '.join(others)}: {', '.join(map(hostile_commits.clean_line, paths))}"
+    reason = f"it conflicts with {', '.join(others)} in {', '.join(map(hostile_commits.clean_line, paths))}"
     return Exclusion(change=change.id, why="conflict", reason=reason, others=others)
 
 

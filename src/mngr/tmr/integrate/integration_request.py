@@ -18,3 +18,4 @@ class IntegrateRequest(Struct):
     conflict_timeout: float = 1800.0  # seconds for resolving all conflicts
     is_full_verify: bool = False  # make full receipts before integrating
     is_append_only: bool = False  # keep all commits of the branch and revert excluded ones
+    report_url: str | None = None  # where other people can read the report

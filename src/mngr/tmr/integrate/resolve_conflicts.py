@@ -12,7 +12,7 @@ from mngr.base.model import Struct
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.changes.integration_record import Exclusion, ResolvedConflict
+from mngr.tmr.changes.integration_record import Exclusion, ResolvedConflict, describe_resolver
 from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, SCRIPTED, make_row_announcer
 from mngr.tmr.integrate.automatic_resolution import (
     find_known_resolution,
@@ -117,15 +117,15 @@ class ConflictResolver:
             cause = next(
                 (excluded for excluded in after.exclusions if excluded.change == change.id), after.exclusions[0]
             )
-            reason = f"{exclusion.reason}; as merged by {resolution.by} it does not go: {cause.reason}"
+            reason = f"{exclusion.reason}; {describe_resolver(resolution.by)} merged it, but {cause.reason}"
             return result, [], [exclusion.replace(reason=reason, proof=cause.proof)]
         new_failures = sorted(after.red.keys() - result.red.keys())
         if new_failures:
             test = new_failures[0]
-            reason = f"{exclusion.reason}; as merged by {resolution.by}, {test} is red: {after.red[test]}"
+            reason = f"{exclusion.reason}; {describe_resolver(resolution.by)} merged it, but then {test} fails: {after.red[test]}"
             return result, [], [exclusion.replace(reason=reason)]
         record_resolution(self._local, self._run, head, change, resolution.tree)
-        self._say(f"{change.id} was merged by {resolution.by}")
+        self._say(f"{describe_resolver(resolution.by)} resolved the conflict of {change.id}")
         row = ResolvedConflict(change=change.id, by=resolution.by, agent=resolution.agent, others=exclusion.others)
         return after, [row], []
 

@@ -72,6 +72,7 @@ class Suite:
         self._room: CleanRoom | None = None
         self.counts = {"processes": 0, "tests": 0, "cached": 0}
         self.pytest_seconds = 0.0  # seconds spent in pytest
+        self.isolations: set[str] = set()  # of the clean rooms in which tests ran
 
     def close(self) -> None:
         """Release the clean room, and its host if that was created for it."""
@@ -263,6 +264,8 @@ class Suite:
         expected = [self._seconds.get(target, 0.0) for target in targets] or list(self._seconds.values())
         timeout = self._plan.test_timeout + 4 * sum(expected)
         suite_run = self._run_suite(commit, SuiteRequest(targets=list(targets), timeout=timeout, seed=0))
+        assert self._room is not None
+        self.isolations.add(self._room.isolation)
         result = _make_result(suite_run)
         self.counts["processes"] += 1
         self.counts["tests"] += len(result.outcomes)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from mngr.base.model import Struct
 from mngr.tmr.plan import RunPlan
+from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.prepare.prompt import Prompt
@@ -20,13 +22,29 @@ _AGENT_MINUTES = (1.0, 15.0)  # low and high duration of one agent
 _SCRIPTED_AGENT_SECONDS = (2.0, 15.0)  # low and high duration of one agent without a model
 
 
-class Estimate(Struct):
-    """The low and high estimates of a run. `cost_usd` is None when no price is known."""
+class PlannedTask(Struct):
+    """A task that a run begins with: one test, or a root cause with all its affected tests."""
 
-    tests: int
+    slug: str
+    tests: list[str]
+    root_cause: str | None = None
+
+
+class SkippedTest(Struct):
+    """A test that gets no agent, with the reason."""
+
+    test: str
+    why: str
+
+
+class Estimate(Struct):
+    """The plan of a run with low and high estimates. `cost_usd` is None when no price is known."""
+
+    tests: int  # tests in the baseline
     failing: int
-    root_causes: int
-    skipped: int
+    flaky: int
+    tasks: list[PlannedTask]
+    skipped: list[SkippedTest]
     agents: tuple[int, int]
     prompt_tokens: int  # of the longest prompt
     shared_tokens: int  # of the part that all prompts share, so that prompt caches work
@@ -36,27 +54,27 @@ class Estimate(Struct):
 
     @property
     def text(self) -> str:
-        """Return the estimate as one sentence for people."""
+        """Return the estimate as sentences for people."""
         cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd[0]:.2f} to ${self.cost_usd[1]:.2f}"
         low, high = (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s" for seconds in self.seconds)
+        causes = sum(task.root_cause is not None for task in self.tasks)
         return (
-            f"{self.tests} tests ({self.failing} fail, {self.root_causes} shared root causes, {self.skipped} skipped): "
-            f"{_format_range(*self.agents)} agents, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}; "
-            f"the longest prompt has {self.prompt_tokens} tokens, {self.shared_tokens} of them are the same in all prompts"
+            f"Before any change, {self.failing} of {self.tests} tests fail and {self.flaky} are flaky. "
+            f"{len(self.skipped)} tests get no agent. {causes} root causes are shared by several tests.\n"
+            f"Estimate: {_format_range(*self.agents)} agents, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}.\n"
+            f"Each prompt has up to {self.prompt_tokens} tokens. The first {self.shared_tokens} are the same for all agents."
         )
 
 
 def estimate_run(
-    plan: RunPlan, prepared: PreparedTests, history: RunHistory, prompts: list[Prompt], slots: int, cores: int
-) -> Estimate:
-    """Estimate the run from its baseline, its prompts and the history of earlier runs."""
+    plan: RunPlan, prepared: PreparedTests, tasks: list[PlannedTask], history: RunHistory, prompts: list[Prompt], slots: int, cores: int
+) -> Estimate:  # fmt: skip
+    """Estimate the run from its baseline, its tasks, its prompts and the history of earlier runs."""
     selected = prepared.selected_tests
+    verdicts = Counter(result.verdict for result in prepared.tests.values())
     prompt_tokens = max((prompt.tokens for prompt in prompts), default=0)
-    grouped = sum(len(root_cause.tests) for root_cause in prepared.root_causes)
-    min_agents, max_agents = (
-        len(selected) - grouped + len(prepared.root_causes),
-        len(selected) + plan.root_cause_attempts * len(prepared.root_causes),
-    )
+    min_agents = len(tasks)
+    max_agents = len(selected) + plan.root_cause_attempts * len(prepared.root_causes)
     known_entries = [entry for entry in history.tests.values() if entry.tokens]
     is_free = plan.agent in KINDS_WITHOUT_MODEL
     if is_free:
@@ -77,11 +95,18 @@ def estimate_run(
     agent_seconds = _SCRIPTED_AGENT_SECONDS if is_free else (_AGENT_MINUTES[0] * 60, _AGENT_MINUTES[1] * 60)
     rounds = (math.ceil(min_agents / max(1, slots)), math.ceil(max_agents / max(1, slots)))
     return Estimate(
-        tests=len(prepared.tests), failing=sum(result.verdict != "pass" for result in prepared.tests.values()),
-        root_causes=len(prepared.root_causes), skipped=len(prepared.skipped), agents=(min_agents, max_agents), prompt_tokens=prompt_tokens,
+        tests=len(prepared.tests),
+        failing=verdicts["fail"],
+        flaky=verdicts["flaky"] + verdicts[FAILS_IN_SUITE] + verdicts[FAILS_ALONE],
+        tasks=tasks,
+        skipped=[SkippedTest(test=test, why=why) for test, why in prepared.skipped.items()],
+        agents=(min_agents, max_agents),
+        prompt_tokens=prompt_tokens,
         shared_tokens=prompts[0].shared_tokens if prompts else 0,
-        tokens=tokens, cost_usd=cost, seconds=(mngr_seconds + rounds[0] * agent_seconds[0], mngr_seconds * 2 + rounds[1] * agent_seconds[1]),
-    )  # fmt: skip
+        tokens=tokens,
+        cost_usd=cost,
+        seconds=(mngr_seconds + rounds[0] * agent_seconds[0], mngr_seconds * 2 + rounds[1] * agent_seconds[1]),
+    )
 
 
 def _format_range(low: float, high: float) -> str:

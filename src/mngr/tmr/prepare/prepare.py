@@ -45,6 +45,7 @@ class BaselineResult(Struct):
     verdict: str  # one of baseline_verdict.VERDICTS
     seconds: float
     failing_run: TestRun | None = None
+    runs: list[TestRun] = []
 
 
 class PreparedTests(Struct):
@@ -115,9 +116,11 @@ def _load_prepared(state: RunState, only: str, note: Callable[[RunFact], None]) 
     tests = list_facts(state, TestsCollected)[0].tests
     results = _combine_runs(tests, list_baseline_runs(state))
     skipped = {fact.test: fact.why for fact in list_facts(state, TestSkipped)}
-    if only == "failing":
-        passing = [name for name, result in results.items() if result.verdict in ("pass", "skip")]
-        skipped |= {name: "it passes" for name in passing if name not in skipped}
+    for name, result in results.items():
+        reason = _find_baseline_skip_reason(result, only)
+        if reason is not None and name not in skipped:
+            skipped[name] = reason
+            note(TestSkipped(test=name, why=reason))
     root_causes = [fact.root_cause for fact in list_facts(state, RootCauseFound)]
     if not list_facts(state, BaselineDone):
         known_ids = {root_cause.id for root_cause in root_causes}
@@ -129,6 +132,13 @@ def _load_prepared(state: RunState, only: str, note: Callable[[RunFact], None]) 
         ordered = {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
         note(BaselineDone(tests=len(tests), counts=ordered, skipped=len(skipped), root_causes=len(root_causes)))
     return PreparedTests(tests=results, root_causes=root_causes, skipped=skipped)
+
+
+def _find_baseline_skip_reason(result: BaselineResult, only: str) -> str | None:
+    """Return why a test needs no agent, judged by its baseline, or None when it needs one."""
+    if result.verdict == "skip":
+        return "pytest skips it"
+    return "it passes" if only == "failing" and result.verdict == "pass" else None
 
 
 def _combine_runs(
@@ -144,6 +154,7 @@ def _combine_runs(
                 verdict=combine_runs(runs),
                 seconds=max(run.seconds for run in runs),
                 failing_run=find_failing_run(runs),
+                runs=list(runs),
             )
     return results
 

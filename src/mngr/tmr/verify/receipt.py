@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mngr.base.json_structs import decode
 from mngr.base.json_values import find_text
@@ -16,6 +17,7 @@ from mngr.tmr.verify.red_green import RedGreenProof
 from mngr.tmr.verify.stub_audit import AuditResult
 
 VERDICTS = ("confirmed", "refuted", "flaky", "unverified")
+_NOT_FULL = "only --verify full makes this experiment"
 _MAX_TEXT = 2_000  # characters of a failure's text
 
 
@@ -37,6 +39,14 @@ class AffectedTestResult(RunResult):
     """How one run of an affected test ended."""
 
     test: str
+
+
+class Experiment(Struct):
+    """One way in which mngr examined a claim."""
+
+    name: str  # red_green | mutation | stub_audit
+    outcome: str  # passed | failed | unclear | not_examined
+    reason: str = ""
 
 
 class VerificationInputs(Struct):
@@ -88,6 +98,48 @@ class Receipt(Struct):
     def all_findings(self) -> list[Finding]:
         """All findings, from every check."""
         return [*self.policy, *self.guard, *self.findings]
+
+    @property
+    def experiments(self) -> list[Experiment]:
+        """Each experiment with its outcome, including those that were not made."""
+        return [
+            _summarize_red_green(self.proofs),
+            _summarize_mutation(self.mutation),
+            _summarize_audit(self.audit),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, and the experiments."""
+        return {**super().to_dict(), "experiments": self.experiments}
+
+
+def _summarize_red_green(proofs: Sequence[RedGreenProof]) -> Experiment:
+    """Return whether the test fails without each fix of the implementation."""
+    if not proofs:
+        return Experiment(name="red_green", outcome="not_examined", reason="the claim has no fix of the implementation")
+    unclear = [proof for proof in proofs if proof.is_needed is None]
+    failed = [proof for proof in proofs if proof.is_needed is False]
+    if failed:
+        return Experiment(name="red_green", outcome="failed", reason=failed[0].reason)
+    return Experiment(
+        name="red_green", outcome="unclear" if unclear else "passed", reason=unclear[0].reason if unclear else ""
+    )
+
+
+def _summarize_mutation(report: MutationReport | None) -> Experiment:
+    """Return whether the new test catches every fault that the old test caught."""
+    if report is None or report.state != "compared":
+        reason = _NOT_FULL if report is None else report.reason
+        return Experiment(name="mutation", outcome="not_examined", reason=reason)
+    return Experiment(name="mutation", outcome="failed" if report.newly_missed else "passed", reason=report.reason)
+
+
+def _summarize_audit(audit: AuditResult | None) -> Experiment:
+    """Return whether the test fails when the program is replaced by a stub."""
+    if audit is None:
+        return Experiment(name="stub_audit", outcome="not_examined", reason=_NOT_FULL)
+    outcome = {"guarded": "passed", "unguarded": "failed", "vacuous": "failed"}.get(audit.outcome, "unclear")
+    return Experiment(name="stub_audit", outcome=outcome, reason=audit.why)
 
 
 def find_receipt(check: object) -> Receipt | None:

@@ -17,7 +17,7 @@ def export_pages(artifacts_dir: str, target: str, script: str | None = None) -> 
     """
     marker = os.path.join(target, "static", "page.css")
     if os.path.isdir(target) and os.listdir(target) and not os.path.isfile(marker):
-        raise MngrError(f"{target} is there and holds something else", "name a new directory")
+        raise MngrError(f"{target} exists and holds other files", "choose a new directory: mngr web --export DIR")
     run_names = artifacts.list_runs(artifacts_dir)
     _write_page(os.path.join(target, "index.html"), server.render_index(artifacts_dir, script))
     if script is not None and tutorial.has_script(script):

@@ -36,7 +36,7 @@ def render_path(artifacts_dir: str, path: str, script: str | None = None) -> tup
         return _encode_html(e2e_run_pages.render_run(artifacts.load_run(artifacts_dir, parts[0])))
     if len(parts) == 2:
         return _encode_html(render_test(artifacts_dir, *parts))
-    raise NotFound(f"there is no page {path}")
+    raise NotFound(f"page not found: {path}")
 
 
 def render_index(artifacts_dir: str, script: str | None = None) -> str:
@@ -56,7 +56,7 @@ def render_test(artifacts_dir: str, run: str, slug: str) -> str:
 
 def _read_static(name: str) -> tuple[str, bytes]:
     if name not in os.listdir(player_or_last_screen.STATIC_DIR):
-        raise NotFound(f"there is no page static/{name}")
+        raise NotFound(f"page not found: static/{name}")
     with open(os.path.join(player_or_last_screen.STATIC_DIR, name), "rb") as file:
         return mimetypes.guess_type(name)[0] or "application/octet-stream", file.read()
 
@@ -76,7 +76,9 @@ class PageServer(ThreadingHTTPServer):
         try:
             super().__init__(("127.0.0.1", port), _PageRequestHandler)
         except OSError as error:
-            raise MngrError(f"cannot listen on port {port}: {error.strerror}", "choose another: --port N") from None
+            raise MngrError(
+                f"cannot listen on port {port}: {error.strerror}", "choose another port: mngr web --port N"
+            ) from None
 
     @property
     def url(self) -> str:
@@ -91,7 +93,7 @@ class _PageRequestHandler(BaseHTTPRequestHandler):
         # Reject other host names: a foreign site whose name resolves to this machine must not read the pages.
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         if host not in ("127.0.0.1", "localhost"):
-            self._send_answer(403, "text/plain; charset=utf-8", b"not for this host\n")
+            self._send_answer(403, "text/plain; charset=utf-8", b"this server answers only requests to localhost\n")
             return
         path = self.path.partition("?")[0]
         if path.count("/") in (1, 2) and not path.endswith(("/", ".html")) and "/static/" not in path:

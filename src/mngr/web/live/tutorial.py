@@ -84,10 +84,10 @@ def _render_head(script: TutorialScript, citing_tests: _CitingTests) -> str:
     blocks = [block for block in script.blocks if block.commands]
     tests = {test.name: test for block in blocks for test in citing_tests.list_tests(block)}
     cited_count = sum(bool(citing_tests.list_tests(block)) for block in blocks)
-    summary = f"{cited_count} of {len(blocks)} blocks are cited by tests that ran: {e2e_run_pages.render_counts(list(tests.values()))}"
+    summary = f"{cited_count} of {len(blocks)} blocks are cited by recorded tests: {e2e_run_pages.render_counts(list(tests.values()))}"
     return (
         '<p class="way"><a href="index.html">runs</a></p>'
-        f"<h1>{escape(script.path.rpartition('/')[2])}</h1><p>{summary if tests else 'No test that ran cites it.'}</p>"
+        f"<h1>{escape(script.path.rpartition('/')[2])}</h1><p>{summary if tests else 'No recorded test cites this tutorial.'}</p>"
         '<input id="find" type="search" placeholder="find a block" aria-label="find a block">'
     )
 
@@ -101,7 +101,7 @@ def _render_section(index: int, title: str | None, script: TutorialScript, citin
     """Return one section with its blocks and its headings without blocks."""
     rows = [_render_block(block, citing_tests) for block in script.blocks if block.commands and block.section == title]
     rows += [
-        f'<div class="cited blank"><pre class="block">{escape(heading.text)}</pre><p class="note">a blank to fill</p></div>'
+        f'<div class="cited blank"><pre class="block">{escape(heading.text)}</pre><p class="note">no block yet</p></div>'
         for heading in script.empty_headings
         if heading.section == title
     ]
@@ -123,10 +123,10 @@ def _render_test(test: E2eTest, citing_tests: _CitingTests) -> str:
     run = citing_tests.get_run(test)
     notes = _describe_recordings(len(test.recordings))
     if test.is_observed:
-        notes += ", observed, not reviewed"
+        notes += ", generated from observed output, not reviewed"
     text = artifacts.read_transcript(citing_tests.place, run, test.slug)
     if len(text) > MAX_TRANSCRIPT_CHARACTERS:
-        text = text[:MAX_TRANSCRIPT_CHARACTERS].rpartition("\n")[0] + "\n# [the rest is on the page of the test]\n"
+        text = text[:MAX_TRANSCRIPT_CHARACTERS].rpartition("\n")[0] + "\n# [the page of the test shows the rest]\n"
     terminals = citing_tests.render_terminals(test)
     first_line = test.doc.strip().partition("\n")[0]
     page_link = f'<a href="{escape(run)}/{escape(test.slug)}/index.html">its page</a>, of {escape(run)}'

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
-from mngr.tmr.plan import describe_missing_sandbox
+from mngr.tmr.deliver.facts import describe_missing_sandbox, list_isolations
 from mngr.tmr.prepare.baseline_rows import BaseMoved, list_facts
 from mngr.tmr.prepare.root_causes import FailureSignature, RootCause
 from mngr.tmr.verify.claim import Escalation
@@ -40,11 +41,11 @@ def render_index(facts: ReportFacts) -> str:
         _render_head(facts),
         render_tiles(facts),
         render_section("Integration", card),
-        render_section("Timeline", render_timeline(facts), "all agents, from the first test to the last receipt"),
-        render_section("Shared causes", _render_root_causes(facts), "tests that failed alike, and who repaired it"),
-        render_section("For people", _render_escalations(facts.tasks), "what agents cannot decide"),
+        render_section("Timeline", render_timeline(facts), "all tasks, from the first test run to the last receipt"),
+        render_section("Root causes", _render_root_causes(facts), "failures that several tests share"),
+        render_section("Questions for you", _render_escalations(facts.tasks), "what the agents could not decide alone"),
         render_section("Tasks", render_task_table(facts), f'<span id="shown">{task_count}</span> of {task_count}'),
-        render_section("Left out", _render_skipped(facts)),
+        render_section("Tests without an agent", _render_skipped(facts)),
     ]
     return render_report_page(facts.run.name, "".join(parts), "", is_live=facts.is_live)
 
@@ -54,16 +55,23 @@ def _render_head(facts: ReportFacts) -> str:
     status = facts.status
     start_time = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(facts.started_at))
     about = [start_time, format_duration(facts.ended_at - facts.started_at)]
-    if facts.plan.agent:
-        about.append(f"by {escape_plain(facts.plan.agent, 60)}")
+    kinds = Counter(task.status.agent_kind or facts.plan.agent for task in facts.tasks)
+    about += [f"{count} {escape_plain(kind, 60)} agents" for kind, count in sorted(kinds.items()) if kind]
     if facts.plan.base:
-        about.append(f"on <code>{escape_plain(facts.plan.base[:10])}</code>")
+        about.append(f"base commit <code>{escape_plain(facts.plan.base[:10])}</code>")
     alarm = f'<p class="alarm">{escape_long(status.alarm, 500)}</p>' if status.alarm else ""
-    missing_sandbox = describe_missing_sandbox(facts.plan.isolation, facts.plan.no_sandbox_reason)
+    isolations = list_isolations(facts.run_state, facts.integration)
+    missing_sandbox = describe_missing_sandbox(isolations)
     alarm += f'<p class="alarm">{escape_long(missing_sandbox, 500)}</p>' if missing_sandbox else ""
+    sandboxes = "; ".join(isolation for isolation in isolations if not isolation.startswith("none"))
+    if sandboxes:
+        about.append(f"clean rooms isolated by {escape_plain(sandboxes, 300)}")
+    result = ""
+    if facts.integration is not None:
+        result = f'<p class="lead">{escape_plain(facts.integration.totals.describe())}</p>'
     return (
-        f'<header><p class="way">a run of mngr</p><h1>{escape_long(facts.run.name)} {render_chip(status.state)}</h1>'
-        f'<p class="quiet">{" · ".join(about)}</p>{alarm}{_render_alerts(facts)}</header>'
+        f'<header><p class="way">mngr run</p><h1>{escape_long(facts.run.name)} {render_chip(status.state)}</h1>'
+        f'{result}<p class="quiet">{" · ".join(about)}</p>{alarm}{_render_alerts(facts)}</header>'
     )
 
 
@@ -75,7 +83,7 @@ def _render_alerts(facts: ReportFacts) -> str:
         f"<li><time>{escape_plain(alert.at[11:19])}</time> {escape_long(alert.text, 500)}</li>"
         for alert in alerts[-_MAX_ALERTS:]
     )
-    return f'<details class="alerts"><summary>{len(alerts)} alerts</summary><ul>{items}</ul></details>'
+    return f'<details class="alerts"><summary>{len(alerts)} {"alert" if len(alerts) == 1 else "alerts"}</summary><ul>{items}</ul></details>'
 
 
 def _render_root_causes(facts: ReportFacts) -> str:
@@ -91,7 +99,7 @@ def _render_root_cause(facts: ReportFacts, root_cause: RootCause) -> str:
     reason = ""
     for given_up in facts.status.held:
         if given_up.root_cause == root_cause.id:
-            result = "held"
+            result = "not repaired"
             reason = f'<p class="quiet">{escape_long(given_up.why, 500)}</p>'
     task_links = " ".join(
         f'<a href="tasks/{escape_plain(task.slug)}.html">{render_chip(task.outcome)}</a>' for task in attempts
@@ -100,7 +108,7 @@ def _render_root_cause(facts: ReportFacts, root_cause: RootCause) -> str:
     return (
         f'<div class="card"><p>{render_chip(result)} <b>{len(root_cause.tests)} tests</b> {task_links}</p>'
         f"<p>{escape_long(root_cause.title, 500)}</p>{reason}{_render_signature(root_cause.signature)}"
-        f"{render_folded('its tests', render_list(tests))}</div>"
+        f"{render_folded('affected tests', render_list(tests))}</div>"
     )
 
 
@@ -131,7 +139,8 @@ def _render_escalation(escalation: Escalation, tasks: Sequence[ReportTask]) -> s
     """Return an escalation with links to the tasks that raise it."""
     task_links = join_limited([render_task_link(task) for task in tasks], _MAX_LISTED)
     detail = f"<pre>{escape_long(escalation.detail, 4000)}</pre>" if escalation.detail else ""
-    summary = f"{render_chip(escalation.kind)} <b>{len(tasks)}×</b> {escape_plain(escalation.title, 300)}"
+    count = f' <span class="quiet">{len(tasks)} tasks</span>' if len(tasks) > 1 else ""
+    summary = f"{render_chip(escalation.kind)} {escape_plain(escalation.title, 300)}{count}"
     return render_folded(summary, f"<p>{task_links}</p>{detail}")
 
 
@@ -141,4 +150,4 @@ def _render_skipped(facts: ReportFacts) -> str:
         f"<code>{escape_plain(fact.test, 300)}</code> {escape_plain(fact.why, 300)}" for fact in skipped[:_MAX_SKIPPED]
     ]
     noun = "test" if len(skipped) == 1 else "tests"
-    return render_folded(f"{len(skipped)} {noun} that got no agent", render_list(items))
+    return render_folded(f"{len(skipped)} {noun} without an agent, with the reasons", render_list(items))

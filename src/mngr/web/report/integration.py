@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import ExcludedGroup
-from mngr.tmr.changes.integration_record import BranchCommit, CheckResult, ExcludedChange, Integration, SuiteCounts
+from mngr.tmr.changes.integration_record import (
+    BranchCommit,
+    CheckResult,
+    ExcludedChange,
+    Integration,
+    SuiteCounts,
+    describe_resolver,
+)
 from mngr.tmr.verify.red_green import RedGreenProof
 from mngr.web.html_text import (
     escape_long,
@@ -23,7 +30,7 @@ from mngr.web.report.report_data import ReportFacts, ReportTask
 _MAX_LISTED = 12  # The most tasks or tests to name for one change.
 _MAX_LISTED_OUTCOMES = 200  # The most tests with one outcome to name.
 _MAX_OPEN_CHANGES = 10  # A commit with more changes shows them folded.
-_KIND_LABELS = {"fix": "fix", "flagged": "look at it", "test": "tests and texts"}
+_KIND_LABELS = {"fix": "fix", "flagged": "needs review", "test": "tests and docs"}
 
 
 def render_integration(facts: ReportFacts) -> str:
@@ -34,12 +41,16 @@ def render_integration(facts: ReportFacts) -> str:
     renderer = _ChangeRenderer(facts)
     if facts.integration is None:
         candidates = [renderer.render_change(change.id) for change in facts.changes]
-        branch = _render_numbered("change", " to merge", candidates, "ol")
+        branch = _render_numbered("change", " ready to merge", candidates, "ol")
     else:
         branch = renderer.render_branch(facts.integration)
     reasons = [renderer.render_excluded_group(group) for group in facts.excluded_groups]
     problems = [f'<p class="note">{escape_long(problem, 500)}</p>' for problem in facts.problems]
-    return "".join(problems) + branch + _render_numbered("reason", " why work was not taken", reasons, "ul")
+    return (
+        "".join(problems)
+        + branch
+        + _render_numbered("reason", " why tasks have no change in the branch", reasons, "ul")
+    )
 
 
 def _render_numbered(noun: str, rest_of_title: str, items: Sequence[str], tag: str) -> str:
@@ -60,35 +71,45 @@ def _render_verdict(integration: Integration) -> str:
     if integration.tests is not None:
         results.insert(0, _describe_test_results(integration.tests))
     if integration.open:
-        results.append(f"<b>{integration.open} tasks not settled yet</b>")
+        results.append(f"<b>{integration.open} tasks not finished</b>")
     red_tests = [failing.test for failing in integration.red]
     return (
-        f"<p>{render_chip(integration.verdict)} <code>{escape_plain(integration.branch, 200)}</code> "
+        f"<p>{_render_verdict_chip(integration)} <code>{escape_plain(integration.branch, 200)}</code> "
         f'<code>{escape_plain(commit[:10])}</code> <span class="quiet">{" · ".join(results)}</span></p>'
-        + _render_tests("red that were not", red_tests, is_open=True)
-        + _render_tests("red before and still", integration.red_before)
-        + _render_tests("seen both ways", integration.flaky)
+        + _render_tests("regressions: these tests passed before and fail now", red_tests)
+        + _render_tests("still failing: these tests failed before, and no change repairs them", integration.red_before)
+        + _render_tests("flaky: these tests passed in some runs and failed in others", integration.flaky)
     )
+
+
+def _render_verdict_chip(integration: Integration) -> str:
+    """Return the verdict. A branch with failing tests is never shown as passing."""
+    if integration.verdict == "green" and integration.red_before:
+        return render_chip("note", "no regressions")
+    label = {"green": "all tests pass", "red": "regressions", "empty": "nothing to merge"}.get(integration.verdict)
+    return render_chip(integration.verdict, label)
 
 
 def _describe_test_results(counts: SuiteCounts) -> str:
     """Return how many tests of the branch pass."""
-    newly_green_note = f", {len(counts.green)} of them red before" if counts.green else ""
-    return f"{counts.passed} of {counts.all} tests pass{newly_green_note}"
+    fixed_note = f", {len(counts.green)} fixed" if counts.green else ""
+    skipped_note = f", {counts.skipped} skipped" if counts.skipped else ""
+    return f"{counts.passed} of {counts.all} tests pass{fixed_note}{skipped_note}"
 
 
 def _describe_check(check: CheckResult) -> str:
     name = escape_plain(check.name, 40)
     if check.ok:
-        return f"{name} holds"
-    return f"{name} <b>fails</b>" if check.was_ok else f"{name} fails, as before"
+        return f"{name} check passes"
+    return f"{name} check <b>fails, and passed before</b>" if check.was_ok else f"{name} check fails, as before"
 
 
-def _render_tests(label: str, tests: Sequence[str], *, is_open: bool = False) -> str:
+def _render_tests(label: str, tests: Sequence[str]) -> str:
+    """Return the names of failing tests, which are visible at once."""
     if not tests:
         return ""
     names = f'<p class="why">{_render_names(tests, _MAX_LISTED_OUTCOMES)}</p>'
-    return render_folded(f"{len(tests)} {label}", names, is_open=is_open)
+    return render_folded(f"{len(tests)} {label}", names, is_open=True)
 
 
 def _render_names(names: Sequence[str], max_names: int = _MAX_LISTED) -> str:
@@ -109,7 +130,7 @@ class _ChangeRenderer:
         commits = [self._render_commit(integration, commit) for commit in integration.commits]
         excluded = [self._render_excluded(change) for change in integration.left_out]
         commit_list = _render_numbered("commit", ", in this order", commits, "ol")
-        return verdict + commit_list + _render_numbered("change", " put aside", excluded, "ul")
+        return verdict + commit_list + _render_numbered("change", " excluded", excluded, "ul")
 
     def _render_commit(self, integration: Integration, commit: BranchCommit) -> str:
         """Return one commit of the branch with its changes; a single change comes with its evidence."""
@@ -127,7 +148,7 @@ class _ChangeRenderer:
         return head + body
 
     def render_change(self, change_id: str) -> str:
-        """Return one change: its size, the tests it turns green, and its tasks."""
+        """Return one change: its size, the tests it fixes, its agents and its tasks."""
         id_html = f'<code class="id">{escape_plain(change_id, 40)}</code>'
         change = self._changes.get(change_id)
         if change is None:
@@ -140,9 +161,11 @@ class _ChangeRenderer:
     def _describe_change(self, change: Change) -> str:
         parts = [f"+{change.size.added} −{change.size.removed}"]
         if change.fixed_tests:
-            parts.append(f"turns {len(change.fixed_tests)} green")
+            parts.append(f"fixes {len(change.fixed_tests)} tests")
+        if change.agent_kinds:
+            parts.append(f"made by {escape_plain(', '.join(change.agent_kinds), 100)}")
         if len(change.agents) > 1:
-            parts.append(f"found by {len(change.agents)} agents")
+            parts.append(f"{len(change.agents)} agents made the same edit")
         if change.tasks:
             parts.append(self._render_tasks(change.tasks))
         return " · ".join(parts)
@@ -151,19 +174,23 @@ class _ChangeRenderer:
         """Return the evidence for a change: tests, proof, conflicts, rank and findings."""
         lines = []
         if commit.fixed_tests:
-            lines.append(f"turns green: {_render_names(commit.fixed_tests)}")
+            lines.append(f"fixes {_render_names(commit.fixed_tests)}")
         proof = self._find_proof(change)
         if proof is not None:
             lines.append(_describe_proof(proof))
         for conflict in integration.resolved:
             if conflict.change == change.id:
-                lines.append(f"merged with {_render_names(conflict.others)} by {escape_plain(conflict.by, 40)}")
+                lines.append(
+                    f"conflicted with {_render_names(conflict.others)}; {escape_plain(describe_resolver(conflict.by), 40)} resolved the conflict"
+                )
         for order in integration.ranked:
             if order.changes[:1] == [change.id]:
                 agent, reason = escape_plain(order.agent, 100), escape_long(order.reason, 500)
-                lines.append(f"first of {len(order.changes)} that are equal by evidence, says {agent}: {reason}")
+                lines.append(
+                    f"the evidence for {len(order.changes)} fixes is equally good; {agent} ranks this one first: {reason}"
+                )
         paragraphs = "".join(f'<p class="why">{line}</p>' for line in lines)
-        return paragraphs + render_folded(f"what was found: {len(change.findings)}", render_findings(change.findings))
+        return paragraphs + render_folded(f"findings: {len(change.findings)}", render_findings(change.findings))
 
     def _find_proof(self, change: Change) -> RedGreenProof | None:
         """Return the proof of the first receipt that says whether the change is needed, or None."""
@@ -185,7 +212,8 @@ class _ChangeRenderer:
     def render_excluded_group(self, group: ExcludedGroup) -> str:
         """Return one reason why tasks have nothing to merge."""
         tasks = self._render_tasks(group.tasks)
-        return f'<b>{group.count}×</b> {escape_long(group.reason, 500)} <span class="quiet">{tasks}</span>'
+        count = "1 task" if group.count == 1 else f"{group.count} tasks"
+        return f'{count}: {escape_long(group.reason, 500)} <span class="quiet">{tasks}</span>'
 
     def _render_tasks(self, slugs: Sequence[str]) -> str:
         return join_limited([self._render_task_link(slug) for slug in slugs], _MAX_LISTED)
@@ -202,4 +230,4 @@ def render_task_link(task: ReportTask) -> str:
 
 def _describe_proof(proof: RedGreenProof) -> str:
     without = f"{render_proof_outcome(proof.without)} {SAME_REASON_TEXTS[proof.is_same_reason]}".rstrip()
-    return f"before {render_proof_outcome(proof.before)} without it {without} with it {render_chip('pass')}"
+    return f"before {render_proof_outcome(proof.before)} without the fix {without} with the fix {render_chip('pass')}"

@@ -22,7 +22,7 @@ from mngr.web.html_text import (
 from mngr.web.report.report_data import ReportTask
 
 _MAX_ROWS = 200  # The most rows of one kind.
-_PROOF_CONCLUSIONS = {None: "unproven", True: "needed", False: "not needed"}
+_PROOF_CONCLUSIONS = {None: "not proven", True: "the fix is needed", False: "the fix is not needed"}
 SAME_REASON_TEXTS = {None: "", True: "for the same reason", False: "for another reason"}
 
 
@@ -31,7 +31,7 @@ def render_claim(task: ReportTask) -> str:
     notes = [text for text in (task.state.close_reason, task.state.problem) if text]
     notes_html = "".join(f'<p class="note">{escape_long(note, 2000)}</p>' for note in notes)
     if task.claim is None:
-        return notes_html or '<p class="quiet">Nothing was claimed.</p>'
+        return notes_html or '<p class="quiet">The agent claims nothing.</p>'
     claim = task.claim
     changes = [_render_claimed_change(change) for change in claim.changes[:_MAX_ROWS]]
     escalations = [_render_escalation(escalation) for escalation in claim.escalations[:_MAX_ROWS]]
@@ -43,8 +43,8 @@ def render_claim(task: ReportTask) -> str:
     return (
         f"<p>{render_chip(claim.outcome)} {_describe_outcome_change(claim)}</p>{notes_html}{summary}"
         + _render_part("Changes", render_list(changes))
-        + _render_part("For people", "".join(escalations))
-        + _render_part("Runs it tells of", render_list(runs))
+        + _render_part("Questions for you", "".join(escalations))
+        + _render_part("Test runs that the agent reports", render_list(runs))
     )
 
 
@@ -88,12 +88,16 @@ def render_receipt(task: ReportTask) -> str:
         f"<p>{render_chip(receipt.verdict)} {escape_long(receipt.reason, 3000)}{rate}</p>",
         _render_part("Runs", _render_runs(receipt.results)),
         _render_part("Affected tests", _render_affected_tests(receipt.affected_tests)),
-        _render_part("Red and green", "".join(_render_proof(proof) for proof in receipt.proofs[:_MAX_ROWS])),
-        _render_part("Found", render_findings(task.findings)),
+        _render_part("With and without the fix", "".join(_render_proof(proof) for proof in receipt.proofs[:_MAX_ROWS])),
+        _render_part("Findings", render_findings(task.findings)),
         _render_part(
-            "Faults put into the code", "" if receipt.mutation is None else _render_mutation(receipt.mutation)
+            "Mutation: faults that mngr put into the code",
+            "" if receipt.mutation is None else _render_mutation(receipt.mutation),
         ),
-        _render_part("Without the program", "" if receipt.audit is None else _render_audit(receipt.audit)),
+        _render_part(
+            "Stub audit: the test without the real program",
+            "" if receipt.audit is None else _render_audit(receipt.audit),
+        ),
         _render_clean_room(receipt),
     ]
     return "".join(parts)
@@ -101,10 +105,10 @@ def render_receipt(task: ReportTask) -> str:
 
 def _explain_missing_receipt(task: ReportTask) -> str:
     if task.state.check is not None:
-        return "It is damaged: see the journal of the run."
+        return "The receipt is damaged. See the journal of the run."
     if not task.is_over:
         return "There is none yet."
-    return "There is none: nobody claims that it passes."
+    return "There is no receipt, because the agent does not claim that the test passes."
 
 
 def _render_runs(results: Sequence[RunResult]) -> str:
@@ -124,7 +128,7 @@ def _render_failed_run(result: RunResult) -> str:
     reason = f'<p class="why">{escape_long(result.why, 2000)}</p>'
     if not result.text:
         return reason
-    return reason + render_folded("what pytest said", f'<pre class="failure">{escape_long(result.text)}</pre>')
+    return reason + render_folded("output of pytest", f'<pre class="failure">{escape_long(result.text)}</pre>')
 
 
 def _render_affected_tests(results: Sequence[AffectedTestResult]) -> str:
@@ -141,13 +145,13 @@ def _render_proof(proof: RedGreenProof) -> str:
     """Return a fix with the result before it, with it, and without it."""
     reasons = "".join(
         f'<p class="why">{name}: {escape_long(text, 1000)}</p>'
-        for name, text in (("before", proof.before_why), ("without it", proof.without_why), ("", proof.reason))
+        for name, text in (("before", proof.before_why), ("without the fix", proof.without_why), ("", proof.reason))
         if text
     )
     return (
         f'<div class="proof"><p>{_render_commits(proof.fixes)} {escape_plain(proof.subject, 300)}</p><p class="steps">'
-        f"<span>before {render_proof_outcome(proof.before)}</span><span>with it {render_chip('pass')}</span>"
-        f"<span>without it {render_proof_outcome(proof.without)}</span><b>{_PROOF_CONCLUSIONS[proof.is_needed]}</b> "
+        f"<span>before {render_proof_outcome(proof.before)}</span><span>with the fix {render_chip('pass')}</span>"
+        f"<span>without the fix {render_proof_outcome(proof.without)}</span><b>{_PROOF_CONCLUSIONS[proof.is_needed]}</b> "
         f'<span class="quiet">{SAME_REASON_TEXTS[proof.is_same_reason]}</span></p>{reasons}</div>'
     )
 
@@ -186,7 +190,7 @@ def _render_finding(finding: Finding) -> str:
 def _render_mutation(report: MutationReport) -> str:
     caught = sum(trial.new == "caught" for trial in report.trials)
     if report.trials:
-        summary = f"<p>{caught} of {len(report.trials)} are caught</p>"
+        summary = f"<p>The test catches {caught} of {len(report.trials)} faults.</p>"
     else:
         summary = f'<p class="quiet">{escape_long(report.state)}: {escape_long(report.reason, 500)}</p>'
     newly_missed = _render_mutants("newly missed", report.newly_missed)
@@ -230,7 +234,7 @@ def _render_clean_room(receipt: Receipt) -> str:
         for key, value in facts.items()
         if value != ""
     )
-    return render_folded("how it was run", f"<dl>{rows}</dl>")
+    return render_folded("how mngr ran the test", f"<dl>{rows}</dl>")
 
 
 def _render_part(title: str, body: str) -> str:

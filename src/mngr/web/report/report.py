@@ -36,7 +36,9 @@ def write_report(local: Host, run: RunDir) -> str:
         index_path = os.path.join(report_dir, "index.html")
         _replace_page(index_path, render_index(facts))
     except OSError as error:
-        raise MngrError(f"the report cannot be written: {error}", "make room, then: mngr tmr report") from None
+        raise MngrError(
+            f"the report cannot be written: {error}", "free some disk space, then run: mngr tmr report"
+        ) from None
     return index_path
 
 
@@ -53,7 +55,9 @@ def zip_report(index_path: str, target: str, name: str) -> int:
                         archive.write(path, os.path.join(f"report-{name}", os.path.relpath(path, report_dir)))
         os.replace(temporary, target)
     except OSError as error:
-        raise MngrError(f"{target} cannot be written: {error.strerror}", "name another file") from None
+        raise MngrError(
+            f"{target} cannot be written: {error.strerror}", "choose another file: mngr tmr report --export FILE"
+        ) from None
     return os.path.getsize(target)
 
 

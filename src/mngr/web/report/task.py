@@ -48,23 +48,23 @@ def render_task(local: Host, facts: ReportFacts, index: int, fingerprint: str) -
     task = facts.tasks[index]
     claim_and_receipt = (
         f'<div class="sides"><section class="card"><h2>Claim<span class="about">what the agent says</span></h2>{render_claim(task)}</section>'
-        f'<section class="card"><h2>Receipt<span class="about">what we saw</span></h2>{render_receipt(task)}</section></div>'
+        f'<section class="card"><h2>Receipt<span class="about">what mngr saw</span></h2>{render_receipt(task)}</section></div>'
     )
     task_artifacts = _TaskArtifacts(facts, task)
     prompt = _read_limited(facts.run.task_path(task.slug, "prompt.md"), _MAX_PROMPT_CHARACTERS)
     uncommitted = _read_limited(facts.run.task_path(task.slug, "uncommitted.diff"), _MAX_PROMPT_CHARACTERS)
     conversation = (
         _render_conversation(facts.run.task_path(task.slug, "transcript.jsonl"))
-        + _render_folded_text("the prompt", prompt)
-        + _render_folded_text("left in its work tree, not committed", uncommitted)
+        + _render_folded_text("prompt", prompt)
+        + _render_folded_text("uncommitted changes in the work dir", uncommitted)
         + _render_history(task)
     )
     run_link = f'<a href="../index.html">{escape_long(facts.run.name)}</a>'
     body = (
         f'<header><p class="way">{run_link} <span class="steps">{_render_neighbour_links(facts, index)}</span></p>{_render_head(task)}</header>{claim_and_receipt}'
         + render_section("Diff by commit", _render_diff(local, facts, task))
-        + render_section("What was run", task_artifacts.body, "transcript and terminals, side by side")
-        + render_section("What was said and done", conversation)
+        + render_section("Test runs", task_artifacts.body, "transcripts and terminal recordings")
+        + render_section("Conversation and steps", conversation)
     )
     return render_report_page(
         task.title,
@@ -78,7 +78,7 @@ def render_task(local: Host, facts: ReportFacts, index: int, fingerprint: str) -
 
 def _render_neighbour_links(facts: ReportFacts, index: int) -> str:
     """Return links to the tasks before and after the task at an index."""
-    links = [_render_neighbour_link("‹ before", task) for task in facts.tasks[max(0, index - 1) : index]]
+    links = [_render_neighbour_link("‹ previous", task) for task in facts.tasks[max(0, index - 1) : index]]
     links += [_render_neighbour_link("next ›", task) for task in facts.tasks[index + 1 : index + 2]]
     return " ".join(links)
 
@@ -95,15 +95,16 @@ def _render_head(task: ReportTask) -> str:
     if task.test != task.title:
         about.append(f"<code>{escape_plain(task.test, 300)}</code>")
     if status.agent:
-        about.append(f"agent <code>{escape_plain(status.agent, 100)}</code> on {escape_plain(status.host, 100)}")
+        kind = f"{escape_plain(status.agent_kind, 60)} agent" if status.agent_kind else "agent"
+        about.append(f"{kind} <code>{escape_plain(status.agent, 100)}</code> on {escape_plain(status.host, 100)}")
     if task.is_over:
         about.append(format_duration(status.seconds))
     if status.usage is not None and status.usage.tokens:
         about.append(f"{format_count(status.usage.tokens)} tokens, {format_dollars(status.usage.cost_usd)}")
     if status.attempt > 1:
-        about.append(f"try {status.attempt}")
+        about.append(f"attempt {status.attempt}")
     if status.reminders:
-        about.append(f"reminded {status.reminders}×")
+        about.append("reminded once" if status.reminders == 1 else f"reminded {status.reminders} times")
     reason = status.reason or task.about
     reason_html = f'<p class="lead">{escape_long(reason, 2000)}</p>' if reason else ""
     title = f"<h1>{render_chip(task.outcome)} {escape_plain(task.short_title, 300)}</h1>"
@@ -135,7 +136,7 @@ def _render_commit(header: str, patch: str) -> str:
     diff_html = "".join(_render_diff_lines(lines[:_MAX_COMMIT_LINES]))
     surplus = len(lines) - _MAX_COMMIT_LINES
     if surplus > 0:
-        diff_html += f'<div class="cut">… {surplus} lines more are left out</div>'
+        diff_html += f'<div class="cut">… {surplus} more lines are not shown</div>'
     body_html = f'<pre class="said">{escape_long(message_body, 4000)}</pre>' if message_body else ""
     summary = (
         f"<code>{escape_plain(name[:10])}</code> <b>{escape_plain(subject, 300)}</b> "
@@ -179,8 +180,10 @@ class _TaskArtifacts:
         self._bytes_left, self._number = _MAX_RECORDING_BYTES, 0
         run = facts.run
         baseline_dir = os.path.join(run.path, "baseline", make_slug(task.test))
-        claimed = self._render_tests("As claimed, run by us", run.task_path(task.slug), "receipt", is_open=True)
-        baseline = self._render_tests("Untouched, before any agent", baseline_dir, "1")
+        claimed = self._render_tests(
+            "With the claimed change, run by mngr", run.task_path(task.slug), "receipt", is_open=True
+        )
+        baseline = self._render_tests("Before any change, run by mngr", baseline_dir, "1")
         agent_runs = _read_run_transcripts(run.task_path(task.slug, "outputs", "runs"))
         own_runs = [_render_agent_transcript(name, text) for name, text in agent_runs]
         self.body = "".join([claimed, baseline, *own_runs])
@@ -229,7 +232,7 @@ def _render_transcript(text: str) -> str:
     html = e2e_run_pages.render_transcript(text[:_MAX_PROMPT_CHARACTERS])
     surplus = len(text) - _MAX_PROMPT_CHARACTERS
     if surplus > 0:
-        html += f'<p class="note">{format_count(surplus)} characters more are left out.</p>'
+        html += f'<p class="note">{format_count(surplus)} more characters are not shown.</p>'
     return html
 
 
@@ -264,7 +267,7 @@ def _render_conversation(path: str) -> str:
     if size > _MAX_CONVERSATION_BYTES:
         cut_note = f'<p class="note">Only the last {_MAX_CONVERSATION_BYTES // 1000} kB of {format_count(size)}B are shown.</p>'
     body = f'{cut_note}<div class="talk">{"".join(messages)}</div>'
-    return render_folded(f"the conversation, {len(messages)} rows", body)
+    return render_folded(f"conversation, {len(messages)} messages", body)
 
 
 def _render_message(row: Mapping[str, object]) -> str:
@@ -292,7 +295,7 @@ def _render_tool_data(label: str, value: object) -> str:
 def _render_history(task: ReportTask) -> str:
     """Return the journal rows of the task."""
     items = [_render_journal_row(row) for row in task.journal_rows[-_MAX_JOURNAL_ROWS:]]
-    return render_folded(f"its steps, {len(task.journal_rows)} rows of the journal", render_list(items))
+    return render_folded(f"steps, {len(task.journal_rows)} rows of the journal", render_list(items))
 
 
 def _render_journal_row(row: JournalRow) -> str:

@@ -9,13 +9,13 @@ from mngr.tmr.verify.receipt import VERDICTS
 from mngr.web.html_text import escape_plain, format_count, format_dollars, format_duration, render_chip
 from mngr.web.report.report_data import WORST_FIRST, ReportFacts, ReportTask, count_in_order
 
-_COLUMNS = ("state", "task", "claimed", "seen", "found", "kinds", "time", "tokens", "cost")
+_COLUMNS = ("outcome", "task", "claimed", "verdict", "findings", "changes", "time", "tokens", "cost")
 
 
 def render_task_table(facts: ReportFacts) -> str:
     """Return the table of all tasks, the worst first."""
     if not facts.tasks:
-        return '<p class="quiet">There are none yet.</p>'
+        return '<p class="quiet">There are no tasks yet.</p>'
     head = "".join(
         f'<th><button type="button" data-at="{index}">{name}</button></th>' for index, name in enumerate(_COLUMNS)
     )
@@ -30,8 +30,8 @@ def _render_filters(facts: ReportFacts) -> str:
     kinds = sorted({kind for task in facts.tasks for kind in _list_kinds(task)})
     filters = _render_filter("outcome", outcomes) + _render_filter("verdict", verdicts) + _render_filter("kind", kinds)
     return (
-        f'<div class="filter"><input id="search" type="search" placeholder="find a task, an agent, a reason   /" aria-label="find">{filters}'
-        '<button id="clear" type="button">all</button></div>'
+        f'<div class="filter"><input id="search" type="search" placeholder="find a task, an agent or a reason (press /)" aria-label="find a task, an agent or a reason">{filters}'
+        '<button id="clear" type="button">show all</button></div>'
     )
 
 
@@ -66,7 +66,7 @@ def _render_title(task: ReportTask) -> str:
     """Return the test with its path, the attempt, and the reason of the outcome or what the agent says."""
     path = task.title.rpartition("::")[0]
     path_html = f'<span class="quiet">{escape_plain(path, 200)}</span>' if path else ""
-    attempt_html = f' <span class="quiet">try {task.state.attempt}</span>' if task.state.attempt > 1 else ""
+    attempt_html = f' <span class="quiet">attempt {task.state.attempt}</span>' if task.state.attempt > 1 else ""
     summary = "" if task.claim is None else task.claim.summary
     explanation = (task.status.reason or summary or task.about).strip("- \n")
     return (

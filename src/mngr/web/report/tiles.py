@@ -26,7 +26,7 @@ from mngr.web.html_text import (
 from mngr.web.report.report_data import WORST_FIRST, ReportFacts, ReportTask, count_in_order
 
 _CLAIMS = ("fixed", "improved", "unchanged", "blocked", "failed")
-_BASELINE_VERDICTS = ("fail", "flaky", FAILS_IN_SUITE, FAILS_ALONE, "pass")
+_BASELINE_VERDICTS = ("fail", "flaky", FAILS_IN_SUITE, FAILS_ALONE, "pass", "skip")
 _MAX_NAMES = 5  # test names that a tile shows
 
 
@@ -75,12 +75,12 @@ def _render_baseline_tile(facts: ReportFacts) -> str:
     baselines = list_facts(facts.run_state, BaselineDone)
     if not baselines:
         run_count = len(list_facts(facts.run_state, BaselineRun))
-        return _render_tile(str(run_count), "runs of untouched tests", "")
+        return _render_tile(str(run_count), "test runs before any change", "")
     baseline = baselines[-1]
     counts = {name: baseline.counts[name] for name in _BASELINE_VERDICTS if baseline.counts.get(name)}
     labels = {name: f"{count} {describe_verdict(name)}" for name, count in counts.items()}
     details = _render_labelled_bar(counts, labels) + _explain_dependent_tests(facts, counts)
-    return _render_tile(str(baseline.tests), "tests, untouched", details)
+    return _render_tile(str(baseline.tests), "tests before any change", details)
 
 
 def _explain_dependent_tests(facts: ReportFacts, counts: Mapping[str, int]) -> str:
@@ -100,7 +100,7 @@ def _render_verdict_tile(tasks: Sequence[ReportTask]) -> str:
     """Return the tile of mngr's verdicts on the claims."""
     verdicts = count_in_order((task.verdict for task in tasks), VERDICTS)
     details = _render_strip(verdicts) + _render_claim_matrix(tasks)
-    return _render_tile(str(verdicts.get("confirmed", 0)), "confirmed by us", details, "wide")
+    return _render_tile(str(verdicts.get("confirmed", 0)), "claims confirmed by mngr", details, "wide")
 
 
 def _render_claim_matrix(tasks: Sequence[ReportTask]) -> str:
@@ -113,7 +113,9 @@ def _render_claim_matrix(tasks: Sequence[ReportTask]) -> str:
     for claim in claims:
         cells = "".join(_render_matrix_cell(verdict, pairs[claim, verdict]) for verdict in verdicts)
         rows.append(f"<tr><th>{render_chip(claim)}</th>{cells}")
-    return f'<table class="matrix"><tr><td class="quiet">claimed ↓ seen →</td>{head}</tr>{"".join(rows)}</table>'
+    return (
+        f'<table class="matrix"><tr><td class="quiet">agent claims ↓ mngr saw →</td>{head}</tr>{"".join(rows)}</table>'
+    )
 
 
 def _render_matrix_cell(verdict: str, count: int) -> str:
@@ -129,9 +131,9 @@ def _render_cost_tile(facts: ReportFacts) -> str:
         if usage.tokens:
             tokens[purpose] = usage.tokens
             labels[purpose] = f"{purpose} {format_count(usage.tokens)}, {format_dollars(usage.cost_usd)}"
-    notes = [f"{format_count(budget.tokens)} tokens" if budget.tokens else "no tokens were used"]
+    notes = [f"{format_count(budget.tokens)} tokens" if budget.tokens else "no model tokens used"]
     if budget.tokens_before_edit:
-        notes.append(f"{format_count(budget.tokens_before_edit)} before the first edit of each")
+        notes.append(f"{format_count(budget.tokens_before_edit)} on average before an agent's first edit")
     if budget.hosts.made:
         notes.append(_describe_hosts(budget.hosts))
     details = f'{_render_labelled_bar(tokens, labels)}<p class="quiet">{" · ".join(notes)}</p>'
@@ -146,13 +148,13 @@ def _describe_hosts(hosts: HostCosts) -> str:
 def _render_duration_tile(facts: ReportFacts) -> str:
     """Return the tile of the duration and of the largest number of parallel agents."""
     spans = [span for task in facts.tasks for span in task.spans if span.state not in ("queued", "parked")]
-    note = "no agent yet"
+    note = "no agent has started"
     if spans:
         total = sum(span.end - span.begin for span in spans)
         peak = _count_parallel([(span.begin, span.end) for span in spans])
-        note = f"{peak} at once at most; {format_duration(total)} if they had come one after the other"
+        note = f"up to {peak} tasks at the same time; {format_duration(total)} if done one after the other"
     duration = format_duration(facts.ended_at - facts.started_at)
-    return _render_tile(duration, "in all", f'<p class="quiet">{note}</p>')
+    return _render_tile(duration, "total time", f'<p class="quiet">{note}</p>')
 
 
 def _count_parallel(periods: Sequence[tuple[float, float]]) -> int:

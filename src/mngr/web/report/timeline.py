@@ -10,7 +10,7 @@ from mngr.web.html_text import escape_long, escape_plain, format_duration, to_cl
 from mngr.web.report.report_data import ReportFacts, ReportTask, StateSpan
 
 SHOWN_STATES = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
-_STATE_LABELS = {"talking": "reminded", "pulling": "brought home", "checking": "checked by us"}
+_STATE_LABELS = {"talking": "reminded by mngr", "pulling": "collected", "checking": "verified by mngr"}
 _HIGH, _WIDE = 640, 1000.0  # Pixels for all rows; SVG units from the start to the end.
 _TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800)
 
@@ -39,7 +39,7 @@ def render_timeline(facts: ReportFacts) -> str:
     body = "".join(_render_row(task, index * row_height, row_height, scale) for index, task in enumerate(tasks))
     baseline_rows = facts.run_state.recipe_rows.get(BaselineDone.type_name, ())
     baseline_end = scale.to_x(time_format.parse_timestamp(baseline_rows[0].at)) if baseline_rows else 0.0
-    shade = f'<rect class="untouched" x="0" y="0" width="{baseline_end}" height="{height:.1f}"><title>every test, untouched</title></rect>'
+    shade = f'<rect class="untouched" x="0" y="0" width="{baseline_end}" height="{height:.1f}"><title>baseline: every test before any change</title></rect>'
     ticks = [(scale.to_x(timestamp), label) for timestamp, label in _list_ticks(begin, end)]
     lines = "".join(f'<line x1="{x}" x2="{x}" y1="0" y2="{height:.1f}"/>' for x, _ in ticks)
     labels = "".join(f'<span style="left:{x / _WIDE * 100:.2f}%">{label}</span>' for x, label in ticks)
@@ -55,7 +55,7 @@ def _render_legend(tasks: Sequence[ReportTask], *, has_baseline: bool) -> str:
     """Return the colours of the states and outcomes that occur."""
     used_states = {span.state for task in tasks for span in task.spans}
     outcomes = sorted({task.outcome for task in tasks if task.is_over})
-    entries = ['<span class="c-untouched"><i></i>tests, untouched</span>'] if has_baseline else []
+    entries = ['<span class="c-untouched"><i></i>baseline</span>'] if has_baseline else []
     for state in SHOWN_STATES:
         if state in used_states:
             entries.append(f'<span class="{to_class_name(state)}"><i></i>{_STATE_LABELS.get(state, state)}</span>')

@@ -61,7 +61,7 @@ def run(cli: Cli, args: Args) -> int:
 
     run_dir, change_word = _resolve_arguments(cli, args)
     if args["diff"] and change_word is None:
-        raise UsageError("--diff needs a change", "name one: mngr tmr changes CHANGE --diff")
+        raise UsageError("--diff needs a change", "name a change: mngr tmr changes CHANGE --diff")
     gathered = gather_changes(cli.context.local_host, run_dir)
     conflicts_by_id = map_conflicts(list_conflicts(cli.context.local_host, run_dir.repo, gathered.changes))
     integration = find_integration(run_dir) or Integration()
@@ -106,15 +106,17 @@ def _get_change(run_dir: RunDir, changes: Sequence[Change], word: str, run_argum
         return matches[0]
     if matches:
         ids = ", ".join(change.id for change in matches[:8]) + (" …" if len(matches) > 8 else "")
-        raise MngrError(f"{word!r} is the beginning of {len(matches)} changes", f"one of: {ids}")
+        raise MngrError(f"{len(matches)} changes begin with {word!r}", f"give more digits of one of these: {ids}")
     if run_argument == word:
         known = [*(change.id for change in changes), *list_runs(run_dir.root)]
         raise NotFound(
-            f"there is no run {word!r}, and no change of {run_dir.name} that begins so",
-            suggest_closest(word, known) or "see: mngr tmr changes, and mngr tmr list",
+            f"there is no run {word!r}, and no change of {run_dir.name} begins with it",
+            suggest_closest(word, known) or "list them: mngr tmr list; mngr tmr changes",
         )
     hint = suggest_closest(word, [change.id for change in changes])
-    raise NotFound(f"no change of {run_dir.name} begins with {word!r}", hint or f"see: mngr tmr changes {run_dir.name}")
+    raise NotFound(
+        f"no change of {run_dir.name} begins with {word!r}", hint or f"list them: mngr tmr changes {run_dir.name}"
+    )
 
 
 def _find_integration_result(change: Change, integration: Integration) -> dict[str, Any] | None:
@@ -145,8 +147,10 @@ def _read_diff(cli: Cli, run_dir: RunDir, change: Change) -> str:
 
 def _format_heading(run_dir: RunDir, gathered: GatheredChanges) -> str:
     unsettled = sum(task.state != "settled" for task in gathered.state.tasks.values())
-    text = f"{run_dir.name}: {len(gathered.changes) or 'no'} changes"
-    return text + (f" so far; not settled: {unsettled}\n" if unsettled else "\n")
+    text = f"{run_dir.name}: {len(gathered.changes) or 'no'} {'change' if len(gathered.changes) == 1 else 'changes'}"
+    return text + (
+        f" so far, {unsettled} {'task' if unsettled == 1 else 'tasks'} not finished\n" if unsettled else "\n"
+    )
 
 
 def _format_table(rows: list[dict[str, Any]]) -> str:
@@ -156,11 +160,11 @@ def _format_table(rows: list[dict[str, Any]]) -> str:
     columns = [
         ("ID", [row["id"] for row in rows]),
         ("KIND", [f"{row['kind']}{' flagged' if row['flagged'] else ''}" for row in rows]),
-        ("SEEN", [", ".join(row["verdicts"]) for row in rows]),
+        ("VERDICT", [", ".join(row["verdicts"]) for row in rows]),
         ("SIZE", [_format_size(row) for row in rows]),
-        ("AGENTS", [str(len(row["agents"])) for row in rows]),
+        ("AGENTS", [_format_agents(row) for row in rows]),
         ("NEEDS", [", ".join(row["needs"]) for row in rows]),
-        ("CLASHES WITH", [_format_names(row["clashes"]) for row in rows]),
+        ("CONFLICTS WITH", [_format_names(row["clashes"]) for row in rows]),
         ("BRANCH", [_format_short_result(row["integration"]) for row in rows]),
         ("TITLE", [terminal_text.fit_line(row["title"], _TITLE) for row in rows]),
         ("TASKS", [f"{len(row['tasks'])}: {_format_names(row['tasks'])}" for row in rows]),
@@ -177,6 +181,11 @@ def _format_size(row: dict[str, Any]) -> str:
     return f"+{size['added']} -{size['removed']} in {files}"
 
 
+def _format_agents(row: dict[str, Any]) -> str:
+    """Return the number of agents that made a change, and their kinds."""
+    return " ".join([str(len(row["agents"])), ", ".join(row["agent_kinds"])]).strip()
+
+
 def _format_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + (" …" if len(names) > _NAMES else "")
 
@@ -189,9 +198,14 @@ def _format_short_result(result: dict[str, Any] | None) -> str:
 
 def _format_tasks_without_change(reasons: Sequence[ExcludedGroup]) -> str:
     """Return the tasks that led to no change, grouped by reason."""
-    lines = [f"not taken, {row.count}: {row.reason}" for row in reasons[:_CAUSES]]
+    lines = [
+        f"{row.count} {'task' if row.count == 1 else 'tasks'} without a change: {row.reason}"
+        for row in reasons[:_CAUSES]
+    ]
     hidden_count = len(reasons) - len(lines)
-    return "\n".join([*lines, f"and for {hidden_count} more reasons: --format json"] if hidden_count else lines)
+    return "\n".join(
+        [*lines, f"and {hidden_count} more reasons: mngr tmr changes --format json"] if hidden_count else lines
+    )
 
 
 def _format_change(row: dict[str, Any]) -> str:
@@ -203,10 +217,10 @@ def _format_change(row: dict[str, Any]) -> str:
     parts = (
         ("made by", [_format_author(author) for author in row["made_by"]]),
         ("files", [clean_line(path, 1000) for path in row["paths"]]),
-        ("turns green", row["fixed_tests"]),
+        ("fixes", row["fixed_tests"]),
         ("needs", row["needs"]),
-        ("clashes with", row["clashes"]),
-        ("look at", [_format_finding(finding) for finding in row["findings"]]),
+        ("conflicts with", row["clashes"]),
+        ("findings", [_format_finding(finding) for finding in row["findings"]]),
         ("in the branch", [_format_result(row["integration"])] if row["integration"] else []),
     )
     for name, lines in parts:
@@ -214,7 +228,7 @@ def _format_change(row: dict[str, Any]) -> str:
     if diff := row.get("diff"):
         text += f"\n{diff[:_MAX_DIFF_CHARACTERS]}"
         text += (
-            f"\n[{len(diff) - _MAX_DIFF_CHARACTERS} characters more: --format json has all]\n"
+            f"\n[{len(diff) - _MAX_DIFF_CHARACTERS} more characters: add --format json to see all]\n"
             if len(diff) > _MAX_DIFF_CHARACTERS
             else ""
         )
@@ -223,7 +237,7 @@ def _format_change(row: dict[str, Any]) -> str:
 
 def _format_author(author: dict[str, Any]) -> str:
     variant_note = ", in other words" if author["variant"] else ""
-    return f"{author['task']} ({author['title']}) by {author['agent'] or 'nobody'}: {author['verdict']}, passed {author['runs']}, {author['claimed_commit'][:12]}{variant_note}"
+    return f"{author['agent_kind'] or 'unknown'} agent {author['agent'] or 'unknown'} for task {author['task']} ({author['title']}): {author['verdict']}, {author['runs']} runs passed, commit {author['claimed_commit'][:12]}{variant_note}"
 
 
 def _format_finding(row: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ def run(cli: Cli, args: Args) -> int:
 
     run_dir = get_run(cli, args)
     result = clean_run(cli.fleet, run_dir, dry_run=args["dry_run"])
-    verb = "there are" if args["dry_run"] else "gone:"
+    verb = "would remove" if args["dry_run"] else "removed"
     size = format_size(result.bytes)
     hosts = f" and {len(result.hosts)} hosts" if result.hosts else ""
     human = f"{verb} {len(result.agents)} agents{hosts} of {run_dir.name}; {size} in {run_dir.path}"

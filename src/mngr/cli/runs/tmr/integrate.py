@@ -69,11 +69,15 @@ def run(cli: Cli, args: Args) -> int:
     for option, required_option in (("reason", "without"), ("rewrite", "update_pr")):
         if args[option] and not args[required_option]:
             flag, required_flag = (name.replace("_", "-") for name in (option, required_option))
-            raise UsageError(f"--{flag} without --{required_flag}", f"give --{required_flag}, too")
+            raise UsageError(f"--{flag} needs --{required_flag}", f"add --{required_flag}: mngr tmr integrate --help")
     if args["pr"] and args["update_pr"]:
-        raise UsageError("--pr and --update-pr", "the first opens one, the other changes it")
+        raise UsageError(
+            "--pr and --update-pr exclude each other", "--pr opens a pull request, --update-pr updates the open one"
+        )
     if args["conflict_rounds"] < 0:
-        raise UsageError("--conflict-rounds must not be negative", "0 asks nobody")
+        raise UsageError(
+            "--conflict-rounds must not be negative", "ask no agents: mngr tmr integrate --conflict-rounds 0"
+        )
     if args["integrator"] is not None:
         cli.context.get_kind(args["integrator"])
     if args["update_pr"]:
@@ -122,18 +126,18 @@ def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> Integ
     if len(integration.left_out) > 20:
         lines.append(f"  and {len(integration.left_out) - 20} more: mngr tmr changes {run_dir.name}")
     if integration.open:
-        is_single = integration.open == 1
+        verb = "is" if integration.open == 1 else "are"
         lines.append(
-            f"{format_count(integration.open, 'task')} {'is' if is_single else 'are'} not settled yet: integrate again when {'it is' if is_single else 'they are'}"
+            f"{format_count(integration.open, 'task')} {verb} not finished. Later: mngr tmr integrate {run_dir.name}"
         )
     if red_again:
         lines.append(
-            f"red again: {', '.join(map(strip_controls, red_again[:5]))}"
+            f"failing again: {', '.join(map(strip_controls, red_again[:5]))}"
             + (f" and {len(red_again) - 5} more" if len(red_again) > 5 else "")
         )
-    lines += [f"red: {strip_controls(row.test)}: {strip_controls(row.why)}" for row in integration.red[:10]]
+    lines += [f"regression: {strip_controls(row.test)}: {strip_controls(row.why)}" for row in integration.red[:10]]
     log = f"git log --stat {integration.onto[:10]}..{integration.branch}; " if integration.delivered else ""
-    lines.append(f"look at it: {log}{run_dir.path}/PR.md; {report_path}")
+    lines.append(f"next: {log}{run_dir.path}/PR.md; {report_path}")
     render.render_item(cli, {**encode(integration), "red_again": red_again}, "\n".join(lines))
     return integration
 
@@ -153,7 +157,7 @@ def _publish_branch(cli: Cli, run_dir: RunDir, integration: Integration, args: A
     from mngr.tmr.deliver.pull_request_text import read_title
 
     if integration.delivered is None or integration.verdict == "red":
-        cli.print_message("nothing was pushed: there is no green branch")
+        cli.print_message("nothing was pushed, because there is no branch without regressions")
         return
     local_host, path = cli.context.local_host, os.path.join(run_dir.path, "PR.md")
     if args["pr"]:

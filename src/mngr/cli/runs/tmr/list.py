@@ -39,6 +39,6 @@ def run(cli: Cli, args: Args) -> int:
         cli,
         "runs",
         rows,
-        render.format_table(("RUN", "STATE", "TASKS"), lines) if lines else "there are no runs",
+        render.format_table(("RUN", "STATE", "TASKS"), lines) if lines else "no runs yet",
     )
     return 0

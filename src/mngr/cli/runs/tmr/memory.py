@@ -44,8 +44,8 @@ def run(cli: Cli, args: Args) -> int:
     action = args["action"] or "list"
     if action not in _ACTIONS:
         raise UsageError(
-            f"memory cannot {action!r}",
-            suggest_closest(action, list(_ACTIONS)) or "list, flaky, reasons or forget",
+            f"unknown action {action!r}",
+            suggest_closest(action, list(_ACTIONS)) or "the actions are list, flaky, reasons and forget",
         )
     return _ACTIONS[action](cli, args["name"] or [])
 
@@ -55,9 +55,7 @@ def _list_known(cli: Cli, tests: list[str]) -> int:
 
     entries = [entry for entry in RunHistory(get_project_root(cli)).tests.values() if not tests or entry.test in tests]
     lines = [(entry.outcome, entry.verdict or "-", entry.run, entry.test) for entry in entries]
-    human = (
-        render.format_table(("OUTCOME", "SEEN", "RUN", "TEST"), lines) if lines else "nothing is known of earlier runs"
-    )
+    human = render.format_table(("OUTCOME", "VERDICT", "RUN", "TEST"), lines) if lines else "no results of earlier runs"
     render.render_rows(cli, "tests", [entry.to_dict() for entry in entries], human)
     return 0
 
@@ -73,9 +71,7 @@ def _list_flaky(cli: Cli, tests: list[str]) -> int:
         for entry in entries
     ]
     human = (
-        render.format_table(("FAILED", "FIRST SEEN", "SUSPECTS", "TEST"), lines)
-        if lines
-        else "no test was seen to pass only now and then"
+        render.format_table(("FAILED", "FIRST SEEN", "SUSPECTS", "TEST"), lines) if lines else "no flaky tests known"
     )
     render.render_rows(cli, "tests", [{**entry.to_dict(), "rate": round(entry.rate, 3)} for entry in entries], human)
     return 0
@@ -99,11 +95,7 @@ def _list_reasons(cli: Cli, names: list[str]) -> int:
         )
         for entry in entries
     ]
-    human = (
-        render.format_table(("CHANGE", "RUN", "REASON", "TITLE"), lines)
-        if lines
-        else "nobody gave a reason against a change"
-    )
+    human = render.format_table(("CHANGE", "RUN", "REASON", "TITLE"), lines) if lines else "no reasons recorded"
     render.render_rows(cli, "reasons", [entry.to_dict() for entry in entries], human)
     return 0
 
@@ -121,10 +113,10 @@ def _forget_entries(cli: Cli, names: list[str]) -> int:
     keys = {name: _match_keys(list(reasons.read()), name) for name in names if name not in known}
     for name, matches in keys.items():
         if len(matches) != 1:
-            hint = suggest_closest(name, sorted(known)) or "see: mngr tmr memory list, and mngr tmr memory reasons"
+            hint = suggest_closest(name, sorted(known)) or "list them: mngr tmr memory list; mngr tmr memory reasons"
             raise NotFound(
-                f"nothing is known of {name}" if not matches else f"{name} may be {len(matches)} changes",
-                hint if not matches else "give more of its digits",
+                f"no result and no reason for {name}" if not matches else f"{len(matches)} changes begin with {name}",
+                hint if not matches else "give more digits of the id",
             )
     changes = [matches[0] for matches in keys.values()]
     forgotten_tests = list(dict.fromkeys([*history.delete_rows(names or None), *flaky.delete_rows(names or None)]))
@@ -132,7 +124,7 @@ def _forget_entries(cli: Cli, names: list[str]) -> int:
     rows = [{"test": test, "change": None} for test in forgotten_tests] + [
         {"test": None, "change": key} for key in forgotten_changes
     ]
-    render.render_rows(cli, "tests", rows, f"{len(rows)} forgotten")
+    render.render_rows(cli, "tests", rows, f"forgot {len(rows)} {'entry' if len(rows) == 1 else 'entries'}")
     return 0
 
 

@@ -57,15 +57,18 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.tmr.redo import request_redo, restore_unanswered
 
     if not (args["message"] or "").strip():
-        raise UsageError("mngr tmr redo needs -m", "say what you want otherwise: -m 'keep the old name, too'")
+        raise UsageError(
+            "mngr tmr redo needs -m",
+            "say what the agent should change: mngr tmr redo CHANGE -m 'keep the old name, too'",
+        )
     run_dir = get_own_run(cli.context.local_host, get_project_root(cli), args["run"], "tmr")
     limits = load_limits(run_dir, args)
     commits = (find_integration(run_dir) or Integration()).commits
     changes = get_changes(gather_changes(cli.context.local_host, run_dir).changes, args["change"], commits)
     redo = request_redo(cli.fleet, run_dir, changes, args["message"])
     slug = redo.slug
-    others_note = f", and not {', '.join(redo.other_agents)}, who made the same" if redo.other_agents else ""
-    cli.print_message(f"run {run_dir.name}: {slug} is for {redo.agent} again{others_note}")
+    others_note = f"; not to {', '.join(redo.other_agents)}, which made the same change" if redo.other_agents else ""
+    cli.print_message(f"run {run_dir.name}: mngr sends your message for {slug} to {redo.agent}{others_note}")
     progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
     state = run_tasks(cli.fleet, run_dir, limits, RunObserver(on_row=progress, on_tasks_end=progress.close))
     task = state.tasks[slug]

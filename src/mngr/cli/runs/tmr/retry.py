@@ -55,16 +55,16 @@ def run(cli: Cli, args: Args) -> int:
     if args["agent"] is not None:
         cli.context.get_kind(args["agent"])
     if args["blocked"] and args["task"]:
-        raise UsageError("--blocked and a task", "one or the other")
+        raise UsageError("--blocked and TASK exclude each other", "retry all blocked tasks: mngr tmr retry --blocked")
     outcomes = ("blocked",) if args["blocked"] else RETRYABLE_OUTCOMES
     slugs = retry_tasks(
         run_dir, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"], args=args["agent_arg"] or ()
     )  # fmt: skip
     if not slugs:
         raise MngrError(
-            f"nothing of the run {run_dir.name} {'is blocked' if args['blocked'] else 'came to nothing'}",
-            "name tasks to do them again all the same",
+            f"the run {run_dir.name} has no {'blocked' if args['blocked'] else 'unsuccessful'} tasks",
+            "name the tasks to retry: mngr tmr retry TASK",
         )
-    cli.print_message(f"run {run_dir.name}: {len(slugs)} again")
+    cli.print_message(f"run {run_dir.name}: retrying {len(slugs)} {'task' if len(slugs) == 1 else 'tasks'}")
     progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))
     return complete_run(cli, run_dir, limits, progress)

@@ -99,7 +99,7 @@ def run(cli: Cli, args: Args) -> int:
     cli.print_message(f"run {run_dir.name}")
     dirty = git.list_dirty_files(cli.context.local_host, root)
     if dirty:
-        cli.print_message(f"{len(dirty)} uncommitted changes are not part of it")
+        cli.print_message(f"the run does not include {len(dirty)} uncommitted changes")
     if args["dry_run"]:
         return _dry_run(cli, run_dir, limits)
     if args["detach"]:
@@ -109,7 +109,7 @@ def run(cli: Cli, args: Args) -> int:
     def confirm(estimate: Estimate) -> bool:
         if args["yes"] or not is_interactive() or estimate.agents[1] < CONFIRM_AGENT_COUNT:
             return True
-        return progress.ask_yes_no(f"{estimate.text}. Go on?")
+        return progress.ask_yes_no(f"{estimate.text}\nStart the agents?")
 
     try:
         return complete_run(cli, run_dir, limits, progress, confirm)
@@ -150,9 +150,9 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
         status = build_status(run_dir)
     finally:
         shutil.rmtree(run_dir.path)
-    details = {"root_causes": encode(status.root_causes), "skipped": encode(status.skipped)}
     if cli.format != "jsonl":
-        render.render_item(cli, {**estimates[0].to_dict(), **details}, estimates[0].text)
+        fields = {**encode(estimates[0]), "root_causes": encode(status.root_causes)}
+        render.render_item(cli, fields, estimates[0].text)
     return 0
 
 
@@ -175,7 +175,7 @@ def _start_detached(cli: Cli, run_dir: RunDir, notify: str | None) -> int:
         labels={"run": run_dir.name, "role": "run"},
     )
     agent = cli.fleet.create(spec)
-    human = f"{agent.name} runs it; watch it with: mngr tmr attach {run_dir.name}"
+    human = f"agent {agent.name} executes the run; watch it: mngr tmr attach {run_dir.name}"
     render.render_item(cli, {"run": run_dir.name, "agent": agent.name}, human)
     return 0
 

@@ -77,7 +77,7 @@ def complete_run(
             result = run_pipeline(cli.fleet, run_dir, limits, observer)
     except KeyboardInterrupt:
         cli.print_message(
-            f"no more launches; agents go on. Go on: mngr tmr resume {run_dir.name}; end it: mngr tmr stop {run_dir.name}"
+            f"mngr starts no more agents. The running agents continue.\nContinue the run: mngr tmr resume {run_dir.name}\nStop the agents: mngr tmr stop {run_dir.name}"
         )
         raise
     print_unanswered(cli, result.unanswered)
@@ -97,7 +97,9 @@ def complete_run(
 def print_unanswered(cli: Cli, unanswered: dict[str, str]) -> None:
     """Tell the user which tasks stay as they were, because their agent did not answer a redo."""
     for slug, reason in unanswered.items():
-        cli.print_message(f"{slug}: all stays as it was: {terminal_text.strip_controls(reason)}")
+        cli.print_message(
+            f"{slug}: the earlier result stays, because the agent gave no new one: {terminal_text.strip_controls(reason)}"
+        )
 
 
 def _describe_integration(run_dir: RunDir, result: PipelineResult) -> dict[str, Any] | None:
@@ -111,7 +113,7 @@ def _describe_integration(run_dir: RunDir, result: PipelineResult) -> dict[str, 
         return {
             "verdict": None,
             "is_whole": False,
-            "summary": f"{problem}; again: mngr tmr integrate {run_dir.name}",
+            "summary": f"{problem}; try again: mngr tmr integrate {run_dir.name}",
         }
     integration = result.integration
     if integration is None:
@@ -133,7 +135,7 @@ def _render_result(
     if integration is not None:
         lines.append(integration["summary"])
     if report_path is not None:
-        lines.append(f"look at it: {report_path}")
+        lines.append(f"report: {report_path}")
     fields = encode(status)
     tasks = fields.pop("tasks")
     render.render_rows(cli, "tasks", tasks, "\n".join(lines), **fields, integration=integration)
@@ -148,16 +150,15 @@ def get_run(cli: Cli, args: Args, kind: str | None = None) -> RunDir:
 
 def format_integration(integration: Integration) -> str:
     """Return the result of an integration as one line."""
+    totals = integration.totals.describe()
     if integration.verdict == "empty":
-        return "there is nothing to integrate"
+        return f"{totals} There is nothing to merge."
     change_count = sum(len(commit.changes) for commit in integration.commits)
-    fixes = sum(commit.kind == "fix" for commit in integration.commits)
-    excluded_text = f", {len(integration.left_out)} left out" if integration.left_out else ""
-    fixes_text = f", {fixes} of them {'a fix' if fixes == 1 else 'fixes'}" if fixes else ""
-    verdict_text = "green" if integration.verdict == "green" else "RED, and not delivered"
-    red_before_text = f" (but for {len(integration.red_before)} that were red before)" if integration.red_before else ""
     contents = f"{format_count(change_count, 'change')} in {format_count(len(integration.commits), 'commit')}"
-    return f"{integration.branch}: {verdict_text}{red_before_text}: {contents}{fixes_text}{excluded_text}"
+    excluded = f", {format_count(len(integration.left_out), 'change')} excluded" if integration.left_out else ""
+    if integration.verdict == "red":
+        return f"{totals} mngr did not move the branch {integration.branch}: {contents}{excluded}"
+    return f"{totals} Branch {integration.branch}: {contents}{excluded}"
 
 
 def format_count(number: int, noun: str) -> str:

@@ -55,7 +55,7 @@ def _format_resume_hint(run_dir: RunDir) -> str:
         load_plan(run_dir)
     except MngrError as error:  # The run may be one of `mngr map`.
         return error.hint or error.message
-    return f"go on: mngr tmr resume {run_dir.name}"
+    return f"continue the run: mngr tmr resume {run_dir.name}"
 
 
 def _format_status(run_dir: RunDir, status: RunStatus) -> str:
@@ -65,9 +65,9 @@ def _format_status(run_dir: RunDir, status: RunStatus) -> str:
     if status.state == "interrupted":
         lines.append(_format_resume_hint(run_dir))
     if status.skipped:
-        lines.append(f"{len(status.skipped)} tests skipped, the first: {status.skipped[0].why}")
+        lines.append(f"{len(status.skipped)} tests get no agent; the first one: {status.skipped[0].why}")
     for root_cause in status.root_causes:
-        lines.append(f"{root_cause.id}: {len(root_cause.tests)} tests: {root_cause.title}")
+        lines.append(f"root cause {root_cause.id} of {len(root_cause.tests)} tests: {root_cause.title}")
     if status.alarm:
         lines.append(f"ALARM: {status.alarm}")
     if status.waits and status.state != "settled":
@@ -89,7 +89,7 @@ def _format_tasks(tasks: list[TaskStatus]) -> str:
         (task.outcome or task.state, task.claimed or "-", task.verdict or "-", f"{task.seconds or 0:.0f}s", task.task, task.reason or "")
         for task in tasks
     ]  # fmt: skip
-    return render.format_table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows)
+    return render.format_table(("OUTCOME", "CLAIMED", "VERDICT", "TIME", "TASK", "REASON"), rows)
 
 
 def _format_usage(budget: BudgetStatus) -> str:
@@ -100,7 +100,7 @@ def _format_usage(budget: BudgetStatus) -> str:
         shares = [f"{purpose} {usage.tokens}" for purpose, usage in budget.usage_by_purpose.items()]
         text += f" ({', '.join(shares)})"
     if budget.tokens_before_edit is not None:
-        text += f", {budget.tokens_before_edit} before the first edit on average"
+        text += f", {budget.tokens_before_edit} on average before an agent's first edit"
     return text
 
 
@@ -114,12 +114,12 @@ def _format_hosts(hosts: HostCosts) -> str:
 def _format_shared_locations(overlaps: list[LineOverlap]) -> str:
     """Return a line for each location that several agents edit, the busiest first."""
     lines = [
-        f"{len(overlap.who)} at the same lines, {overlap.path}:{overlap.first}-{overlap.last}: {_format_names(overlap.who)}"
+        f"{len(overlap.who)} tasks changed the same lines, {overlap.path}:{overlap.first}-{overlap.last}: {_format_names(overlap.who)}"
         for overlap in overlaps[:_PLACES]
     ]
     hidden_count = len(overlaps) - len(lines)
     if hidden_count:
-        lines.append(f"and at {hidden_count} more places: --format json")
+        lines.append(f"and {hidden_count} more places: mngr tmr status --format json")
     return "\n".join(lines)
 
 

@@ -29,6 +29,6 @@ def run(cli: Cli, args: Args) -> int:
     run_dir = get_run(cli, args)
     outcomes = stop_run(cli.fleet, run_dir, destroy=args["destroy"])
     if not outcomes:
-        cli.print_message(f"no agent of {run_dir.name} is there to stop")
+        cli.print_message(f"the run {run_dir.name} has no running agents")
     verb = "destroyed" if args["destroy"] else "stopped"
     return render.render_outcomes(cli, outcomes, human=lambda outcome: f"{outcome.name} {verb}")

@@ -97,7 +97,9 @@ def _verify(cli: Cli, args: Args) -> int:
     if args["receipt"]:
         return _verify_again(cli, args, root, policy, room_options)
     if not args["ref"]:
-        raise UsageError("which branch?", "for example: mngr tmr verify HEAD, or --receipt FILE")
+        raise UsageError(
+            "mngr tmr verify needs a branch, a commit or --receipt FILE", "for example: mngr tmr verify HEAD"
+        )
     if args["runs"] < 1:
         raise UsageError("--runs must be at least 1", "leave it out for the default")
     from mngr.tmr.verify.verify_branch import BranchRequest, verify_branch
@@ -176,13 +178,16 @@ def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
     except (OSError, ValueError) as error:
-        raise MngrError(f"{args['receipt']} cannot be read: {error}", "a receipt.json of a task") from None
+        raise MngrError(
+            f"{args['receipt']} cannot be read: {error}",
+            "give the receipt.json of a task: mngr tmr verify --receipt FILE",
+        ) from None
     recheck = recheck_receipt(cli.fleet, root, path, data, room_options, policy, trusts_setup=args["trust_setup"])
     is_same = not recheck.differences
     human = (
-        f"the same again: {recheck.after.verdict}, {recheck.after.reason}"
+        f"the result is the same: {recheck.after.verdict}, {recheck.after.reason}"
         if is_same
-        else "\n".join(["not the same:", *recheck.differences])
+        else "\n".join(["the result differs:", *recheck.differences])
     )
     row = {
         "is_same": is_same,
