@@ -215,7 +215,7 @@ def test_claims_are_verified_and_confirmed_tests_are_skipped_next_time(project: 
         RunDir(str(project.repo), "s").task_path(make_slug("tests/test_lazy.py::test_lazy")), "prompt.md"
     ).read_text()
     assert "In the earlier run r this task ended as refuted: the agent changed nothing" in prompt
-    assert "People said no" in prompt and "- Less (tests/test_lazy.py): keep it\n" in prompt
+    assert "People rejected earlier edits" in prompt and "- Less (tests/test_lazy.py): keep it\n" in prompt
     assert "the run s has no blocked tasks" in project("tmr", "retry", "--blocked", code=1).err
     assert (
         "--blocked and TASK exclude each other"

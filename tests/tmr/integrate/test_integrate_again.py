@@ -258,8 +258,10 @@ def test_a_killed_integration_can_be_repeated_with_the_same_result(project: Mngr
 
 
 def test_invalid_options_are_explained(project: MngrProgram) -> None:
-    assert "is no change, no task and no commit" in project("tmr", "integrate", "r", "--without", "zzz", code=1).err
+    assert "this run has no change, task or commit" in project("tmr", "integrate", "r", "--without", "zzz", code=1).err
     assert "--reason needs --without" in project("tmr", "integrate", "r", "--reason", "x", code=2).err
+    for url in ("javascript:1", "https://ci.example/<b>", "file:///tmp/report"):
+        assert "is not a web address" in project("tmr", "integrate", "r", "--report-url", url, code=2).err
     assert "--rewrite needs --update-pr" in project("tmr", "integrate", "r", "--rewrite", code=2).err
     assert "there is no commit 'nowhere'" in project("tmr", "integrate", "r", "--onto", "nowhere", code=1).err
     assert "no agent kind 'nobody'" in project("tmr", "integrate", "r", "--integrator", "nobody", code=1).err

@@ -135,7 +135,7 @@ def test_an_unknown_section_or_placeholder_is_a_usage_error(text: str, part: str
 
 
 def test_the_documentation_lists_every_section_and_placeholder() -> None:
-    page = (ROOT / "docs" / "concepts" / "brief.md").read_text()
+    page = (ROOT / "docs" / "concepts" / "prompt.md").read_text()
     template = load_template()
     sections = (*template.shared_sections, *template.task_sections)
     values = {value for _, text in sections for value in re.findall(r"\{\{(\w+)\}\}", text)}

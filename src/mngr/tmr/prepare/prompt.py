@@ -166,7 +166,7 @@ def build_reminder(problems: Sequence[str]) -> str:
     """Return the message for an agent whose result cannot be accepted yet."""
     rows = "".join(f"- {_remove_control_characters(problem)}\n" for problem in problems)
     return (
-        f"Your task is not done yet:\n{rows}Commit your work, one commit for each kind, and write"
+        f"Your task is not finished:\n{rows}Commit your work, with one commit for each kind of change. Then write"
         " $MNGR_OUTPUT_DIR/result.json in one step, as your instructions say. Then stop.\n"
     )
 

@@ -51,6 +51,7 @@ COMMAND = CommandSpec(
         Option(flags=("--conflict-timeout",), metavar="TIME", kind="length", default=1800.0, help="how long all conflicts may take"),
         Option(flags=("--pr",), help="push the branch and open a draft pull request with gh or glab, or say how"),
         Option(flags=("--update-pr",), help="push to the one that is open: what is taken back is reverted, no commit goes"),
+        Option(flags=("--report-url",), metavar="URL", help="Link the tasks in PR.md to a copy of the report folder at URL (default: no links)"),
         Option(flags=("--rewrite",), help="with --update-pr: make the branch anew and force it, unless somebody pushed to it"),
     ),
     examples=(
@@ -93,6 +94,19 @@ def run(cli: Cli, args: Args) -> int:
     return compute_exit_code(integration)
 
 
+def _parse_report_url(text: str | None) -> str | None:
+    """Return the URL without a trailing slash; raise UsageError unless a pull request can link to it."""
+    import re
+
+    if text is None:
+        return None
+    if not re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&'*+,;=%-]+", text):
+        raise UsageError(
+            f"--report-url: {text!r} is not a web address", "for example: --report-url https://ci.example/report"
+        )
+    return text.removesuffix("index.html").rstrip("/")
+
+
 def _build_order(run_dir: RunDir, args: Args) -> IntegrateRequest:
     """Return the integration request that the command line describes."""
     from mngr.tmr.integrate.integration_request import IntegrateRequest
@@ -101,7 +115,7 @@ def _build_order(run_dir: RunDir, args: Args) -> IntegrateRequest:
     return IntegrateRequest(
         without=args["without"] or [], reason=args["reason"] or "", withdrawn=args["with"] or [], only=args["only"], onto=args["onto"],
         agent=args["integrator"] or load_plan(run_dir).integrator, rounds=args["conflict_rounds"], conflict_timeout=args["conflict_timeout"],
-        is_full_verify=args["verify"] == "full", is_append_only=args["update_pr"] and not args["rewrite"],
+        is_full_verify=args["verify"] == "full", is_append_only=args["update_pr"] and not args["rewrite"], report_url=_parse_report_url(args["report_url"]),
     )  # fmt: skip
 
 
