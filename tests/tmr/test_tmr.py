@@ -162,7 +162,7 @@ def test_the_receipt_of_an_unchanged_test_holds_the_runs_of_the_baseline(project
     receipt = json.loads(Path(folder, "receipt.json").read_text())
     assert (receipt["verdict"], receipt["tree"]) == ("confirmed", run_git(project.repo, "rev-parse", "HEAD^{tree}"))
     assert receipt["reason"] == "the agent changed nothing, so the result of the baseline counts: pass"
-    assert [run["outcome"] for run in receipt["results"]] == ["pass"] and receipt["results"][0]["seconds"] > 0
+    assert [run["outcome"] for run in receipt["results"]] == ["pass"]
     assert receipt["isolation"].startswith("bubblewrap")
     assert receipt["imported_from"] == {"calc": "calc.py"}
 

@@ -104,7 +104,12 @@ class PytestRunner:
             artifacts_dir = get_artifacts_dir(run.test) if get_artifacts_dir is not None and run.artifacts else None
             if artifacts_dir is not None:
                 _pull_artifacts(room, run, artifacts_dir)
-        return suite_run
+        whole = suite_run.whole.replace(isolation=room.isolation)
+        runs = {
+            test: run.replace(isolation=room.isolation, imported_from=run.imported_from or whole.imported_from)
+            for test, run in suite_run.runs.items()
+        }
+        return suite_run.replace(whole=whole, runs=runs)
 
     def run_with_plugin(
         self, room: CleanRoom, test: TestFunction, plugin: str, settings: Struct, timeout: float
