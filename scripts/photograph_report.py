@@ -15,7 +15,7 @@ def main(report: Path, images: Path) -> None:
         "task.png": next(iter(sorted((report / "tasks").glob("test-list-sorted*.html")))),
     }
     with Browser() as browser:
-        browser.resize(1100, 720)
+        browser.resize(1280, 800)
         for name, page in pages.items():
             browser.open(page.resolve().as_uri())
             browser.wait("document.readyState === 'complete'")
