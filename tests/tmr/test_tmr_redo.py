@@ -45,7 +45,7 @@ def test_redo_replaces_the_change_and_a_failed_redo_keeps_it(
     slug, agent = task["slug"], task["agent"]
     (change,) = project.run_json("tmr", "changes", "r")["changes"]
     assert "needs -m" in project("tmr", "redo", change["id"], code=2).err
-    assert "is no change" in project("tmr", "redo", "ffffff0", "-m", "x", code=1).err
+    assert "this run has no change, task or commit" in project("tmr", "redo", "ffffff0", "-m", "x", code=1).err
     redo = project("tmr", "redo", change["id"][:4], "-m", "the other way round", "--format", "json", timeout=60)
     assert redo.parse_json()["verdict"] == "green" and f"is for {agent} again" in redo.err
     assert "b + a" in read_integrated_file(project)

@@ -47,10 +47,8 @@ def test_changes_lists_all_changes_of_a_run_with_conflicts_and_integration(mngr:
     assert [line.strip() for line in completions.splitlines()] == [row["id"] for row in listing["changes"]]
     assert lines[0] == "r: 3 changes so far, 1 task not finished"
     assert lines[1].split() == "ID KIND VERDICT SIZE AGENTS CONFLICTS WITH TITLE TASKS".split()
-    assert lines[2].split() == [rows["joe"]["id"], *"test flagged confirmed +1 -1 in 1 file 1 mechanic [FIX_TEST] Say more 1: joe".split()]  # fmt: skip
-    shared = (
-        f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 mechanic {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
-    )
+    assert lines[2].split() == [rows["joe"]["id"], *"test flagged confirmed +1 -1 in 1 file 1 [FIX_TEST] Say more 1: joe".split()]  # fmt: skip
+    shared = f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
     assert shared.split() in [line.split() for line in lines]
     assert (
         "1 task without a change: it is refuted" in lines

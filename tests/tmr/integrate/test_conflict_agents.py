@@ -126,7 +126,7 @@ def test_nobody_is_asked_if_no_agent_can_answer(mngr: MngrProgram) -> None:
     for agent in (None, "mechanic"):
         resolutions = resolve_conflicts(fleet, field.run, plan, RunLimits(), items, agent, lambda row: None)
         assert {resolution.tree for resolution in resolutions.values()} == {None}
-        assert all("nobody to ask" in resolution.reason for resolution in resolutions.values())
+        assert all("there is no agent to ask" in resolution.reason for resolution in resolutions.values())
     assert not Path(field.run.path, "integrate", "journal.jsonl").exists()
 
 

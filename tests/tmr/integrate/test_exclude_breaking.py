@@ -191,4 +191,4 @@ def test_an_exclusion_names_the_change_that_it_conflicts_with(pair: World) -> No
         ]
         (exclusion,) = make_trial(pair, suite, BaseResults(verdicts={test: "pass"})).choose_changes(changes).exclusions
         assert (exclusion.change, exclusion.others) == ("gone", ["kept"])
-        assert exclusion.reason.startswith(f"beside kept it turns {test} red: "), exclusion.reason
+        assert exclusion.reason.startswith(f"it breaks {test} together with kept: "), exclusion.reason

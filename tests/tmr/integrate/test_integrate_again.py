@@ -111,7 +111,7 @@ def find_change(project: MngrProgram, word: str) -> str:
 def test_a_change_can_be_excluded_restored_and_moved_to_another_base(project: MngrProgram) -> None:
     first = run_git(project.repo, "rev-parse", "mngr/r/integrated")
     test, *fixes = subjects(project)
-    assert test == "[TEST/DOC] 1 change of 1 task"
+    assert test == "[TEST/DOC] 1 change from 1 task"
     assert sorted(fixes) == ["[FIX_IMPL] mul: *", "[FIX_IMPL] sub: -"]
     checkout = run_git(project.repo, "status", "--porcelain", "--branch")
     name = find_change(project, "mul: *")
@@ -128,7 +128,7 @@ def test_a_change_can_be_excluded_restored_and_moved_to_another_base(project: Mn
     assert run_git(project.repo, "rev-parse", "mngr/r/integrated") == first
     assert RejectionFile(str(project.repo)).read() == {}
     project("tmr", "integrate", "r", "--only", "tests")
-    assert subjects(project) == ["[TEST/DOC] 1 change of 1 task"]
+    assert subjects(project) == ["[TEST/DOC] 1 change from 1 task"]
     project("tmr", "integrate", "r", "--only", "all")
     assert run_git(project.repo, "rev-parse", "mngr/r/integrated") == first
     assert run_git(project.repo, "status", "--porcelain", "--branch") == checkout

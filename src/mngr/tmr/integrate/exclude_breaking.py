@@ -134,7 +134,7 @@ class BranchTrial:
             if tests is not None and not tests:
                 continue
             target = "the whole suite" if tests is None else f"{len(tests)} tests"
-            self._say(f"running {target} with {len(chosen)} changes")
+            self._say(f"running {target}; changes on the branch: {len(chosen)}")
             while new_failures := self._find_new_failures(composed, tests, chosen):
                 exclusions = self._bisect_failures(chosen, new_failures)
                 if exclusions:

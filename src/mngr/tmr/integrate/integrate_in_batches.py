@@ -91,7 +91,7 @@ class BatchIntegration:
         conflicts = list_conflicts(self._local, self._repo, chosen)
         neighbours = map_conflicts(conflicts)
         first = choose_compatible(chosen, conflicts)
-        self._say(f"integrating {len(chosen)} changes; {len(first)} of them have no conflict")
+        self._say(f"changes to integrate: {len(chosen)}, without a conflict: {len(first)}")
         result = self._trial.choose_changes(first)
         exclusions = {exclusion.change: exclusion for exclusion in result.exclusions}
         tried = {change.id for change in first}

@@ -162,7 +162,7 @@ def _format_table(rows: list[dict[str, Any]]) -> str:
         ("KIND", [f"{row['kind']}{' flagged' if row['flagged'] else ''}" for row in rows]),
         ("VERDICT", [", ".join(row["verdicts"]) for row in rows]),
         ("SIZE", [_format_size(row) for row in rows]),
-        ("AGENTS", [_format_agents(row) for row in rows]),
+        ("AGENTS", [str(len(row["agents"])) for row in rows]),
         ("NEEDS", [", ".join(row["needs"]) for row in rows]),
         ("CONFLICTS WITH", [_format_names(row["clashes"]) for row in rows]),
         ("BRANCH", [_format_short_result(row["integration"]) for row in rows]),
@@ -179,11 +179,6 @@ def _format_size(row: dict[str, Any]) -> str:
     size = row["size"]
     files = f"{size['files']} file" + ("" if size["files"] == 1 else "s")
     return f"+{size['added']} -{size['removed']} in {files}"
-
-
-def _format_agents(row: dict[str, Any]) -> str:
-    """Return the number of agents that made a change, and their kinds."""
-    return " ".join([str(len(row["agents"])), ", ".join(row["agent_kinds"])]).strip()
 
 
 def _format_names(names: Sequence[str]) -> str:
