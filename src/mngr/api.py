@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentView, Outcome
     from mngr.kinds.transcript_entry import TranscriptEntry
     from mngr.setup.doctor import DoctorCheck
-    from mngr.setup.init import DetectedProject
+    from mngr.setup.init.init import DetectedProject
     from mngr.setup.installed_plugins import PluginView
 
 
@@ -426,7 +426,7 @@ class Fleet:
 
     def init(self, *, force: bool = False, dry_run: bool = False) -> DetectedProject:
         """Inspect the current project and write its settings. Raise MngrError when it has settings already."""
-        from mngr.setup.init import init_project
+        from mngr.setup.init.init import init_project
 
         return init_project(self.context, force=force, dry_run=dry_run)
 

@@ -19,6 +19,14 @@ _TIMEOUT_SECONDS = 3600.0
 _SETUP_ARGV = ("sh", "-c", 'UV_COMPILE_BYTECODE=${UV_COMPILE_BYTECODE-1} exec sh -c "$1"', "setup")
 
 
+class SetupFailed(MngrError):
+    """The command `[project] setup` failed. `output` is everything that it printed."""
+
+    def __init__(self, message: str, hint: str, output: str) -> None:
+        super().__init__(message, hint)
+        self.output = output
+
+
 def run_setup(
     host: Host,
     record: AgentRecord,
@@ -145,5 +153,6 @@ def _remove_setup_places(host: Host, places: SetupPlaces) -> None:
 
 def _make_setup_error(host: Host, log: str, command: str, code: int, hint: str) -> MngrError:
     """Return the error of a failed set-up, with the last lines of its log."""
-    tail = host.read(log).decode("utf-8", "replace").strip().splitlines()[-5:]
-    return MngrError(f"[project] setup failed with exit code {code}: {command}\n  " + "\n  ".join(tail), hint)
+    output = host.read(log).decode("utf-8", "replace").strip()
+    message = f"[project] setup failed with exit code {code}: {command}\n  " + "\n  ".join(output.splitlines()[-5:])
+    return SetupFailed(message, hint, output)

@@ -11,41 +11,74 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
+    from mngr.setup.init.init import DetectedProject
+    from mngr.tmr.try_settings import Trial
 
 COMMAND = CommandSpec(
     name="init",
     summary=COMMANDS["init"][1],
     description=(
-        "Finds how a fresh copy of the project is made runnable (uv, poetry, requirements, npm, pnpm, yarn, cargo, go,\n"
-        "or a Makefile's own target), the ignored files an agent needs, the program, the way its tests are run and the\n"
-        "tutorial. Writes that one file and changes nothing else."
+        "Finds how a fresh copy of the project is made runnable: uv, poetry, pdm, hatch, tox, nox, requirements files, extras\n"
+        "and dependency groups for tests, npm, pnpm, yarn, cargo, go, or a target of the Makefile. Finds the ignored files that\n"
+        "an agent needs, the program, the tests and the tutorial. If nothing in the project installs pytest, set-up does.\n"
+        "mngr then sets up a scratch copy of the last commit, collects its tests and prints what it saw. If set-up fails or a\n"
+        "package is missing, mngr corrects the settings and tries again. Apart from the settings file, nothing changes."
     ),
     options=(
-        Option(flags=("--force",), help="replace the settings that are there"),
-        Option(flags=("-n", "--dry-run"), help="print the file instead of writing it"),
+        Option(flags=("--force",), help="Replace existing settings"),
+        Option(flags=("--no-try",), help="Write the settings without trying them in a scratch copy"),
+        Option(flags=("-n", "--dry-run"), help="Print the settings file; write and try nothing"),
     ),
     examples=(
-        ("mngr init", "write .mngr/settings.toml and say what was found"),
-        ("mngr init --dry-run", "only look"),
+        ("mngr init", "write .mngr/settings.toml, try it and print what mngr found"),
+        ("mngr init --dry-run", "print the file, change nothing"),
     ),
     can_run_without_settings=True,
 )
 
 
 def run(cli: Cli, args: Args) -> int:
-    """Inspect the project, print the findings, and write the settings."""
-    project = cli.fleet.init(force=args["force"], dry_run=args["dry_run"])
-    findings = [finding.to_dict() for finding in project.settings]
-    lines = [(finding.key, format_value(finding.value), finding.reason) for finding in project.settings]
+    """Inspect the project, print the findings, write the settings and try them."""
+    if args["dry_run"] or args["no_try"]:
+        project = cli.fleet.init(force=args["force"], dry_run=args["dry_run"])
+        _render(cli, project, written=not args["dry_run"])
+        return 0
+    from mngr.tmr.try_settings import init_and_try
+
+    trial = init_and_try(cli.fleet, force=args["force"], on_message=cli.print_message)
+    _render(cli, trial.project, written=True, trial=trial)
+    if trial.error is not None:
+        raise trial.error
+    return 0
+
+
+def _render(cli: Cli, project: DetectedProject, *, written: bool, trial: Trial | None = None) -> None:
+    """Print the settings with their reasons, and the result of the trial."""
+    rows = [(finding.key, format_value(finding.value), finding.reason) for finding in project.settings]
     table = (
-        render.format_table(("SETTING", "VALUE", "BECAUSE OF"), lines)
-        if lines
+        render.format_table(("SETTING", "VALUE", "BECAUSE OF"), rows)
+        if rows
         else "found nothing that says how to set the project up\n"
     )
-    item = {"path": project.path, "written": not args["dry_run"], "findings": findings, "text": project.text}
-    if args["dry_run"] and cli.format == "human":
-        cli.print_message(table.rstrip("\n"))
+    lines = [table.rstrip("\n"), *project.notes]
+    if not written and cli.format == "human":
+        cli.print_message("\n".join(lines))
         cli.print_data(project.text)
-        return 0
-    render.render_item(cli, item, f"{table}wrote {project.path}")
-    return 0
+        return
+    item = {
+        "path": project.path,
+        "written": written,
+        "findings": [finding.to_dict() for finding in project.settings],
+        "notes": project.notes,
+        "text": project.text,
+    }
+    lines.append(f"wrote {project.path}")
+    if trial is not None:
+        item |= {
+            "tests": trial.tests,
+            "seconds": trial.seconds,
+            "tried": trial.summary,
+            "uncollected": trial.uncollected,
+        }
+        lines += [trial.summary, *(f"  {line}" for line in trial.uncollected[:10])]
+    render.render_item(cli, item, "\n".join(lines))

@@ -30,6 +30,7 @@ from mngr.tmr.prepare.baseline_rows import (
 )
 from mngr.tmr.prepare.baseline_verdict import VERDICTS, combine_runs
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
+from mngr.tmr.prepare.collection_error import make_collection_error
 from mngr.tmr.prepare.history import Fingerprinter, RunHistory
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.runners.choose import choose_runner_of_plan
@@ -172,11 +173,7 @@ def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
     with rooms.acquire(plan.base) as room:
         collected = choose_runner_of_plan(plan).collect(room, plan.paths, program=plan.program)
         if not collected.tests:
-            shown = "\n  ".join(line for error in collected.errors[:3] for line in error.strip().splitlines()[-12:])
-            raise MngrError(
-                f"pytest cannot collect the tests:\n  {shown}",
-                "mngr created no agent; repair this error, or choose tests without it: mngr tmr run tests/test_NAME.py",
-            )
+            raise make_collection_error(collected)
         problems = describe_foreign_code(collected.resolved, plan.program, collected.checkout_modules)
         if problems:
             raise MngrError(

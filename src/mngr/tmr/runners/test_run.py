@@ -75,6 +75,8 @@ class CollectedTests(Struct):
     checkout_modules: list[str] = []  # modules that were imported from the user's checkout
     versions: dict[str, str] = {}  # of the language and of the runner
     command: list[str] = []
+    seconds: float = 0.0
+    output: str = ""  # the end of the runner's own output
 
 
 class RunOptions(Struct):

@@ -18,7 +18,7 @@ from mngr.base.json_structs import encode
 from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.setup.init import detect_settings
+from mngr.setup.init.detect import detect_settings
 from mngr.tmr.cleanroom import clean_rooms
 from mngr.tmr.cleanroom.clean_rooms import (
     CleanRoom,

@@ -10,7 +10,7 @@ from mngr.agents.edit_settings import set_setting
 from mngr.base import paths, shell
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Struct
-from mngr.setup import init as project
+from mngr.setup.init import detect as project
 
 _PYTEST_TIMEOUT = 60.0  # seconds for one call of the project's pytest
 _SCRIPT_TEMPLATE = """#!/bin/sh

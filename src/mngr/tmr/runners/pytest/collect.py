@@ -8,6 +8,8 @@ from mngr.tmr.runners.pytest.probe_report import SessionEnd, find_failure, find_
 from mngr.tmr.runners.pytest.read_results import make_paths_relative
 from mngr.tmr.runners.test_run import CollectedTests, TestFunction
 
+_MAX_OUTPUT = 20_000  # characters
+
 
 def read_collection(command_outcome: CommandOutcome, command: list[str], work_dir: str) -> CollectedTests:
     """Build the list of tests from the probe's report of `pytest --collect-only`."""
@@ -27,6 +29,8 @@ def read_collection(command_outcome: CommandOutcome, command: list[str], work_di
         checkout_modules=end.checkout_modules,
         versions={name: end.environment[name] for name in ("python", "pytest") if name in end.environment},
         command=command,
+        seconds=outcome.seconds,
+        output=(outcome.out + outcome.err)[-_MAX_OUTPUT:],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from tests.conftest import MngrProgram, run_git
 
 PYPROJECT = '[project]\nname = "app"\n[project.scripts]\nother = "a:b"\napp = "a:main"\n'
 
+PIP = "python3 -m venv .venv && .venv/bin/pip install"
+IN_VENV = ".venv/bin/python -m pytest"
+
 
 def write_files(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
@@ -20,9 +24,18 @@ def write_files(root: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def detect(mngr: MngrProgram) -> dict[str, Any]:
+def install_tools(folder: Path, *names: str) -> dict[str, str]:
+    """Write programs with these names, which do nothing, and return a PATH that has them."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def detect(mngr: MngrProgram, **more: Any) -> dict[str, Any]:
     """Return the settings that `mngr init` would write."""
-    return {finding["key"]: finding["value"] for finding in mngr.run_json("init", "--dry-run")["findings"]}
+    return {finding["key"]: finding["value"] for finding in mngr.run_json("init", "--dry-run", **more)["findings"]}
 
 
 @pytest.mark.parametrize(
@@ -31,38 +44,31 @@ def detect(mngr: MngrProgram) -> dict[str, Any]:
         ({}, {}),
         (
             {"pyproject.toml": PYPROJECT, "uv.lock": "", "tests/test_a.py": ""},
-            {"project.setup": "uv sync", "project.program": "app", "project.pytest": "uv run pytest"},
+            {
+                "project.setup": "uv sync && uv pip install pytest",
+                "project.program": "app",
+                "project.pytest": IN_VENV,
+            },
         ),
         (
-            {"pyproject.toml": "[tool.poetry.scripts]\ncli = 'a:b'\n", "poetry.lock": "", "conftest.py": ""},
+            {"pyproject.toml": "[dependency-groups]\ntests = ['pytest']\n[tool.uv]\n", "tests/test_a.py": ""},
+            {"project.setup": "uv sync --group tests", "project.pytest": IN_VENV},
+        ),
+        (
+            {
+                "pyproject.toml": "[tool.poetry.scripts]\ncli = 'a:b'\n[tool.poetry.dev-dependencies]\npytest = '*'\n",
+                "poetry.lock": "",
+                "conftest.py": "",
+            },
             {
                 "project.setup": "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install",
                 "project.program": "cli",
-                "project.pytest": "poetry run pytest",
+                "project.pytest": IN_VENV,
             },
         ),
         (
-            {"requirements.txt": "", "requirements-dev.txt": "", "requirements.md": "", "pytest.ini": ""},
-            {
-                "project.setup": "python3 -m venv .venv && .venv/bin/pip install -r requirements-dev.txt -r requirements.txt",
-                "project.pytest": ".venv/bin/python -m pytest",
-            },
-        ),
-        (
-            {"dev-requirements.txt": ""},
-            {
-                "project.setup": "python3 -m venv .venv && .venv/bin/pip install -r dev-requirements.txt",
-                "project.lock": ["dev-requirements.txt"],
-            },
-        ),
-        (
-            {
-                "pyproject.toml": "[project]\nname = 'a'\n[project.optional-dependencies]\ntest = []\n[tool.pytest.ini_options]\n"
-            },
-            {
-                "project.setup": "python3 -m venv .venv && .venv/bin/pip install -e '.[test]'",
-                "project.pytest": ".venv/bin/python -m pytest",
-            },
+            {"pdm.lock": "", "pyproject.toml": "[tool.pdm.dev-dependencies]\ntest = ['pytest']\n", "pytest.ini": ""},
+            {"project.setup": "PDM_VENV_IN_PROJECT=1 pdm install", "project.pytest": IN_VENV},
         ),
         ({"package.json": "{}"}, {"project.setup": "npm install"}),
         (
@@ -84,24 +90,36 @@ def detect(mngr: MngrProgram) -> dict[str, Any]:
             {"Makefile": "all:\n\ttrue\nsetup: all\n\t.venv/bin/x\n", "uv.lock": ""},
             {"project.setup": "make setup", "project.lock": ["Makefile"]},
         ),
+        (
+            {"Makefile": "develop:\n\tpip install -e .\n", "test_a.py": ""},
+            {
+                "project.setup": "python3 -m venv .venv && . .venv/bin/activate && make develop",
+                "project.lock": ["Makefile"],
+                "project.pytest": IN_VENV,
+            },
+        ),
         ({"Makefile": "setup := no\nbuild:\n\ttrue\n"}, {}),
+        ({"Makefile": "setup:\n\tconda env create\n"}, {}),
         ({"tutorial.sh": "", "tests/x": ""}, {"tutorial.file": "tutorial.sh", "tutorial.tests": "tests"}),
         (
             {"docs/tutorial.sh": "", "tests/e2e/x": ""},
             {"tutorial.file": "docs/tutorial.sh", "tutorial.tests": "tests/e2e"},
         ),
-        (
-            {"pyproject.toml": "tool = 5\nproject = [1]\n"},
-            {"project.setup": "python3 -m venv .venv && .venv/bin/pip install -e ."},
-        ),
-        ({"pyproject.toml": "[tool"}, {}),
     ],
 )
 def test_init_detects_settings_from_project_files(
-    mngr: MngrProgram, files: dict[str, str], expected: dict[str, Any]
+    mngr: MngrProgram, tmp_path: Path, files: dict[str, str], expected: dict[str, Any]
 ) -> None:
     write_files(mngr.repo, files)
-    assert detect(mngr) == expected
+    assert detect(mngr, env=install_tools(tmp_path / "tools", "uv", "poetry", "pdm")) == expected
+
+
+def test_a_lock_file_without_its_tool_is_reported_and_pip_is_used(mngr: MngrProgram) -> None:
+    write_files(mngr.repo, {"pyproject.toml": PYPROJECT, "uv.lock": "", "tests/test_a.py": ""})
+    found = mngr.run_json("init", "--dry-run")
+    assert found["findings"][0]["value"] == f"{PIP} -e . pytest"
+    assert found["notes"][0].startswith("uv.lock is there, but uv is not installed here.")
+    assert found["notes"][0].endswith("install uv and run: mngr init --force")
 
 
 def test_ignored_settings_files_are_carried_but_not_build_results(mngr: MngrProgram) -> None:
@@ -124,12 +142,12 @@ def test_ignored_settings_files_are_carried_but_not_build_results(mngr: MngrProg
     ]
 
 
-def test_init_writes_one_valid_settings_file_and_changes_nothing_else(mngr: MngrProgram) -> None:
+def test_init_writes_one_valid_settings_file_and_changes_nothing_else(mngr: MngrProgram, tmp_path: Path) -> None:
     write_files(mngr.repo, {"pyproject.toml": PYPROJECT, "uv.lock": ""})
     run_git(mngr.repo, "add", "-A")
     run_git(mngr.repo, "commit", "-q", "-m", "more")
     (mngr.repo / "sub").mkdir()
-    result = mngr("init", cwd=mngr.repo / "sub")
+    result = mngr("init", cwd=mngr.repo / "sub", env=install_tools(tmp_path / "tools", "uv"))
     assert "uv sync" in result.out
     assert "uv.lock" in result.out
     path = mngr.repo / ".mngr/settings.toml"

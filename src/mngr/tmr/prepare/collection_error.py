@@ -1,0 +1,43 @@
+"""Explains why no test could be collected: the last lines of the runner's own output, and a command to run next."""
+
+from __future__ import annotations
+
+import re
+
+from mngr.base.errors import MngrError
+from mngr.base.shell import join
+from mngr.tmr.runners.test_run import CollectedTests, Failure
+
+_SHOWN_LINES = 12
+_NOTHING_FOUND = ("no tests ran", "no tests collected", "collected 0 items")
+
+
+def make_collection_error(collected: CollectedTests) -> MngrError:
+    """Return the error for a collection without any test."""
+    text = "\n".join(collected.errors) or collected.output
+    lines = [line for line in text.splitlines() if line.strip()]
+    shown = "\n  ".join(lines[-_SHOWN_LINES:])
+    if "No module named pytest" in text:
+        return MngrError(
+            f"pytest is not installed in the environment of the tests:\n  {shown}",
+            "let mngr find a set-up that installs it: mngr init --force",
+        )
+    if not collected.failures and any(words in collected.output for words in _NOTHING_FOUND):
+        return MngrError(
+            f"pytest found no tests:\n  {shown}",
+            "write a test, for example tests/test_example.py, and commit it; or name the folder with the tests: mngr tmr run FOLDER",
+        )
+    return MngrError(
+        f"pytest cannot collect any test:\n  {shown}",
+        f"let mngr look for another set-up: mngr init --force; or see it in a copy: mngr create copy -- {join(collected.command)}",
+    )
+
+
+def summarize_failure(failure: Failure) -> str:
+    """Return the error of a file that could not be collected as one line."""
+    text = failure.message + "\n" + failure.text
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    error_lines = [
+        line.removeprefix("E").strip() for line in lines if re.match(r"(E\s+)?[\w.]*(Error|Exception): ", line)
+    ]
+    return (error_lines or [f"{failure.exception}: {lines[0] if lines else ''}".strip(": ")])[-1]
