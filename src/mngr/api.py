@@ -159,10 +159,7 @@ class Fleet:
         destroyed: bool = False,
         on_missing_host: Callable[[MissingHost], None] | None = None,
     ) -> builtins.list[UsageRow]:
-        """Return tokens and cost by agent, day, model, kind, project or label. Without names, of all agents.
-
-        A host that does not answer is left out, and `on_missing_host` learns why.
-        """
+        """Return tokens and cost by agent, day, model, kind, project or label; `on_missing_host` gets silent hosts."""
         from mngr.agents.inspect.usage import compute_usage
 
         return compute_usage(self.context, names or [], by, destroyed=destroyed, on_missing_host=on_missing_host)
@@ -201,10 +198,7 @@ class Fleet:
         timeout: float | None = None,
         activate: bool = True,
     ) -> builtins.list[Outcome]:
-        """Run a command on every agent and return the outcomes with its output.
-
-        With `activate`, the Python environment of the work dir is active.
-        """
+        """Run a command on every agent, with its Python environment unless `activate` is off, and return the outcomes."""
         from mngr.agents.interact.exec import exec_many
 
         return exec_many(self.context, names, argv, timeout, activate=activate)

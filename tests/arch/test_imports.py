@@ -117,6 +117,7 @@ def test_start_up_tricks_are_used_only_on_the_path_of_frequent_commands(mngr: Mn
         ["label", "foo", "a=b"],
         ["stop", "foo"],
         ["start", "foo"],
+        ["destroy", "--force", "foo"],
     ):
         loaded |= imported_modules(mngr, *words)
     program = f"import importlib, json, sys; [importlib.import_module(name) for name in {sorted(map(get_module_name, COMMANDS))}]; print(json.dumps(list(sys.modules)))"

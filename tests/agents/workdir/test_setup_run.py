@@ -95,8 +95,8 @@ def test_setup_does_not_see_the_login_of_a_coding_agent(mngr: MngrProgram, tmp_p
     [
         ("registry=https://packages.example.com/\n", True),
         ("//packages.example.com/:_authToken=abc\n", False),
-        ("[global]\nindex-url = https://me:abc@packages.example.com/simple\n", False),
-        ("[global]\nfind-links = /usr/share/wheels\n", True),
+        ("[global]\nmirror = https://me:abc@packages.example.com/simple\n", False),
+        ("[global]\nwheels = /usr/share/wheels\n", True),
     ],
 )
 def test_setup_sees_the_settings_of_package_managers_without_credentials(
@@ -115,7 +115,7 @@ def test_setup_sees_the_local_packages_that_settings_name_but_nothing_of_the_hom
         folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     settings = home / ".pip/pip.conf"
-    settings.write_text(f"[global]\nfind-links = {wheels} file://{home}/private\nextra = /etc /home\n")
+    settings.write_text(f"[global]\nwheels = {wheels} file://{home}/private\nextra = /etc /home\n")
     assert setup_sandbox._list_package_settings() == [str(settings), str(wheels)]
 
 

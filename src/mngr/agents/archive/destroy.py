@@ -12,7 +12,7 @@ from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect.for_each_agent import LIVE_STATES, make_failed_outcome, resolve_names
 from mngr.agents.inspect.list import ObservedAgent
-from mngr.agents.lifecycle import choose_and_start_hosts, forget_lost_hosts
+from mngr.agents.lifecycle import choose_and_start_hosts
 from mngr.agents.saved import fetch_to_staging
 from mngr.agents.saved.save import SaveRequest
 from mngr.agents.saved_directory import SavedState
@@ -51,6 +51,8 @@ def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Out
     try:
         agents = removal.list_agents_to_destroy(ctx, provider, name)
     except HostGone as error:
+        from mngr.agents.lifecycle import forget_lost_hosts
+
         return _make_host_outcome(provider, name, forget_lost_hosts.forget_host(ctx, error))
     for agent in agents:
         try:
@@ -80,6 +82,15 @@ def _make_host_outcome(provider: str, name: str, outcomes: list[Outcome]) -> Out
     return Outcome(id=None, name=f"@{name}.{provider}", extra=extra, notes=notes)
 
 
+def _forget_agent(ctx: Context, name: str, error: MngrError) -> Outcome | None:
+    """Move an agent whose host is lost to the trash. Return None for any other error."""
+    if not isinstance(error, HostGone):
+        return None
+    from mngr.agents.lifecycle import forget_lost_hosts  # Only lost hosts need it, and it imports half of mngr.
+
+    return forget_lost_hosts.forget_agent(ctx, name, error)
+
+
 def _destroy_agents(ctx: Context, agent_names: list[str], *, force: bool) -> dict[str, Outcome]:
     """Destroy the named agents and return the outcomes by name.
 
@@ -90,11 +101,10 @@ def _destroy_agents(ctx: Context, agent_names: list[str], *, force: bool) -> dic
     for name, observed in zip(agent_names, resolve_names(ctx, agent_names), strict=True):
         if isinstance(observed, MngrError):
             try:
-                forgotten = (
-                    forget_lost_hosts.forget_agent(ctx, name, observed) if isinstance(observed, HostGone) else None
-                )
                 outcomes[name] = (
-                    forgotten or _finish_interrupted_destroy(ctx, name, observed) or make_failed_outcome(name, observed)
+                    _forget_agent(ctx, name, observed)
+                    or _finish_interrupted_destroy(ctx, name, observed)
+                    or make_failed_outcome(name, observed)
                 )
             except Unreachable as error:
                 outcomes[name] = make_failed_outcome(name, error)

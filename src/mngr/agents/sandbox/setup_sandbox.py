@@ -134,7 +134,10 @@ def _build_repository_args(host: Host, record: AgentRecord, places: SetupPlaces)
     """
     work_dir = record.work_dir
     listed = git.run_checked(
-        host, work_dir, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"
+        host,
+        work_dir,
+        *("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"),
+        git_command=git.SAFE_GIT,
     ).splitlines()
     git_dir, common_dir = listed[0], listed[-1]
     modules_dir = os.path.join(git_dir, "modules")
@@ -152,7 +155,7 @@ def _build_repository_args(host: Host, record: AgentRecord, places: SetupPlaces)
 
 def _write_repository_config(host: Host, work_dir: str, path: str) -> None:
     """Write a copy of the repository's configuration with harmless keys only, and with the submodules' addresses."""
-    rows = git.run(host, work_dir, "config", "--local", "--list", "-z").text.split("\0")
+    rows = git.run(host, work_dir, "config", "--local", "--list", "-z", git_command=git.SAFE_GIT).text.split("\0")
     known = dict(row.partition("\n")[::2] for row in rows if row)
     settings = {
         key: _URL_USER.sub("", value) for key, value in known.items() if _REPOSITORY_KEYS.fullmatch(key.lower())
@@ -162,13 +165,13 @@ def _write_repository_config(host: Host, work_dir: str, path: str) -> None:
         settings.setdefault(f"submodule.{name}.url", _resolve_url(url, settings.get("remote.origin.url", work_dir)))
     host.write(path, b"")
     for key, value in settings.items():
-        git.run(host, work_dir, "config", "--file", path, key, value)
+        git.run(host, work_dir, "config", "--file", path, key, value, git_command=git.SAFE_GIT)
 
 
 def _iter_submodules(host: Host, work_dir: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the address of each submodule."""
     flags = ("config", "--blob", "HEAD:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.url$")
-    for row in git.run(host, work_dir, *flags).text.split("\0"):
+    for row in git.run(host, work_dir, *flags, git_command=git.SAFE_GIT).text.split("\0"):
         key, _, url = row.partition("\n")
         if url:
             yield key.removeprefix("submodule.").removesuffix(".url"), url

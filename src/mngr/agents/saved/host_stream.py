@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import IO, TYPE_CHECKING, Any
 
 from mngr.base import shell
@@ -24,6 +23,8 @@ def receive_to_file(
     connection is lost, and MngrError if the file exists or more than `max_bytes` come.
     """
     size = 0
+    import tempfile  # Most agents need no archive, and this import takes as long as a git command.
+
     with tempfile.TemporaryFile() as stderr, tempfile.TemporaryFile() as names, _create_file(path) as file:
         file.write(header)
         file.flush()
@@ -71,6 +72,8 @@ def send_from_process(host: Host, argv: list[str], sender: Process[bytes]) -> sh
 
     Raise Unreachable if the connection is lost.
     """
+    import tempfile
+
     with tempfile.TemporaryFile() as stderr:
         process, end_mark = _start_marked(host, argv, stdin=sender.stdout, stdout=shell.DEVNULL, stderr=stderr)
         assert sender.stdout is not None

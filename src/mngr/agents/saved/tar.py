@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-import tarfile
 
 from mngr.agents.saved import host_stream
 from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.shell import ProcessResult
 from mngr.host.protocol import Host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import tarfile
 
 # The shell opens the archive, because tar reads a colon in an archive's name as the name of a remote machine.
 _UNPACK_FILES = 'a=$1 t=$2; shift 2; LC_ALL=C exec tar -C "$t" -xpf - "$@" <"$a"'
@@ -62,6 +65,8 @@ def check_archive(path: str, *, refuse: tuple[str, ...] = (), only: tuple[str, .
     With `only`, the archive comes from a remote host: it may hold only these paths and their contents, each once, and
     within the limits of size and depth.
     """
+    import tarfile  # Most agents need no archive, and this import takes as long as a git command.
+
     kinds: dict[str, str] = {}
     try:
         with tarfile.open(path, "r:") as archive:
