@@ -46,6 +46,18 @@ def configure_setup(mngr: MngrProgram, setup: str = SETUP, more: str = "") -> No
     configure(mngr, f"[project]\nsetup = '''{setup}'''\n{more}")
 
 
+def test_setup_runs_once_although_git_does_not_ignore_the_metadata_of_a_build(mngr: MngrProgram) -> None:
+    (mngr.repo / "old.egg-info").mkdir()
+    commit_file(mngr.repo, "old.egg-info/PKG-INFO", "old")
+    (mngr.repo / ".gitignore").write_text(".venv/\n")
+    build = "mkdir -p src/__pycache__ src/new.egg-info && touch src/__pycache__/a.pyc src/new.egg-info/x; echo new >old.egg-info/PKG-INFO"
+    configure_setup(mngr, f"{SETUP}\n{build}")
+    mngr("create", "one", *RUN)
+    mngr("create", "two", *RUN)
+    assert count_runs(mngr) == 1
+    assert (mngr.get_work_dir("two") / "src/new.egg-info/x").exists()
+
+
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
 def test_setup_runs_once_and_its_result_is_adapted_to_each_work_dir(mngr: MngrProgram, mode: str) -> None:
     configure_setup(mngr)

@@ -23,6 +23,7 @@ from mngr.setup.init.pytest_needs import list_missing_packages
         ("ERROR: Missing required plugins: pytest-env, pytest-cov>=4", [], ["pytest-env", "pytest-cov>=4"]),
         ("'asyncio' not found in `markers` configuration option", [], ["pytest-asyncio"]),
         ("PytestConfigWarning: Unknown config option: timeout", [], ["pytest-timeout"]),
+        ("Argument(s) {'path'} are declared in the hookimpl but can not be found in the hookspec", [], ["pytest<9"]),
         ("E   AssertionError", ["x"], []),
     ],
 )  # fmt: skip

@@ -232,12 +232,15 @@ def _list_ignored_files(host: Host, work_dir: str, rows: set[str]) -> set[str]:
 
 
 def _cache_setup_files(host: Host, work_dir: str, cached_dir: str, new_rows: list[str]) -> None:
-    """Cache the files that set-up created, if git ignores all of them. Metadata of setuptools need not be ignored."""
+    """Cache the files that set-up created, if git ignores all of them.
+
+    Metadata of setuptools and bytecode need not be ignored: building a package always creates them.
+    """
     import re
 
     names: list[str] = []
     for row in new_rows:
-        is_metadata = re.search(r"\.egg-info(/|$)", row) is not None
+        is_metadata = re.search(r"\.egg-info(/|$)|(/| )__pycache__(/|$)", row) is not None
         if row.startswith("!! ") or (row.startswith("?? ") and is_metadata):
             names.append(row[3:].rstrip("/"))
         elif not is_metadata:  # Every build rewrites metadata that git tracks, so it may stay as it is.

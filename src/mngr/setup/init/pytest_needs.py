@@ -177,6 +177,10 @@ def list_missing_packages(output: str, declared: Iterable[str], files: ProjectFi
     for marker in re.findall(r"'(\w+)' not found in `markers`", output):
         if marker in _MARKER_PLUGINS:
             missing.append(MissingPackage(package=_MARKER_PLUGINS[marker], reason=f"the marker {marker}"))
+    if "can not be found in the hookspec" in output:
+        missing.append(
+            MissingPackage(package="pytest<9", reason="the tests use a hook that newer versions do not have")
+        )
     for key in re.findall(r"Unknown config option: (\w+)", output):
         if key in _SETTING_PLUGINS:
             missing.append(MissingPackage(package=_SETTING_PLUGINS[key], reason=f"pytest's setting {key}"))

@@ -198,7 +198,8 @@ def _list_missing(
     missing: dict[str, MissingPackage] = {}
     for need in needs:
         name = normalize_name(need.package)
-        if name not in known and need.package not in adjustments.avoided:
+        is_known = name in known and need not in adjustments.added
+        if not is_known and need.package not in adjustments.avoided:
             missing.setdefault(name, need)
     return list(missing.values())
 
