@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import json
 import re
 import sys
@@ -14,9 +15,15 @@ from schemas import DOCUMENTS, derive_schema  # type: ignore[import-not-found]
 from mngr import __version__, api
 from mngr.base import config
 from mngr.base.setting_trust_levels import SAFE, SAFE_OPTIONS, TRUSTED, USER_ONLY, classify_setting
-from mngr.cli.framework.command_spec import COMMON_OPTIONS, CommandSpec, Option
+from mngr.cli.framework.command_spec import COMMON_OPTIONS, CommandSpec
 from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
-from mngr.cli.framework.help import format_usage
+from mngr.cli.framework.help import (
+    format_flags,
+    format_option_help,
+    format_trailing,
+    format_usage,
+    group_options,
+)
 from mngr.cli.framework.topics import TOPICS
 from mngr.plugins import hooks
 
@@ -34,25 +41,21 @@ def page_of(name: str) -> str:
     return name.split(maxsplit=1)[0]
 
 
-def option_words(option: Option) -> str:
-    """Return an option's flags and its metavar, as a user types them."""
-    return ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
-
-
-def option_text(option: Option) -> str:
-    """Return an option's help with its choices and default."""
-    details = [f"one of: {', '.join(option.choices)}"] if option.choices else []
-    details += ["may be repeated"] if option.is_repeatable else []
-    details += [f"default: {option.default}"] if option.default not in (None, False, "", ()) else []
-    return "; ".join([option.help, *details])
-
-
 def sentence(text: str) -> str:
     """Return the text with a capital letter and a full stop."""
-    return text[:1].upper() + text[1:] + "."
+    return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 # Markdown
+
+
+def markdown(text: str) -> str:
+    """Return a description as Markdown: paragraphs, and indented lines as a block."""
+    parts: list[str] = []
+    for is_block, lines in itertools.groupby(text.split("\n"), key=lambda line: line.startswith(" ")):
+        text_lines = list(lines)
+        parts += ["```\n" + "\n".join(text_lines) + "\n```"] if is_block else text_lines
+    return "\n\n".join(parts)
 
 
 def table(header: tuple[str, str], rows: list[tuple[str, str]]) -> str:
@@ -82,18 +85,17 @@ def command_text(name: str, level: str) -> str:
     if aliases:
         parts.append(f"Also: {', '.join(f'`mngr {alias}`' for alias in aliases)}.\n")
     if command.description:
-        parts.append(command.description + "\n")
-    rows = [(argument.name, argument.help) for argument in command.arguments]
-    if command.trailing_help:
-        rows.append((f"-- {command.trailing_help}", "words that mngr passes on unchanged"))
-    if rows:
-        parts.append(table(("argument", "what it is"), rows))
-    if command.options:
-        parts.append(table(("option", "what it does"), [(option_words(o), option_text(o)) for o in command.options]))
+        parts.append(markdown(command.description) + "\n")
     if command.examples:
         parts.append(
             "```sh\n" + "\n".join(f"# {description}\n{line}" for line, description in command.examples) + "\n```\n"
         )
+    rows = [*((argument.name, argument.help) for argument in command.arguments), *format_trailing(command)]
+    if rows:
+        parts.append(table(("argument", "what it is"), rows))
+    for heading, options in group_options(command.options):
+        term = "option" if heading == "Options" else heading
+        parts.append(table((term, "what it does"), [(format_flags(o), format_option_help(o)) for o in options]))
     return "\n".join(parts)
 
 
@@ -105,23 +107,23 @@ def command_pages() -> dict[str, str]:
         if page not in pages:
             pages[page] = [f"# mngr {page}\n"] if page in COMMAND_GROUPS else []
         pages[page].append(command_text(name, "##" if page in COMMAND_GROUPS else "#"))
-    footer = "Every command also has the [common options](README.md#options-everywhere).\n"
+    footer = "Every command also has the [common options](README.md#common-options).\n"
     return {f"reference/{name}.md": "\n".join([MADE, *parts, footer]) for name, parts in pages.items()}
 
 
 def index_page() -> str:
     """Return the index of the reference."""
     parts = [MADE, "# Reference\n"]
-    for section in HELP_SECTIONS:
+    for section, heading in HELP_SECTIONS.items():
         rows = [
             f"- [`mngr {name}`]({page_of(name)}.md): {summary}"
             for name, (command_section, summary, _) in COMMANDS.items()
             if command_section == section
         ]
-        parts.append(f"## {section}\n\n" + "\n".join(rows) + "\n")
+        parts.append(f"## {heading}\n\n" + "\n".join(rows) + "\n")
     parts.append(
-        "## Options everywhere\n\n"
-        + table(("option", "what it does"), [(option_words(o), option_text(o)) for o in COMMON_OPTIONS])
+        "## Common options\n\n"
+        + table(("option", "what it does"), [(format_flags(o), format_option_help(o)) for o in COMMON_OPTIONS])
     )
     parts.append(
         "## More\n\n- [settings](settings.md): all settings\n- [hooks](hooks.md): the functions of a plugin\n"
@@ -292,16 +294,15 @@ def command_man(name: str) -> str:
     lines = roff_head("mngr-" + name.replace(" ", "-"), command.summary)
     lines += [".SH SYNOPSIS", f".B {roff(format_usage(command))}"]
     if command.description:
-        lines += [".SH DESCRIPTION", roff(command.description)]
-    rows = [(argument.name, argument.help) for argument in command.arguments]
-    if command.trailing_help:
-        rows.append((f"-- {command.trailing_help}", "words that mngr passes on unchanged"))
+        lines.append(".SH DESCRIPTION")
+        for line in command.description.split("\n"):
+            lines += roff_block(line) if line.startswith(" ") else [".PP", roff(line)]
+    rows = [*((argument.name, argument.help) for argument in command.arguments), *format_trailing(command)]
     if rows:
         lines += [".SH ARGUMENTS", *roff_list(rows)]
-    lines += [
-        ".SH OPTIONS",
-        *roff_list([(option_words(o), option_text(o)) for o in (*command.options, *COMMON_OPTIONS)]),
-    ]
+    lines.append(".SH OPTIONS")
+    for heading, options in [*group_options(command.options), ("Common options", list(COMMON_OPTIONS))]:
+        lines += [f".SS {heading}", *roff_list([(format_flags(o), format_option_help(o)) for o in options])]
     if command.examples:
         lines.append(".SH EXAMPLES")
         for line, description in command.examples:
@@ -312,22 +313,24 @@ def command_man(name: str) -> str:
 
 def main_man() -> str:
     """Return the manual page of mngr itself."""
-    lines = roff_head("mngr", "run coding agents, many at a time, each with its own copy of a repository")
+    lines = roff_head("mngr", "run coding agents, many at a time, each with its own copy of your project")
     lines += [".SH SYNOPSIS", ".B mngr COMMAND [NAME] [OPTIONS]", ".SH COMMANDS"]
-    for section in HELP_SECTIONS:
+    for section, heading in HELP_SECTIONS.items():
         rows = [
             (f"mngr {name}", summary)
             for name, (command_section, summary, _) in COMMANDS.items()
             if command_section == section
         ]
-        lines += [f".SS {section}", *roff_list(rows)]
-    lines += [".SH OPTIONS", *roff_list([(option_words(o), option_text(o)) for o in COMMON_OPTIONS])]
+        lines += [f".SS {heading}", *roff_list(rows)]
+    lines += [".SH OPTIONS", *roff_list([(format_flags(o), format_option_help(o)) for o in COMMON_OPTIONS])]
     for name, text in TOPICS.items():
         lines += [f".SH {roff(name.replace('-', ' ').upper())}", *roff_block(text)]
     lines += [".SH ENVIRONMENT", *roff_list([
-        ("MNGR_HOME", "where mngr keeps its files, if not in ~/.mngr"),
+        ("MNGR_HOME", "the directory in which mngr keeps its files (default: ~/.mngr)"),
         ("MNGR__A__B", "the setting a.b"),
-        ("NO_COLOR", "no colour, whatever its value"),
+        ("NO_COLOR", "turns colours off"),
+        ("FORCE_COLOR", "turns colours on where the output is no terminal"),
+        ("COLUMNS", "limits the width of tables"),
     ])]  # fmt: skip
     return "\n".join(lines) + "\n"
 

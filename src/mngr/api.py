@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mngr.agents.sync.push import PushResult
     from mngr.base.model import AgentView, Outcome
     from mngr.kinds.transcript_entry import TranscriptEntry
-    from mngr.setup.doctor import DoctorCheck
+    from mngr.setup.doctor_check import DoctorCheck
     from mngr.setup.init.init import DetectedProject
     from mngr.setup.installed_plugins import PluginView
 

@@ -74,7 +74,7 @@ UNKNOWN = [
     (2, "--branch needs a value", "create x --branch"),
     (2, "--transfer cannot be 'magic'", "create x --transfer magic -- true"),
     (2, "--dirty cannot be 'maybe'", "create x --dirty maybe -- true"),
-    (2, "--count wants a whole number", "create x --count many -- true"),
+    (2, "--count needs a whole number", "create x --count many -- true"),
     (2, "--idle-timeout", "create x --idle-timeout=-1 -- true"),
     (2, "is not a length of time", "stop x --grace soon"),
     (2, "mngr create does not take 'c'", "create a b c"),

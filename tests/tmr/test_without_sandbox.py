@@ -14,7 +14,7 @@ from tests.support.no_bwrap import make_path_without_bwrap
 from tests.support.paths import ROOT
 
 REFUSAL = "mngr cannot isolate the tests on this machine: bubblewrap (bwrap) is not installed\n"
-INSTALL = "Hint: apt-get install bubblewrap; or run the tests without isolation: "
+INSTALL = "Hint: apt-get install bubblewrap; or run the tests without a sandbox: "
 SENTENCE = "mngr ran tests without a sandbox: bubblewrap (bwrap) is not installed"
 
 

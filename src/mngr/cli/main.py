@@ -35,7 +35,11 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in (13, 28, 30, 122):
             return report_crash(error, words)
-        hint = "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
+        hint = (
+            "free some disk space, for example: mngr gc; then try again"
+            if error.errno in (28, 122)
+            else "check who may write there: ls -ld PATH; or use another home: mngr --home DIR"
+        )
         report_error(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
         return 1
     except Exception as error:
@@ -178,7 +182,7 @@ def report_crash(error: BaseException, words: list[str]) -> int:
     ]
     text = "\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error))
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    log_path = "nowhere: it could not be written"
+    log_path = "none, because mngr could not write one"
     cli = _find_last_command_line()
     home = (cli.home if cli is not None else None) or get_default_home()
     for directory in (os.path.join(home, "crashes"), tempfile.gettempdir()):
@@ -195,7 +199,7 @@ def report_crash(error: BaseException, words: list[str]) -> int:
         except OSError:
             continue
     bug = MngrError(
-        f"this is a bug in mngr: {type(error).__name__}", f"please report it with the crash log: {log_path}"
+        f"this is a bug in mngr: {type(error).__name__}", f"please report it, with the crash log: {log_path}"
     )
     bug.exit_code = 3
     report_error(bug, words)

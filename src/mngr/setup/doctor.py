@@ -13,18 +13,18 @@ from mngr.agents.inspect import find
 from mngr.agents.sandbox.isolation_check import inspect_isolation
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError
-from mngr.base.model import Struct
 from mngr.base.size_format import format_size
 from mngr.host import scripts
 from mngr.host.protocol import Host, LeftoverProvider, OptionChecker
 from mngr.kinds.protocol import InstallableKind
 from mngr.plugins.loader import LoadedPlugins
+from mngr.setup.doctor_check import ERROR, OK, WARNING, DoctorCheck
+from mngr.setup.project_checks import check_coding_agents, check_container_engines, check_project
 
-OK, WARNING, ERROR = "ok", "warning", "error"
 _REQUIRED_PROGRAMS = ("git", "tmux", "tar", "awk", "find")
 _OPTIONAL_PROGRAMS = {
-    "python3": "agents of kind player and mechanic need it, 3.9 or newer",
-    "sshd": "ssh, rsync and editors reach agents here through it",
+    "python3": "python3 is not installed; agents of the kinds player and mechanic need version 3.9 or newer",
+    "sshd": "sshd is not installed; ssh, rsync and editors need it to reach agents on this machine",
 }
 _MACHINE_PROGRAMS = (*_REQUIRED_PROGRAMS, *_OPTIONAL_PROGRAMS)
 _MIN_VERSIONS = {"git": (2, 31), "tmux": (3, 2), "python3": (3, 9)}
@@ -42,23 +42,19 @@ _MIN_FREE_KB = 1024 * 1024
 _MIN_FREE_INODES = 10_000
 
 
-class DoctorCheck(Struct):
-    """The result of one check."""
-
-    name: str
-    status: str = OK
-    found: str | None = None
-    problem: str | None = None
-    hint: str | None = None
-
-
 def run_checks(
     ctx: Context, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
 ) -> list[DoctorCheck]:
-    """Check this machine, `@HOST`, a provider (`@.PROVIDER`), or the programs that an agent kind needs."""
+    """Check this machine, `@HOST`, a provider (`@.PROVIDER`), or the programs that an agent kind needs.
+
+    Without a target, also check the coding agents, the container engines and the current project.
+    """
     if target is None:
         checks = _check_machine(_collect_facts(ctx.local_host, _MACHINE_PROGRAMS), ctx.local_host)
-        return [*checks, _check_home(ctx), _check_settings(ctx, check_setting), *_check_plugins(ctx)]
+        checks += [_check_home(ctx), _check_settings(ctx, check_setting)]
+        if checks[-1].status == OK:  # The other checks read the settings.
+            checks += [*check_project(ctx), *check_coding_agents(ctx), *check_container_engines()]
+        return [*checks, *_check_plugins(ctx)]
     if not target.startswith("@"):
         return _check_kind_programs(ctx, target)
     address = find.parse_address(ctx, target)
@@ -82,7 +78,7 @@ def _check_kind_programs(ctx: Context, name: str) -> list[DoctorCheck]:
     checks = check_programs(_collect_facts(ctx.local_host, programs), programs)
     if not isinstance(kind, InstallableKind) or not kind.install:
         return checks
-    hint = f"get it: {kind.install}"
+    hint = kind.install
     lacking = [check for check in checks if check.status == ERROR and check.name in kind.programs]
     return [check.replace(hint=hint) if check in lacking else check for check in checks]
 
@@ -95,9 +91,9 @@ def _check_isolation(host: Host) -> DoctorCheck:
     """Check that the host can run sandboxes, by running one, and name their isolation."""
     isolation = inspect_isolation(host)
     if not isolation.problem:
-        return DoctorCheck(name="isolation", found=isolation.name)
-    problem = f"{isolation.problem}, so --sandbox and clean rooms refuse to run"
-    return DoctorCheck(name="isolation", status=WARNING, problem=problem, hint=isolation.hint)
+        return DoctorCheck(name="sandbox", found=isolation.name)
+    problem = f"{isolation.problem}, so --sandbox and clean rooms do not work"
+    return DoctorCheck(name="sandbox", status=WARNING, problem=problem, hint=isolation.hint)
 
 
 def _check_provider(ctx: Context, name: str) -> DoctorCheck:
@@ -110,7 +106,7 @@ def _check_provider(ctx: Context, name: str) -> DoctorCheck:
             provider.list_leftovers()
     except MngrError as error:
         return DoctorCheck(name=name, status=ERROR, problem=error.message, hint=error.hint)
-    return DoctorCheck(name=name, found="it answers")
+    return DoctorCheck(name=name, found="the provider answers")
 
 
 def _collect_facts(host: Host, programs: tuple[str, ...]) -> dict[str, str]:
@@ -147,7 +143,7 @@ def _check_program(facts: dict[str, str], name: str) -> DoctorCheck:
             name=name,
             status=ERROR,
             found=version_text,
-            problem=f"{version_text} is too old: {min_text} is needed",
+            problem=f"{version_text} is too old; mngr needs {min_text} or newer",
             hint=hint,
         )
     return DoctorCheck(name=name, found=version_text)
@@ -159,13 +155,13 @@ def check_host(facts: dict[str, str], home: str) -> list[DoctorCheck]:
     if "terminfo" in facts:
         checks.append(DoctorCheck(name="terminfo", found="tmux-256color"))
     else:
-        problem = "tmux-256color is not described here, so programs may draw badly"
+        problem = "the terminal description tmux-256color is missing, so programs may draw badly"
         checks.append(
             DoctorCheck(name="terminfo", status=WARNING, problem=problem, hint=_format_install_hint(facts, "infocmp"))
         )
     if "writable" not in facts:
-        hint = "choose another home with --home or MNGR_HOME"
-        checks.append(DoctorCheck(name="writable", status=ERROR, problem=f"{home} cannot be written to", hint=hint))
+        hint = f"chmod u+w {home}; or use another home: mngr --home DIR doctor"
+        checks.append(DoctorCheck(name="writable", status=ERROR, problem=f"mngr cannot write to {home}", hint=hint))
     checks += [
         _check_free_space("disk", facts.get("free.kb"), _MIN_FREE_KB, lambda kb: f"{format_size(kb * 1024)} free"),
         _check_free_space("inodes", facts.get("free.inodes"), _MIN_FREE_INODES, lambda count: f"{count:,} free"),
@@ -185,35 +181,35 @@ def _check_optional_program(facts: dict[str, str], name: str, problem: str) -> D
 def _check_free_space(name: str, free: str | None, minimum: int, format_amount: Callable[[int], str]) -> DoctorCheck:
     """Check that enough is free. Less than a twentieth of the minimum is an error."""
     if free is None:
-        return DoctorCheck(name=name, found="not told by this file system")
+        return DoctorCheck(name=name, found="this file system does not report it")
     if int(free) < minimum:
         status = ERROR if int(free) < minimum // 20 else WARNING
         return DoctorCheck(
             name=name,
             status=status,
             problem=f"only {format_amount(int(free))}",
-            hint="make room: mngr gc, mngr destroy",
+            hint="mngr gc",
         )
     return DoctorCheck(name=name, found=format_amount(int(free)))
 
 
 def _check_tmux_server(facts: dict[str, str]) -> DoctorCheck:
     if "stranger" in facts:
-        problem = f"{facts['stranger']} belongs to somebody else, so the tmux server cannot use it"
+        problem = f"{facts['stranger']} belongs to another user, so the tmux server cannot use it"
         return DoctorCheck(
             name="tmux server",
             status=ERROR,
             problem=problem,
-            hint=f"have its owner remove {facts['stranger']}",
+            hint=f"sudo rm -r {facts['stranger']}",
         )
     # The tmux server ends with its last session and leaves its socket behind.
     if "sessions" not in facts and "running" not in facts:
         return DoctorCheck(name="tmux server", found="not running; the first agent starts it")
     if "sessions" not in facts:
-        answer = facts.get("server", "there is none")
+        answer = facts.get("server", "there is no server")
         problem, hint = (
-            f"agents should run, and it does not answer: {answer}",
-            "bring the agents back: mngr start NAME",
+            f"the tmux server does not answer, although agents should run: {answer}",
+            "mngr list --ids | mngr start -",
         )
         return DoctorCheck(name="tmux server", status=WARNING, problem=problem, hint=hint)
     return DoctorCheck(name="tmux server", found=f"answers, sessions: {facts['sessions']}")
@@ -223,16 +219,19 @@ def check_clock(facts: dict[str, str], before: float, after: float) -> DoctorChe
     """Check that a host's clock, read between these two moments, agrees with this machine's."""
     host_time = facts.get("clock", "")
     if not names_and_addresses.is_number(host_time):
-        return DoctorCheck(name="clock", status=WARNING, problem="it does not tell its time")
+        return DoctorCheck(name="clock", status=WARNING, problem="the host does not report its time", hint="date")
     ahead = max(0.0, int(host_time) - after) or min(0.0, int(host_time) + 1 - before)
     if abs(ahead) <= _MAX_CLOCK_SKEW:
-        return DoctorCheck(name="clock", found="in step with ours")
-    problem = f"it is {time_format.format_age(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} ours; ages and limits are off by that"
-    return DoctorCheck(name="clock", status=WARNING, problem=problem, hint="set the host's clock: ntpd or chrony there")
+        return DoctorCheck(name="clock", found="agrees with this machine's clock")
+    difference = f"{time_format.format_age(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
+    problem = f"the host's clock is {difference} this machine's clock, so ages and time limits are wrong"
+    return DoctorCheck(name="clock", status=WARNING, problem=problem, hint="on the host, run: timedatectl set-ntp true")
 
 
 def _check_locks(facts: dict[str, str]) -> DoctorCheck:
-    return DoctorCheck(name="locks", found=facts.get("program.flock", "links that name their owner; there is no flock"))
+    return DoctorCheck(
+        name="locks", found=facts.get("program.flock", "mngr uses links as locks, because flock is not installed")
+    )
 
 
 def _format_install_hint(facts: dict[str, str], program: str) -> str:
@@ -241,7 +240,7 @@ def _format_install_hint(facts: dict[str, str], program: str) -> str:
     packages = _PACKAGE_NAMES.get(program, {})
     package = packages.get(installer) or packages.get("", program)
     if not installer:
-        return f"install {package} with the system's package manager"
+        return f"install {package} with your package manager"
     return f"{_INSTALL_COMMANDS.get(installer, f'{installer} install')} {package}"
 
 
@@ -250,7 +249,7 @@ def _check_home(ctx: Context) -> DoctorCheck:
         exists = ctx.home.exists()
     except MngrError as error:
         return DoctorCheck(name="home", status=ERROR, problem=error.message, hint=error.hint)
-    return DoctorCheck(name="home", found=ctx.home.root if exists else f"{ctx.home.root}, not used yet")
+    return DoctorCheck(name="home", found=ctx.home.root if exists else f"{ctx.home.root} (does not exist yet)")
 
 
 def _check_settings(ctx: Context, check_setting: Callable[[str, Any], None] | None) -> DoctorCheck:
@@ -260,11 +259,9 @@ def _check_settings(ctx: Context, check_setting: Callable[[str, Any], None] | No
             if check_setting is not None:
                 check_setting(key, value)
     except MngrError as error:
-        return DoctorCheck(
-            name="settings", status=ERROR, problem=error.message, hint=error.hint or "see: mngr config list"
-        )
+        return DoctorCheck(name="settings", status=ERROR, problem=error.message, hint=error.hint or "mngr config path")
     files = [os.path.basename(layer.path) for layer in settings.layers if layer.path]
-    return DoctorCheck(name="settings", found=", ".join(files) or "none, only defaults")
+    return DoctorCheck(name="settings", found=", ".join(files) or "no settings files; mngr uses the defaults")
 
 
 def _check_plugins(ctx: Context) -> list[DoctorCheck]:

@@ -29,7 +29,7 @@ def test_undestroy_restores_everything_and_the_agent_can_start_again(mngr: MngrP
     (mngr.get_agent_dir("foo") / "outputs" / "result.json").write_text("{}")
     mngr("destroy", "--force", "foo")
     result = mngr("undestroy", "foo")
-    assert result.out == "foo is back, STOPPED; go on with: mngr start foo\n"
+    assert result.out == "restored foo, which is STOPPED; start it: mngr start foo\n"
     after = mngr.get_agent("foo")
     assert after["state"] == "STOPPED"
     same = ("id", "name", "branch", "base", "work_dir", "created_at", "labels", "project")

@@ -137,7 +137,7 @@ def test_count_reports_which_agents_failed(mngr: MngrProgram) -> None:
     result = mngr("create", "w", "--count", "3", "--format", "json", "--", "sleep", "1000", code=4)
     assert [a["name"] for a in result.parse_json()["agents"]] == ["w-1", "w-3"]
     error = json.loads(result.err)["error"]
-    assert error["message"].endswith("1 of 3 agents could not be made: w-2: there is already a branch 'mngr/w-2'")
+    assert error["message"].endswith("1 of 3 agents could not be created: w-2: there is already a branch 'mngr/w-2'")
     assert sorted(a["name"] for a in mngr.list_agents()) == ["w-1", "w-3"]
     assert run_git(mngr.repo, "branch", "--list", "mngr/w-2") != ""
     run_git(mngr.repo, "branch", "mngr/v-1")

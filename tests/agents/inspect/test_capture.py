@@ -41,9 +41,9 @@ def test_capture_of_a_stopped_agent_shows_the_saved_screen_with_a_note(mngr: Mng
     mngr("stop", "foo")
     result = mngr("capture", "foo")
     assert result.out == "green\n"
-    assert result.err == "foo is stopped; this is its screen as it was then\n"
+    assert result.err == "foo is stopped; this is the last screen before it stopped\n"
     assert "\x1b[32mgreen" in mngr("capture", "foo", "--ansi").out
-    assert "gone" in mngr("capture", "foo", "--history", "all").err
+    assert "are not saved" in mngr("capture", "foo", "--history", "all").err
     captured = mngr.run_json("capture", "foo")
     assert (captured["v"], captured["name"], captured["is_live"], captured["text"]) == (1, "foo", False, "green\n")
 

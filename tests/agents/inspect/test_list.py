@@ -21,7 +21,7 @@ RUN = ("--", "sleep", "1000")
 def test_list_does_not_create_a_missing_home(mngr: MngrProgram) -> None:
     assert mngr.run_json("list") == {"v": 1, "agents": [], "errors": []}
     result = mngr("list")
-    assert (result.out, result.err) == ("", "no agents; make one: mngr create NAME -- COMMAND\n")
+    assert (result.out, result.err) == ("", "there are no agents; create one: mngr create NAME claude\n")
     mngr("list", "--hosts")
     assert not mngr.home.exists() and not Path(mngr.env["HOME"], ".mngr").exists()
 
@@ -164,7 +164,7 @@ def test_list_in_every_output_format(three: MngrProgram) -> None:
         (("--format", "{nam}"), "did you mean 'name'"),
         (("--format", "yaml"), "--format cannot be 'yaml'"),
         (("--filter", "state ="), "--filter"),
-        (("--hosts", "--state", "DONE"), "--state has no meaning"),
+        (("--hosts", "--state", "DONE"), "--state and --hosts cannot be combined"),
     ],
 )
 def test_list_rejects_invalid_options_with_a_hint(mngr: MngrProgram, words: tuple[str, ...], said: str) -> None:

@@ -123,7 +123,7 @@ def test_wait_rejects_invalid_states_options_and_names(mngr: MngrProgram) -> Non
     mngr("create", "foo", "--", "sleep", "1000")
     result = mngr("wait", "foo", "--state", "WAITNG", code=2)
     assert result.err == "Error: there is no state 'WAITNG'\nHint: did you mean 'WAITING'?\n"
-    assert "exclude" in mngr("wait", "foo", "--any", "--all", code=2).err
+    assert "cannot be combined" in mngr("wait", "foo", "--any", "--all", code=2).err
     assert "no state" in mngr("wait", "foo", "--state", ",", code=2).err
     assert "there is no agent 'nobody'" in mngr("wait", "nobody", code=1).err
     assert "nobody" in mngr("wait", "foo", "nobody", code=4).err

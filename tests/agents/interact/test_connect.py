@@ -109,8 +109,8 @@ def test_the_picker_can_be_cancelled(mngr: MngrProgram, key: str) -> None:
 def test_connect_without_a_terminal_fails_with_a_hint(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     result = mngr("connect", "foo", code=1)
-    assert result.err == "Error: connect needs a terminal\nHint: look at its screen with: mngr capture foo\n"
-    assert "name one" in mngr("connect", code=2).err
+    assert result.err == "Error: mngr connect needs a terminal\nHint: print the agent's screen: mngr capture foo\n"
+    assert "name the agent" in mngr("connect", code=2).err
     assert "there is no agent 'nobody'" in mngr("connect", "nobody", "--connect-command", "true", code=1).err
 
 

@@ -198,7 +198,7 @@ def test_message_to_several_agents_has_a_result_for_each(mngr: MngrProgram) -> N
 
 def test_message_rejects_conflicting_sources_of_text(mngr: MngrProgram) -> None:
     create_player(mngr)
-    assert "exclude each other" in mngr("message", "foo", "-m", "a", "--message-file", "b", code=2).err
+    assert "cannot be combined" in mngr("message", "foo", "-m", "a", "--message-file", "b", code=2).err
     assert "cannot read none" in mngr("message", "foo", "--message-file", "none", code=1).err
     assert "standard input holds the names" in mngr("message", "-", stdin="foo\n", code=2).err
     mngr("message", "-", "-m", "by name from a pipe", stdin="foo\n")
@@ -321,7 +321,7 @@ def test_allow_and_deny_answer_a_permission_question(mngr: MngrProgram) -> None:
     mngr("message", "foo", "--deny", "--wait")
     assert list_user_messages(mngr) == ["go", "yes", "no"]
     assert mngr.get_agent("foo")["state_reason"] == "end_of_turn"
-    assert "exclude each other" in mngr("message", "foo", "--allow", "-m", "x", code=2).err
+    assert "cannot be combined" in mngr("message", "foo", "--allow", "-m", "x", code=2).err
 
 
 def test_a_command_has_no_turns_to_wait_for(mngr: MngrProgram) -> None:

@@ -66,7 +66,7 @@ def test_write_creates_a_file_and_keeps_the_users_config(mngr: MngrProgram) -> N
     line = f"Include {mngr.home}/ssh/config"
     result = mngr("ssh-config", "--write")
     assert result.out == f"{mngr.home}/ssh/config\n"
-    assert result.err == f"add this line at the top of ~/.ssh/config, once:\n{line}\n"
+    assert result.err == f"add this line once, at the top of ~/.ssh/config:\n{line}\n"
     assert not user_config.parent.exists()
     assert mngr.run_json("ssh-config", "--write") == {
         "v": 1,

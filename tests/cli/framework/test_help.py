@@ -2,20 +2,69 @@
 
 from __future__ import annotations
 
+import importlib
+import io
+import re
+
 import pytest
 
 from mngr.base.model import STATES
-from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS
+from mngr.cli.framework.command_table import (
+    ALIASES,
+    COMMAND_GROUPS,
+    COMMANDS,
+    EVERYDAY_COMMANDS,
+    HELP_SECTIONS,
+    get_module_name,
+)
+from mngr.cli.framework.help import print_command
 from mngr.cli.framework.topics import TOPICS
+from mngr.plugins.loader import CODING_KINDS, KIND_MODULES
 from tests.conftest import MngrProgram
 
 
-def test_the_overview_lists_every_command(mngr: MngrProgram) -> None:
+def test_the_overview_fits_on_a_terminal_of_80_by_24(mngr: MngrProgram) -> None:
     out = mngr("--help").out
     assert mngr("help").out == out
-    for name, (_, summary, _) in COMMANDS.items():
-        assert f"  {name}" in out
-        assert summary in out
+    lines = out.splitlines()
+    assert len(lines) < 24  # The prompt needs a line, too.
+    assert max(map(len, lines)) <= 80
+    assert "Start here: mngr create fix claude" in out
+    assert all(f"\n  {name}" in out and COMMANDS[name][1] in out for name in EVERYDAY_COMMANDS)
+
+
+def test_every_command_is_in_the_help_of_a_group_that_the_overview_names(mngr: MngrProgram) -> None:
+    overview = mngr("--help").out
+    texts = {section: mngr("help", section).out for section in HELP_SECTIONS}
+    assert all(section in overview for section in HELP_SECTIONS)
+    for name, (section, summary, _) in COMMANDS.items():
+        assert f"\n  {name} " in texts[section] and summary in texts[section]
+    assert all(text.partition("\nExplain")[0] in mngr("help", "all").out for text in texts.values())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_fits_in_80_columns(name: str) -> None:
+    stream = io.StringIO()
+    print_command(importlib.import_module(get_module_name(name)).COMMAND, stream)
+    before_examples, _, after = stream.getvalue().partition("\nExamples\n")
+    lines = [*before_examples.splitlines(), *after.partition("\n\n")[2].splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_the_help_of_create_starts_with_claude_code_and_lists_all_kinds(mngr: MngrProgram) -> None:
+    out = mngr("help", "create").out
+    first_example = out.partition("\nExamples\n")[2].splitlines()[1]
+    assert first_example.startswith("  mngr create fix claude ")
+    assert all(re.search(rf"\b{kind}\b", out) for kind in (*KIND_MODULES, *CODING_KINDS))
+
+
+def test_the_options_of_a_run_are_in_groups_with_defaults_for_people(mngr: MngrProgram) -> None:
+    out = mngr("tmr", "run", "--help").out
+    headings = [line for line in out.splitlines() if line and not line.startswith(" ")]
+    assert {"Tests", "Verification", "Agents", "Limits", "Integration", "Output", "Common options"} <= set(headings)
+    assert "End a task after TIME (default: 1h)" in out
+    assert "(default: on; turn it off with --no-start)" in " ".join(mngr("help", "clone").out.split())
+    assert not re.search(r"default: (True|False|None|\d+\.\d)", out)
 
 
 def test_mngr_without_a_command_prints_the_overview_as_an_error(mngr: MngrProgram) -> None:
@@ -74,7 +123,7 @@ def test_the_filter_examples_work(mngr: MngrProgram) -> None:
 def test_an_unknown_topic_suggests_the_closest_one(mngr: MngrProgram) -> None:
     assert "did you mean 'states'?" in mngr("help", "statez", code=2).err
     stderr = mngr("help", "weather", code=2).err  # No topic is close.
-    assert "did you mean" not in stderr and "states; commands: mngr help" in stderr
+    assert "did you mean" not in stderr and "states; all commands: mngr help all" in stderr
 
 
 def test_an_unknown_command_suggests_the_closest_one(mngr: MngrProgram) -> None:

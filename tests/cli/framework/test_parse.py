@@ -87,9 +87,9 @@ def test_options_and_arguments_can_be_written_in_every_form(line: str, values: d
         ("-m", "-m needs a value: -m TEXT", "mngr say --help"),
         ("--force=1", "--force takes no value", "mngr say --help"),
         ("--no-message", "mngr say has no option --no-message", None),
-        ("--count x", "--count wants a whole number, not 'x'", None),
-        ("--count -1", "--count wants a whole number, not '-1'", None),
-        ("--count ２", "--count wants a whole number", None),
+        ("--count x", "--count needs a whole number, not 'x'", None),
+        ("--count -1", "--count needs a whole number, not '-1'", None),
+        ("--count ２", "--count needs a whole number", None),
         ("--after soon", "'soon' is not a length of time", None),
         ("--mode lout", "--mode cannot be 'lout'", "'loud'"),
         ("--mode x", "--mode cannot be 'x'", "one of: soft, loud"),
@@ -190,9 +190,9 @@ def test_the_command_line_replaces_defaults_from_the_settings() -> None:
 @pytest.mark.parametrize(
     ("defaults", "said"),
     [
-        ({"cuont": 1}, r"mngr say has no option 'cuont' \(commands.say.cuont\)"),
+        ({"cuont": 1}, r"commands.say.cuont is wrong: mngr say has no option 'cuont'"),
         ({"force": "yes"}, "commands.say.force must be true or false"),
-        ({"count": "many"}, "--count wants a whole number"),
+        ({"count": "many"}, "--count needs a whole number"),
         ({"mode": "quiet"}, "--mode cannot be 'quiet'"),
     ],
 )

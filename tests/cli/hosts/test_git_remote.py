@@ -46,7 +46,7 @@ def test_an_unreachable_agent_fails_with_a_hint_and_no_traceback(mngr: MngrProgr
     mngr("create", "foo", "--transfer", "copy", *RUN)
     for address, message in (
         ("mngr::nobody", "there is no agent 'nobody'"),
-        ("mngr::foo", "has no repository"),
+        ("mngr::foo", "has no git repository"),
         ("mngr::", "names neither an agent nor a host"),
     ):
         stderr = run_failing_git(mngr, "fetch", address)

@@ -97,11 +97,11 @@ def test_unset_removes_the_value_in_effect_first(mngr: MngrProgram) -> None:
         (["project.setup+=x"], 2, "project.setup must be text"),
         (["project.setup"], 2, "'project.setup' is not KEY=VALUE"),
         (["commands.create.cuont", "3"], 2, "did you mean 'count'?"),
-        (["commands.create.count", "three"], 2, "--count wants a whole number, not 'three'"),
+        (["commands.create.count", "three"], 2, "--count needs a whole number, not 'three'"),
         (["commands.create.transfer", "wortree"], 2, "did you mean 'worktree'?"),
         (["commands.crate.count", "3"], 2, "did you mean 'create'?"),
         (["templates.t.cuont", "3"], 2, "did you mean 'count'?"),
-        (["stop.grace", "x", "--user", "--local"], 2, "--user and --local exclude each other"),
+        (["stop.grace", "x", "--user", "--local"], 2, "--user and --local cannot be combined"),
         (["project.setup", "x", "--global"], 2, "has no option --global"),
     ],
 )
@@ -185,8 +185,11 @@ def test_a_wrong_duration_is_rejected(mngr: MngrProgram) -> None:
 
 
 def test_an_unknown_tmr_option_is_rejected(mngr: MngrProgram) -> None:
-    assert "has no option 'nosuch' (tmr.nosuch)" in mngr("config", "set", "tmr.nosuch", "3", code=2).err
-    assert "--max-agents wants a whole number" in mngr("config", "set", "tmr.max_agents", "x", code=2).err
-    assert "(templates.t.nosuch)" in mngr("config", "set", "templates.t.nosuch", "1", code=2).err
+    assert (
+        "tmr.nosuch is wrong: mngr tmr run has no option 'nosuch'"
+        in mngr("config", "set", "tmr.nosuch", "3", code=2).err
+    )
+    assert "--max-agents needs a whole number" in mngr("config", "set", "tmr.max_agents", "x", code=2).err
+    assert "the setting templates.t.nosuch is wrong" in mngr("config", "set", "templates.t.nosuch", "1", code=2).err
     mngr("config", "set", "tmr.max_agents", "3")
     mngr("config", "set", "tmr.merge_tool", "x {base}")

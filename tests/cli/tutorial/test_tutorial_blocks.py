@@ -20,7 +20,7 @@ def test_blocks_lists_the_blocks_of_the_projects_tutorial(mngr: MngrProgram) -> 
         ["1", "3af71adb278a", "0", "bin-sh"],
         ["5", SAY, "1", "Talk", "say"],
     ]
-    assert lines[3:] == ["tutorial.sh:9: to fill: to fill"]
+    assert lines[3:] == ["tutorial.sh:9: empty heading: to fill"]
     assert not mngr.home.exists()
 
 

@@ -100,7 +100,7 @@ def test_fix_rewrites_stale_citations(mngr: MngrProgram, project: Path) -> None:
 def test_fix_leaves_ambiguous_citations_alone(mngr: MngrProgram, project: Path) -> None:
     (project / "tutorial.sh").write_text(SCRIPT.replace("mngr list", "mngr list -a\n\n# see it\nmngr list -b"))
     result = mngr("tutorial", "check", "--fix", code=1)
-    assert "test_list left as it is: the block in line 6 is as similar as the one in line 3" in result.out
+    assert "test_list not rewritten: the block in line 6 is as similar as the one in line 3" in result.out
     assert (project / "tests/test_it.py").read_text() == TESTS
 
 
@@ -134,7 +134,7 @@ def test_an_unreadable_file_is_named_and_the_others_are_checked(mngr: MngrProgra
 
 def test_observed_tests_are_counted_separately(mngr: MngrProgram, project: Path) -> None:
     replace_in_file(project / "tests/test_it.py", "def test_list", "@pytest.mark.observed\ndef test_list")
-    assert mngr("tutorial", "check").out == "2 of 2 blocks are cited; 1 observed, not reviewed\n"
+    assert mngr("tutorial", "check").out == "2 of 2 blocks are cited; 1 observed but not reviewed\n"
 
 
 def test_other_commands_reject_the_github_format(mngr: MngrProgram) -> None:

@@ -128,7 +128,9 @@ def test_coverage_without_a_run_or_a_program_gives_a_hint(mngr: MngrProgram, pro
     assert "there is no transcript in .mngr/e2e" in mngr("tutorial", "coverage").err
     mngr("config", "unset", "--project", "project.program")
     result = mngr("tutorial", "coverage", code=2)
-    assert result.err.startswith("Error: which program the tutorial is about is not known\nHint: --program NAME")
+    assert result.err.startswith(
+        "Error: mngr does not know which program the tutorial is about\nHint: name it: mngr tutorial coverage --program NAME"
+    )
     assert "--source" in mngr("tutorial", "coverage", "--source", "guess", code=2).err
 
 

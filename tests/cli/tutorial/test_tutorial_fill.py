@@ -131,7 +131,7 @@ def test_other_changes_are_reported_and_not_part_of_the_patch(project: MngrProgr
     assert "tutorial.sh:10: this line was added outside the empty headings: # two\n" in result.err
     assert "tutorial.sh:26: this line was added outside the empty headings: greet 3\n" in result.err
     assert "README.md was changed, but only tutorial.sh may be changed" in result.err
-    assert "Error: more was changed than the blanks" in result.err
+    assert "Error: the agent changed more than empty headings" in result.err
     run_git(project.repo, "apply", "fill.patch")
     expected = SCRIPT.replace(
         "# Undo\n##############################\n", "# Undo\n##############################\ngreet olleh\n"
@@ -157,7 +157,7 @@ def test_the_output_option_writes_the_patch_to_a_file(project: MngrProgram) -> N
     result = project(*WORDS, "--output", "fill.patch", "--", build_scenario(build_script()))
     assert "Undo: # say it backwards: works" in result.err
     assert "Undo: # this fails: does not work: it exits with 3" in result.err
-    assert result.out == "wrote fill.patch; then: git apply fill.patch\n"
+    assert result.out == "wrote fill.patch; apply it: git apply fill.patch\n"
     run_git(project.repo, "apply", "fill.patch")
 
 
@@ -178,7 +178,7 @@ def test_interactive_review_can_drop_edit_and_keep_blocks(project: MngrProgram) 
         terminal.wait_for_text("does not work: it exits with 3")
         terminal.wait_for_text("[k]eep, [e]dit or [d]rop?")
         terminal.type("e\r")
-        terminal.wait_for_text("changed by you, and not tried")
+        terminal.wait_for_text("changed by you; mngr did not run it")
         terminal.wait_for_text("[k]eep, [e]dit or [d]rop?")
         terminal.type("k\r")
         assert terminal.wait_for_exit() == 0
@@ -188,11 +188,11 @@ def test_interactive_review_can_drop_edit_and_keep_blocks(project: MngrProgram) 
 
 def test_fill_rejects_bad_input(project: MngrProgram) -> None:
     assert "mechanic cannot write commands" in project("tutorial", "fill", "--agent", "mechanic", code=1).err
-    assert "there is no blank to fill" in project("tutorial", "fill", "--section", "nothing such").out
+    assert "there is no empty heading" in project("tutorial", "fill", "--section", "nothing such").out
     assert "needs a terminal" in project("tutorial", "fill", "--interactive", code=2).err
     assert "is not an amount of money" in project("tutorial", "fill", "--budget", "much", code=2).err
     words = ("tutorial", "fill", "--agent", "player", "--program", "no-such-thing")
     assert "the program no-such-thing is not installed" in project(*words, code=1).err
     assert project.list_agents() == []
     result = project(*WORDS, "--rounds", "1", "--", "[]", code=1)
-    assert "proposed nothing that can be taken" in result.err
+    assert "proposed no usable block" in result.err

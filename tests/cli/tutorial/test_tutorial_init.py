@@ -21,7 +21,7 @@ def test_init_writes_a_tutorial_and_a_test_that_passes(mngr: MngrProgram) -> Non
     assert "1 of 1 blocks are cited" in mngr("tutorial", "check").out
     process = subprocess.run(["sh", "-c", f"{PYTEST} -q"], cwd=mngr.repo, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout
-    assert mngr("tutorial", "init").out.startswith("everything is there already")
+    assert mngr("tutorial", "init").out.startswith("all files exist already")
 
 
 def test_init_keeps_existing_files(mngr: MngrProgram) -> None:

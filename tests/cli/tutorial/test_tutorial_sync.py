@@ -77,7 +77,7 @@ def test_the_mechanic_writes_missing_tests_without_a_model(project: MngrProgram)
     assert run_git(project.repo, "branch", "--show-current").strip() == "main"
     assert not (project.repo / "tests" / "test_observed.py").exists()
     run_git(project.repo, "merge", "-q", "--ff-only", result["branch"])
-    assert "2 of 2 blocks are cited; 1 observed, not reviewed" in project("tutorial", "check").out
+    assert "2 of 2 blocks are cited; 1 observed but not reviewed" in project("tutorial", "check").out
     process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=project.repo,
@@ -146,7 +146,7 @@ def test_unreadable_parts_are_named_and_the_rest_is_synced(project: MngrProgram)
     cited = CITES.format(name="this", comment="and this").replace("echo this", "echo 'so", 1)
     (project.repo / "tests" / "test_this.py").write_text(cited)
     result = project("tutorial", "sync", code=1)
-    assert "tutorial.sh:12: unreadable" in result.err and "mend the script" in result.err
+    assert "tutorial.sh:12: unreadable" in result.err and "correct the script" in result.err
     assert len(project.list_agents()) == 1
 
 

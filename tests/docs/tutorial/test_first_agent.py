@@ -130,8 +130,8 @@ def test_diff_stat_shows_how_much_changed(e2e: E2eSession) -> None:
         1 file changed, 1 insertion(+)
     """)
     expect(e2e.run("mngr diff foo --stat --name-only")).to_fail(2).to_match_lines("""
-        Error: --stat and --name-only exclude each other
-        Hint: leave one of them out
+        Error: --stat and --name-only cannot be combined
+        Hint: leave out one of them
     """)
 
 
@@ -148,7 +148,7 @@ def test_capture_shows_the_screen_of_an_agent(e2e: E2eSession) -> None:
     run_all(e2e, "mngr stop foo")
     result = e2e.run("mngr capture foo", comment="and its state when it was stopped")
     expect(result.stdout).to_contain("I am at work")
-    expect(result.stderr).to_equal("foo is stopped; this is its screen as it was then")
+    expect(result.stderr).to_equal("foo is stopped; this is the last screen before it stopped")
 
 
 def test_connect_with_your_own_terminal_program(e2e: E2eSession) -> None:
@@ -163,8 +163,8 @@ def test_connect_with_your_own_terminal_program(e2e: E2eSession) -> None:
     )
     expect(result).to_succeed().to_equal(f"the work is in {work(e2e, 'foo')}")
     expect(e2e.run("mngr connect foo", comment="there is no terminal here")).to_fail(1).to_match_lines("""
-        Error: connect needs a terminal
-        Hint: look at its screen with: mngr capture foo
+        Error: mngr connect needs a terminal
+        Hint: print the agent's screen: mngr capture foo
     """)
 
 
@@ -274,7 +274,7 @@ def test_undestroy_restores_a_destroyed_agent(e2e: E2eSession, shop: Path) -> No
         foo   [ID]  command  mngr/foo  [TIME]  [DATE]
     """)
     result = e2e.run("mngr undestroy foo")
-    expect(result).to_succeed().to_equal("foo is back, STOPPED; go on with: mngr start foo")
+    expect(result).to_succeed().to_equal("restored foo, which is STOPPED; start it: mngr start foo")
     expect(work_dir).to_match_tree({"hello.txt": "hello\n", "draft.txt": "not yet committed\n"})
     assert agents(e2e)["foo"]["state"] == "STOPPED"
     expect(e2e.run("mngr undestroy foo")).to_fail(1).to_match_lines("""

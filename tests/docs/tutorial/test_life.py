@@ -152,7 +152,7 @@ def test_snapshots_can_be_created_restored_and_destroyed(e2e: E2eSession) -> Non
     expect(result).to_succeed()
     expect(result.stdout).to_equal("before is a snapshot of poet")
     expect(e2e.run("mngr snapshot list")).to_succeed().to_match_lines("""
-        NAME    AGENT  KIND    BRANCH     MADE
+        NAME    AGENT  KIND    BRANCH     CREATED
         before  poet   player  mngr/poet  [TIME]
     """)
     result = e2e.run("mngr snapshot restore before again --no-start", comment="create an agent from the snapshot")
@@ -215,7 +215,7 @@ def test_undestroy_under_another_name(e2e: E2eSession) -> None:
     """)
     result = e2e.run("mngr undestroy seen --as seen-again", comment="restore a destroyed agent under another name")
     expect(result).to_succeed()
-    expect(result.stdout).to_equal("seen-again is back, STOPPED; go on with: mngr start seen-again")
+    expect(result.stdout).to_equal("restored seen-again, which is STOPPED; start it: mngr start seen-again")
     assert {name: agent["state"] for name, agent in agents(e2e).items()} == {
         "seen": "RUNNING",
         "seen-again": "STOPPED",

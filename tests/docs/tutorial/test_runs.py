@@ -208,8 +208,8 @@ def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, to
     expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("no reasons recorded")
     expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("forgot 1 entry")
     expect(e2e.run("mngr tmr stop greet", comment="all agents are already stopped")).to_succeed()
-    expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("would remove 1 agents")
-    expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("removed 1 agents")
+    expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("would remove 1 agent ")
+    expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("removed 1 agent ")
     assert agents(e2e) == {}
     expect(e2e.run("git for-each-ref refs/mngr")).to_succeed().to_be_empty()
     assert receipt.exists()

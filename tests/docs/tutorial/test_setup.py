@@ -168,7 +168,7 @@ def test_doctor_shows_what_is_installed_and_missing(e2e: E2eSession) -> None:
     expect(result).to_fail(1)
     expect(result.stdout).to_match("^ok +git ").to_match("^error +tmux +tmux is not installed$")
     expect(result.stderr).to_match_lines("""
-        Error: 4 of 14 checks failed: tmux, tar, awk, find
+        Error: 4 checks failed: tmux, tar, awk, find
         Hint: install tmux ...
     """)
 
@@ -237,7 +237,7 @@ def test_completion_prints_a_script_for_bash(e2e: E2eSession) -> None:
     ).to_succeed()
     expect(e2e.run("bash -c '. ../mngr.bash; complete -p mngr'")).to_succeed().to_match("^complete .* mngr$")
     expect(e2e.run("mngr completion csh")).to_fail(2).to_match_lines("""
-        Error: there is no completion for 'csh'
+        Error: mngr has no completion script for 'csh'
         Hint: one of: bash, zsh, fish
     """)
 
@@ -255,7 +255,7 @@ def test_help_covers_commands_and_topics(e2e: E2eSession) -> None:
     mngr version
     """)
     result = e2e.run("mngr --help", comment="show the help of mngr, of a command and of a topic")
-    expect(result).to_succeed().to_contain("Usage: mngr COMMAND", "mngr create foo -- make test")
+    expect(result).to_succeed().to_contain("Usage: mngr COMMAND", "Start here: mngr create fix claude")
     expect(e2e.run("mngr help create")).to_succeed().to_contain("Usage: mngr create", "--branch", "Examples")
     expect(e2e.run("mngr help states")).to_succeed().to_contain("RUNNING", "WAITING", "PARKED")
     expect(e2e.run("mngr list --help")).to_succeed().to_contain("Usage: mngr list", "--filter")
@@ -265,7 +265,7 @@ def test_help_covers_commands_and_topics(e2e: E2eSession) -> None:
     """)
     expect(e2e.run("mngr help moonlight")).to_fail(2).to_match_lines("""
         Error: there is no help on 'moonlight'
-        Hint: topics: ..., states; commands: mngr help
+        Hint: topics: ..., states; all commands: mngr help all
     """)
     result = e2e.run("mngr version", comment="print the version of mngr")
     expect(result).to_succeed().to_match_lines("mngr <version>")

@@ -70,7 +70,7 @@ def test_a_message_to_an_unknown_agent_or_without_text_fails(e2e: E2eSession) ->
     """)
     expect(e2e.run("mngr message poet -m ''")).to_fail(1).to_match_lines("""
         Error: the message is empty
-        Hint: give it with -m TEXT or on standard input
+        Hint: give it with -m TEXT, or on standard input: echo TEXT | mngr message NAME
     """)
 
 

@@ -82,7 +82,7 @@ def test_check_names_the_blocks_that_no_test_cites(e2e: E2eSession) -> None:
         [PATH]/tour.sh:4: gap: no test cites this block: which-mngr-is-this
         1 of 2 blocks are cited
         Error: [PATH]/tour.sh and its tests differ: 1 gap
-        Hint: write a test that cites the block, word for word: e2e.write_tutorial_block(...)
+        Hint: let an agent write the missing tests: mngr tutorial sync; or cite the blocks with e2e.write_tutorial_block(...)
     """)
     run_all(e2e, "mngr tutorial check ../tour.sh ../tests || test $? -eq 1")
 

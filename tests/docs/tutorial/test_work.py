@@ -84,7 +84,7 @@ def test_push_gives_an_agent_your_commits(e2e: E2eSession) -> None:
     """)
     run_all(e2e, APART, DONE, "git commit -q --allow-empty -m 'Meanwhile'")
     result = e2e.run("mngr push apart", comment="merge your new commits into an agent's branch")
-    expect(result).to_succeed().to_match_lines("apart has it in a merge commit: mngr/apart is at [HASH]")
+    expect(result).to_succeed().to_match_lines("apart has a merge commit: mngr/apart is at [HASH]")
     expect(e2e.run("git fetch -q mngr::apart mngr/apart", comment="fetch with git itself")).to_succeed()
     result = e2e.run("git log --oneline -1 FETCH_HEAD")
     expect(result).to_succeed().to_match_lines("[HASH] Merge main into mngr/apart")
@@ -120,7 +120,7 @@ def test_ssh_reaches_every_agent(e2e: E2eSession) -> None:
     result = e2e.run("mngr ssh-config --write", comment="write one ssh entry per agent")
     expect(result).to_succeed().to_match_lines("""
         <config>
-        add this line at the top of ~/.ssh/config, once:
+        add this line once, at the top of ~/.ssh/config:
         Include <config>
     """)
     expect(e2e.run("mngr ssh-config --format '{alias}'")).to_succeed().to_equal("foo.mngr")

@@ -109,7 +109,7 @@ def test_fill_makes_the_agent_correct_its_mistakes_and_reports_what_misled_it(pr
     assert result.err.splitlines()[-5:] == [
         "tutorial.sh:12: Sell: # sell an apple: works",
         "What misled the agent:",
-        "  shop sell: 2 of 4 calls failed, 2 tried again; no such option: --fast; worked only after: shop open",
+        "  shop sell: 2 of 4 calls failed, 2 were repeated; no such option: --fast; worked only after: shop open",
         "    it said: shop sell: unknown option --fast",
         "    it said: shop sell: it is closed",
     ]

@@ -217,4 +217,4 @@ def test_web_rejects_bad_input(mngr: MngrProgram, tmp_path: Path) -> None:
     words = ["web", "--e2e", str(tmp_path / "e2e"), "--export", str(tmp_path / "full")]
     assert "exists and holds other files" in mngr(*words, code=1).err
     assert os.listdir(tmp_path / "full") == ["mine.txt"]
-    assert "exclude each other" in mngr(*words, "--port", "1", code=2).err
+    assert "cannot be combined" in mngr(*words, "--port", "1", code=2).err

@@ -9,50 +9,80 @@ class AgentSpec(Struct):
     """The options of new agents. `mngr create` derives its command line from these fields."""
 
     address: str | None = describe(
-        default=None, help="NAME, NAME@HOST or NAME@.PROVIDER; a name is made up when missing"
+        default=None, help="NAME, NAME@HOST or NAME@.PROVIDER (default: a generated name on this machine)"
     )
-    kind: str | None = describe(default=None, help="what kind of agent: command, player, …")
+    kind: str | None = describe(
+        default=None,
+        help="The agent's program: claude, codex, opencode, gemini, pi, aider, player (scripted), mechanic (rule-based) "
+        "or command (default: command if a command follows --, else the installed coding agent, claude first)",
+    )
     command: list[str] = []  # the command to run, or the arguments of the kind's program
-    message: str | None = describe(default=None, help="the first message; create returns when it has arrived")
-    source: str | None = describe(default=None, help="what to work on (default: this directory)")
+    message: str | None = describe(
+        default=None, help="Send TEXT as the first message; create returns when the message has arrived"
+    )
+    source: str | None = describe(
+        default=None,
+        help="Copy this directory, agent or git URL instead of the current project (default: the current directory)",
+    )
     settings_root: str | None = None  # the project whose settings count, if it is not the source
     branch: str | None = describe(
-        default=None, help="where to start and what to call the new branch (default: :mngr/*)"
+        default=None,
+        help="Start the branch NEW at BASE; * stands for the agent's name (default: :mngr/*, from the current commit)",
     )
-    transfer: str | None = describe(default=None, help="how it gets its copy", choices=TRANSFER_MODES)
+    transfer: str | None = describe(
+        default=None,
+        help="Choose how the agent gets its copy: worktree, mirror, copy, or none to use the directory itself "
+        "(default: worktree; mirror on another machine or with --sandbox)",
+        choices=TRANSFER_MODES,
+    )
     dirty: str = describe(
-        default="fail", help="what to do about uncommitted changes", choices=("fail", "ignore", "include")
+        default="fail",
+        help="If the project has uncommitted changes: fail, ignore them, or include them in the copy "
+        "(default: fail; on a terminal ignore, with a notice)",
+        choices=("fail", "ignore", "include"),
     )
     notes_ignored: bool = False  # tell the user about uncommitted changes that `ignore` leaves behind
-    env: dict[str, str] = describe(default={}, help="a variable for the agent")
-    pass_env: list[str] = describe(default=[], help="a variable of yours to pass on")
-    env_file: list[str] = describe(default=[], help="variables from a file of K=V lines")
-    labels: dict[str, str] = describe(default={}, help="a label")
-    windows: dict[str, str] = describe(default={}, help="one more window beside the agent")
-    idle_timeout: float | None = describe(default=None, help="stop it after so long without activity")
+    env: dict[str, str] = describe(default={}, help="Set the environment variable K to V for the agent")
+    pass_env: list[str] = describe(default=[], help="Pass your environment variable K on to the agent")
+    env_file: list[str] = describe(default=[], help="Set the environment variables in FILE, one K=V per line")
+    labels: dict[str, str] = describe(default={}, help="Set the label K to V")
+    windows: dict[str, str] = describe(
+        default={}, help="Open one more tmux window NAME beside the agent, and run CMD in it"
+    )
+    idle_timeout: float | None = describe(
+        default=None, help="Stop the agent after TIME without activity, for example 30m (default: never)"
+    )
     activity: str = describe(
-        default="output", help="what keeps it from being idle: output, input, process; several with commas"
+        default="output",
+        help="Choose what counts as activity: output, input, process, or several of them with commas",
     )
     resume: str | None = describe(
         default=None,
-        help="go on with a conversation of the program's that was begun outside; that one stays as it is",
+        help="Continue a copy of the conversation ID that you began in the coding agent itself",
     )
     yolo: bool = describe(
         default=False,
-        help="let a coding agent do everything without asking; where nothing but its own host is at stake",
+        help="Let the coding agent act without asking for permission. Refused where it could reach more than its own "
+        "host, unless you confirm",
     )
     yolo_confirmed: bool = False  # allow `yolo` also outside a sandbox or a disposable host
     sandbox: bool = describe(
         default=False,
-        help="run it in a sandbox: it sees the system's programs and its own copy, and has no network unless --network allows it",
+        help="Run the agent in a sandbox that shows it only system programs and its own copy, without network",
     )
-    network: str | None = describe(default=None, help="what it may connect to (default: on; off with --sandbox)")
-    build_args: list[str] = describe(default=[], help="set an option of the provider for a new host; += adds to a list")
-    new_host: bool = describe(default=False, help="fail when the host is there already, instead of using it")
-    count: int = describe(default=1, help="make NAME-1 to NAME-N")
+    network: str | None = describe(
+        default=None,
+        help="Allow all network access, none, or only the listed hosts (default: on; with --sandbox off)",
+    )
+    build_args: list[str] = describe(
+        default=[], help="Pass an option to the provider that creates the host; KEY+=VALUE adds to a list"
+    )
+    new_host: bool = describe(default=False, help="Fail if the host exists already")
+    count: int = describe(default=1, help="Create N agents, named NAME-1 to NAME-N")
     agents_per_host: int | None = describe(
-        default=None, help="with --count and NAME@.PROVIDER: so many on each new host (default: all on one)"
+        default=None,
+        help="With --count and NAME@.PROVIDER, put N agents on each new host (default: all agents on one host)",
     )
     reuse: bool = describe(
-        default=False, help="take the agent that has this name, if there is one, and start it if it is stopped"
+        default=False, help="Use the agent with this name if it exists, and start it if it is stopped"
     )

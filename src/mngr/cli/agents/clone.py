@@ -15,22 +15,23 @@ COMMAND = CommandSpec(
     name="clone",
     summary=COMMANDS["clone"][1],
     description=(
-        "The new agent has the same files, uncommitted ones included, the same conversation, variables and labels, and a\n"
-        "branch mngr/NEW of its own at the same commit. Ignored files come from the project's set-up. It is started."
+        "The clone has the same files, also uncommitted ones, and the same conversation, variables and labels. "
+        "It works on its own branch mngr/NEW, which starts at the same commit. "
+        "mngr creates ignored files anew by running the project's set-up."
     ),
     arguments=(
-        Argument(name="AGENT", help="an agent's name or id", complete="agents"),
+        Argument(name="AGENT", help="The name or id of the agent to copy", complete="agents"),
         Argument(
             name="NEW",
-            help="the new one's name (default: AGENT-2, AGENT-3, …), NAME@HOST, or @HOST for another host",
+            help="The name of the clone, NAME@HOST, or @HOST for another host (default: AGENT-2, AGENT-3, …)",
             required=False,
         ),
     ),
-    options=(Option(flags=("--start",), default=True, help="start it; --no-start leaves it STOPPED"),),
+    options=(Option(flags=("--start",), default=True, help="Start the clone"),),
     examples=(
-        ("mngr clone foo foo-b", "try a second way from where foo is now"),
-        ("mngr clone foo foo-b@box", "the same on the ssh host box"),
-        ("mngr clone foo foo-b --no-start", "only its work tree and conversation"),
+        ("mngr clone foo foo-b", "Try a second solution from foo's current state"),
+        ("mngr clone foo foo-b@box", "Do the same on the ssh host box"),
+        ("mngr clone foo foo-b --no-start", "Copy the files and the conversation only"),
     ),
 )
 

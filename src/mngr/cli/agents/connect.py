@@ -19,22 +19,26 @@ if TYPE_CHECKING:
 CONNECT_COMMAND = Option(
     flags=("--connect-command",),
     metavar="CMD",
-    help="what to run instead of attaching; MNGR_AGENT_NAME is set for it",
+    help="Run the shell command CMD instead of attaching; MNGR_AGENT_NAME and MNGR_WORK_DIR are set",
 )
 COMMAND = CommandSpec(
     name="connect",
     summary=COMMANDS["connect"][1],
     description=(
-        "Without NAME you choose from a list. The status line says how to detach; the agent goes on.\n"
-        "Instead of attaching, a command of yours can be run: --connect-command, or the setting\n"
-        "commands.connect.connect_command, or commands.create.connect_command."
+        "Without NAME, you choose an agent from a list. The status line shows the keys that detach; the agent keeps running. "
+        "To run your own command instead of attaching, use --connect-command or one of the settings "
+        "commands.connect.connect_command and commands.create.connect_command."
     ),
-    arguments=(Argument(name="NAME", help="an agent's name or id", required=False, complete="agents"),),
-    options=(Option(flags=("--start",), help="start it first if it is stopped"), CONNECT_COMMAND),
+    arguments=(
+        Argument(
+            name="NAME", help="An agent's name or id (default: choose from a list)", required=False, complete="agents"
+        ),
+    ),
+    options=(Option(flags=("--start",), help="Start the agent first if it is stopped"), CONNECT_COMMAND),
     examples=(
-        ("mngr connect foo", "attach to foo"),
-        ("mngr connect", "choose from a list"),
-        ("mngr connect foo --connect-command 'code \"$MNGR_WORK_DIR\"'", "open an editor instead"),
+        ("mngr connect foo", "Attach to foo"),
+        ("mngr connect", "Choose an agent from a list"),
+        ("mngr connect foo --connect-command 'code \"$MNGR_WORK_DIR\"'", "Open foo's work dir in an editor instead"),
     ),
 )
 
@@ -59,7 +63,7 @@ def connect_terminal(cli: Cli, name: str, command: str | None) -> int:
         variables = cli.fleet.get_connect_variables(name)
         shell.exec_program(["sh", "-c", command], {**os.environ, **variables})
     if not is_interactive():
-        raise MngrError("connect needs a terminal", f"look at its screen with: mngr capture {name}")
+        raise MngrError("mngr connect needs a terminal", f"print the agent's screen: mngr capture {name}")
     argv = cli.fleet.build_attach_argv(name)
     shell.exec_program(argv, {key: value for key, value in os.environ.items() if key not in ("TMUX", "TMUX_PANE")})
 
@@ -74,6 +78,8 @@ def _find_connect_command(cli: Cli) -> str | None:
 def check_can_connect(cli: Cli, count: int, command: str | None) -> None:
     """Raise UsageError unless there is one agent, and MngrError unless there is a terminal or a command."""
     if count != 1:
-        raise UsageError("--connect goes with one agent", "leave out --count, or use --no-connect")
+        raise UsageError("--connect works with one agent only", "leave out --count, or write --no-connect")
     if not is_interactive() and not command and not _find_connect_command(cli):
-        raise MngrError("connect needs a terminal", "leave out --connect, and look at the screen with: mngr capture")
+        raise MngrError(
+            "--connect needs a terminal", "leave out --connect, and print the agent's screen later: mngr capture NAME"
+        )

@@ -10,7 +10,14 @@ from mngr.base.errors import PartialFailure, UsageError, suggest_closest
 from mngr.cli.agents.connect import CONNECT_COMMAND, check_can_connect
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.cli_invocation import raise_single_failure
-from mngr.cli.framework.command_spec import COMMON_OPTIONS, Argument, CommandSpec, Option, make_field_option
+from mngr.cli.framework.command_spec import (
+    COMMON_OPTIONS,
+    Argument,
+    CommandSpec,
+    Option,
+    make_field_option,
+    place_below,
+)
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.parse import Args, parse_words
 
@@ -30,64 +37,86 @@ COMMAND = CommandSpec(
     name="create",
     summary=COMMANDS["create"][1],
     description=(
-        "Without KIND, a command after -- is run as it is. The agent works in a git worktree of its own on the\n"
-        "branch mngr/NAME, in a session of mngr's own tmux server. It sees only the variables it is given."
+        "The agent works in its own git worktree on the new branch mngr/NAME, in a tmux session that mngr manages. "
+        "It gets only the environment variables that you give it. "
+        "Kinds are claude, codex, opencode, gemini, pi, aider, player, mechanic and command, and those that plugins add."
     ),
     arguments=(
         Argument(name="ADDRESS", help=AgentSpec._descriptions["address"].help, required=False),
         Argument(name="KIND", help=AgentSpec._descriptions["kind"].help, required=False, complete="kinds"),
     ),
     options=(
-        _option("message", "-m", "--message", metavar="TEXT"),
-        Option(flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"),
-        Option(flags=("--connect",), help="attach when it runs (default: on a terminal)"),
-        CONNECT_COMMAND,
-        _option("source", "--from", metavar="PATH|AGENT|URL", complete="files"),
-        _option("branch", "--branch", metavar="[BASE][:NEW]"),
-        _option("transfer", "--transfer", metavar="MODE"),
-        _option("dirty", "--dirty", metavar="HOW").replace(default=None),  # It depends on the terminal.
-        _option("env", "--env", metavar="K=V"),
-        _option("pass_env", "--pass-env", metavar="K"),
-        _option("env_file", "--env-file", metavar="FILE", complete="files"),
-        _option("labels", "--label", metavar="K=V"),
-        Option(
-            flags=("-t", "--template"),
-            metavar="NAME",
-            is_repeatable=True,
-            help="options from [templates.NAME]; what can be repeated adds up",
-            complete="templates",
+        *place_below(
+            "The task",
+            _option("message", "-m", "--message", metavar="TEXT"),
+            Option(
+                flags=("--message-file",),
+                metavar="FILE",
+                help="Send the text in FILE as the first message",
+                complete="files",
+            ),
+            _option("resume", "--resume", metavar="ID"),
+            Option(
+                flags=("--snapshot",),
+                metavar="NAME",
+                help="Create the agent from a snapshot, as snapshot restore does",
+                complete="snapshots",
+            ),
+            _option("reuse", "--reuse"),
+            Option(flags=("--connect",), help="Attach to the agent when it runs (default: on if you use a terminal)"),
+            CONNECT_COMMAND,
         ),
-        _option("windows", "-w", "--window", metavar="NAME=CMD"),
-        _option("idle_timeout", "--idle-timeout", metavar="TIME"),
-        _option("activity", "--activity", metavar="WHAT"),
-        _option("resume", "--resume", metavar="ID"),
-        _option("yolo", "--yolo"),
-        _option("sandbox", "--sandbox"),
-        _option("network", "--network", metavar="on|off|allow=HOST[:PORT],…"),
-        _option("build_args", "-b", "--build-arg", metavar="KEY=VALUE"),
-        _option("new_host", "--new-host"),
-        _option("count", "--count", metavar="N"),
-        _option("agents_per_host", "--agents-per-host", metavar="N"),
-        Option(
-            flags=("--snapshot",),
-            metavar="NAME",
-            help="from a snapshot, as snapshot restore makes one",
-            complete="snapshots",
+        *place_below(
+            "The copy of the project",
+            _option("source", "--from", metavar="PATH|AGENT|URL", complete="files"),
+            _option("branch", "--branch", metavar="[BASE][:NEW]"),
+            _option("transfer", "--transfer", metavar="MODE"),
+            _option("dirty", "--dirty", metavar="HOW").replace(default=None),  # It depends on the terminal.
         ),
-        _option("reuse", "--reuse"),
+        *place_below(
+            "The agent",
+            _option("env", "--env", metavar="K=V"),
+            _option("pass_env", "--pass-env", metavar="K"),
+            _option("env_file", "--env-file", metavar="FILE", complete="files"),
+            _option("labels", "--label", metavar="K=V"),
+            _option("windows", "-w", "--window", metavar="NAME=CMD"),
+            Option(
+                flags=("-t", "--template"),
+                metavar="NAME",
+                is_repeatable=True,
+                help="Take options from the settings [templates.NAME]; repeatable options are added together",
+                complete="templates",
+            ),
+            _option("idle_timeout", "--idle-timeout", metavar="TIME"),
+            _option("activity", "--activity", metavar="WHAT"),
+            _option("count", "--count", metavar="N"),
+        ),
+        *place_below(
+            "Isolation",
+            _option("sandbox", "--sandbox"),
+            _option("network", "--network", metavar="on|off|allow=HOST[:PORT],…"),
+            _option("yolo", "--yolo"),
+        ),
+        *place_below(
+            "New hosts",
+            _option("build_args", "-b", "--build-arg", metavar="KEY=VALUE"),
+            _option("new_host", "--new-host"),
+            _option("agents_per_host", "--agents-per-host", metavar="N"),
+        ),
     ),
     trailing_help="ARGS",
     examples=(
-        ("mngr create foo -- make test", "run a command in its own worktree, on branch mngr/foo"),
-        ("mngr create foo --dirty include -- ./try.sh", "take uncommitted changes along"),
-        ("mngr create w --count 3 --label team=red -- sleep 1000", "three at once: w-1, w-2, w-3"),
+        ("mngr create fix claude -m 'make the failing tests pass'", "Start Claude Code on the branch mngr/fix"),
+        ("mngr create foo -- make test", "Run a command in its own worktree, on the branch mngr/foo"),
+        ("mngr create foo codex --dirty include", "Start Codex, and copy your uncommitted changes too"),
+        ("mngr create w --count 3 --label team=red -- sleep 1000", "Create three agents: w-1, w-2 and w-3"),
         (
             "mngr create foo --env-file .env -w logs='tail -f log' -- ./serve",
-            "variables from a file, and a second window",
+            "Read variables from a file, and open a second window",
         ),
         (
             "mngr create foo --sandbox --network allow=api.example.com:443 -- ./try.sh",
-            "what you do not trust, with one place it may connect to",
+            "Run a program that you do not trust, with access to one network host",
         ),
     ),
 )
@@ -139,8 +168,8 @@ def _show_results(cli: Cli, args: Args, results: list[CreatedAgent | Exception])
     _show_agents(cli, agents)
     _check_delivered(cli, [result.message for result in created if result.message is not None])
     if errors:
-        summary = f"{len(failures)} of {len(results)} agents could not be made"
-        hint = getattr(errors[0], "hint", None) or "see: mngr list"
+        summary = f"{len(failures)} of {len(results)} agents could not be created"
+        hint = getattr(errors[0], "hint", None) or "list the agents that were created: mngr list"
         raise PartialFailure(_format_failures(cli, summary, failures), hint)
     return agents
 
@@ -153,7 +182,11 @@ def _create_from_snapshot(cli: Cli, args: Args, message: str | None) -> AgentVie
     if args.rest:
         conflicting.append("--")
     if conflicting:
-        raise UsageError(f"{conflicting[0]} has no meaning with --snapshot", "the snapshot says what the agent is")
+        flag = conflicting[0] if conflicting[0] == "--" else "--" + conflicting[0].replace("_", "-")
+        raise UsageError(
+            f"{flag} cannot be combined with --snapshot, which decides all options of the agent",
+            f"leave out {flag}; see: mngr help create",
+        )
     agent = cli.fleet.restore_snapshot(args["snapshot"], args["address"])
     _show_agents(cli, [agent])
     if message is not None:
@@ -175,7 +208,7 @@ def _check_delivered(cli: Cli, outcomes: list[Outcome]) -> None:
     if missed:
         failed = [f"{outcome.name}: {outcome.error}" for outcome in missed]
         message = _format_failures(cli, f"the message did not reach {len(missed)} of {len(outcomes)} agents", failed)
-        raise PartialFailure(message, missed[0].hint or "see: mngr list")
+        raise PartialFailure(message, missed[0].hint or "show the agents' states: mngr list")
 
 
 def _format_failures(cli: Cli, summary: str, failed: list[str]) -> str:
@@ -190,7 +223,9 @@ def _format_failures(cli: Cli, summary: str, failed: list[str]) -> str:
 def _build_spec(cli: Cli, args: Args, message: str | None, *, on_terminal: bool) -> AgentSpec:
     """Return the agents that the command line describes."""
     fields = args.collect_fields(COMMAND)
-    fields["env"] = parse_pairs(args["env"], "--env", "to pass a variable of yours on: --pass-env K")
+    fields["env"] = parse_pairs(
+        args["env"], "--env", "write --env NAME=VALUE; to pass your own variable on, write --pass-env NAME"
+    )
     fields["labels"] = parse_pairs(args["label"], "--label", "for example: --label team=red")
     fields["windows"] = parse_pairs(args["window"], "--window", "for example: --window logs='tail -f log.txt'")
     fields["dirty"] = args["dirty"] or ("ignore" if on_terminal else "fail")
@@ -211,7 +246,7 @@ def _confirm_yolo(cli: Cli, args: Args) -> bool:
     if args["sandbox"] or "@" in address or cli.context.load_project_settings(None).get("yolo.anywhere") is True:
         return False
     return cli.ask_yes_no(
-        "--yolo lets the agent do anything that you can do here, without asking. Go on?", otherwise=False
+        "--yolo lets the agent do anything that you can do on this machine, without asking. Continue?", otherwise=False
     )
 
 
@@ -237,7 +272,7 @@ def _read_first_message(args: Args) -> str | None:
     if path is None:
         return message
     if message is not None:
-        raise UsageError("-m and --message-file exclude each other", "leave one of them out")
+        raise UsageError("-m and --message-file cannot be combined", "leave out one of them; see: mngr help create")
     from mngr.cli.agents.message import read_message
 
     return read_message(path)
@@ -263,9 +298,9 @@ def _make_unknown_template_error(cli: Cli, name: str) -> UsageError:
     """Return the error for a template that the settings do not have."""
     keys = cli.context.settings.values
     known = sorted({key.split(".")[1] for key in keys if key.startswith("templates.")})
-    hint = "make one: [templates.NAME] in the settings"
+    hint = f"create one, for example: mngr config set templates.{name}.transfer copy"
     if known:
-        hint = suggest_closest(name, known) or f"known: {', '.join(known)}"
+        hint = suggest_closest(name, known) or f"templates: {', '.join(known)}"
     return UsageError(f"there is no template {name!r}", hint)
 
 

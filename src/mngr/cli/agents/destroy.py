@@ -16,18 +16,20 @@ COMMAND = CommandSpec(
     name="destroy",
     summary=COMMANDS["destroy"][1],
     description=(
-        "Removes session, work dir and record. Commits, index, uncommitted and untracked files and the conversation stay\n"
-        "in the trash for 30 days (trash.keep), and mngr undestroy brings them back; ignored files do not. The\n"
-        "branch stays if it holds commits that no other branch has. A directory used with --transfer none is not touched.\n"
-        "@HOST destroys all agents on a host, and then the host. One that was made for NAME@.PROVIDER goes with its last agent."
+        "mngr removes the agent's session, work dir and record. Commits, index, uncommitted and untracked files and the "
+        "conversation stay in the trash for 30 days (setting trash.keep), and mngr undestroy restores them. "
+        "Ignored files are deleted. The branch stays if it holds commits that no other branch has. "
+        "A directory that was used with --transfer none is not touched.\n"
+        "@HOST destroys all agents on a host, and then the host. "
+        "A host that was created for NAME@.PROVIDER is removed with its last agent."
     ),
     arguments=(TARGETS_ARGUMENT,),
-    options=(Option(flags=("--force",), help="also agents that run, or whose record is damaged"),),
+    options=(Option(flags=("--force",), help="Destroy agents that are running or whose record is damaged, too"),),
     examples=(
-        ("mngr destroy foo", "put foo away"),
-        ("mngr list --ids --state DONE | mngr destroy -", "put away all that are done"),
-        ("mngr undestroy foo", "bring it back"),
-        ("mngr destroy @box.docker", "put all agents of a container away, and the container with its volume"),
+        ("mngr destroy foo", "Move foo to the trash"),
+        ("mngr list --ids --state DONE | mngr destroy -", "Move all finished agents to the trash"),
+        ("mngr undestroy foo", "Restore foo"),
+        ("mngr destroy @box.docker", "Destroy all agents in a container, and the container with its volume"),
     ),
 )
 

@@ -22,15 +22,16 @@ COMMAND = CommandSpec(
     name="exec",
     summary=COMMANDS["exec"][1],
     description=(
-        "Runs with the agent's environment. With one agent the streams are yours and the exit code is the command's;\n"
-        "with several, output comes agent by agent and the exit code is 0 or 4. A command is never run twice."
+        "The command runs with the agent's environment. With one agent, the command uses your standard input and output, "
+        "and mngr returns its exit code. With several agents, mngr prints the output agent by agent, "
+        "and the exit code is 0 or 4. mngr never runs a command twice."
     ),
     arguments=(NAMES_ARGUMENT,),
     trailing_help="CMD",
     examples=(
-        ("mngr exec foo -- git log --oneline -3", "look at its commits"),
-        ("mngr exec foo bar -- make test", "the same in two work dirs at once"),
-        ("mngr exec foo -- sh -c 'cat > notes.txt' < notes.txt", "standard input goes along"),
+        ("mngr exec foo -- git log --oneline -3", "Show foo's latest commits"),
+        ("mngr exec foo bar -- make test", "Run the tests in two work dirs at the same time"),
+        ("mngr exec foo -- sh -c 'cat > notes.txt' < notes.txt", "Send a file through standard input"),
     ),
 )
 
@@ -38,7 +39,7 @@ COMMAND = CommandSpec(
 def run(cli: Cli, args: Args) -> int:
     """Run the command; with one target, return the exit code of the command."""
     if not args.rest:
-        raise UsageError("there is no command to run", "write it after --, for example: mngr exec foo -- make test")
+        raise UsageError("mngr exec needs a command after --", "for example: mngr exec foo -- make test")
     names = read_names(args)
     if len(names) == 1 and cli.format == "human":
         return cli.fleet.exec_attached(names[0], args.rest)

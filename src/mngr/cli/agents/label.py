@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="label",
     summary=COMMANDS["label"][1],
-    description="Words with = set a label, words that end in - remove one; the others are agents.",
+    description="A word with = sets a label, and a word that ends in - removes a label. All other words name agents.",
     arguments=(
-        Argument(name="NAME", help="agents, and K=V or K- for each label", is_repeatable=True, complete="agents"),
+        Argument(
+            name="NAME",
+            help="Agents, K=V to set a label, and K- to remove a label",
+            is_repeatable=True,
+            complete="agents",
+        ),
     ),
     examples=(
-        ("mngr label foo team=red", "set a label"),
-        ("mngr label foo bar team-", "remove it from two agents"),
+        ("mngr label foo team=red", "Set the label team of foo to red"),
+        ("mngr label foo bar team-", "Remove the label team from two agents"),
     ),
 )
 
@@ -37,14 +42,14 @@ def run(cli: Cli, args: Args) -> int:
         key, equals, value = word.partition("=")
         if equals:
             if not key:
-                raise UsageError(f"{word!r} has no key", "write K=V")
+                raise UsageError(f"{word!r} has no key before the =", "for example: mngr label foo team=red")
             changes[key] = value
         elif word.endswith("-") and word != "-":
             changes[word[:-1]] = None
         else:
             agents.append(word)
     if not agents:
-        raise UsageError("no agent is named", "for example: mngr label foo team=red")
+        raise UsageError("mngr label needs the name of an agent", "for example: mngr label foo team=red")
     return render.render_outcomes(cli, cli.fleet.label(agents, changes), human=_format_outcome)
 
 

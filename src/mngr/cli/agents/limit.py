@@ -21,29 +21,32 @@ COMMAND = CommandSpec(
     name="limit",
     summary=COMMANDS["limit"][1],
     description=(
-        "What counts as activity can be chosen: output (something was written to or typed into its terminal), input (a key\n"
-        "of yours or a message), process (its processes used processor time), or several with commas. A stopped agent keeps\n"
-        "everything and can be started again; a host that mngr can start again stops with its last agent that has a limit.\n"
-        "Without options the limits are shown."
+        "A stopped agent keeps everything, and you can start it again. "
+        "A host that mngr can start again stops with its last agent that has a limit. "
+        "Without options, mngr shows the limits.\n"
+        "You choose with --activity what keeps an agent from being idle:\n"
+        "  output   its terminal shows something new (the default)\n"
+        "  input    you type a key or send a message\n"
+        "  process  its processes use processor time"
     ),
     arguments=(NAMES_ARGUMENT,),
     options=(
         Option(
             flags=("--idle",),
             metavar="TIME",
-            help="stop after so long without activity; none takes the limit away",
+            help="Stop the agent after TIME without activity; none removes the limit (default: no change)",
         ),
         Option(
             flags=("--lifetime",),
             metavar="TIME",
-            help="stop so long after it was made; none takes the limit away",
+            help="Stop the agent TIME after its creation; none removes the limit (default: no change)",
         ),
         make_field_option(AgentSpec, "activity", "--activity", metavar="WHAT").replace(default=None),
     ),
     examples=(
-        ("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"),
-        ("mngr limit foo --idle 2h --activity output,process", "a silent computation is no idleness"),
-        ("mngr limit foo --idle none", "no limit"),
+        ("mngr limit foo --idle 30m", "Stop foo after half an hour without activity"),
+        ("mngr limit foo --idle 2h --activity output,process", "Count a silent computation as activity"),
+        ("mngr limit foo --idle none", "Remove the limit"),
     ),
 )
 

@@ -20,35 +20,36 @@ COMMAND = CommandSpec(
     name="message",
     summary=COMMANDS["message"][1],
     description=(
-        "Without -m and --message-file the message is read from standard input. Delivered means that the agent's own\n"
-        "transcript or hook shows the message; a plain command can prove nothing, and then the proof is called sent."
+        "mngr reads the message from -m, from --message-file, or from standard input. A last line end is dropped. "
+        "A message is delivered when the agent's own transcript or hook shows it. "
+        "A plain command cannot prove delivery; its proof is `sent`."
     ),
     arguments=(NAMES_ARGUMENT,),
     options=(
-        Option(flags=("-m", "--message"), metavar="TEXT", help="the message"),
-        Option(flags=("--message-file",), metavar="FILE", help="the message from a file", complete="files"),
-        Option(flags=("--allow",), help="instead of a message: give the permission it asks for"),
-        Option(flags=("--deny",), help="instead of a message: refuse the permission it asks for"),
-        Option(flags=("--start",), help="start agents that do not run"),
-        Option(flags=("--wait",), help="wait until the turn that the message starts has ended"),
+        Option(flags=("-m", "--message"), metavar="TEXT", help="Send TEXT"),
+        Option(flags=("--message-file",), metavar="FILE", help="Send the text in FILE", complete="files"),
+        Option(flags=("--allow",), help="Grant the permission that the agent asks for, instead of sending a message"),
+        Option(flags=("--deny",), help="Refuse the permission that the agent asks for, instead of sending a message"),
+        Option(flags=("--start",), help="Start agents that are not running first"),
+        Option(flags=("--wait",), help="Wait until the agent has finished the turn that the message starts"),
         Option(
             flags=("--timeout",),
             metavar="TIME",
             kind="length",
-            help="how long it may take (default: 30s to arrive)",
+            help="Give up after TIME (default: 30s for the delivery, no limit for --wait)",
         ),
         Option(
             flags=("--raw",),
-            help="send it even if the program would take it for an order of its own, as /exit",
+            help="Send text that the agent's program treats as its own command, such as /exit",
         ),
     ),
     examples=(
-        ("mngr message foo -m 'now run the tests'", "returns when it has arrived"),
-        ("mngr message foo --allow", "give foo the permission it asks for"),
-        ("git diff | mngr message foo bar", "from standard input, to two agents at once"),
+        ("mngr message foo -m 'now run the tests'", "Send a message, and return when it has arrived"),
+        ("mngr message foo --allow", "Grant the permission that foo asks for"),
+        ("git diff | mngr message foo bar", "Send standard input to two agents"),
         (
-            "mngr message foo -m 'go on' --start --wait --timeout 10m",
-            "start it, send, and wait for the end of the turn",
+            "mngr message foo -m 'continue' --start --wait --timeout 10m",
+            "Start foo, send a message, and wait for the end of the turn",
         ),
     ),
 )
@@ -68,7 +69,7 @@ def _parse_answer(args: Args) -> str | None:
     """Return `allow` or `deny` if given, else None; raise UsageError if a message is given as well."""
     given_keys = args.given & {"allow", "deny", "message", "message_file"}
     if given_keys & {"allow", "deny"} and len(given_keys) > 1:
-        raise UsageError("--allow, --deny and a message exclude each other", "see: mngr message --help")
+        raise UsageError("--allow, --deny and a message cannot be combined", "give only one; see: mngr help message")
     return next((key for key in ("allow", "deny") if args[key]), None)
 
 
@@ -76,12 +77,17 @@ def _read_text(args: Args) -> str:
     """Return the message from -m, --message-file or standard input."""
     if args["message"] is not None:
         if args["message_file"] is not None:
-            raise UsageError("-m and --message-file exclude each other", "see: mngr message --help")
+            raise UsageError(
+                "-m and --message-file cannot be combined", "leave out one of them; see: mngr help message"
+            )
         return str(args["message"])
     if args["message_file"] is not None:
         return read_message(args["message_file"])
     if "-" in args["name"]:
-        raise UsageError("standard input holds the names, so it cannot hold the message", "give it with -m TEXT")
+        raise UsageError(
+            "standard input holds the names, so it cannot hold the message",
+            "give the message with -m: mngr message - -m TEXT",
+        )
     if sys.stdin.isatty():
         print("Type the message and end it with Ctrl-D.", file=sys.stderr)
     return _decode_message(sys.stdin.buffer.read())

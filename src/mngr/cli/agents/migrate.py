@@ -15,19 +15,20 @@ COMMAND = CommandSpec(
     name="migrate",
     summary=COMMANDS["migrate"][1],
     description=(
-        "The agent is stopped, made on the other host with the same id, name, branch, index, files, uncommitted ones\n"
-        "included, and conversation, and started there if it ran; then it is taken away where it was. Its variables stay,\n"
-        "but PATH, HOME and the like are those of the new host; ignored files come from the project's set-up. On another\n"
-        "machine a worktree becomes a mirror. If something fails, the agent is where it was, and runs if it ran."
+        "mngr stops the agent, recreates it on the other host with the same id, name, branch, index, files and conversation, "
+        "starts it there if it was running, and removes it from the old host. Uncommitted files move too. "
+        "The agent keeps its variables, except those that belong to a machine, such as PATH and HOME. "
+        "The project's set-up creates ignored files anew. On another machine, a worktree becomes a mirror.\n"
+        "If a step fails, the agent stays where it was, and keeps running if it ran."
     ),
     arguments=(
-        Argument(name="AGENT", help="an agent's name or id", complete="agents"),
-        Argument(name="ADDRESS", help="@HOST, @HOST.PROVIDER or @.PROVIDER"),
+        Argument(name="AGENT", help="An agent's name or id", complete="agents"),
+        Argument(name="ADDRESS", help="The new place: @HOST, @HOST.PROVIDER or @.PROVIDER"),
     ),
     examples=(
-        ("mngr migrate foo @box", "go on with foo on the ssh host box"),
-        ("mngr migrate foo @local", "bring foo to this machine"),
-        ("mngr migrate foo @.docker", "give foo a container of its own"),
+        ("mngr migrate foo @box", "Move foo to the ssh host box"),
+        ("mngr migrate foo @local", "Move foo to this machine"),
+        ("mngr migrate foo @.docker", "Move foo to a new container"),
     ),
 )
 

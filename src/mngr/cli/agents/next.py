@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="next",
     summary=COMMANDS["next"][1],
-    description="Waiting means the agent's turn has ended, or it asks a question or a permission.",
-    options=(Option(flags=("--print",), help="print its name instead of attaching"), CONNECT_COMMAND),
-    examples=(("mngr next", "attach to whoever needs you most"), ("mngr next --print", "only say who it is")),
+    description="An agent waits for you when its turn has ended, or when it asks a question or for a permission.",
+    options=(
+        Option(flags=("--print",), help="Print the agent's name instead of attaching"),
+        CONNECT_COMMAND,
+    ),
+    examples=(
+        ("mngr next", "Attach to the agent that has waited longest"),
+        ("mngr next --print", "Print its name"),
+    ),
 )
 
 

@@ -16,20 +16,31 @@ COMMAND = CommandSpec(
     name="pull",
     summary=COMMANDS["pull"][1],
     description=(
-        "Commits come under the agent's branch name, fast-forward only: nothing of yours is overwritten. Every object is\n"
-        "checked before it lands, and no hook or setting of the agent's is followed. With a worktree the commits are here\n"
-        "already. Outputs go to .mngr/outputs/NAME/. With AGENT:PATH, files are copied instead. How much may come is set by\n"
-        "pull.max_bytes, pull.max_file_bytes, pull.max_files and pull.timeout; what is more is refused."
+        "mngr fetches the commits to the agent's branch name, only as a fast-forward, so none of your commits is overwritten. "
+        "It checks every object first, and follows no hook and no git setting of the agent. "
+        "The commits of a worktree are in your repository already. Outputs go to .mngr/outputs/NAME/.\n"
+        "With AGENT:PATH, mngr copies files instead. The settings pull.max_bytes, pull.max_file_bytes, pull.max_files and "
+        "pull.timeout limit a pull; mngr refuses what exceeds them."
     ),
     arguments=(
-        Argument(name="AGENT", help="an agent, or AGENT:PATH for files", complete="agents"),
-        Argument(name="DEST", help="where files go (default: here)", required=False, complete="files"),
+        Argument(name="AGENT", help="An agent, or AGENT:PATH to copy files", complete="agents"),
+        Argument(
+            name="DEST",
+            help="Where to put copied files (default: the current directory)",
+            required=False,
+            complete="files",
+        ),
     ),
-    options=(Option(flags=("--merge",), help="also merge it into the current branch; a conflict is undone"),),
+    options=(
+        Option(
+            flags=("--merge",),
+            help="Merge the agent's branch into the current branch as well; a merge with conflicts is undone",
+        ),
+    ),
     examples=(
-        ("mngr pull foo", "foo's commits and outputs"),
-        ("mngr pull foo --merge", "and merge them here"),
-        ("mngr pull foo:report/out.json .", "one file"),
+        ("mngr pull foo", "Fetch foo's commits and outputs"),
+        ("mngr pull foo --merge", "Fetch them and merge them into the current branch"),
+        ("mngr pull foo:report/out.json .", "Copy one file"),
     ),
 )
 
@@ -39,12 +50,17 @@ def run(cli: Cli, args: Args) -> int:
     name, colon, path = args["agent"].partition(":")
     if colon:
         if args["merge"]:
-            raise UsageError("--merge goes with an agent, not with a path")
+            raise UsageError(
+                "--merge merges commits and cannot be combined with AGENT:PATH", f"write: mngr pull {name} --merge"
+            )
         destination = cli.fleet.pull_path(name, path, args["dest"] or ".")
         render.render_agent_result(cli, name, f"copied to {destination}", path=destination)
         return 0
     if args["dest"] is not None:
-        raise UsageError("a target goes with AGENT:PATH", "for example: mngr pull foo:out.json .")
+        raise UsageError(
+            f"DEST {args['dest']!r} is only for files: mngr pull AGENT:PATH DEST",
+            "for example: mngr pull foo:out.json .",
+        )
     result = cli.fleet.pull(name, merge=args["merge"])
     lines = []
     if result.branch and result.commit:

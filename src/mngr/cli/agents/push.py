@@ -16,24 +16,29 @@ COMMAND = CommandSpec(
     name="push",
     summary=COMMANDS["push"][1],
     description=(
-        "Fast-forward where possible, else a merge commit in the agent's work dir. A conflict is undone, uncommitted work of\n"
-        "the agent's is not touched. With SRC AGENT:PATH, files are copied instead."
+        "mngr fast-forwards the agent's branch where possible, and otherwise creates a merge commit in the agent's work dir. "
+        "A merge with conflicts is undone. mngr refuses if the agent has uncommitted changes, unless you give --stash. "
+        "With SRC AGENT:PATH, mngr copies files instead."
     ),
     arguments=(
-        Argument(name="WHAT", help="an agent, or a file or directory to copy", complete="agents"),
-        Argument(name="DEST", help="AGENT:PATH when files are copied", required=False, complete="agents"),
+        Argument(name="WHAT", help="An agent, or the file or directory to copy", complete="agents"),
+        Argument(name="DEST", help="AGENT:PATH, when you copy files", required=False, complete="agents"),
     ),
-    options=(Option(flags=("--stash",), help="put the agent's uncommitted changes aside and back"),),
+    options=(
+        Option(
+            flags=("--stash",), help="Stash the agent's uncommitted changes during the merge, and restore them after it"
+        ),
+    ),
     examples=(
-        ("mngr push foo", "give foo the commits of this branch"),
-        ("mngr push data.csv foo:data/", "copy a file"),
+        ("mngr push foo", "Give foo the commits of the current branch"),
+        ("mngr push data.csv foo:data/", "Copy a file"),
     ),
 )
 
 _RESULT_TEXTS = {
-    "up_to_date": "has it already",
-    "fast_forward": "was brought forward",
-    "merge": "has it in a merge commit",
+    "up_to_date": "is up to date",
+    "fast_forward": "was fast-forwarded",
+    "merge": "has a merge commit",
 }
 
 

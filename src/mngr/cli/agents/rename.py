@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="rename",
     summary=COMMANDS["rename"][1],
-    description="Its id, branch and work dir stay as they are.",
+    description="The agent keeps its id, its branch and its work dir.",
     arguments=(
-        Argument(name="NAME", help="an agent's name or id", complete="agents"),
-        Argument(name="NEW", help="the name it shall have"),
+        Argument(name="NAME", help="An agent's name or id", complete="agents"),
+        Argument(name="NEW", help="The new name"),
     ),
-    examples=(("mngr rename foo parser-fix", "foo is now parser-fix"),),
+    examples=(("mngr rename foo parser-fix", "Rename foo to parser-fix"),),
 )
 
 

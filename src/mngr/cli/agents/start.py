@@ -18,13 +18,13 @@ COMMAND = CommandSpec(
     name="start",
     summary=COMMANDS["start"][1],
     description=(
-        "Continues the conversation where the kind can; a command is run again from the start. Also after a reboot. An\n"
-        "agent's host is started first if it is stopped; @HOST starts the host alone."
+        "A coding agent continues its conversation, also after a reboot. A command runs again from the start. "
+        "mngr starts a stopped host before its agent. @HOST starts the host only."
     ),
     arguments=(TARGETS_ARGUMENT,),
     examples=(
-        ("mngr start foo", "bring foo back"),
-        ("mngr list --ids --state STOPPED | mngr start -", "bring all back"),
+        ("mngr start foo", "Start foo"),
+        ("mngr list --ids --state STOPPED | mngr start -", "Start all stopped agents"),
     ),
 )
 

@@ -17,8 +17,9 @@ COMMAND = CommandSpec(
     name="stop",
     summary=COMMANDS["stop"][1],
     description=(
-        "The process is asked to end; what still runs after the grace time is killed. Work dir, branch and conversation\n"
-        "stay. @HOST stops a host of a provider that can do that, and all agents on it; nothing but start starts it again."
+        "mngr asks the process to end, and kills it after the grace period. Work dir, branch and conversation stay. "
+        "@HOST stops all agents on a host and then the host, if its provider can stop hosts. "
+        "Only mngr start starts a stopped host again."
     ),
     arguments=(TARGETS_ARGUMENT,),
     options=(
@@ -26,13 +27,13 @@ COMMAND = CommandSpec(
             flags=("--grace",),
             metavar="TIME",
             kind="length",
-            help="how long it may take to end (default: stop.grace, 2s)",
+            help="Kill the process if it has not ended after TIME (default: the setting stop.grace, 2s)",
         ),
     ),
     examples=(
-        ("mngr stop foo", "stop one"),
-        ("mngr list --ids --label team=red | mngr stop -", "stop many"),
-        ("mngr stop @box.docker", "stop a container and the agents in it"),
+        ("mngr stop foo", "Stop one agent"),
+        ("mngr list --ids --label team=red | mngr stop -", "Stop all agents with a label"),
+        ("mngr stop @box.docker", "Stop a container and the agents in it"),
     ),
 )
 

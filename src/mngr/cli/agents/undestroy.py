@@ -18,28 +18,29 @@ COMMAND = CommandSpec(
     name="undestroy",
     summary=COMMANDS["undestroy"][1],
     description=(
-        "The agent has its id, branch, index, files and conversation again, on the host it was on, and is STOPPED. If its\n"
-        "branch has moved on since, it gets a new branch beside it, and that is said."
+        "mngr restores the agent's id, branch, index, files and conversation on the host that it was on. "
+        "The agent is STOPPED after that. If its branch has new commits by now, the agent gets a new branch, "
+        "and mngr prints its name."
     ),
     arguments=(
         Argument(
             name="NAME",
-            help="a destroyed agent's name or id",
+            help="The name or id of a destroyed agent",
             is_repeatable=True,
             required=False,
             complete="trash",
         ),
     ),
     options=(
-        Option(flags=("--as",), metavar="NAME", help="another name, if its own is taken by now"),
-        Option(flags=("--on",), metavar="@HOST", help="another host than the one it was on"),
-        Option(flags=("--list",), help="show what is in the trash"),
+        Option(flags=("--as",), metavar="NAME", help="Give the restored agent another name (default: its old name)"),
+        Option(flags=("--on",), metavar="@HOST", help="Restore the agent on another host (default: its old host)"),
+        Option(flags=("--list",), help="List the agents in the trash"),
     ),
     examples=(
-        ("mngr undestroy --list", "what could be brought back"),
-        ("mngr undestroy foo && mngr start foo", "bring foo back and go on"),
-        ("mngr undestroy foo --on @box", "bring it back on another host"),
-        ("mngr undestroy a-0123456789ab --as old-foo", "one of several that were called foo"),
+        ("mngr undestroy --list", "List the agents that you can restore"),
+        ("mngr undestroy foo && mngr start foo", "Restore foo and start it"),
+        ("mngr undestroy foo --on @box", "Restore foo on another host"),
+        ("mngr undestroy a-0123456789ab --as old-foo", "Choose one of several destroyed agents by its id"),
     ),
 )
 
@@ -49,14 +50,14 @@ def run(cli: Cli, args: Args) -> int:
     if args["list"]:
         return _list_trash(cli)
     if not args["name"]:
-        raise UsageError("mngr undestroy needs NAME", "see what there is: mngr undestroy --list")
+        raise UsageError("mngr undestroy needs NAME", "list the agents in the trash: mngr undestroy --list")
     return render.render_outcomes(
         cli, cli.fleet.undestroy(read_names(args), new_name=args["as"], on=args["on"]), human=_format_outcome
     )
 
 
 def _format_outcome(outcome: Outcome) -> str:
-    return f"{outcome.name} is back, STOPPED; go on with: mngr start {outcome.name}"
+    return f"restored {outcome.name}, which is STOPPED; start it: mngr start {outcome.name}"
 
 
 def _list_trash(cli: Cli) -> int:

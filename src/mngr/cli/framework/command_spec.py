@@ -52,6 +52,11 @@ class Argument(Struct):
         return self.name.lower()
 
 
+def place_below(heading: str, *options: Option) -> tuple[Option, ...]:
+    """Return the options, placed below a heading of the help text."""
+    return tuple(option.replace(group=heading) for option in options)
+
+
 def make_field_option(
     struct: type[Struct], field: str, *flags: str, metavar: str | None = None, complete: str | None = None
 ) -> Option:
@@ -114,9 +119,9 @@ COMMON_OPTIONS = (
 
 NAMES_ARGUMENT = Argument(
     name="NAME",
-    help="an agent's name or id; - reads names from standard input",
+    help="An agent's name or id; - reads names from standard input",
     is_repeatable=True,
     complete="agents",
 )
-TARGETS_ARGUMENT = NAMES_ARGUMENT.replace(help="an agent's name or id, or @HOST; - reads them from standard input")
-NAME_ARGUMENT = Argument(name="NAME", help="an agent's name or id", complete="agents")
+TARGETS_ARGUMENT = NAMES_ARGUMENT.replace(help="An agent's name or id, or @HOST; - reads names from standard input")
+NAME_ARGUMENT = Argument(name="NAME", help="An agent's name or id", complete="agents")

@@ -178,7 +178,7 @@ class _Parser:
                 self.values[key] = _convert_setting(by_key[key], setting, value)
             else:
                 hint = suggest_closest(key, list(by_key)) or self.help_hint
-                raise UsageError(f"settings: mngr {command.name} has no option {raw_key!r} ({setting})", hint)
+                raise UsageError(f"the setting {setting} is wrong: mngr {command.name} has no option {raw_key!r}", hint)
 
     def parse_options(self) -> list[str]:
         """Store the options up to `--` and return the plain words between them."""
@@ -237,7 +237,11 @@ class _Parser:
             elif argument.required and wants_all:
                 raise UsageError(f"mngr {command.name} needs {argument.name}", self.help_hint)
         if remaining and wants_all:
-            hint = "put -- before the command to run" if command.trailing_help else self.help_hint
+            hint = (
+                f"put -- before the command to run: mngr {command.name} … -- {remaining[0]}"
+                if command.trailing_help
+                else self.help_hint
+            )
             raise UsageError(f"mngr {command.name} does not take {remaining[0]!r}", hint)
 
 
@@ -252,7 +256,9 @@ def _convert_setting(option: Option, setting: str, value: object) -> object:
     """Return the value of an option from the settings; raise UsageError if the value does not fit."""
     if option.is_switch:
         if not isinstance(value, bool):
-            raise UsageError(f"settings: {setting} must be true or false")
+            raise UsageError(
+                f"the setting {setting} must be true or false", f"for example: mngr config set {setting} true"
+            )
         return value
     if option.is_repeatable:
         items = value if isinstance(value, list) else [value]
@@ -268,7 +274,7 @@ def convert_value(option: Option, text: str) -> Any:
         raise UsageError(f"{flag} cannot be {text!r}", hint)
     if option.kind == "int":
         if not text.isascii() or not text.isdigit():
-            raise UsageError(f"{flag} wants a whole number, not {text!r}")
+            raise UsageError(f"{flag} needs a whole number, not {text!r}", f"for example: {flag} 3")
         return int(text)
     if option.kind == "length":
         from mngr.base.time_format import parse_duration

@@ -102,7 +102,9 @@ def render_agent_result(cli: Cli, name: str, human: str | None = None, **more: o
 def render_stream(cli: Cli, items: Iterator[AnyStruct], human: Callable[[AnyStruct], str]) -> None:
     """Print each item as soon as it arrives, in the requested format."""
     if cli.format == "json":
-        raise UsageError("what is followed has no end, so it is no JSON document", "use --format jsonl")
+        raise UsageError(
+            "--follow and --format json cannot be combined, because the output never ends", "use --format jsonl"
+        )
     for item in items:
         render_item(cli, item.to_dict(), human(item) if cli.format == "human" else "")
         sys.stdout.flush()
@@ -135,7 +137,7 @@ def get_field(item: Mapping[str, object], path: str) -> object:
     """Return the value at `a` or `a.b`; raise UsageError if `a` is unknown, return None if only `b` is missing."""
     first, _, rest = path.partition(".")
     if first not in item:
-        hint = suggest_closest(first, list(item)) or "fields: " + ", ".join(item)
+        hint = suggest_closest(first, list(item)) or "one of: " + ", ".join(item)
         raise UsageError(f"there is no field {first!r}", hint)
     value = item[first]
     while rest:

@@ -85,7 +85,9 @@ def _note_ignored_settings(cli: Cli, command: CommandSpec) -> None:
         prefixes += ["tmr.", "policy.", "sandbox."]
     for key, layer in cli.context.settings.ignored.items():
         if key.startswith(tuple(prefixes)):
-            cli.print_message(f"{key} in {layer.path} does not count: put it in your own settings")
+            cli.print_message(
+                f"mngr ignores {key} in {layer.path}; to use it, set it yourself: mngr config set --user {key} VALUE"
+            )
 
 
 def read_names(args: Args, key: str = "name") -> list[str]:

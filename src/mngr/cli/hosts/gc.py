@@ -17,13 +17,13 @@ COMMAND = CommandSpec(
     name="gc",
     summary=COMMANDS["gc"][1],
     description=(
-        "Finishes creates and destroys whose process is gone, removes names and sessions without an agent, agents that\n"
-        "have been in the trash for longer than trash.keep, and results of set-ups nobody used for 30 days. What another\n"
-        "command is at work on is not touched, an agent that has run goes to the trash first, and a directory of unknown\n"
-        "origin is only named."
+        "mngr completes or undoes creations and destructions whose process has ended. It removes names and sessions without "
+        "an agent, agents that were in the trash for longer than the setting trash.keep, and set-up results that were not "
+        "used for 30 days. It does not touch anything that another command is working on. "
+        "An agent that has run goes to the trash first. mngr names directories of unknown origin and keeps them."
     ),
-    options=(Option(flags=("--dry-run",), help="say what would be done, and do nothing"),),
-    examples=(("mngr gc --dry-run", "what there is to clean up"), ("mngr gc", "clean it up")),
+    options=(Option(flags=("--dry-run",), help="Print what would be cleaned up, and change nothing"),),
+    examples=(("mngr gc --dry-run", "Show what can be cleaned up"), ("mngr gc", "Clean up")),
 )
 
 

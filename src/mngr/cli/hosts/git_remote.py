@@ -31,7 +31,7 @@ def main() -> int:
 def _serve_connection(argv: list[str]) -> int:
     """Answer git's commands until it asks to connect; then run the git service on the agent's host."""
     if len(argv) < 3:
-        raise MngrError("git-remote-mngr is run by git", "for example: git fetch mngr::foo")
+        raise MngrError("git-remote-mngr is a helper that git runs", "for example: git fetch mngr::foo")
     name = argv[2].removeprefix("mngr:").lstrip(":/")
     while True:
         line = _read_line()
@@ -44,7 +44,10 @@ def _serve_connection(argv: list[str]) -> int:
             ctx = Context(cwd=os.environ.get("GIT_WORK_TREE") or os.getcwd())
             host, record = find.get_agent(ctx, name)
             if record.transfer == "copy":
-                raise MngrError(f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH")
+                raise MngrError(
+                    f"{record.name} has no git repository, because it was created with --transfer copy",
+                    f"copy its files: mngr pull {record.name}:PATH",
+                )
             host = bubblewrap.open_sandboxed_host(host, record)
             os.write(1, b"\n")
             return host.run_attached(

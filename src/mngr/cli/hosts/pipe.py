@@ -19,18 +19,15 @@ COMMAND = CommandSpec(
     name="pipe",
     summary=COMMANDS["pipe"][1],
     description=(
-        "Speaks the ssh protocol on standard input and output: ssh runs it as ProxyCommand, and mngr ssh-config writes\n"
-        "the entries for that. An sshd is started for this one connection, through the host's own pipe, and listens\n"
-        "nowhere. It takes a key of this home only. With an agent's address, sessions are in its work dir with its\n"
-        "environment, as with mngr exec; with @HOST they are those of the user there."
+        "ssh runs this command as its ProxyCommand; mngr ssh-config writes the entries for that. "
+        "mngr starts an sshd for this one connection through its own connection to the host. That sshd listens on no port "
+        "and accepts only a key of this home. With an agent's address, sessions run in the agent's work dir with its "
+        "environment, as with mngr exec. With @HOST, they run as the user on that host."
     ),
-    arguments=(Argument(name="ADDRESS", help="an agent's name or id, or @HOST", complete="agents"),),
+    arguments=(Argument(name="ADDRESS", help="An agent's name or id, or @HOST", complete="agents"),),
     examples=(
-        (
-            "ssh -o ProxyCommand='mngr pipe foo' foo",
-            "what the entries of mngr ssh-config do, without the keys",
-        ),
-        ("mngr pipe @box < /dev/null", "see which sshd a host has"),
+        ("ssh -o ProxyCommand='mngr pipe foo' foo", "Connect to foo as the entries of mngr ssh-config do"),
+        ("mngr pipe @box < /dev/null", "Check that a host has an sshd"),
     ),
 )
 
@@ -38,7 +35,9 @@ COMMAND = CommandSpec(
 def run(cli: Cli, args: Args) -> int:
     """Serve one ssh connection; send an error that comes before it to the client as well."""
     if sys.stdin.isatty():
-        raise UsageError("mngr pipe is run by ssh, not by people", "see: mngr ssh-config")
+        raise UsageError(
+            "mngr pipe is for ssh, and needs no terminal", "print the ssh entries that use it: mngr ssh-config"
+        )
     try:
         return cli.fleet.pipe(args["address"])
     except MngrError as error:

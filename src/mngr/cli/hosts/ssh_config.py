@@ -17,15 +17,18 @@ COMMAND = CommandSpec(
     name="ssh-config",
     summary=COMMANDS["ssh-config"][1],
     description=(
-        "One entry for every agent, NAME.mngr, and for every other host in use, HOST.PROVIDER.mngr; ssh, scp, sftp, rsync,\n"
-        "git and editors take these names wherever they take a host's. No host is asked. With --write they go to a file\n"
-        "in mngr's home, which follows the agents from then on; your own ssh configuration is left to you."
+        "There is one entry NAME.mngr for every agent, and one entry HOST.PROVIDER.mngr for every other host in use. "
+        "ssh, scp, sftp, rsync, git and editors accept these names as hosts. mngr contacts no host for this.\n"
+        "With --write, mngr writes the entries to a file in its home and keeps that file up to date. "
+        "It does not change your own ssh configuration."
     ),
-    options=(Option(flags=("--write",), help="write the file, and say which line to add to ~/.ssh/config"),),
+    options=(
+        Option(flags=("--write",), help="Write the entries to a file, and print the line to add to ~/.ssh/config"),
+    ),
     examples=(
-        ("mngr ssh-config", "see the entries"),
-        ("mngr ssh-config --write", "write them to ~/.mngr/ssh/config, for ssh to include"),
-        ("mngr ssh-config --format '{alias} {user}'", "only the names"),
+        ("mngr ssh-config", "Print the entries"),
+        ("mngr ssh-config --write", "Write the entries to ~/.mngr/ssh/config, for ssh to include"),
+        ("mngr ssh-config --format '{alias} {user}'", "Print only names and users"),
     ),
 )
 
@@ -37,7 +40,7 @@ def run(cli: Cli, args: Args) -> int:
         line = f"Include {_quote_path(path)}"
         render.render_item(cli, {"path": path, "include": line}, path)
         if not _is_included(path):
-            cli.print_message(f"add this line at the top of ~/.ssh/config, once:\n{line}")
+            cli.print_message(f"add this line once, at the top of ~/.ssh/config:\n{line}")
         return 0
     entries = cli.fleet.list_ssh_entries()
     human = cli.fleet.ssh_config() if cli.format == "human" else None

@@ -27,23 +27,36 @@ COMMAND = CommandSpec(
     name="demo",
     summary=COMMANDS["demo"][1],
     description=(
-        "Copies a small program with a tutorial and 24 tests, most of them in trouble, to a directory, makes a repository of it,\n"
-        "and does what tmr run does, with an agent that needs no model: every test is run untouched, has an agent, and what that\n"
-        "claims is run again by us. What is confirmed becomes one branch, which is run as a whole, with a PR.md and a report.\n"
-        "No account and no network are needed; it takes about a minute. What needs thought ends as blocked, and that is no failure."
+        "mngr creates a repository with a small program, a tutorial and 24 tests, most of which have problems. "
+        "Then it does what tmr run does, with the rule-based agent, which needs no model: it runs every test, gives each "
+        "test to an agent, and re-runs every claim of an agent. The confirmed changes become one tested branch "
+        "with PR.md and a report.\n"
+        "The demo needs no account and no network, and takes about a minute. "
+        "Some problems are too hard for this agent and end as blocked; that is not a failure."
     ),
     arguments=(
-        Argument(name="PATH", help="tests of the sample to work on, as for pytest (default: all)", is_repeatable=True, required=False),
+        Argument(
+            name="PATH",
+            help="Tests of the sample to work on, as for pytest (default: all)",
+            is_repeatable=True,
+            required=False,
+        ),
     ),
     options=(
-        Option(flags=("--dir",), metavar="DIR", default="mngr-demo", help="where to; must not be there, or be empty", complete="files"),
-        Option(flags=("--open",), help="open the report in a browser (default: on a terminal)"),
+        Option(
+            flags=("--dir",),
+            metavar="DIR",
+            default="mngr-demo",
+            help="Create the sample in DIR, which must be empty or missing",
+            complete="files",
+        ),
+        Option(flags=("--open",), help="Open the report in a browser (default: on if you use a terminal)"),
     ),
     examples=(
-        ("mngr demo", "all of it, in ./mngr-demo"),
-        ("mngr demo tests/test_order.py --dir /tmp/pantry --no-open", "a few tests, elsewhere, without a browser"),
+        ("mngr demo", "Run the demo in ./mngr-demo"),
+        ("mngr demo tests/test_order.py --dir /tmp/pantry --no-open", "Use a few tests and another directory"),
     ),
-)  # fmt: skip
+)
 
 
 def run(cli: Cli, args: Args) -> int:

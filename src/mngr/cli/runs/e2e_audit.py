@@ -23,36 +23,70 @@ COMMAND = CommandSpec(
     name="e2e audit",
     summary=COMMANDS["e2e audit"][1],
     description=(
-        "Runs each test as it is, and again with a stub in the place of the program that it is about:\n"
-        "  nop   every command does and prints nothing, and succeeds\n"
-        "  help  every command prints the program's usage, and succeeds\n"
-        "  each  the same as nop for one command at a time, wherever the test gives it\n"
+        "mngr runs each test normally, and again with a stub in place of the program:\n"
+        "  nop   every command does nothing, prints nothing and succeeds\n"
+        "  help  every command prints the program's usage and succeeds\n"
+        "  each  one command at a time does nothing\n"
         "  drop  one option of one command at a time is left out\n"
-        "A test that still passes with nop or help is vacuous. A command or an option that a test does not miss is unguarded:\n"
-        "it is named, with its line. each and drop try the commands that a test cites, or its own where it cites none.\n"
-        "What has not changed, neither test nor program, is not run again. Nothing is left in the checkout but what your tests\n"
-        "leave. Exit code 4 when a test is vacuous or fails as it is; with --strict also for what is unguarded."
+        "A test that still passes with nop or help is vacuous. A command or an option whose loss does not make a test fail "
+        "is unguarded; mngr prints its line. The modes each and drop try the commands that a test cites, "
+        "or all its commands if it cites none. mngr does not repeat a test if neither the test nor the program has changed.\n"
+        "The exit code is 4 when a test is vacuous or fails normally, and with --strict also when something is unguarded."
     ),
-    arguments=(Argument(name="TEST", help="the tests, as for pytest (default: the setting tutorial.tests, else tests)", is_repeatable=True, required=False, complete="files"),),
+    arguments=(
+        Argument(
+            name="TEST",
+            help="Tests, as for pytest (default: the setting tutorial.tests, or tests)",
+            is_repeatable=True,
+            required=False,
+            complete="files",
+        ),
+    ),
     options=(
-        Option(flags=("--program",), metavar="NAME", help="the program that the tests are about (default: the setting project.program, else what the project installs)"),
-        Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
-        Option(flags=("--modes",), metavar="A,B", default="nop,help,each,drop", help="what to try (default: all)"),
-        Option(flags=("--changed-since",), metavar="REF", help="only tests that say something else than at this commit"),
-        Option(flags=("--sample",), metavar="N", kind="int", help="so many tests; with --changed-since, so many of the others as well"),
-        Option(flags=("--seed",), metavar="S", default="0", help="what decides which tests those are"),
-        Option(flags=("--within",), metavar="TIME", kind="length", help="nothing is run after this time; the tests that are left are counted"),
-        Option(flags=("--timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run of a test may take"),
-        Option(flags=("--jobs",), metavar="N", kind="int", help="tests at a time (default: one for each processor)"),
-        Option(flags=("--strict",), help="fail also when something is unguarded"),
+        Option(
+            flags=("--program",),
+            metavar="NAME",
+            help="Name the program under test (default: the setting project.program, or what the project installs)",
+        ),
+        Option(flags=("--pytest",), metavar="CMD", help="Run pytest with CMD (default: the setting project.pytest)"),
+        Option(
+            flags=("--modes",),
+            metavar="A,B",
+            default="nop,help,each,drop",
+            help="Use these kinds of stubs: nop, help, each, drop (default: all)",
+        ),
+        Option(flags=("--changed-since",), metavar="REF", help="Audit only tests that changed since this commit"),
+        Option(
+            flags=("--sample",),
+            metavar="N",
+            kind="int",
+            help="Audit N random tests; with --changed-since, N random unchanged tests in addition (default: all tests)",
+        ),
+        Option(flags=("--seed",), metavar="S", default="0", help="Choose the random tests with this seed"),
+        Option(
+            flags=("--within",),
+            metavar="TIME",
+            kind="length",
+            help="Start no test after TIME, and count those that are left (default: no limit)",
+        ),
+        Option(
+            flags=("--timeout",), metavar="TIME", kind="length", default=600.0, help="End one run of a test after TIME"
+        ),
+        Option(
+            flags=("--jobs",),
+            metavar="N",
+            kind="int",
+            help="Run N tests at the same time (default: one per processor)",
+        ),
+        Option(flags=("--strict",), help="Fail when a command or an option is unguarded, too"),
     ),
     trailing_help="PYTEST ARGS",
     examples=(
-        ("mngr e2e audit", "all tests of the tutorial, in every way"),
-        ("mngr e2e audit tests/e2e/test_list.py --modes drop", "which options would nobody miss?"),
-        ("mngr e2e audit --changed-since main --sample 10 --modes nop,help", "before a merge"),
+        ("mngr e2e audit", "Audit all tests of the tutorial with every stub"),
+        ("mngr e2e audit tests/e2e/test_list.py --modes drop", "Find options that no test checks"),
+        ("mngr e2e audit --changed-since main --sample 10 --modes nop,help", "Audit quickly before a merge"),
     ),
-)  # fmt: skip
+)
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -134,16 +168,16 @@ def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
                 suggest_closest(mode, list(MODES)) or f"modes: {', '.join(MODES)}",
             )
     if not modes:
-        raise UsageError("--modes: none is given", f"modes: {', '.join(MODES)}")
+        raise UsageError("--modes names no mode", f"for example: --modes {','.join(MODES)}")
     for key in ("sample", "jobs"):
         if args[key] is not None and args[key] < (key == "jobs"):
-            raise UsageError(f"--{key} is too small", "leave it out for the default")
+            raise UsageError(f"--{key} must be at least {1 if key == 'jobs' else 0}", f"for example: --{key} 4")
     program = args["program"] or settings.get("project.program")
     try:
         if program is not None and not shlex.split(program):
             raise ValueError("it is empty")
     except ValueError as error:
-        raise UsageError(f"--program: {error}", "for example: --program mngr") from None
+        raise UsageError(f"--program is not a valid command: {error}", "for example: --program mngr") from None
     default_path = settings.get("tutorial.tests") or "tests"
     paths = [to_root_path(cli, root, path) for path in args["test"] or [os.path.join(root, default_path)]]
     return AuditOptions(

@@ -33,31 +33,49 @@ COMMAND = CommandSpec(
     name="map",
     summary=COMMANDS["map"][1],
     description=(
-        "Each item gets an agent with a copy of the project of its own, which is told the prompt with {item} and {number} in\n"
-        "their places. Without a prompt, the command after -- is run for each item. When its turn is over, or it ends, its\n"
-        "commits and outputs are brought to .mngr/runs/RUN/ and it is stopped; nothing is destroyed.\n"
-        "Everything is journaled: --resume goes on after a crash, a reboot or Ctrl-C where it was, with the options that it began with\n"
-        "unless others are given then, but no --deadline, and repeats nothing that is settled.\n"
-        "Exit code 4 when some failed, 5 when time or money ran out and the rest is parked."
+        "Each agent gets its own copy of the project and the prompt, in which {item} and {number} are replaced. "
+        "Without a prompt, mngr runs the command after -- for each item. "
+        "When an agent has finished its turn, mngr pulls its commits and outputs into .mngr/runs/RUN/ and stops it. "
+        "mngr destroys nothing.\n"
+        "A run survives a crash, a reboot and Ctrl-C: --resume continues it with its options, except --deadline, and repeats "
+        "nothing that is finished.\n"
+        "The exit code is 4 when some items failed, and 5 when time or money ran out and the rest is parked."
     ),
-    arguments=(Argument(name="ITEM", help="what to work on; - reads one a line from standard input", is_repeatable=True, required=False),),
+    arguments=(
+        Argument(
+            name="ITEM",
+            help="An item to work on; - reads one item per line from standard input",
+            is_repeatable=True,
+            required=False,
+        ),
+    ),
     options=(
-        Option(flags=("-p", "--prompt"), metavar="TEXT", help="what each agent is told"),
-        Option(flags=("--prompt-file",), metavar="FILE", help="the same from a file", complete="files"),
-        Option(flags=("--output",), metavar="FILE", help="what each must leave in $MNGR_OUTPUT_DIR; it is reminded"),
-        Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
-        Option(flags=("--resume",), metavar="RUN", help="go on with a run", complete="runs"),
-        NOTIFY_OPTION,
+        Option(flags=("-p", "--prompt"), metavar="TEXT", help="Give each agent this prompt"),
+        Option(flags=("--prompt-file",), metavar="FILE", help="Read the prompt from FILE", complete="files"),
+        Option(
+            flags=("--output",),
+            metavar="FILE",
+            help="Remind an agent until it has left FILE in $MNGR_OUTPUT_DIR (default: require no file)",
+        ),
+        Option(flags=("--name",), metavar="RUN", help="Name the run (default: the current time)"),
+        Option(flags=("--resume",), metavar="RUN", help="Continue this run", complete="runs"),
         *AGENT_OPTIONS,
         *LIMIT_OPTIONS,
+        NOTIFY_OPTION,
     ),
     trailing_help="ARGS",
     examples=(
-        ("mngr map a.py b.py --agent claude -p 'add types to {item}' --yolo --sandbox", "an agent for each file"),
-        ("git ls-files | mngr map - --max-agents 4 -- sh -c 'wc $0 >$MNGR_OUTPUT_DIR/size' {item}", "a command for each"),
-        ("mngr map --resume nightly", "go on"),
+        (
+            "mngr map a.py b.py --agent claude -p 'add types to {item}' --yolo --sandbox",
+            "Run Claude Code for each file",
+        ),
+        (
+            "git ls-files | mngr map - --max-agents 4 -- sh -c 'wc $0 >$MNGR_OUTPUT_DIR/size' {item}",
+            "Run a command for each file",
+        ),
+        ("mngr map --resume nightly", "Continue a run"),
     ),
-)  # fmt: skip
+)
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -122,12 +140,15 @@ def _build_new_plan(cli: Cli, args: Args) -> MapPlan:
     prompt = args["prompt"]
     if args["prompt_file"] is not None:
         if prompt is not None:
-            raise UsageError("--prompt and --prompt-file exclude each other", "give one of them")
+            raise UsageError("--prompt and --prompt-file cannot be combined", "leave out one of them")
         try:
             with open(cli.context.resolve_path(args["prompt_file"]), encoding="utf-8") as file:
                 prompt = file.read()
         except OSError as error:
-            raise MngrError(f"cannot read {args['prompt_file']}: {error.strerror}", "check the path") from None
+            path = args["prompt_file"]
+            raise MngrError(
+                f"--prompt-file: cannot read {path}: {error.strerror}", f"see whether the file exists: ls -l {path}"
+            ) from None
     command = args.rest or []
     kind = args["agent"] or ("command" if command and prompt is None else None)
     if kind is None:

@@ -7,7 +7,7 @@ import sys
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
-from mngr.cli.framework.command_spec import Option
+from mngr.cli.framework.command_spec import Option, place_below
 from mngr.cli.framework.render import format_json
 from mngr.cli.framework.terminal_text import strip_controls
 from mngr.cli.runs.progress import format_row
@@ -31,72 +31,124 @@ if TYPE_CHECKING:
 NOTIFY_OPTION = Option(
     flags=("--notify",),
     metavar="CMD",
-    help="run this at an alarm and at the end; MNGR_EVENT and MNGR_TEXT say what happened",
+    help="Run the shell command CMD at an alarm and at the end of the run, with MNGR_EVENT and MNGR_TEXT set",
+    group="Output",
 )
 INTEGRATOR_OPTION = Option(
     flags=("--integrator",),
     metavar="KIND",
-    help="an agent for what nobody else could merge, the order of equal fixes, and a paragraph on the whole",
+    help="Let an agent of this kind resolve the remaining conflicts, rank equal fixes and summarize the result "
+    "(default: no agent)",
     complete="kinds",
+    group="Integration",
 )
 ISOLATION_OPTION = Option(
     flags=("--isolation",),
     metavar="HOW",
     choices=("on", "network", "off"),
     default="on",
-    help="isolate the tests that mngr runs: on (sandbox without network), network (sandbox with network), off (no sandbox)",
+    help="Run tests in a sandbox without network (on), in a sandbox with network (network), or without a sandbox (off)",
+    group="Tests",
 )
 CHANGED_ISOLATION_OPTION = Option(
     flags=("--isolation",),
     metavar="HOW",
     choices=("on", "network", "off"),
-    help="change the isolation of the tests that mngr runs, for the rest of this run (default: as it was)",
+    help="Change the sandbox around the tests for the rest of this run: on, network or off (default: no change)",
+    group="Tests",
 )
-AGENT_OPTIONS = (
-    Option(flags=("--agent",), metavar="KIND", help="who does it", complete="kinds"),
-    Option(flags=("--on",), metavar="ADDRESS", help="where: @HOST, .PROVIDER or @HOST.PROVIDER (default: here)"),
+AGENT_OPTIONS = place_below(
+    "Agents",
+    Option(flags=("--agent",), metavar="KIND", help="Use agents of this kind", complete="kinds"),
+    Option(
+        flags=("--on",),
+        metavar="ADDRESS",
+        help="Create the agents on @HOST, .PROVIDER or @HOST.PROVIDER (default: this machine)",
+    ),
     Option(
         flags=("--agents-per-host",),
         metavar="N",
         kind="int",
         default=0,
-        help="so many share a host that a provider makes (default: each has its own)",
+        help="Put N agents on each host that the provider creates (default: 1)",
     ),
     Option(
         flags=("--keep-hosts",),
-        help="hosts that a provider makes stay; else each goes when its agents' work is home, and they to the trash",
+        help="Keep the hosts that the provider creates (default: release each host when its agents are done)",
     ),
     Option(
         flags=("--transfer",),
         metavar="MODE",
         choices=("worktree", "mirror"),
-        help="how each gets its copy (default: mirror)",
+        help="Choose how each agent gets its copy: worktree or mirror (default: mirror)",
     ),
-    Option(flags=("--sandbox",), help="run each agent in a sandbox, as in create"),
-    Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
-    Option(flags=("--yolo",), help="as in create: they ask nobody for permission"),
+    Option(flags=("--sandbox",), help="Run each agent in a sandbox, as create --sandbox does"),
+    Option(
+        flags=("--network",),
+        metavar="on|off|allow=HOST[:PORT],…",
+        help="Allow all network access, none, or only the listed hosts (default: on; with --sandbox off)",
+    ),
+    Option(flags=("--yolo",), help="Let the agents act without asking for permission, as create --yolo does"),
 )
-LIMIT_OPTIONS = (
-    Option(flags=("--max-agents",), metavar="N", kind="int", default=10, help="at once"),
+LIMIT_OPTIONS = place_below(
+    "Limits",
+    Option(flags=("--max-agents",), metavar="N", kind="int", default=10, help="Run at most N agents at the same time"),
     Option(
-        flags=("--max-starting",), metavar="N", kind="int",
-        help="agents, or hosts that a provider makes, that start at once (default: 4 agents, 10 hosts)",
+        flags=("--max-starting",),
+        metavar="N",
+        kind="int",
+        help="Start at most N agents or new hosts at the same time (default: 4 agents, 10 hosts)",
     ),
-    Option(flags=("--budget",), metavar="USD", help="what the run may cost; then the rest is parked"),
-    Option(flags=("--budget-per-day",), metavar="USD", help="what all runs of a day may cost"),
-    Option(flags=("--max-tokens",), metavar="N", kind="int", help="what the run may use"),
-    Option(flags=("--deadline",), metavar="TIME", kind="length", help="how long the run may take"),
-    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="how long one task may take"),
     Option(
-        flags=("--stall",), metavar="TIME", kind="length", default=600.0, help="no sign of life for so long is a hang"
+        flags=("--budget",), metavar="USD", help="Park the rest when the run has cost this much (default: no limit)"
     ),
-    Option(flags=("--canary",), metavar="N", kind="int", default=3, help="so many go ahead, until one of them went all the way"),
-    Option(flags=("--alarm",), metavar="N", kind="int", default=5, help="so many that fail alike stop the launches"),
     Option(
-        flags=("--on-alarm",), metavar="HOW", choices=("pause", "probe"), default="pause",
-        help="what then: wait for you, or try one now and then",
+        flags=("--budget-per-day",),
+        metavar="USD",
+        help="Park the rest when all runs of a day have cost this much (default: no limit)",
     ),
-)  # fmt: skip
+    Option(
+        flags=("--max-tokens",),
+        metavar="N",
+        kind="int",
+        help="Park the rest when the run has used N tokens (default: no limit)",
+    ),
+    Option(
+        flags=("--deadline",),
+        metavar="TIME",
+        kind="length",
+        help="Park the rest after TIME (default: no limit)",
+    ),
+    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="End a task after TIME"),
+    Option(
+        flags=("--stall",),
+        metavar="TIME",
+        kind="length",
+        default=600.0,
+        help="Treat an agent as hung after TIME without activity",
+    ),
+    Option(
+        flags=("--canary",),
+        metavar="N",
+        kind="int",
+        default=3,
+        help="Run only N agents until the first one finishes",
+    ),
+    Option(
+        flags=("--alarm",),
+        metavar="N",
+        kind="int",
+        default=5,
+        help="Raise an alarm and start no more agents when N agents fail in the same way",
+    ),
+    Option(
+        flags=("--on-alarm",),
+        metavar="HOW",
+        choices=("pause", "probe"),
+        default="pause",
+        help="After an alarm, pause until you resume the run, or probe with one agent from time to time",
+    ),
+)
 
 _FIELD_OF_OPTION = {"stall": "stall_timeout"}  # options whose field in RunLimits has another name
 
@@ -107,7 +159,8 @@ def parse_limits(args: Args) -> RunLimits:
 
     for key in ("max_agents", "alarm", "max_starting"):
         if args[key] is not None and args[key] < 1:
-            raise UsageError(f"--{key.replace('_', '-')} must be at least 1", "leave it out for the default")
+            flag = f"--{key.replace('_', '-')}"
+            raise UsageError(f"{flag} must be at least 1", f"for example: {flag} 4")
     is_new_hosts = format_host_suffix(args.values.get("on")).startswith("@.")
     return RunLimits(
         max_agents=args["max_agents"], max_starting=args["max_starting"] or (10 if is_new_hosts else 4), budget=parse_dollars(args, "budget"), budget_per_day=parse_dollars(args, "budget_per_day"),
@@ -182,7 +235,9 @@ def _check_hosts(ctx: Context, address: Address, args: Args) -> None:
     if address.provider in (None, "local"):
         return
     if args["sandbox"]:
-        raise MngrError(f"--sandbox is not for {address.provider} hosts", "leave it out: each is a machine of its own")
+        raise MngrError(
+            f"--sandbox does not work on {address.provider} hosts", "leave out --sandbox: each host is isolated already"
+        )
     find_hourly_rate(ctx, address.provider)
     provider = ctx.get_provider(address.provider)
     from mngr.host.protocol import OptionChecker
@@ -285,7 +340,7 @@ def build_pytest_command(cli: Cli, args: Args) -> list[str]:
     try:
         return shlex.split(args["pytest"] or cli.context.settings.get("project.pytest") or "python3 -m pytest")
     except ValueError as error:
-        raise UsageError(f"--pytest: {error}", "write it as for a shell: --pytest 'uv run pytest'") from None
+        raise UsageError(f"--pytest is not a valid command: {error}", "for example: --pytest 'uv run pytest'") from None
 
 
 def build_parked_error(resume_command: str, state: RunState) -> MngrError:
@@ -294,7 +349,7 @@ def build_parked_error(resume_command: str, state: RunState) -> MngrError:
         state.wait_reason or next((task.reason for task in state.list_in_state("parked") if task.reason), None) or ""
     )
     extra_option = (
-        " --budget-per-day MORE" if "day's budget" in reason else " --budget MORE" if "budget" in reason else ""
+        " --budget-per-day USD" if "day's budget" in reason else " --budget USD" if "budget" in reason else ""
     )
     error = MngrError(
         f"the run is not finished: some tasks are parked{reason and f' ({reason})'}",

@@ -18,30 +18,30 @@ COMMAND = CommandSpec(
     name="web",
     summary=COMMANDS["web"][1],
     description=(
-        "Runs of e2e tests, each test with what it is about, its transcript and its recordings side by side; and the project's\n"
-        "tutorial, if it has one: each block with the tests that cite it. The pages are served to this machine alone until the\n"
-        "command is interrupted, or written as files that need nothing else."
+        "The pages show runs of e2e tests: each test with its tutorial block, its transcript and its recordings. "
+        "If the project has a tutorial, they also show each block with the tests that cite it. "
+        "mngr serves the pages to this machine only, until you interrupt it. --export writes them as files."
     ),
     options=(
         Option(
             flags=("--e2e",),
             metavar="DIR",
             default=os.path.join(".mngr", "e2e"),
-            help="the artifacts of the tests",
+            help="Read the results of the tests from DIR",
             complete="files",
         ),
         Option(
             flags=("--export",),
             metavar="DIR",
-            help="write the pages as files instead of serving them",
+            help="Write the pages to DIR instead of serving them",
             complete="files",
         ),
-        Option(flags=("--port",), metavar="N", kind="int", default=0, help="the port; 0 takes a free one"),
-        Option(flags=("--open",), help="open the first page in a browser (default: on a terminal)"),
+        Option(flags=("--port",), metavar="N", kind="int", default=0, help="Listen on port N (default: a free port)"),
+        Option(flags=("--open",), help="Open the first page in a browser (default: on if you use a terminal)"),
     ),
     examples=(
-        ("mngr web", "look at the runs of this project"),
-        ("mngr web --e2e .mngr/e2e --export pages", "pages to send to somebody"),
+        ("mngr web", "Show the test runs of this project"),
+        ("mngr web --e2e .mngr/e2e --export pages", "Write pages that you can send to a colleague"),
     ),
 )
 
@@ -54,7 +54,7 @@ def run(cli: Cli, args: Args) -> int:
     should_open = args["open"] if "open" in args.chosen else is_interactive() and args["export"] is None
     if args["export"] is not None:
         if "port" in args.given:
-            raise UsageError("--port and --export exclude each other", "leave one of them out")
+            raise UsageError("--port and --export cannot be combined", "leave out one of them")
         from mngr.web.live.export import export_pages
 
         index_path = export_pages(artifacts_dir, cli.context.resolve_path(args["export"]), script)

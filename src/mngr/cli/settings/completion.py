@@ -15,8 +15,8 @@ COMMAND = CommandSpec(
     name="completion",
     summary=COMMANDS["completion"][1],
     description=(
-        "Print the script once where the shell finds it. Names of agents, snapshots, templates and settings are looked up\n"
-        "at every TAB."
+        "Save the script where your shell finds it. "
+        "At every TAB, mngr completes commands, options and the names of agents, snapshots, templates and settings."
     ),
     arguments=(Argument(name="SHELL", help="bash, zsh or fish", complete="shells"),),
     options=(
@@ -24,18 +24,21 @@ COMMAND = CommandSpec(
             flags=("--index",),
             metavar="N",
             kind="int",
-            help="print what fits as word N of WORDS; the scripts ask this",
+            help="Print the candidates for word N of WORDS; the completion scripts use this",
         ),
     ),
     trailing_help="WORDS",
     examples=(
         (
             "mngr completion bash >~/.local/share/bash-completion/completions/mngr",
-            "bash: from the next shell on",
+            "Install it for bash; it works in the next shell",
         ),
-        ("mngr completion zsh >~/.zfunc/_mngr", "zsh: a directory of fpath, set before compinit"),
-        ("mngr completion fish >~/.config/fish/completions/mngr.fish", "fish: at once"),
-        ("mngr completion bash --index 1 -- mngr cre", "what a script asks"),
+        (
+            "mngr completion zsh >~/.zfunc/_mngr",
+            "Install it for zsh; ~/.zfunc must be in fpath before compinit runs",
+        ),
+        ("mngr completion fish >~/.config/fish/completions/mngr.fish", "Install it for fish; it works at once"),
+        ("mngr completion bash --index 1 -- mngr cre", "Print the candidates for a word"),
     ),
     can_run_without_settings=True,
 )
@@ -45,7 +48,7 @@ def run(cli: Cli, args: Args) -> int:
     """Print the completion script, or the candidates for one word."""
     shell = args["shell"]
     if shell not in _SCRIPTS:
-        raise UsageError(f"there is no completion for {shell!r}", "one of: " + ", ".join(_SCRIPTS))
+        raise UsageError(f"mngr has no completion script for {shell!r}", "one of: " + ", ".join(_SCRIPTS))
     if args["index"] is None:
         cli.print_data(_SCRIPTS[shell])
         return 0

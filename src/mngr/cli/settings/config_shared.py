@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from mngr.cli.framework.parse import Args
 
 SCOPE_OPTIONS = (
-    Option(flags=("--user",), help="the file in mngr's home: for you, in every project"),
-    Option(flags=("--project",), help=".mngr/settings.toml: for everyone, in this project"),
-    Option(flags=("--local",), help=".mngr/settings.local.toml: for you, in this project"),
+    Option(flags=("--user",), help="Use your own file in mngr's home, which counts in every project"),
+    Option(flags=("--project",), help="Use .mngr/settings.toml, which everybody in this project shares"),
+    Option(flags=("--local",), help="Use .mngr/settings.local.toml, which only you use in this project"),
 )
 
 
@@ -25,7 +25,7 @@ def find_scope(args: Args) -> str | None:
     """Return the requested scope, or None; raise UsageError if there are several."""
     chosen = [scope for scope in ("user", "project", "local") if args[scope]]
     if len(chosen) > 1:
-        raise UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
+        raise UsageError(f"--{chosen[0]} and --{chosen[1]} cannot be combined", "leave out one of them")
     return chosen[0] if chosen else None
 
 

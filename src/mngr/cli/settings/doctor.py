@@ -16,22 +16,25 @@ COMMAND = CommandSpec(
     name="doctor",
     summary=COMMANDS["doctor"][1],
     description=(
-        "Checks programs and their versions, the home, room on the disk, the tmux server, the settings and the plugins,\n"
-        "and says how to mend what is wrong, by the package manager that is there; of a host also its clock and its locks;\n"
-        "of a provider whether its settings make sense and it answers.\n"
-        "Changes nothing. Exits 1 when something that is needed is missing."
+        "Without TARGET, mngr checks programs and their versions, disk space, the sandbox, the tmux server, the home, "
+        "the settings, the project's set-up and trust, the installed coding agents and their logins, docker and podman, "
+        "and plugins. For a host, mngr also checks its clock and locks; for a provider, its settings and whether it answers. "
+        "mngr prints a command for each problem, changes nothing, and does not use the network for logins.\n"
+        "The exit code is 1 when something required is missing. A warning is no failure."
     ),
     arguments=(
-        Argument(name="TARGET", help="@HOST, @.PROVIDER, or a kind of agent", required=False, complete="targets"),
+        Argument(
+            name="TARGET",
+            help="@HOST, @.PROVIDER or an agent kind (default: this machine and the current project)",
+            required=False,
+            complete="targets",
+        ),
     ),
     examples=(
-        ("mngr doctor", "this machine"),
-        ("mngr doctor player", "what agents of kind player need"),
-        (
-            "mngr doctor @local",
-            "a host, be it another machine: mngr doctor @box; what makes them: mngr doctor @.modal",
-        ),
-        ("mngr doctor @local --format json", "the same for a program"),
+        ("mngr doctor", "Check this machine and the current project"),
+        ("mngr doctor claude", "Check what Claude Code agents need"),
+        ("mngr doctor @local", "Check a host; for an ssh host: mngr doctor @box; for a provider: mngr doctor @.modal"),
+        ("mngr doctor @local --json", "Print the checks for a program"),
     ),
     can_run_without_settings=True,
 )
@@ -46,7 +49,7 @@ def run(cli: Cli, args: Args) -> int:
         ("STATUS", "CHECK", "FOUND"),
         [(check.status, check.name, check.problem or check.found or "") for check in checks],
     )
-    hints = "".join(f"to mend {check.name}: {check.hint}\n" for check in checks if check.hint)
+    hints = "".join(f"To fix {check.name}: {check.hint}\n" for check in checks if check.hint)
     render.render_rows(
         cli, "checks", [check.to_dict() for check in checks], table + terminal_text.strip_controls(hints)
     )
@@ -54,7 +57,7 @@ def run(cli: Cli, args: Args) -> int:
     if failed:
         names = ", ".join(check.name for check in failed)
         raise MngrError(
-            f"{len(failed)} of {len(checks)} checks failed: {names}",
+            f"{len(failed)} {'check' if len(failed) == 1 else 'checks'} failed: {names}",
             "; ".join(check.hint for check in failed if check.hint),
         )
     return 0

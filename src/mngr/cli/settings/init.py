@@ -18,11 +18,12 @@ COMMAND = CommandSpec(
     name="init",
     summary=COMMANDS["init"][1],
     description=(
-        "Finds how a fresh copy of the project is made runnable: uv, poetry, pdm, hatch, tox, nox, requirements files, extras\n"
-        "and dependency groups for tests, npm, pnpm, yarn, cargo, go, or a target of the Makefile. Finds the ignored files that\n"
-        "an agent needs, the program, the tests and the tutorial. If nothing in the project installs pytest, set-up does.\n"
-        "mngr then sets up a scratch copy of the last commit, collects its tests and prints what it saw. If set-up fails or a\n"
-        "package is missing, mngr corrects the settings and tries again. Apart from the settings file, nothing changes."
+        "mngr detects how to make a fresh copy of the project runnable: with uv, poetry, pdm, hatch, tox, nox, requirements "
+        "files, extras and dependency groups for tests, npm, pnpm, yarn, cargo, go, or a Makefile target. It also detects the "
+        "ignored files that an agent needs, the program, the tests and the tutorial. If nothing in the project installs "
+        "pytest, the set-up does.\n"
+        "Then mngr sets up a scratch copy of the last commit, collects its tests and prints the result. If the set-up fails "
+        "or a package is missing, mngr corrects the settings and tries again. It changes nothing but the settings file."
     ),
     options=(
         Option(flags=("--force",), help="Replace existing settings"),
@@ -30,8 +31,8 @@ COMMAND = CommandSpec(
         Option(flags=("-n", "--dry-run"), help="Print the settings file; write and try nothing"),
     ),
     examples=(
-        ("mngr init", "write .mngr/settings.toml, try it and print what mngr found"),
-        ("mngr init --dry-run", "print the file, change nothing"),
+        ("mngr init", "Write .mngr/settings.toml, try it and print the findings"),
+        ("mngr init --dry-run", "Print the file and change nothing"),
     ),
     can_run_without_settings=True,
 )

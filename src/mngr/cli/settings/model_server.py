@@ -19,45 +19,45 @@ COMMAND = CommandSpec(
     name="model-server",
     summary=COMMANDS["model-server"][1],
     description=(
-        "Speaks as Anthropic's Messages, OpenAI's Responses and chat completions, and Gemini do, and answers by SCRIPT:\n"
-        "text, calls of the client's own tools, errors, cut streams, silence. It prints its URL and runs until it is\n"
-        "interrupted. Clients of URL/s/NAME are apart from each other: each plays the script from its first step, and\n"
-        "the log names them. The guide docs/guide/model-server.md has all that a step can say."
+        "The server speaks the APIs of Anthropic (Messages), OpenAI (Responses and chat completions) and Gemini, and answers "
+        "as SCRIPT says: with text, calls of the client's tools, errors, cut streams or silence. "
+        "It prints its URL and runs until you interrupt it. Each client can use its own URL/s/NAME: "
+        "it then plays the script from the first step, and the log names it. docs/guide/model-server.md describes all steps."
     ),
     arguments=(
         Argument(
             name="SCRIPT",
-            help="a JSON file, JSON itself, or - for standard input; [] answers ok to everything",
+            help="A JSON file, JSON text, or - for standard input; [] answers ok to everything",
             complete="files",
         ),
     ),
     options=(
-        Option(flags=("--port",), metavar="N", kind="int", default=0, help="the port; 0 takes a free one"),
+        Option(flags=("--port",), metavar="N", kind="int", default=0, help="Listen on port N (default: a free port)"),
         Option(
             flags=("--listen",),
             metavar="ADDR",
             default="127.0.0.1",
-            help="the address; any but a loopback one lets other machines in",
+            help="Listen on this address; any other than a loopback address admits other machines",
         ),
         Option(
             flags=("--log",),
             metavar="FILE",
             complete="files",
-            help="add a line of JSON for each request: who, what, how large, how it was answered",
+            help="Append one JSON line per request to FILE: client, API, size and answer",
         ),
         Option(
             flags=("--dump",),
             metavar="DIR",
             complete="files",
-            help="keep every request whole, without its credentials",
+            help="Save every complete request in DIR, without its credentials",
         ),
     ),
     examples=(
-        ("mngr model-server script.json --log requests.jsonl", "play a script to whoever asks"),
-        ("""mngr model-server '[{"text": "hello"}]' --port 8399""", "say hello once, then ok"),
+        ("mngr model-server script.json --log requests.jsonl", "Play a script, and log the requests"),
+        ("""mngr model-server '[{"text": "hello"}]' --port 8399""", "Answer hello once, then ok"),
         (
             """mngr model-server '[{"fail": {"status": 429, "times": 3}, "text": "at last"}]'""",
-            "see how a program takes a rate limit",
+            "Test how a program handles a rate limit",
         ),
     ),
 )

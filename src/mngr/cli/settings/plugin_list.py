@@ -17,7 +17,7 @@ COMMAND = CommandSpec(
     name="plugin list",
     summary=COMMANDS["plugin list"][1],
     description="A plugin is an installed package with an entry point in the group mngr. See docs/reference/hooks.md.",
-    examples=(("mngr plugin list", "what is installed, and what each adds"),),
+    examples=(("mngr plugin list", "List the plugins and what each of them adds"),),
     can_run_without_settings=True,
 )
 
@@ -36,7 +36,7 @@ def run(cli: Cli, args: Args) -> int:
 
 def _format_additions(plugin: PluginView) -> str:
     if plugin.error is not None:
-        return "nothing: it cannot be loaded"
+        return "nothing, because mngr cannot load it"
     parts = [("provider", plugin.providers), ("kind", plugin.kinds), ("command", plugin.commands)]
     additions = [f"{label} {name}" for label, names in parts for name in names]
     hooks = [name for name in plugin.hooks if name not in ("mngr_providers", "mngr_kinds", "mngr_commands")]

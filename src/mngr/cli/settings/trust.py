@@ -20,28 +20,28 @@ COMMAND = CommandSpec(
     name="trust",
     summary=COMMANDS["trust"][1],
     description=(
-        "A project's settings can run commands on this machine: set-up, tests, lint. mngr uses them only after you have\n"
-        "trusted them. Trust holds for this repository, its worktrees, and exactly these values. When a value changes,\n"
+        "A project's settings can run commands on this machine: set-up, tests, lint. mngr uses them only after you have "
+        "trusted them. Trust holds for this repository, its worktrees, and exactly these values. When a value changes, "
         "mngr asks again and shows the difference. `mngr init` and `mngr config set` trust what they write."
     ),
     arguments=(
         Argument(
             name="PROJECT",
-            help="a directory (default: the current project); with --hash also a URL or HOST:PATH",
+            help="A directory, or with --hash also a URL or HOST:PATH (default: the current project)",
             required=False,
             complete="files",
         ),
     ),
     options=(
-        Option(flags=("--show",), help="print the settings that need trust, and change nothing"),
-        Option(flags=("--hash",), metavar="HASH", help="trust without asking, if the settings have this hash"),
-        Option(flags=("--yes",), help="trust without asking, whatever the settings are"),
-        Option(flags=("--revoke",), help="stop trusting the project"),
+        Option(flags=("--show",), help="Print the settings that need trust, and change nothing"),
+        Option(flags=("--hash",), metavar="HASH", help="Trust the settings without asking, if they have this hash"),
+        Option(flags=("--yes",), help="Trust the settings without asking, whatever they are"),
+        Option(flags=("--revoke",), help="Stop trusting the project"),
     ),
     examples=(
-        ("mngr trust", "look at the project's settings and trust them"),
-        ("mngr trust --show --format '{hash}'", "print the hash for a CI job"),
-        ("mngr trust --hash HASH", "trust in a CI job, only if nothing has changed"),
+        ("mngr trust", "Look at the project's settings and trust them"),
+        ("mngr trust --show --format '{hash}'", "Print the hash for a CI job"),
+        ("mngr trust --hash HASH", "Trust the settings in a CI job, only if nothing has changed"),
     ),
 )
 
@@ -52,7 +52,7 @@ def run(cli: Cli, args: Args) -> int:
 
     chosen = [key for key in ("show", "hash", "yes", "revoke") if args[key]]
     if len(chosen) > 1:
-        raise UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", "leave one of them out")
+        raise UsageError(f"--{chosen[0]} and --{chosen[1]} cannot be combined", "leave out one of them")
     place = args["project"]
     if place and args["hash"] and not os.path.isdir(cli.context.resolve_path(place)):
         trust.trust_place(cli.context, place, args["hash"])
@@ -84,7 +84,7 @@ def _confirm(cli: Cli, args: Args, project: ProjectTrust) -> None:
         if args["hash"] != project.hash:
             raise MngrError(
                 f"the settings of {project.root} have the hash {project.hash}:\n{listed}",
-                f"look at them, then: mngr trust --hash {project.hash}",
+                f"if you agree with them: mngr trust --hash {project.hash}",
             )
         return
     ask = cli.context.ask_trust
@@ -92,10 +92,13 @@ def _confirm(cli: Cli, args: Args, project: ProjectTrust) -> None:
     if ask is None:
         raise MngrError(
             f"there is no terminal to ask whether you trust the settings of {project.root}:\n{listed}",
-            f"look at them, then: mngr trust --hash {project.hash}",
+            f"if you agree with them: mngr trust --hash {project.hash}",
         )
     if not ask(question):
-        raise MngrError(f"{project.root} is not trusted", "change its settings, or trust them: mngr trust")
+        raise MngrError(
+            f"you did not trust the settings of {project.root}",
+            "to be asked again: mngr trust; to read them: mngr trust --show",
+        )
 
 
 def _describe(project: ProjectTrust) -> dict[str, object]:

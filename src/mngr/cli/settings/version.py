@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="version",
     summary=COMMANDS["version"][1],
-    examples=(("mngr version", "also: mngr --version"),),
+    examples=(("mngr version", "Print the version, as mngr --version does"),),
     can_run_without_settings=True,
 )
 

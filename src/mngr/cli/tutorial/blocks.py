@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FILE_ARGUMENT = Argument(
     name="FILE",
-    help="the tutorial script (default: the setting tutorial.file, else tutorial.sh)",
+    help="The tutorial script (default: the setting tutorial.file, or tutorial.sh)",
     required=False,
     complete="files",
 )
@@ -26,18 +26,15 @@ COMMAND = CommandSpec(
     name="tutorial blocks",
     summary=COMMANDS["tutorial blocks"][1],
     description=(
-        "A block is a run of lines with no empty line between them; one inside a here-document, a quote or a continuation\n"
-        "does not count. A block is known by a hash of what it says, whatever its indentation. A paragraph of comments is\n"
-        "a heading, and a heading with no block under it is a blank to fill. What cannot be read is named with its line."
+        "A block is a run of lines without an empty line between them. An empty line inside a here-document, a quote or a "
+        "continuation does not end a block. The id of a block is a hash of its text without indentation. "
+        "A paragraph of comments is a heading. mngr also lists headings without a block, and lines that it cannot read."
     ),
     arguments=(FILE_ARGUMENT,),
     examples=(
-        ("mngr tutorial blocks", "the blocks of this project's tutorial"),
-        (
-            "mngr tutorial blocks examples/tour.sh --format json",
-            "of any script, with their text and commands",
-        ),
-        ("mngr tutorial blocks --format '{line} {id} {slug}'", "a line of your own making for each"),
+        ("mngr tutorial blocks", "List the blocks of this project's tutorial"),
+        ("mngr tutorial blocks examples/tour.sh --format json", "Print another script's blocks with text and commands"),
+        ("mngr tutorial blocks --format '{line} {id} {slug}'", "Choose the format of each line"),
     ),
 )
 
@@ -55,7 +52,10 @@ def run(cli: Cli, args: Args) -> int:
     render.render_rows(cli, "blocks", blocks, _format_blocks(script), blanks=empty_headings, problems=problems)
     if script.problems:
         sys.stdout.flush()
-        raise MngrError("; ".join(map(str, script.problems)), "mend the script at the lines that are named")
+        raise MngrError(
+            "; ".join(map(str, script.problems)),
+            f"correct these lines, then run again: mngr tutorial blocks {script.path}",
+        )
     return 0
 
 
@@ -66,7 +66,7 @@ def _format_blocks(script: TutorialScript) -> str:
         for block in script.blocks
     ]
     empty_headings = "".join(
-        f"{script.path}:{heading.line}: to fill: {terminal_text.strip_controls(heading.title)}\n"
+        f"{script.path}:{heading.line}: empty heading: {terminal_text.strip_controls(heading.title)}\n"
         for heading in script.empty_headings
     )
-    return (render.format_table(head, rows) if rows else "there is no block\n") + empty_headings
+    return (render.format_table(head, rows) if rows else "the script has no blocks\n") + empty_headings

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TESTS_ARGUMENT = Argument(
     name="TESTS",
-    help="a test file or a directory of them (default: the setting tutorial.tests, else tests)",
+    help="A test file or a directory with tests (default: the setting tutorial.tests, or tests)",
     required=False,
     complete="files",
 )
@@ -35,22 +35,23 @@ COMMAND = CommandSpec(
     name="tutorial check",
     summary=COMMANDS["tutorial check"][1],
     description=(
-        "A test cites a block by e2e.write_tutorial_block(...) or by a section `Tutorial block:` of its docstring, word for\n"
-        "word. Exits 0 only when every block with a command is cited and every citation matches. Else it names:\n"
-        "  gap         a block that no test cites\n"
-        "  stale       a citation of a block that is now another, with the nearest and the difference\n"
-        "  orphan      a citation that no block is near to\n"
-        "  unreadable  a part of the script, a test file or a citation that could not be read\n"
-        "and, without failing for it, what is there twice. Tests marked pytest.mark.observed are counted apart: they say\n"
-        "what was seen, and nobody has reviewed it. --format github makes annotations of a pull request."
+        "A test cites a block word for word, with e2e.write_tutorial_block(...) or in a docstring section `Tutorial block:`. "
+        "The exit code is 0 only when every block with a command is cited and every citation matches a block. "
+        "Otherwise mngr reports:\n"
+        "  gap         no test cites this block\n"
+        "  stale       the cited block has changed; mngr shows the difference\n"
+        "  orphan      no block resembles this citation\n"
+        "  unreadable  mngr cannot read this part of the script, test file or citation\n"
+        "mngr also reports duplicates, which are no failure. It counts tests with pytest.mark.observed separately: "
+        "nobody has reviewed them yet. --format github prints annotations for a pull request."
     ),
     arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
-    options=(Option(flags=("--fix",), help="rewrite stale citations whose block is beyond doubt"),),
+    options=(Option(flags=("--fix",), help="Rewrite stale citations where mngr is sure which block they mean"),),
     examples=(
-        ("mngr tutorial check", "this project's tutorial and tests"),
-        ("mngr tutorial check docs/tour.sh tests/e2e --format json", "others, for a program"),
-        ("mngr tutorial check --fix", "bring citations up to date"),
-        ("mngr tutorial check --format github", "in a workflow"),
+        ("mngr tutorial check", "Check this project's tutorial and tests"),
+        ("mngr tutorial check docs/tour.sh tests/e2e --format json", "Check other files, for a script"),
+        ("mngr tutorial check --fix", "Rewrite stale citations"),
+        ("mngr tutorial check --format github", "Annotate a pull request in a GitHub workflow"),
     ),
     formats=("github",),
 )
@@ -88,15 +89,15 @@ def run(cli: Cli, args: Args) -> int:
 def _format_report(report: TutorialReport, fixed: list[FixedCitation]) -> str:
     text = ""
     for citation in fixed:
-        result = f"left as it is: {citation.error}" if citation.error else "rewritten"
+        result = f"not rewritten: {citation.error}" if citation.error else "rewritten"
         text += f"{citation.path}:{citation.line}: {citation.test} {result}\n"
     for finding in report.findings:
         text += f"{finding.path}:{finding.line}: {finding.kind}: {finding.message}\n"
         text += finding.diff or ""
     counts = report.counts
     text += f"{counts['cited']} of {counts['blocks']} blocks are cited"
-    text += f"; {counts['observed']} observed, not reviewed" if counts["observed"] else ""
-    text += f"; {counts['blanks']} blank to fill" if counts["blanks"] else ""
+    text += f"; {counts['observed']} observed but not reviewed" if counts["observed"] else ""
+    text += f"; {counts['blanks']} empty headings" if counts["blanks"] else ""
     return terminal_text.strip_controls(text)
 
 
@@ -116,7 +117,7 @@ def _build_hint(report: TutorialReport) -> str:
     if any(not stale.finding.fix for stale in report.stale):
         return "read the differences, then rewrite the stale citations: mngr tutorial check --fix"
     if counts["gap"]:
-        return "write a test that cites the block, word for word: e2e.write_tutorial_block(...)"
+        return "let an agent write the missing tests: mngr tutorial sync; or cite the blocks with e2e.write_tutorial_block(...)"
     return "correct the citations in the list above, then run this command again"
 
 

@@ -22,29 +22,30 @@ COMMAND = CommandSpec(
     name="tutorial coverage",
     summary=COMMANDS["tutorial coverage"][1],
     description=(
-        "Asks the program for its commands and options, each command for its help, in an empty directory and with nothing of\n"
-        "yours. Shown is what stands in a block, run is what a test that cites a block ran, by the transcripts of the newest\n"
-        "run in .mngr/e2e. A block has an unhappy path when something failed, on purpose, in a test that cites it."
+        "mngr reads the commands and options of the program from its help texts, in an empty directory without your "
+        "environment. A command is shown when a block contains it. It is run when a test that cites a block ran it, "
+        "according to the newest transcripts in .mngr/e2e. A block has an unhappy path when a test that cites it expects "
+        "a failure."
     ),
     arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
     options=(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="the program, with the words before its commands (default: the setting project.program)",
+            help="Measure this program (default: the setting project.program)",
         ),
         Option(
             flags=("--source",),
             metavar="HOW",
             choices=("help", "completion"),
             default="help",
-            help="who tells its commands: its --help (argparse, click and the like), or its completion for bash",
+            help="Read the commands from the program's --help (help), or from its completion for bash (completion)",
         ),
     ),
     examples=(
-        ("mngr tutorial coverage", "this project's program"),
-        ("mngr tutorial coverage --program git --source completion", "another one"),
-        ("mngr tutorial coverage --format '{command} {shown}'", "each command, and the blocks that show it"),
+        ("mngr tutorial coverage", "Measure this project's program"),
+        ("mngr tutorial coverage --program git --source completion", "Measure another program"),
+        ("mngr tutorial coverage --format '{command} {shown}'", "Print each command and the blocks that show it"),
     ),
 )
 
@@ -59,14 +60,14 @@ def run(cli: Cli, args: Args) -> int:
 
     name = args["program"] or cli.context.settings.get("project.program")
     if not name:
-        hint = "--program NAME, or for good: mngr config set project.program NAME"
-        raise UsageError("which program the tutorial is about is not known", hint)
+        hint = "name it: mngr tutorial coverage --program NAME; or save it: mngr config set project.program NAME"
+        raise UsageError("mngr does not know which program the tutorial is about", hint)
     try:
         program = shlex.split(name)
     except ValueError:
         program = []
     if not program:
-        raise UsageError(f"{name!r} is no program", "for example: --program mngr")
+        raise UsageError(f"{name!r} is not a valid command", "for example: mngr tutorial coverage --program mngr")
     coverage = measure_coverage(TutorialPaths(cli.context, args["file"], args["tests"]), program, args["source"])
     fields = {
         "program": coverage.program,

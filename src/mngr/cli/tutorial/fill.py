@@ -23,25 +23,37 @@ COMMAND = CommandSpec(
     name="tutorial fill",
     summary=COMMANDS["tutorial fill"][1],
     description=(
-        "A heading with no block under it is a blank. An agent is given the program's --help and its manual page, writes blocks\n"
-        "into a copy, and each of them is tried for real. What you get is a patch with the outcome of each block; nothing of\n"
-        "yours is changed. Which commands the agent got wrong on the way is told too: there the program's interface misleads."
+        "An empty heading is a heading without a block below it. The agent reads the program's --help and manual page and "
+        "writes blocks into a copy; mngr runs each of them. You get a patch with the result of each block; "
+        "mngr does not change your files. mngr also lists the commands that the agent got wrong, "
+        "because there the program's interface is misleading."
     ),
     arguments=(FILE_ARGUMENT,),
     options=(
         *(option for option in WORKER_OPTIONS if option.flags[0] != "--agent"),
-        Option(flags=("--agent",), metavar="KIND", default="claude", help="who proposes", complete="kinds"),
+        Option(
+            flags=("--agent",),
+            metavar="KIND",
+            default="claude",
+            help="Use an agent of this kind",
+            complete="kinds",
+            group="Agent",
+        ),
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="what the tutorial is about (default: the setting project.program)",
+            help="Name the program that the tutorial is about (default: the setting project.program)",
         ),
-        Option(flags=("--section",), metavar="TEXT", help="only blanks whose heading or section has this in it"),
-        Option(flags=("--interactive",), help="keep, edit or drop each block"),
+        Option(
+            flags=("--section",),
+            metavar="TEXT",
+            help="Fill only headings whose own text or section contains TEXT (default: all)",
+        ),
+        Option(flags=("--interactive",), help="Ask you to keep, edit or drop each block"),
         Option(
             flags=("--output",),
             metavar="FILE",
-            help="write the patch there instead of printing it",
+            help="Write the patch to FILE (default: standard output)",
             complete="files",
         ),
     ),
@@ -49,12 +61,9 @@ COMMAND = CommandSpec(
     examples=(
         (
             "mngr tutorial fill --sandbox --yolo --output fill.patch",
-            "proposals for every blank; then: git apply fill.patch",
+            "Let Claude Code fill every empty heading; then run: git apply fill.patch",
         ),
-        (
-            "mngr tutorial fill --section 'Undo' --interactive --budget 2",
-            "one section, looked at block by block",
-        ),
+        ("mngr tutorial fill --section 'Undo' --interactive --budget 2", "Fill one section, and review block by block"),
     ),
 )
 
@@ -65,7 +74,7 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.tutorial.writing.fill_headings import build_patch, fill_headings
 
     if args["interactive"] and not (is_interactive() and cli.format == "human"):
-        raise UsageError("--interactive needs a terminal", "leave it out")
+        raise UsageError("--interactive needs a terminal and --format human", "leave out --interactive")
     paths = TutorialPaths(cli.context, args["file"])
     program = args["program"] or cli.context.settings.get("project.program")
     if not program:
@@ -74,7 +83,7 @@ def run(cli: Cli, args: Args) -> int:
         )
     result = fill_headings(cli.context, paths, build_request(args), str(program), args["section"])
     if result.agent is None:
-        render.render_item(cli, result.to_dict(), "there is no blank to fill")
+        render.render_item(cli, result.to_dict(), "there is no empty heading")
         return 0
     if args["interactive"]:
         accepted = [
@@ -84,14 +93,18 @@ def run(cli: Cli, args: Args) -> int:
     if args["output"]:
         cli.context.local_host.write(cli.context.resolve_path(args["output"]), result.patch.encode(), 0o644)
     cli.print_message(_format_filled(result, paths.to_display_path(paths.file)).rstrip("\n"))
-    text = f"wrote {args['output']}; then: git apply {args['output']}" if args["output"] else result.patch.rstrip("\n")
+    text = (
+        f"wrote {args['output']}; apply it: git apply {args['output']}" if args["output"] else result.patch.rstrip("\n")
+    )
     render.render_item(cli, _to_dict(result), text)
     if not result.proposals:
-        raise MngrError(f"{result.agent} proposed nothing that can be taken", f"see: mngr transcript {result.agent}")
+        raise MngrError(
+            f"{result.agent} proposed no usable block", f"read its conversation: mngr transcript {result.agent}"
+        )
     if result.problems:
         raise MngrError(
-            "more was changed than the blanks, or is wrong; nothing of it is in the patch",
-            f"see what was changed: mngr diff {result.agent}",
+            "the agent changed more than empty headings, or wrote invalid blocks; the patch does not contain that",
+            f"show its changes: mngr diff {result.agent}",
         )
     return 0
 
@@ -109,12 +122,12 @@ def _format_filled(result: FillResult, file: str) -> str:
         outcome = "works" if proposal.ok else f"does not work: {proposal.outcome}"
         first_line = next((line for line in proposal.text.splitlines() if any(map(str.isalnum, line))), proposal.text)
         text += f"{file}:{proposal.after}: {proposal.heading}: {first_line}: {outcome}\n"
-    text += "".join(f"still blank: {title}\n" for title in result.left)
+    text += "".join(f"still empty: {title}\n" for title in result.left)
     text += "".join(f"{problem}\n" for problem in result.problems)
     if result.confusion:
         text += "What misled the agent:\n"
     for confusion in result.confusion:
-        text += f"  {confusion.command}: {confusion.failures} of {confusion.calls} calls failed, {confusion.retries} tried again"
+        text += f"  {confusion.command}: {confusion.failures} of {confusion.calls} calls failed, {confusion.retries} were repeated"
         text += f"; no such option: {', '.join(confusion.unknown)}" if confusion.unknown else ""
         text += f"; worked only after: {', '.join(confusion.after)}" if confusion.after else ""
         text += "".join(f"\n    it said: {message}" for message in confusion.said) + "\n"
@@ -130,7 +143,7 @@ def _review_proposal(cli: Cli, proposal: BlockProposal) -> BlockProposal | None:
         if answer == "e":
             proposal, outcome = (
                 proposal.replace(text=_edit_in_editor(proposal.text)),
-                "changed by you, and not tried",
+                "changed by you; mngr did not run it",
             )
         elif answer == "k":
             return proposal

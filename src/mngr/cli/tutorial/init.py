@@ -15,17 +15,18 @@ COMMAND = CommandSpec(
     name="tutorial init",
     summary=COMMANDS["tutorial init"][1],
     description=(
-        "Writes a script of one block, a test that cites it, and where they are into the project's settings. What is there\n"
-        "already stays as it is. Says what is missing where the project's own pytest does not know the fixture e2e."
+        "mngr writes a script with one block, a test that cites it, and the paths of both to the project's settings. "
+        "Existing files stay as they are. mngr prints what is missing if the project's pytest does not have the fixture e2e."
     ),
     options=(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="what the tutorial is about (default: the setting project.program, else what the project installs)",
+            help="Name the program that the tutorial is about "
+            "(default: the setting project.program, or what the project installs)",
         ),
     ),
-    examples=(("mngr tutorial init --program git", "begin a tutorial of git"),),
+    examples=(("mngr tutorial init --program git", "Create a tutorial of git"),),
 )
 
 
@@ -34,8 +35,8 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.tutorial.writing.init import init_tutorial
 
     result = init_tutorial(cli.context, args["program"])
-    text = "".join(f"wrote {path}\n" for path in result.written) or "everything is there already\n"
-    text += f"next: run the tests in {result.tests}, and mngr tutorial check"
+    text = "".join(f"wrote {path}\n" for path in result.written) or "all files exist already\n"
+    text += f"next: pytest {result.tests}; mngr tutorial check"
     render.render_item(cli, result.to_dict(), text)
     if result.missing:
         cli.print_message(f"the tests cannot run yet: {result.missing}")

@@ -15,11 +15,12 @@ COMMAND = CommandSpec(
     name="tutorial install-command",
     summary=COMMANDS["tutorial install-command"][1],
     description=(
-        "For Claude Code it is written into .claude/commands of the project, for Codex into the prompts of your own\n"
-        "CODEX_HOME. There it is /sync-tutorial-to-e2e-tests (in Codex /prompts:sync-tutorial-to-e2e-tests)."
+        "The slash command lets an agent write the missing tests of a tutorial. For Claude Code, mngr writes it to "
+        ".claude/commands of the project; for Codex, to the prompts in your CODEX_HOME. "
+        "Its name is /sync-tutorial-to-e2e-tests, and in Codex /prompts:sync-tutorial-to-e2e-tests."
     ),
     arguments=(Argument(name="AGENT", help="claude or codex (default: both)", required=False, is_repeatable=True),),
-    examples=(("mngr tutorial install-command claude", "for everybody who works on this project"),),
+    examples=(("mngr tutorial install-command claude", "Install it for everybody who works on this project"),),
 )
 
 

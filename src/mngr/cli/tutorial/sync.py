@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_spec import CommandSpec, Option
+from mngr.cli.framework.command_spec import CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.runs.run_options import parse_dollars
 from mngr.cli.tutorial.blocks import FILE_ARGUMENT
@@ -18,35 +18,43 @@ if TYPE_CHECKING:
     from mngr.tutorial.writing.worker import WriterRequest
 
 # The agent that works on a tutorial, its host, and its budget.
-WORKER_OPTIONS = (
-    Option(flags=("--agent",), metavar="KIND", default="mechanic", help="who does it", complete="kinds"),
-    Option(flags=("--rounds",), metavar="N", kind="int", default=3, help="how often it is told what is wrong"),
-    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="how long a round may take"),
-    Option(flags=("--budget",), metavar="USD", help="what it may cost; it is stopped when it costs more"),
-    Option(flags=("--on",), metavar="ADDRESS", help="where it works: @HOST or @.PROVIDER (default: here)"),
-    Option(flags=("--sandbox",), help="run each agent in a sandbox, as in create"),
-    Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
-    Option(flags=("--yolo",), help="as in create: it asks nobody for permission"),
+WORKER_OPTIONS = place_below(
+    "Agent",
+    Option(flags=("--agent",), metavar="KIND", default="mechanic", help="Use an agent of this kind", complete="kinds"),
+    Option(
+        flags=("--rounds",),
+        metavar="N",
+        kind="int",
+        default=3,
+        help="Tell the agent at most N times what is still wrong",
+    ),
+    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="End a round after TIME"),
+    Option(flags=("--budget",), metavar="USD", help="Stop the agent when it has cost this much (default: no limit)"),
+    Option(flags=("--on",), metavar="ADDRESS", help="Create the agent on @HOST or @.PROVIDER (default: this machine)"),
+    Option(flags=("--sandbox",), help="Run the agent in a sandbox, as create --sandbox does"),
+    Option(
+        flags=("--network",),
+        metavar="on|off|allow=HOST[:PORT],…",
+        help="Allow all network access, none, or only the listed hosts (default: on; with --sandbox off)",
+    ),
+    Option(flags=("--yolo",), help="Let the agent act without asking for permission, as create --yolo does"),
 )
 COMMAND = CommandSpec(
     name="tutorial sync",
     summary=COMMANDS["tutorial sync"][1],
     description=(
-        "Makes an agent, tells it which blocks have no test and which citations are out of date, and checks what it committed:\n"
-        "`tutorial check` decides, and pytest must be able to load the tests. It is told what is still wrong, at most --rounds\n"
-        "times. The work is left on a branch of its own, for you to review.\n"
-        "The mechanic needs no model: it runs each block several times and writes down what was the same each time, in tests\n"
-        "that are marked as observed until somebody has reviewed them."
+        "mngr creates an agent, tells it which blocks have no test and which citations are stale, and checks what the agent "
+        "commits: `tutorial check` must pass, and pytest must be able to load the tests. mngr tells the agent what is still "
+        "wrong, at most --rounds times. You find the work on the agent's own branch.\n"
+        "The rule-based agent (mechanic) needs no model: it runs each block several times and writes tests for output that "
+        "was the same every time. These tests are marked as observed until somebody has reviewed them."
     ),
     arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
     options=WORKER_OPTIONS,
     trailing_help="ARGS",
     examples=(
-        ("mngr tutorial sync --sandbox", "tests for blocks that have none, without a model"),
-        (
-            "mngr tutorial sync --agent claude --sandbox --yolo",
-            "by Claude Code, which may do everything in its own copy",
-        ),
+        ("mngr tutorial sync --agent claude --sandbox --yolo", "Let Claude Code write the missing tests in a sandbox"),
+        ("mngr tutorial sync --sandbox", "Write the missing tests without a model"),
     ),
 )
 
@@ -74,10 +82,10 @@ def run(cli: Cli, args: Args) -> int:
     cli.print_message(terminal_text.strip_controls("\n".join(result.problems)))
     count = len(result.problems)
     raise MngrError(
-        f"{count} {'thing is' if count == 1 else 'things are'} still wrong",
-        f"look at the branch {result.branch}, and talk to the agent: mngr connect {result.agent} --start"
+        f"{count} {'problem remains' if count == 1 else 'problems remain'}",
+        f"review the branch {result.branch}, and continue with the agent: mngr connect {result.agent} --start"
         if result.agent
-        else "mend the script: an agent may not",
+        else "correct the script yourself, because an agent must not change it; then run again: mngr tutorial sync",
     )
 
 

@@ -20,7 +20,7 @@ _CALL_TIMEOUT = 20.0
 _MAX_DEPTH = 4
 _MAX_UNREAD_NAMES = 5  # commands with an unreadable help that are named at most
 # Some programs list all commands outside their help, and some show their options only with -h.
-_LIST_COMMANDS = {"git": ("help", "-a"), "npm": ("-l",), "tmux": ("list-commands",)}
+_LIST_COMMANDS = {"git": ("help", "-a"), "mngr": ("help", "all"), "npm": ("-l",), "tmux": ("list-commands",)}
 _SHORT_HELP_PROGRAMS = ("git",)
 SETUP_COMMANDS = {"git": ("init", "-q")}  # some commands of the program print no help without it
 _MAX_HELP_BYTES = 200_000  # bytes of one help text
@@ -64,6 +64,7 @@ class HelpText(Struct):
     """The options and commands that a help text lists."""
 
     options: tuple[tuple[str, ...], ...] = ()
+    shared_options: tuple[tuple[str, ...], ...] = ()  # below a heading such as `Common options`: every command has them
     children: list[NamedCommand] = []
 
 
@@ -154,6 +155,7 @@ def read_help(runner: HelpRunner) -> list[ProgramCommand]:
     """Read the help of the program and then of all its commands, level by level."""
     commands: dict[tuple[str, ...], ProgramCommand] = {}
     unread: list[tuple[tuple[str, ...], str]] = []
+    shared_options: dict[tuple[str, ...], None] = {}
     listed = _list_commands(runner)
     described = {name for child in listed if child.usage for name in (child.name, *child.aliases)}
     requests = [_HelpRequest(words=(), child=NamedCommand(name=""), parent_help="")]
@@ -169,6 +171,7 @@ def read_help(runner: HelpRunner) -> list[ProgramCommand]:
             help = HelpText() if is_same else parse_help(text, (runner.name, *request.words))
             if not (is_same or help.options or help.children or re.search("usage", text, re.IGNORECASE)):
                 unread.append((request.words, text))
+            shared_options.update(dict.fromkeys(help.shared_options))
             command = ProgramCommand(words=request.words, aliases=request.child.aliases, options=help.options)
             commands.setdefault(request.words, command)
             for child in [*help.children, *(listed if not request.words else ())]:
@@ -182,6 +185,9 @@ def read_help(runner: HelpRunner) -> list[ProgramCommand]:
             commands[words] = ProgramCommand(
                 words=words, aliases=child.aliases, options=parse_usage_options(child.usage)
             )
+    if () in commands:
+        options = dict.fromkeys([*commands[()].options, *shared_options])
+        commands[()] = commands[()].replace(options=tuple(options))
     runner.note_unreadable(unread)
     return list(commands.values())
 
@@ -221,6 +227,7 @@ def parse_list(text: str) -> list[NamedCommand]:
 def parse_help(text: str, words: tuple[str, ...]) -> HelpText:
     """Return the options and commands in the help text of the command `words`."""
     options: dict[tuple[str, ...], None] = {}
+    shared_options: dict[tuple[str, ...], None] = {}
     children: dict[str, NamedCommand] = {}
     kind, depth = "text", 0
     continues = False
@@ -233,7 +240,9 @@ def parse_help(text: str, words: tuple[str, ...]) -> HelpText:
         if entry.startswith("-"):
             flags = tuple(_list_flags(re.split(r"\s{2,}", entry)[0]))
             is_listed = kind != "text" and (kind != "usage" or not entry.endswith("]"))
-            options.update({flags: None} if flags and is_listed else {})
+            (shared_options if kind == "shared options" else options).update(
+                {flags: None} if flags and is_listed else {}
+            )
             continue
         if kind not in ("commands", "arguments", "other"):
             continue
@@ -256,7 +265,8 @@ def parse_help(text: str, words: tuple[str, ...]) -> HelpText:
     )
     aliases = {alias for child in children.values() for alias in child.aliases}
     return HelpText(
-        options=tuple(options) or parse_usage_options(text),
+        options=tuple(options) or (() if shared_options else parse_usage_options(text)),
+        shared_options=tuple(shared_options),
         children=[c for c in children.values() if c.name not in aliases],
     )
 
@@ -311,7 +321,7 @@ def _classify_heading(heading: str) -> str:
     """Return what kind of lines follow a heading."""
     title = heading.strip().rstrip(":").lower()
     if re.search(r"\b(options|flags)\b", title) and not title.startswith("usage"):
-        return "options"
+        return "shared options" if re.match(r"(common|global|inherited|shared) ", title) else "options"
     if title.startswith("usage"):
         return "usage"
     if _TEXTS.match(title):

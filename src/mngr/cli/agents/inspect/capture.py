@@ -15,15 +15,22 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="capture",
     summary=COMMANDS["capture"][1],
-    description="Of a stopped agent it is the screen as it was then. Text only; --ansi keeps colours, and nothing else.",
+    description=(
+        "For a stopped agent, mngr prints the last screen before it stopped. "
+        "mngr prints plain text; --ansi keeps the colours and no other escape sequence."
+    ),
     arguments=(NAME_ARGUMENT,),
     options=(
-        Option(flags=("--ansi",), help="keep colours, as escape sequences"),
-        Option(flags=("--history",), metavar="N|all", help="so many lines that have scrolled away, too"),
+        Option(flags=("--ansi",), help="Keep colours, as escape sequences"),
+        Option(
+            flags=("--history",),
+            metavar="N|all",
+            help="Print N lines, or all lines, that have scrolled off the screen, too (default: none)",
+        ),
     ),
     examples=(
-        ("mngr capture foo", "what its terminal shows now"),
-        ("mngr capture foo --history all > log.txt", "all that its terminal remembers"),
+        ("mngr capture foo", "Print what foo's terminal shows now"),
+        ("mngr capture foo --history all > log.txt", "Save everything that its terminal remembers"),
     ),
 )
 
@@ -32,9 +39,9 @@ def run(cli: Cli, args: Args) -> int:
     """Print an agent's screen."""
     screen = cli.fleet.capture(args["name"], _parse_history(args["history"]))
     if not screen.is_live:
-        cli.print_message(f"{screen.name} is stopped; this is its screen as it was then")
+        cli.print_message(f"{screen.name} is stopped; this is the last screen before it stopped")
         if args["history"] is not None:
-            cli.print_message("what had scrolled away by then is gone")
+            cli.print_message("lines that had scrolled off the screen are not saved")
     text = terminal_text.clean_screen(screen.text, colours=args["ansi"])
     render.render_item(cli, {**screen.to_dict(), "text": text}, text)
     return 0
@@ -47,5 +54,7 @@ def _parse_history(text: str | None) -> int | None:
     if text is None:
         return 0
     if not text.isascii() or not text.isdigit():
-        raise UsageError(f"--history wants a number of lines or all, not {text!r}")
+        raise UsageError(
+            f"--history needs a number of lines or all, not {text!r}", "for example: mngr capture NAME --history 100"
+        )
     return int(text)

@@ -20,16 +20,16 @@ _LINE_COLOURS = {"@": "36", "+": "32", "-": "31"}
 COMMAND = CommandSpec(
     name="diff",
     summary=COMMANDS["diff"][1],
-    description="Committed, uncommitted and new files together; ignored files are left out.",
+    description="The diff contains committed, uncommitted and new files. It does not contain ignored files.",
     arguments=(NAME_ARGUMENT,),
     options=(
-        Option(flags=("--stat",), help="how many lines per file"),
-        Option(flags=("--name-only",), help="the files only"),
-        Option(flags=("--committed",), help="only what is committed"),
+        Option(flags=("--stat",), help="Print the number of changed lines per file"),
+        Option(flags=("--name-only",), help="Print the names of changed files only"),
+        Option(flags=("--committed",), help="Leave out uncommitted changes and new files"),
     ),
     examples=(
-        ("mngr diff foo", "everything foo did"),
-        ("mngr diff foo --committed | git apply", "take it over by hand"),
+        ("mngr diff foo", "Show everything that foo changed"),
+        ("mngr diff foo --committed | git apply", "Apply foo's commits to your working tree"),
     ),
 )
 
@@ -42,7 +42,7 @@ def run(cli: Cli, args: Args) -> int:
     on_terminal = sys.stdout.isatty() and cli.format == "human"
     options = [flag for flag, key in (("--stat", "stat"), ("--name-only", "name_only")) if args[key]]
     if len(options) > 1:
-        raise UsageError("--stat and --name-only exclude each other", "leave one of them out")
+        raise UsageError("--stat and --name-only cannot be combined", "leave out one of them")
     text = cli.fleet.diff(args["name"], committed=args["committed"], options=tuple(options))
     if cli.format != "human":
         render.render_agent_result(cli, args["name"], diff=text.decode("utf-8", "replace"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
@@ -17,27 +19,33 @@ COMMAND = CommandSpec(
     name="events",
     summary=COMMANDS["events"][1],
     description=(
-        "Without NAME the events of all agents, in the order they happened. Times are UTC. A row has at, agent (its id),\n"
-        "name (its name), type, source and data: --format '{name} {type}'."
+        "Without NAME, mngr prints the events of all agents in the order in which they happened. Times are UTC. "
+        "An event has the fields at, agent (the id), name, type, source and data, for example in --format '{name} {type}'."
     ),
     arguments=(NAMES_ARGUMENT.replace(required=False),),
     options=(
-        Option(flags=("-f", "--follow"), help="go on as things happen (with --format human, jsonl or a template)"),
+        Option(
+            flags=("-f", "--follow"),
+            help="Print new events until you interrupt mngr (not with --format json)",
+        ),
         Option(
             flags=("--since",),
             metavar="TIME",
-            help="only what happened since: 10m, 2h, 2026-11-15, 2026-11-15T21:30",
+            help="Print only events since TIME: 10m or 2h ago, 2026-11-15 or 2026-11-15T21:30 (default: all)",
         ),
         Option(
             flags=("--type",),
-            metavar="T",
+            metavar="TYPE",
             is_repeatable=True,
-            help="only this type of event: created, message, waiting, exited, …",
+            help="Print only events of this type, such as created, message, waiting or exited",
         ),
     ),
     examples=(
-        ("mngr events foo", "what happened to foo"),
-        ("mngr events --follow --type waiting --format '{name}'", "print who waits for you, as it happens"),
+        ("mngr events foo", "Print what happened to foo"),
+        (
+            "mngr events --follow --type waiting --format '{name}'",
+            "Print each agent's name when it starts to wait for you",
+        ),
     ),
 )
 
@@ -58,7 +66,9 @@ def _format_event(event: AgentEvent) -> str:
     time = event.at[:23].replace("T", " ")
     details = " ".join(f"{key}={_format_value(value)}" for key, value in event.data.items() if value is not None)
     line = f"{time}  {event.name:12}  {event.type:12}  {event.source:8}  {details}"
-    return terminal_text.fit_line(line.rstrip(), terminal_text.get_width()) + "\n"
+    # Events in a pipe are data, which COLUMNS does not cut.
+    width = terminal_text.get_width() if sys.stdout.isatty() else len(line)
+    return terminal_text.fit_line(line.rstrip(), width) + "\n"
 
 
 def _format_value(value: object) -> str:

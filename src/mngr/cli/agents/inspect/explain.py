@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="explain",
     summary=COMMANDS["explain"][1],
-    description="Shows every piece of evidence in the order in which it is trusted, how old it is, and which one decided.",
+    description=(
+        "mngr prints the evidence for the state, from the most to the least trusted source, with its age. "
+        "An arrow marks the evidence that decided."
+    ),
     arguments=(NAME_ARGUMENT,),
-    examples=(("mngr explain foo", "why is foo WAITING?"),),
+    examples=(("mngr explain foo", "Explain why foo is, for example, WAITING"),),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base.errors import UsageError, suggest_closest
 from mngr.base.model import STATES, AgentView
 from mngr.cli.framework import render
-from mngr.cli.framework.command_spec import CommandSpec, Option
+from mngr.cli.framework.command_spec import CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
 
 TYPE_CHECKING = False
@@ -18,34 +18,46 @@ COMMAND = CommandSpec(
     name="list",
     summary=COMMANDS["list"][1],
     description=(
-        "Never starts a host and changes nothing. A host that does not answer is shown as such and does not keep\n"
-        "the others from being shown. `unpulled` and `dirty` are filled in only when asked for: they cost a git call each."
+        "list changes nothing and never starts a host. If a host does not answer, mngr says so and shows the other hosts. "
+        "The fields unpulled and dirty are empty unless you ask for them, because they need a git call for each agent."
     ),
     options=(
-        Option(
-            flags=("--state",),
-            metavar="STATE",
-            is_repeatable=True,
-            help="only these states",
-            complete="states",
+        *place_below(
+            "Choose agents",
+            Option(
+                flags=("--state",),
+                metavar="STATE",
+                is_repeatable=True,
+                help="Show only agents in this state; separate several states with commas",
+                complete="states",
+            ),
+            Option(
+                flags=("--label",), metavar="K[=V]", is_repeatable=True, help="Show only agents that have this label"
+            ),
+            Option(flags=("--project",), metavar="NAME", help="Show only agents of this project"),
+            Option(flags=("--host",), metavar="HOST", help="Show only agents on this host"),
+            Option(flags=("--provider",), metavar="NAME", help="Show only agents on hosts of this provider"),
+            Option(
+                flags=("--filter",),
+                metavar="EXPR",
+                help="Show only agents that match EXPR, for example 'state == RUNNING'; see: mngr help filters",
+            ),
         ),
-        Option(flags=("--label",), metavar="K[=V]", is_repeatable=True, help="only agents with this label"),
-        Option(flags=("--project",), metavar="NAME", help="only agents of this project"),
-        Option(flags=("--host",), metavar="HOST", help="only agents on this host"),
-        Option(flags=("--provider",), metavar="NAME", help="only agents of this provider"),
-        Option(flags=("--filter",), metavar="EXPR", help="FIELD OP VALUE with == != < <= > >= ~, and or not ()"),
-        Option(flags=("--fields",), metavar="A,B", help="these fields, in this order"),
-        Option(flags=("--sort",), metavar="[-]FIELD", help="order by a field; - for descending"),
-        Option(flags=("--ids",), help="ids only, one a line"),
-        Option(flags=("--hosts",), help="the hosts instead of the agents"),
-        Option(flags=("--git",), help="also how many commits are not pulled and whether work is uncommitted"),
-        Option(flags=("--watch",), help="stay and show every change until interrupted"),
+        *place_below(
+            "Choose the output",
+            Option(flags=("--fields",), metavar="A,B", help="Show these fields in this order"),
+            Option(flags=("--sort",), metavar="[-]FIELD", help="Sort by FIELD; -FIELD sorts in descending order"),
+            Option(flags=("--ids",), help="Print only ids, one per line"),
+            Option(flags=("--hosts",), help="List the hosts instead of the agents"),
+            Option(flags=("--git",), help="Show commits that are not pulled, and whether work is uncommitted"),
+            Option(flags=("--watch",), help="Keep running and show every change until you interrupt mngr"),
+        ),
     ),
     examples=(
-        ("mngr list --state WAITING --sort state_since", "who has waited longest"),
-        ("mngr list --filter 'labels.team == red and state != DONE'", "a question of your own"),
-        ("mngr list --format '{name} {branch}'", "a line of your own making"),
-        ("mngr list --ids --state DONE | mngr destroy -", "feed another command"),
+        ("mngr list --state WAITING --sort state_since", "Show waiting agents, the one that has waited longest first"),
+        ("mngr list --filter 'labels.team == red and state != DONE'", "Show the agents that match an expression"),
+        ("mngr list --format '{name} {branch}'", "Choose the format of each line"),
+        ("mngr list --ids --state DONE | mngr destroy -", "Pass the ids to another command"),
     ),
 )
 
@@ -69,7 +81,7 @@ def _check_options(cli: Cli, args: Args) -> None:
     if args["hosts"]:
         conflicting = sorted(args.given & {option.key for option in COMMAND.options} - {"hosts"})
         if conflicting:
-            raise UsageError(f"--{conflicting[0]} has no meaning with --hosts", "leave one of them out")
+            raise UsageError(f"--{conflicting[0]} and --hosts cannot be combined", "leave out one of them")
         return
     for state in _parse_states(args):
         if state not in STATES:
@@ -166,7 +178,9 @@ def _show_agents(cli: Cli, args: Args, agents: list[AgentView], listing: Listing
         human = _format_table(agents, fields or default_fields)
         render.render_rows(cli, "agents", [agent.to_dict() for agent in agents], human, errors=listing.errors)
     if cli.format == "human" and not agents and not args["ids"]:
-        cli.print_message("no agent matches" if listing.agents else "no agents; make one: mngr create NAME -- COMMAND")
+        cli.print_message(
+            "no agent matches" if listing.agents else "there are no agents; create one: mngr create NAME claude"
+        )
     for error in listing.errors:
         cli.print_message(f"{error['host']} ({error['provider']}) did not answer: {error['error']}")
     for note in listing.notes:

@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="transcript",
     summary=COMMANDS["transcript"][1],
-    description="One schema for all kinds of agents: who spoke (user, assistant, tool), when, and what was said or done.",
+    description=(
+        "All kinds of agents use the same schema: the role (user, assistant or tool), the time, and the text, "
+        "or the tool with its input and output."
+    ),
     arguments=(NAME_ARGUMENT,),
     options=(
         Option(
             flags=("-f", "--follow"),
-            help="go on as the conversation does (with --format human, jsonl or a template)",
+            help="Print new entries until you interrupt mngr (not with --format json)",
         ),
     ),
     examples=(
-        ("mngr transcript foo", "read the conversation"),
-        ("mngr transcript foo --follow --format jsonl", "feed another program with it"),
+        ("mngr transcript foo", "Read the conversation"),
+        ("mngr transcript foo --follow --format jsonl", "Send the conversation to another program as it grows"),
     ),
 )
 

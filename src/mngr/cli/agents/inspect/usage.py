@@ -17,23 +17,24 @@ COMMAND = CommandSpec(
     name="usage",
     summary=COMMANDS["usage"][1],
     description=(
-        "Counted from the agents' own conversations. A program that writes down what it costs is believed; for the others\n"
-        "there is a table of prices, and what stands in neither is unknown. Your own: mngr config set usage.prices FILE."
+        "mngr counts the tokens in the agents' own conversations. It uses the cost that a coding agent reports, "
+        "or else a table of prices; a cost that is in neither is unknown. To use your own table of prices: "
+        "mngr config set usage.prices FILE. A host that does not answer is not counted, and mngr says so."
     ),
-    arguments=(NAMES_ARGUMENT.replace(required=False, help="agents; all when none is named"),),
+    arguments=(NAMES_ARGUMENT.replace(required=False, help="Agents' names or ids (default: all agents)"),),
     options=(
         Option(
             flags=("--by",),
             metavar="WHAT",
             default="agent",
-            help="a line for each: agent, day, model, kind, project or label.KEY",
+            help="Print one line per agent, day, model, kind, project or label.KEY",
         ),
-        Option(flags=("--destroyed",), help="count those in the trash too"),
+        Option(flags=("--destroyed",), help="Count agents in the trash, too"),
     ),
     examples=(
-        ("mngr usage", "of every agent"),
-        ("mngr usage --by day --destroyed", "what each day cost"),
-        ("mngr usage --by label.run --format json", "for a script, by the label `run`"),
+        ("mngr usage", "Show the usage of every agent"),
+        ("mngr usage --by day --destroyed", "Show what each day cost"),
+        ("mngr usage --by label.run --format json", "Add up by the label run, for a script"),
     ),
 )
 

@@ -18,8 +18,9 @@ COMMAND = CommandSpec(
     name="wait",
     summary=COMMANDS["wait"][1],
     description=(
-        "Without --state it waits until an agent is neither STARTING nor RUNNING. An agent that has ended in another state\n"
-        "than the one asked for ends the waiting at once with exit code 1, or 4 for one of several. Exit code 5 when the time is up."
+        "Without --state, mngr waits until an agent is neither STARTING nor RUNNING. "
+        "If an agent ends in another state than the requested one, mngr stops waiting with exit code 1, "
+        "or 4 if there are several agents. The exit code is 5 when the time is up."
     ),
     arguments=(NAMES_ARGUMENT,),
     options=(
@@ -27,17 +28,17 @@ COMMAND = CommandSpec(
             flags=("--state",),
             metavar="S[,S]",
             is_repeatable=True,
-            help="the states to wait for",
+            help="Wait for one of these states (default: any state but STARTING and RUNNING)",
             complete="states",
         ),
-        Option(flags=("--any",), help="return as soon as one of the agents is there"),
-        Option(flags=("--all",), help="return when all agents are there (the default)"),
-        Option(flags=("--timeout",), metavar="TIME", kind="length", help="give up after so long"),
+        Option(flags=("--any",), help="Return as soon as one agent has reached the state"),
+        Option(flags=("--all",), help="Return when all agents have reached the state (default: on)"),
+        Option(flags=("--timeout",), metavar="TIME", kind="length", help="Give up after TIME (default: never)"),
     ),
     examples=(
-        ("mngr wait foo", "until foo waits for you or has ended"),
-        ("mngr wait foo bar --state DONE --timeout 10m", "until both have ended well"),
-        ("mngr list --ids | mngr wait - --any --state WAITING,FAILED", "until somebody needs you"),
+        ("mngr wait foo", "Wait until foo needs you or has ended"),
+        ("mngr wait foo bar --state DONE --timeout 10m", "Wait until both have ended successfully"),
+        ("mngr list --ids | mngr wait - --any --state WAITING,FAILED", "Wait until any agent needs you"),
     ),
 )
 
@@ -45,7 +46,7 @@ COMMAND = CommandSpec(
 def run(cli: Cli, args: Args) -> int:
     """Wait for a state, and print the state of each agent."""
     if args["any"] and args["all"]:
-        raise UsageError("--any and --all exclude each other", "--all is the default")
+        raise UsageError("--any and --all cannot be combined", "leave out one of them; --all is the default")
     state = ",".join(args["state"]) if args["state"] else None
     outcomes = cli.fleet.wait(read_names(args), state, any_of=args["any"], timeout=args["timeout"])
     code = render.render_outcomes(cli, outcomes, human=_format_outcome)

@@ -15,17 +15,18 @@ COMMAND = CommandSpec(
     name="snapshot create",
     summary=COMMANDS["snapshot create"][1],
     description=(
-        "Keeps commits, index, uncommitted and untracked files, conversation and record; ignored files are not kept.\n"
-        "A running agent goes on running: its files are read meanwhile. @HOST keeps a host of a provider that can do that,\n"
-        "without its agents: mngr create NAME@.PROVIDER -b snapshot=NAME makes a new host from it."
+        "A snapshot contains commits, index, uncommitted and untracked files, the conversation and the record, "
+        "but not ignored files. A running agent keeps running while mngr reads its files.\n"
+        "@HOST saves a host without its agents, if its provider can do that. "
+        "mngr create NAME@.PROVIDER -b snapshot=NAME creates a new host from it."
     ),
     arguments=(
-        Argument(name="AGENT", help="an agent's name or id, or @HOST", complete="agents"),
-        Argument(name="NAME", help="what to call the snapshot (default: the agent and the time)", required=False),
+        Argument(name="AGENT", help="An agent's name or id, or @HOST", complete="agents"),
+        Argument(name="NAME", help="The snapshot's name (default: the agent's name and the time)", required=False),
     ),
     examples=(
-        ("mngr snapshot create foo before-merge", "keep foo as it is now"),
-        ("mngr snapshot create @box.docker warm", "keep what is installed in a container"),
+        ("mngr snapshot create foo before-merge", "Save foo's current state"),
+        ("mngr snapshot create @box.docker warm", "Save a container with everything installed in it"),
     ),
 )
 
@@ -34,6 +35,6 @@ def run(cli: Cli, args: Args) -> int:
     """Save the agent's state as a snapshot."""
     snapshot = cli.fleet.create_snapshot(args["agent"], args["name"])
     if snapshot.was_running:
-        cli.print_message(f"{snapshot.agent} was running while its files were read")
+        cli.print_message(f"{snapshot.agent} was running while mngr read its files")
     render.render_rows(cli, "snapshots", [snapshot.to_dict()], f"{snapshot.name} is a snapshot of {snapshot.agent}")
     return 0

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="snapshot destroy",
     summary=COMMANDS["snapshot destroy"][1],
-    description="A deleted snapshot cannot be brought back. Agents made from it stay.",
-    arguments=(Argument(name="NAME", help="a snapshot's name", is_repeatable=True, complete="snapshots"),),
-    examples=(("mngr snapshot destroy before-merge", "delete it"),),
+    description="You cannot restore a deleted snapshot. Agents that were created from it stay.",
+    arguments=(Argument(name="NAME", help="A snapshot's name", is_repeatable=True, complete="snapshots"),),
+    examples=(("mngr snapshot destroy before-merge", "Delete the snapshot before-merge"),),
 )
 
 

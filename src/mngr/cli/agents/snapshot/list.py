@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="snapshot list",
     summary=COMMANDS["snapshot list"][1],
-    examples=(("mngr snapshot list", "all snapshots, the latest last"),),
+    examples=(("mngr snapshot list", "List all snapshots, the latest last"),),
 )
 
 
 def run(cli: Cli, args: Args) -> int:
     """Show the snapshots."""
     snapshots = cli.fleet.list_snapshots()
-    head = ("NAME", "AGENT", "KIND", "BRANCH", "MADE")
+    head = ("NAME", "AGENT", "KIND", "BRANCH", "CREATED")
     lines = [
         (snapshot.name, snapshot.agent, snapshot.kind or "?", snapshot.branch or "-", snapshot.created_at[:19])
         for snapshot in snapshots

@@ -15,22 +15,22 @@ COMMAND = CommandSpec(
     name="snapshot restore",
     summary=COMMANDS["snapshot restore"][1],
     description=(
-        "A new agent with the work tree, conversation and settings of the snapshot, on a branch mngr/NAME of its own,\n"
-        "with the project's set-up run again. It is started, as clone starts one. The snapshot stays."
+        "The new agent has the files, the conversation and the options of the snapshot, and its own branch mngr/NAME. "
+        "mngr runs the project's set-up again and starts the agent. The snapshot stays."
     ),
     arguments=(
-        Argument(name="NAME", help="a snapshot's name", complete="snapshots"),
+        Argument(name="NAME", help="A snapshot's name", complete="snapshots"),
         Argument(
             name="ADDRESS",
-            help="what to call the agent (default: as the one it was taken of, if that is free), and @HOST for another host",
+            help="The agent's name, or NAME@HOST for another host (default: the name of the saved agent, if it is free)",
             required=False,
         ),
     ),
-    options=(Option(flags=("--start",), default=True, help="start it; --no-start leaves it STOPPED"),),
+    options=(Option(flags=("--start",), default=True, help="Start the agent"),),
     examples=(
-        ("mngr snapshot restore before-merge foo-2", "go on from the snapshot as foo-2"),
-        ("mngr snapshot restore before-merge foo-2@box", "the same on the ssh host box"),
-        ("mngr snapshot restore before-merge foo-2 --no-start", "only its work tree and conversation"),
+        ("mngr snapshot restore before-merge foo-2", "Continue from the snapshot as foo-2"),
+        ("mngr snapshot restore before-merge foo-2@box", "Do the same on the ssh host box"),
+        ("mngr snapshot restore before-merge foo-2 --no-start", "Restore the files and the conversation only"),
     ),
 )
 

@@ -20,9 +20,9 @@ _POLL_INTERVAL = 0.3  # Seconds between two reads of the journal.
 COMMAND = CommandSpec(
     name="tmr attach",
     summary=COMMANDS["tmr attach"][1],
-    description="Shows the run as it goes on, from its journal, until it ends; Ctrl-C leaves it alone.",
+    description="mngr shows the progress from the run's journal until the run ends. Ctrl-C stops watching; the run continues.",
     arguments=(RUN_ARGUMENT,),
-    examples=(("mngr tmr attach", "watch the latest run"),),
+    examples=(("mngr tmr attach", "Watch the latest run"),),
 )
 
 

@@ -29,24 +29,25 @@ COMMAND = CommandSpec(
     name="tmr changes",
     summary=COMMANDS["tmr changes"][1],
     description=(
-        "A change is what is merged as a whole or not at all: what a task did to tests and texts, or one fix of the program. The same\n"
-        "edit by several agents is one change. Only what a receipt confirms is a change; while the run goes on, what is settled so far.\n"
-        "After `tmr integrate` it is also said which of them are in the branch, and why others are not."
+        "A change is the unit of review: all edits of one task to tests and documents, or one fix of the program. "
+        "You can include or exclude it as a whole. The same edit by several agents is one change. "
+        "The list contains only confirmed changes. During a run, it contains the changes of finished tasks. "
+        "After tmr integrate, mngr also shows which changes are in the branch, and why others are not."
     ),
     arguments=(
         RUN_ARGUMENT,
         Argument(
             name="CHANGE",
-            help="all about one: the beginning of its id is enough",
+            help="Show all details of this change; the first digits of its id are enough",
             required=False,
             complete="changes",
         ),
     ),
-    options=(Option(flags=("--diff",), help="what it does, line by line"),),
+    options=(Option(flags=("--diff",), help="Show the diff of CHANGE, too"),),
     examples=(
-        ("mngr tmr changes", "what the latest run has to offer"),
-        ("mngr tmr changes nightly 3fa2 --diff", "one of them, with what it does"),
-        ("mngr tmr changes --format '{id} {kind} {tasks} {title}'", "as you like it"),
+        ("mngr tmr changes", "List the changes of the latest run"),
+        ("mngr tmr changes nightly 3fa2 --diff", "Show one change with its diff"),
+        ("mngr tmr changes --format '{id} {kind} {tasks} {title}'", "Choose the format of each line"),
     ),
 )
 

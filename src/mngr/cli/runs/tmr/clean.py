@@ -7,7 +7,7 @@ from mngr.base.size_format import format_size
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
+from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, format_count, get_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ COMMAND = CommandSpec(
     name="tmr clean",
     summary=COMMANDS["tmr clean"][1],
     description=(
-        "Its agents go to the trash, and the hosts that were made for it go. Its folder stays: results, receipts, transcripts\n"
-        "and the commits themselves; delete that yourself when you are done with it."
+        "mngr also releases the hosts that it created for the run. The run's folder stays, with results, receipts, "
+        "transcripts and commits; delete the folder yourself when you no longer need it."
     ),
     arguments=(RUN_ARGUMENT,),
-    options=(Option(flags=("--dry-run",), help="say what there is, and change nothing"),),
+    options=(Option(flags=("--dry-run",), help="Count the agents and hosts, and change nothing"),),
     examples=(
-        ("mngr tmr clean --dry-run", "what the latest run still has"),
-        ("mngr tmr clean nightly", "clean up after it"),
+        ("mngr tmr clean --dry-run", "Count the agents and hosts of the latest run"),
+        ("mngr tmr clean nightly", "Clean up after the run nightly"),
     ),
 )
 
@@ -38,8 +38,9 @@ def run(cli: Cli, args: Args) -> int:
     result = clean_run(cli.fleet, run_dir, dry_run=args["dry_run"])
     verb = "would remove" if args["dry_run"] else "removed"
     size = format_size(result.bytes)
-    hosts = f" and {len(result.hosts)} hosts" if result.hosts else ""
-    human = f"{verb} {len(result.agents)} agents{hosts} of {run_dir.name}; {size} in {run_dir.path}"
+    hosts = f" and {format_count(len(result.hosts), 'host')}" if result.hosts else ""
+    agents = format_count(len(result.agents), "agent")
+    human = f"{verb} {agents}{hosts} of {run_dir.name}; its folder has {size}: {run_dir.path}"
     render.render_item(cli, {"run": run_dir.name, **result.to_dict()}, human)
     for problem in result.problems:
         cli.print_message(problem)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mngr.base.errors import UsageError
+from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.command_spec import CommandSpec, Option
+from mngr.cli.framework.command_spec import CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.terminal_text import strip_controls
 from mngr.cli.runs.run_options import CHANGED_ISOLATION_OPTION, INTEGRATOR_OPTION
@@ -29,37 +29,105 @@ COMMAND = CommandSpec(
     name="tmr integrate",
     summary=COMMANDS["tmr integrate"][1],
     description=(
-        "Takes every change whose receipt confirms it, makes each edit that several made one, and puts all that go together on\n"
-        "the branch mngr/RUN/integrated: tests and texts in one commit, then each fix in one of its own, the best first. The whole\n"
-        "suite is run on it; where it is red, the change that made it so is found by halving and put aside with the proof. What does\n"
-        "not merge is tried with git's rerere, your merge tool, the agent that made it, and --integrator. PR.md and the report tell of\n"
-        "it. Nothing of yours is touched but that one branch, and it is moved only to what was seen to be green.\n"
-        "Everything that was run is kept: asked again, only what is new is run. Wishes hold until --with takes them back.\n"
-        "Exit code 4 when something that was confirmed is not in the branch."
+        "mngr takes every confirmed change, joins identical edits of several agents, and composes the branch "
+        "mngr/RUN/integrated: one commit for tests and documents, then one commit for each fix, the best first. "
+        "It runs the whole suite on that branch. If the suite fails, mngr bisects to the responsible change and excludes it, "
+        "with the evidence. For a conflict, mngr tries git rerere, your merge tool, the agent that made the change, "
+        "and --integrator, in this order. mngr writes PR.md and the report. It changes no other branch, "
+        "and moves this one only to a commit whose tests passed.\n"
+        "A second call repeats only what has changed. An exclusion holds until you include the change again with --with.\n"
+        "The exit code is 4 when a confirmed change is not in the branch."
     ),
     arguments=(RUN_ARGUMENT,),
     options=(
-        Option(flags=("--without",), metavar="CHANGE|TASK|SHA", is_repeatable=True, help="leave it out, from now on"),
-        Option(flags=("--reason",), metavar="TEXT", help="why; later agents are told"),
-        Option(flags=("--with",), metavar="CHANGE|TASK|SHA", is_repeatable=True, help="take it in again"),
-        Option(flags=("--only",), metavar="WHAT", choices=("impl", "tests", "all"), help="only fixes of the implementation, or only the rest"),
-        Option(flags=("--onto",), metavar="REF", help="what the branch stands on (default: what the run started from)"),
-        Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="full: first check each claim with an audit, and faults put into the code"),
-        CHANGED_ISOLATION_OPTION,
-        INTEGRATOR_OPTION,
-        Option(flags=("--conflict-rounds",), metavar="N", kind="int", default=2, help="agents that are asked about one conflict; 0 asks nobody"),
-        Option(flags=("--conflict-timeout",), metavar="TIME", kind="length", default=1800.0, help="how long all conflicts may take"),
-        Option(flags=("--pr",), help="push the branch and open a draft pull request with gh or glab, or say how"),
-        Option(flags=("--update-pr",), help="push to the one that is open: what is taken back is reverted, no commit goes"),
-        Option(flags=("--report-url",), metavar="URL", help="Link the tasks in PR.md to a copy of the report folder at URL (default: no links)"),
-        Option(flags=("--rewrite",), help="with --update-pr: make the branch anew and force it, unless somebody pushed to it"),
+        *place_below(
+            "Choose changes",
+            Option(
+                flags=("--without",),
+                metavar="CHANGE|TASK|SHA",
+                is_repeatable=True,
+                help="Exclude a change, now and in later integrations",
+            ),
+            Option(
+                flags=("--reason",),
+                metavar="TEXT",
+                help="Record why you exclude the change; later agents are told",
+            ),
+            Option(
+                flags=("--with",),
+                metavar="CHANGE|TASK|SHA",
+                is_repeatable=True,
+                help="Include an excluded change again",
+            ),
+            Option(
+                flags=("--only",),
+                metavar="WHAT",
+                choices=("impl", "tests", "all"),
+                help="Take only fixes of the implementation (impl), only tests and documents (tests), or all (default: all)",
+            ),
+            Option(
+                flags=("--onto",), metavar="REF", help="Build the branch on this commit (default: the start of the run)"
+            ),
+        ),
+        *place_below(
+            "Tests",
+            Option(
+                flags=("--verify",),
+                metavar="LEVEL",
+                choices=("quick", "full"),
+                default="quick",
+                help="Check each claim fully first, with an audit and with faults put into the code (quick, full)",
+            ),
+            CHANGED_ISOLATION_OPTION,
+        ),
+        *place_below(
+            "Conflicts",
+            INTEGRATOR_OPTION,
+            Option(
+                flags=("--conflict-rounds",),
+                metavar="N",
+                kind="int",
+                default=2,
+                help="Ask at most N agents about one conflict; 0 asks no agent",
+            ),
+            Option(
+                flags=("--conflict-timeout",),
+                metavar="TIME",
+                kind="length",
+                default=1800.0,
+                help="Spend at most TIME on all conflicts",
+            ),
+        ),
+        *place_below(
+            "Pull request",
+            Option(
+                flags=("--pr",),
+                help="Push the branch and open a draft pull request with gh or glab, or print the commands",
+            ),
+            Option(
+                flags=("--update-pr",),
+                help="Push to the open pull request; mngr reverts excluded changes and removes no commit",
+            ),
+            Option(
+                flags=("--report-url",),
+                metavar="URL",
+                help="Link the tasks in PR.md to a copy of the report folder at URL (default: no links)",
+            ),
+            Option(
+                flags=("--rewrite",),
+                help="With --update-pr, rebuild the branch and force-push it, unless somebody else pushed to it",
+            ),
+        ),
     ),
     examples=(
-        ("mngr tmr integrate", "the latest run as one branch"),
-        ("mngr tmr integrate --without 3fa9c1 --reason 'the old name must go on working'", "all but one change"),
-        ("mngr tmr integrate --onto main --pr", "on what main is now, as a draft pull request"),
+        ("mngr tmr integrate", "Build the branch of the latest run"),
+        (
+            "mngr tmr integrate --without 3fa9c1 --reason 'the old name must keep working'",
+            "Exclude one change",
+        ),
+        ("mngr tmr integrate --onto main --pr", "Build on the current main, and open a draft pull request"),
     ),
-)  # fmt: skip
+)
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -171,8 +239,10 @@ def _publish_branch(cli: Cli, run_dir: RunDir, integration: Integration, args: A
     from mngr.tmr.deliver.pull_request_text import read_title
 
     if integration.delivered is None or integration.verdict == "red":
-        cli.print_message("nothing was pushed, because there is no branch without regressions")
-        return
+        raise MngrError(
+            "nothing was pushed, because there is no branch without regressions",
+            f"see why: mngr tmr changes {run_dir.name}",
+        )
     local_host, path = cli.context.local_host, os.path.join(run_dir.path, "PR.md")
     if args["pr"]:
         base = get_base_branch(local_host, run_dir.root, integration.onto_ref)

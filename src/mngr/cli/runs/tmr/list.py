@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="tmr list",
     summary=COMMANDS["tmr list"][1],
-    examples=(("mngr tmr list", "all runs of this project, those of map too, the latest last"),),
+    examples=(("mngr tmr list", "List all runs of this project, also those of mngr map, the latest last"),),
 )
 
 

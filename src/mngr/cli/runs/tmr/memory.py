@@ -17,24 +17,26 @@ COMMAND = CommandSpec(
     name="tmr memory",
     summary=COMMANDS["tmr memory"][1],
     description=(
-        "A run leaves out tests that an earlier one has confirmed and that have not changed since: neither they, nor the\n"
-        "conftest files above them, the tutorial or the code under test. `forget` makes the next run take them up again.\n"
-        "`flaky` shows the tests that passed at one time and failed at another without a change, how often, and what may be behind it.\n"
-        "`reasons` shows why people left changes out; agents that work at the same place are told."
+        "The actions are:\n"
+        "  list     show confirmed tests; a run skips them until the test, its\n"
+        "           conftest files, the tutorial or the code under test change\n"
+        "  flaky    show tests that passed and failed without a change\n"
+        "  reasons  show why people excluded changes; mngr tells later agents\n"
+        "  forget   delete entries, so that the next run works on those tests again"
     ),
     arguments=(
-        Argument(name="ACTION", help="list, flaky, reasons or forget", required=False),
+        Argument(name="ACTION", help="list, flaky, reasons or forget (default: list)", required=False),
         Argument(
             name="NAME",
-            help="tests, or changes whose reasons are meant (default: all)",
+            help="Tests, or changes for reasons (default: all)",
             is_repeatable=True,
             required=False,
         ),
     ),
     examples=(
-        ("mngr tmr memory list", "what is known"),
-        ("mngr tmr memory reasons", "what people did not want"),
-        ("mngr tmr memory forget", "begin anew"),
+        ("mngr tmr memory list", "Show the confirmed tests"),
+        ("mngr tmr memory reasons", "Show why changes were excluded"),
+        ("mngr tmr memory forget", "Delete everything"),
     ),
 )
 

@@ -25,24 +25,24 @@ COMMAND = CommandSpec(
     name="tmr redo",
     summary=COMMANDS["tmr redo"][1],
     description=(
-        "Wakes the agent that made the change, tells it what you want in the conversation that it has, takes what it makes of it with\n"
-        "a new receipt, and integrates the run again. Where several made the same, the first of them is told. If the agent gives no\n"
-        "answer, all stays as it was. To have another agent do it: mngr tmr retry."
+        "mngr starts the agent that made the change, continues its conversation with your message, verifies its new version "
+        "and integrates the run again. If several agents made the same change, mngr asks the first of them. "
+        "If the agent does not answer, nothing changes. To use a new agent instead: mngr tmr retry."
     ),
     arguments=(
         Argument(
             name="CHANGE",
-            help="a change, as mngr tmr changes names it, a task, or a commit of the branch",
+            help="The id of a change from mngr tmr changes, a task, or a commit of the branch",
             complete="changes",
         ),
     ),
     options=(
-        Option(flags=("-m", "--message"), metavar="TEXT", help="what you want otherwise"),
-        Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
-        NOTIFY_OPTION,
+        Option(flags=("-m", "--message"), metavar="TEXT", help="Tell the agent what to change (required)"),
+        Option(flags=("--run",), metavar="RUN", help="Choose the run (default: the latest)", complete="runs"),
         *LIMIT_OPTIONS,
+        NOTIFY_OPTION,
     ),
-    examples=(("mngr tmr redo 3fa9c1 -m 'keep the old name, too'", "one change, otherwise"),),
+    examples=(("mngr tmr redo 3fa9c1 -m 'keep the old name, too'", "Ask for another version of one change"),),
 )
 
 

@@ -17,20 +17,20 @@ COMMAND = CommandSpec(
     name="tmr report",
     summary=COMMANDS["tmr report"][1],
     description=(
-        "Pages that open from disk and ask nobody for anything: counts, causes, a timeline of all agents, what it cost; and for each\n"
-        "task the claim beside the receipt, the diff by commit, transcripts and terminals, and the conversation. tmr run writes\n"
-        "them as it goes on, and a page that is open loads itself again until the run is settled."
+        "The pages open from disk and load nothing from the network. They show counts, root causes, a timeline of all agents "
+        "and the cost; for each task they show the claim beside the receipt, the diff by commit, terminals and the "
+        "conversation. tmr run writes the pages during the run, and an open page reloads itself until the run has ended."
     ),
     arguments=(RUN_ARGUMENT,),
     options=(
-        Option(flags=("--export",), metavar="FILE", help="a zip of it as well, to send to somebody", complete="files"),
-        Option(flags=("--open",), help="open the first page in a browser"),
+        Option(flags=("--export",), metavar="FILE", help="Write the report as a zip file, too", complete="files"),
+        Option(flags=("--open",), help="Open the first page in a browser"),
     ),
     examples=(
-        ("mngr tmr report --open", "look at the latest run"),
-        ("mngr tmr report nightly --export nightly.zip", "one file that a colleague opens"),
+        ("mngr tmr report --open", "Open the report of the latest run"),
+        ("mngr tmr report nightly --export nightly.zip", "Write one file that you can send to a colleague"),
     ),
-)  # fmt: skip
+)
 
 
 def run(cli: Cli, args: Args) -> int:

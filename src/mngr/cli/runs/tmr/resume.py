@@ -18,14 +18,14 @@ COMMAND = CommandSpec(
     name="tmr resume",
     summary=COMMANDS["tmr resume"][1],
     description=(
-        "Takes up agents that run, launches those that are missing, and repeats nothing that is settled. The limits are those\n"
-        "that the run began with, unless others are given here: more money, more time. A run that goes on already is left alone."
+        "mngr takes over running agents, starts missing ones, and repeats nothing that is finished. "
+        "The run keeps its limits unless you give new ones. mngr refuses if the run is still in progress."
     ),
     arguments=(RUN_ARGUMENT,),
-    options=(NOTIFY_OPTION, CHANGED_ISOLATION_OPTION, *LIMIT_OPTIONS),
+    options=(CHANGED_ISOLATION_OPTION, *LIMIT_OPTIONS, NOTIFY_OPTION),
     examples=(
-        ("mngr tmr resume", "go on with the latest run"),
-        ("mngr tmr resume nightly --budget 20", "with more money"),
+        ("mngr tmr resume", "Continue the latest run"),
+        ("mngr tmr resume nightly --budget 20", "Continue with a larger budget"),
     ),
 )
 

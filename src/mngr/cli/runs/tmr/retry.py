@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError, UsageError
-from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.runs.run_options import LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, get_project_root
 from mngr.cli.runs.tmr.resume import load_limits
@@ -17,28 +17,39 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="tmr retry",
     summary=COMMANDS["tmr retry"][1],
-    description="Without TASK, everything that came to nothing: blocked, failed, refuted, flaky or unverified. Each gets a new agent.",
-    arguments=(Argument(name="TASK", help="a test, or a task's slug", is_repeatable=True, required=False),),
+    description=(
+        "Without TASK, mngr retries all tasks that ended as blocked, failed, refuted, flaky or unverified. "
+        "Each task gets a new agent."
+    ),
+    arguments=(Argument(name="TASK", help="A test, or the slug of a task", is_repeatable=True, required=False),),
     options=(
-        Option(flags=("--blocked",), help="only those whose agent said that it is blocked"),
-        Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
-        Option(flags=("-m", "--message"), metavar="HINT", help="what the agents should know this time"),
-        Option(flags=("--agent",), metavar="KIND", help="another kind of agent", complete="kinds"),
-        Option(
-            flags=("--agent-arg",),
-            metavar="WORD",
-            is_repeatable=True,
-            help="a word for the agent's program, instead of those of before",
+        Option(flags=("--blocked",), help="Retry only tasks whose agent reported that it is blocked"),
+        Option(flags=("--run",), metavar="RUN", help="Choose the run (default: the latest)", complete="runs"),
+        Option(flags=("-m", "--message"), metavar="HINT", help="Add this hint to the prompt of the new agents"),
+        *place_below(
+            "Agents",
+            Option(
+                flags=("--agent",),
+                metavar="KIND",
+                help="Use another kind of agent (default: as before)",
+                complete="kinds",
+            ),
+            Option(
+                flags=("--agent-arg",),
+                metavar="WORD",
+                is_repeatable=True,
+                help="Pass WORD on to the agent's program, instead of the earlier words",
+            ),
         ),
-        NOTIFY_OPTION,
         *LIMIT_OPTIONS,
+        NOTIFY_OPTION,
     ),
     examples=(
-        ("mngr tmr retry", "all that came to nothing"),
-        ("mngr tmr retry --blocked --agent claude", "what one could not do, by another"),
+        ("mngr tmr retry --blocked --agent claude", "Give blocked tasks to Claude Code"),
+        ("mngr tmr retry", "Retry all unsuccessful tasks"),
         (
             "mngr tmr retry tests/test_x.py::test_y -m 'the clock is UTC' --agent claude",
-            "one, with a hint, by another",
+            "Retry one task with a hint",
         ),
     ),
 )

@@ -7,7 +7,7 @@ import os
 from mngr.agents.create.spec import AgentSpec
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import is_interactive
 from mngr.cli.runs.run_options import (
@@ -41,43 +41,115 @@ COMMAND = CommandSpec(
     name="tmr run",
     summary=COMMANDS["tmr run"][1],
     description=(
-        "Collects the tests, runs each of them untouched, puts those together that fail for one cause, and makes an agent for\n"
-        "each cause and each test: to repair it, or to make it better. What an agent claims is fetched into the run's own\n"
-        "repository and run again by us in a clean copy; only that counts. No agent is made while the tests cannot be collected\n"
-        "or would not run the copy's own code. Everything is journaled: tmr resume goes on after a crash. At the end all that was\n"
-        "confirmed becomes one branch, as tmr integrate makes it.\n"
-        "Exit code 4 when something is blocked, refuted or not integrated, 5 when time or money ran out and the rest is parked."
+        "mngr runs all tests unchanged, groups failures that share a root cause, and starts one agent for each root cause and "
+        "each test, which repairs or improves it. mngr pulls each agent's work and re-runs its claim in a clean room; "
+        "only confirmed work counts. At the end, mngr builds one branch from the confirmed changes, as tmr integrate does. "
+        "mngr starts no agent if it cannot collect the tests, or if the tests would not run the copy's own code. "
+        "After a crash, tmr resume continues the run.\n"
+        "The exit code is 4 when a task is blocked, refuted or not integrated, and 5 when time or money ran out and the rest "
+        "is parked."
     ),
-    arguments=(Argument(name="PATH", help="the tests to work on, as for pytest (default: all in this directory)", is_repeatable=True, required=False, complete="files"),),
+    arguments=(
+        Argument(
+            name="PATH",
+            help="Tests to work on, as for pytest (default: all tests below the current directory)",
+            is_repeatable=True,
+            required=False,
+            complete="files",
+        ),
+    ),
     options=(
-        Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
-        Option(flags=("--only",), metavar="WHAT", choices=("failing", "changed", "all"), default="all", help="which tests get an agent"),
-        Option(flags=("--changed-since",), metavar="REF", help="only tests whose file has changed since"),
-        Option(flags=("--runs",), metavar="K", kind="int", default=2, help="how often each test is run untouched"),
-        Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="how a claim is checked: full adds an audit, and faults put into the code"),
-        Option(flags=("--verify-runs",), metavar="K", kind="int", default=3, help="how often a test is run for a receipt"),
-        Option(flags=("--test-on",), metavar="ADDRESS", help="where receipts are made (default: here)"),
-        ISOLATION_OPTION,
-        Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one test may take"),
-        Option(flags=("--tries",), metavar="N", kind="int", default=3, help="agents for one shared cause"),
-        Option(flags=("--no-integrate",), help="make no branch of it at the end; mngr tmr integrate does so later"),
-        INTEGRATOR_OPTION,
-        Option(flags=("--dry-run",), help="say what would be done and what it would take; no agent is made"),
-        Option(flags=("--yes",), help="ask nothing"),
-        Option(flags=("--detach",), help="run it as an agent of its own, and return"),
-        NOTIFY_OPTION,
-        Option(flags=("--agent-arg",), metavar="WORD", is_repeatable=True, help="a word for the agent's program"),
-        Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
+        *place_below(
+            "Tests",
+            Option(
+                flags=("--only",),
+                metavar="WHAT",
+                choices=("failing", "changed", "all"),
+                default="all",
+                help="Give agents only the failing tests, only the tests changed since the last run, or all",
+            ),
+            Option(
+                flags=("--changed-since",),
+                metavar="REF",
+                help="Give agents only tests whose file changed since this commit",
+            ),
+            Option(
+                flags=("--pytest",), metavar="CMD", help="Run pytest with CMD (default: the setting project.pytest)"
+            ),
+            Option(flags=("--runs",), metavar="K", kind="int", default=2, help="Run each unchanged test K times"),
+            Option(
+                flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="End one test after TIME"
+            ),
+            Option(
+                flags=("--test-on",),
+                metavar="ADDRESS",
+                help="Run the tests for baseline, receipts and integration on this host (default: this machine)",
+            ),
+            ISOLATION_OPTION,
+        ),
+        *place_below(
+            "Verification",
+            Option(
+                flags=("--verify",),
+                metavar="LEVEL",
+                choices=("quick", "full"),
+                default="quick",
+                help="Check claims quickly, or fully: with an audit and with faults put into the code (quick, full)",
+            ),
+            Option(
+                flags=("--verify-runs",),
+                metavar="K",
+                kind="int",
+                default=3,
+                help="Run a test K times to confirm a claim",
+            ),
+        ),
         *AGENT_OPTIONS,
+        *place_below(
+            "Agents",
+            Option(
+                flags=("--agent-arg",),
+                metavar="WORD",
+                is_repeatable=True,
+                help="Pass WORD on to the agent's program",
+            ),
+            Option(
+                flags=("--tries",),
+                metavar="N",
+                kind="int",
+                default=3,
+                help="Try at most N agents for one root cause",
+            ),
+        ),
         *LIMIT_OPTIONS,
+        *place_below(
+            "Integration",
+            Option(
+                flags=("--no-integrate",),
+                help="Build no branch at the end; mngr tmr integrate builds it later",
+            ),
+            INTEGRATOR_OPTION,
+        ),
+        *place_below(
+            "Output",
+            Option(flags=("--dry-run",), help="Print the tasks and the estimated cost, and start no agent"),
+            Option(flags=("--yes",), help="Start a large run without asking for confirmation"),
+            Option(flags=("--detach",), help="Run in the background as an agent, and return at once"),
+            Option(flags=("--name",), metavar="RUN", help="Name the run (default: the current time)"),
+            NOTIFY_OPTION,
+        ),
     ),
     trailing_help="PYTEST ARGS",
     examples=(
-        ("mngr tmr run", "every test, by the mechanic, which needs no model"),
-        ("mngr tmr run tests/e2e --agent claude --sandbox --yolo --max-agents 20 --budget 50", "by Claude Code"),
-        ("mngr tmr run --only failing -- -m 'not slow'", "what fails, without the slow ones"),
+        (
+            "mngr tmr run tests/e2e --agent claude --sandbox --yolo --max-agents 20 --budget 50",
+            "Let Claude Code work on the tests in tests/e2e, for at most 50 dollars",
+        ),
+        ("mngr tmr run", "Work on every test with the rule-based agent, which needs no model"),
+        ("mngr tmr run --only failing -- -m 'not slow'", "Work on failing tests, without the slow ones"),
+        ("mngr tmr run --dry-run", "Show what a run would do and cost"),
     ),
-)  # fmt: skip
+)
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -194,10 +266,13 @@ def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
     settings = cli.context.settings
     for key in ("runs", "tries", "verify_runs"):
         if args[key] < 1:
-            raise UsageError(f"--{key.replace('_', '-')} must be at least 1", "leave it out for the default")
+            flag = f"--{key.replace('_', '-')}"
+            raise UsageError(f"{flag} must be at least 1", f"for example: {flag} 2")
     since = args["changed_since"]
     if since is not None and git.find_commit(cli.context.local_host, root, since) is None:
-        raise NotFound(f"--changed-since: there is no commit {since!r}", "name a branch, a tag or a commit")
+        raise NotFound(
+            f"--changed-since: there is no commit {since!r}", "list the branches and tags: git branch --all; git tag"
+        )
     if args["integrator"] is not None:
         cli.context.get_kind(args["integrator"])
     agent_options = build_agent_request(cli, args, "tmr", args["agent"] or "mechanic")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mngr.tmr.pipeline import PipelineResult
     from mngr.tmr.prepare.estimate import Estimate
 
-RUN_ARGUMENT = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
+RUN_ARGUMENT = Argument(name="RUN", help="A run (default: the latest)", required=False, complete="runs")
 BAD_OUTCOMES = ("failed", "blocked", "refuted", "flaky", "unverified")
 
 
@@ -34,7 +34,7 @@ def offer_isolation_off(command: str) -> Iterator[None]:
     try:
         yield
     except SandboxUnavailable as error:
-        hint = f"{error.hint}; or run the tests without isolation: {command}"
+        hint = f"{error.hint}; or run the tests without a sandbox: {command}"
         raise SandboxUnavailable(error.message, hint) from None
 
 

@@ -23,13 +23,13 @@ COMMAND = CommandSpec(
     name="tmr status",
     summary=COMMANDS["tmr status"][1],
     description=(
-        "What is claimed and what we saw stand side by side, and who works on the same lines of a file as others, by what was\n"
-        "brought home so far. Everything is read from the run's folder, so it costs nothing."
+        "mngr shows what each agent claims beside what mngr saw when it re-ran the claim, and the places in files that "
+        "several agents edit. mngr reads all this from the run's folder and contacts no agent."
     ),
     arguments=(RUN_ARGUMENT,),
     examples=(
-        ("mngr tmr status", "how the latest run stands"),
-        ("mngr tmr status --format '{task} {claimed} {verdict}'", "claims and receipts"),
+        ("mngr tmr status", "Show the progress of the latest run"),
+        ("mngr tmr status --format '{task} {claimed} {verdict}'", "Print the claim and the verdict of each task"),
     ),
 )
 

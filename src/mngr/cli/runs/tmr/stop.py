@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="tmr stop",
     summary=COMMANDS["tmr stop"][1],
-    description="Ends the process that runs it, then stops all of its agents with all they have; tmr resume goes on another day.",
+    description=(
+        "mngr ends the process of the run and then stops all its agents, which keep their work. "
+        "mngr tmr resume continues the run later."
+    ),
     arguments=(RUN_ARGUMENT,),
-    options=(Option(flags=("--destroy",), help="put the agents in the trash, too"),),
-    examples=(("mngr tmr stop", "the emergency stop of the latest run"),),
+    options=(Option(flags=("--destroy",), help="Move the agents to the trash as well"),),
+    examples=(("mngr tmr stop", "Stop the latest run and its agents at once"),),
 )
 
 

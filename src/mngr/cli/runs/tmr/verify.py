@@ -7,7 +7,7 @@ import os
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.runs.run_options import (
     ISOLATION_OPTION,
@@ -33,44 +33,87 @@ COMMAND = CommandSpec(
     name="tmr verify",
     summary=COMMANDS["tmr verify"][1],
     description=(
-        "Believes nothing about a branch: reads what its commits do to the tests, checks it out in isolated clean rooms, and\n"
-        "runs every test that it has changed (or the TESTs named). Says of each:\n"
-        "  confirmed   it passed every time, and no finding speaks against it\n"
-        "  refuted     it fails, or it passes because it was made weaker, or the edit touches what it must not\n"
-        "  flaky       it passed at some times only\n"
-        "  unverified  it could not be run, it changes how the project is set up, or the code under test was not the branch's own\n"
-        "All settings come from your checkout, and [project] setup uses the files of the base, never those of the branch.\n"
-        "A change of the implementation has to be proven: the test must fail when only that change is taken back. --verify full also\n"
-        "replaces the program by one that does nothing, and puts faults into the code that the test runs: what the old test caught,\n"
-        "the new one must catch. With --receipt, a receipt of an earlier check is made once more from the commits alone, and compared.\n"
-        "Exit code 0 when all is confirmed (or the receipt is the same again), else 4."
+        "mngr reads what the branch's commits change in the tests, checks the branch out in isolated clean rooms, and runs "
+        "every test that the branch changes, or the named TESTs. Each test gets a verdict:\n"
+        "  confirmed   the test passed every time, and no finding contradicts it\n"
+        "  refuted     the test fails, passes because it was weakened,\n"
+        "              or the branch touches protected files\n"
+        "  flaky       the test passed only sometimes\n"
+        "  unverified  the test could not run, the branch changes the set-up,\n"
+        "              or the tests did not run the branch's own code\n"
+        "All settings come from your checkout. [project] setup uses the files of the base, never those of the branch. "
+        "A fix of the implementation must be proven: the test must fail when mngr takes back only that fix. "
+        "--verify full also replaces the program by a stub, and puts faults into the code that the test runs: "
+        "the new test must catch every fault that the old test caught. "
+        "With --receipt, mngr repeats an earlier receipt from the commits alone and compares the two.\n"
+        "The exit code is 0 when everything is confirmed, or the receipt is the same again, and 4 otherwise."
     ),
     arguments=(
-        Argument(name="REF", help="a branch or commit", required=False),
-        Argument(name="TEST", help="the tests to run, as for pytest (default: those that the branch has changed)", is_repeatable=True, required=False, complete="files"),
+        Argument(name="REF", help="A branch or commit", required=False),
+        Argument(
+            name="TEST",
+            help="Tests to run, as for pytest (default: the tests that the branch changes)",
+            is_repeatable=True,
+            required=False,
+            complete="files",
+        ),
     ),
     options=(
-        Option(flags=("--base",), metavar="REF", help="since when (default: where it left your branch, its upstream or main)"),
-        Option(flags=("--receipt",), metavar="FILE", help="make this receipt again, and compare"),
-        Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="full adds an audit, and faults put into the code"),
-        Option(flags=("--runs",), metavar="K", kind="int", default=3, help="how often each test is run"),
-        Option(flags=("--seed",), metavar="N", kind="int", default=0, help="what decides the order of runs, and the faults"),
-        Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
-        Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run may take"),
-        Option(flags=("--on",), metavar="ADDRESS", help="where the rooms are (default: here)"),
-        ISOLATION_OPTION,
-        Option(flags=("--trust-setup",), help="run your [project] setup with the branch's files, also if the branch changes files that decide how the project is set up"),
-        Option(flags=("--fresh",), help="run everything, also what was run before"),
-        Option(flags=("--junit",), metavar="FILE", help="write a report for CI"),
-        Option(flags=("--output",), metavar="DIR", help="write each receipt there"),
+        *place_below(
+            "What to verify",
+            Option(
+                flags=("--base",),
+                metavar="REF",
+                help="Compare with this commit (default: where the branch left your branch, its upstream or main)",
+            ),
+            Option(flags=("--receipt",), metavar="FILE", help="Repeat the receipt in FILE, and compare"),
+        ),
+        *place_below(
+            "Tests",
+            Option(
+                flags=("--verify",),
+                metavar="LEVEL",
+                choices=("quick", "full"),
+                default="quick",
+                help="Check quickly, or fully: with an audit and with faults put into the code (quick, full)",
+            ),
+            Option(flags=("--runs",), metavar="K", kind="int", default=3, help="Run each test K times"),
+            Option(
+                flags=("--seed",),
+                metavar="N",
+                kind="int",
+                default=0,
+                help="Choose the order of the runs and the faults with this seed (default: 0)",
+            ),
+            Option(
+                flags=("--pytest",), metavar="CMD", help="Run pytest with CMD (default: the setting project.pytest)"
+            ),
+            Option(
+                flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="End one test after TIME"
+            ),
+            Option(
+                flags=("--on",), metavar="ADDRESS", help="Create the clean rooms on this host (default: this machine)"
+            ),
+            ISOLATION_OPTION,
+            Option(
+                flags=("--trust-setup",),
+                help="Run [project] setup with the branch's files, even if the branch changes how the project is set up",
+            ),
+            Option(flags=("--fresh",), help="Repeat test runs that mngr remembers from before"),
+        ),
+        *place_below(
+            "Output",
+            Option(flags=("--junit",), metavar="FILE", help="Write a JUnit report for CI to FILE"),
+            Option(flags=("--output",), metavar="DIR", help="Write each receipt to a file in DIR"),
+        ),
     ),
     trailing_help="PYTEST ARGS",
     examples=(
-        ("mngr tmr verify feature", "is what this branch does to the tests honest, and do they pass?"),
-        ("mngr tmr verify HEAD --base origin/main --verify full --junit report.xml", "in CI"),
-        ("mngr tmr verify --receipt .mngr/runs/nightly/tasks/test-list-1a2b3c/receipt.json", "see for yourself"),
+        ("mngr tmr verify feature", "Check that a branch's tests pass and are not weakened"),
+        ("mngr tmr verify HEAD --base origin/main --verify full --junit report.xml", "Verify in a CI job"),
+        ("mngr tmr verify --receipt .mngr/runs/nightly/tasks/test-list-1a2b3c/receipt.json", "Repeat a receipt"),
     ),
-)  # fmt: skip
+)
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -101,7 +144,7 @@ def _verify(cli: Cli, args: Args) -> int:
             "mngr tmr verify needs a branch, a commit or --receipt FILE", "for example: mngr tmr verify HEAD"
         )
     if args["runs"] < 1:
-        raise UsageError("--runs must be at least 1", "leave it out for the default")
+        raise UsageError("--runs must be at least 1", "for example: --runs 3")
     from mngr.tmr.verify.verify_branch import BranchRequest, verify_branch
 
     options = VerifyOptions(

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="config get",
     summary=COMMANDS["config get"][1],
-    arguments=(Argument(name="KEY", help="a setting, for example project.setup", complete="settings"),),
+    arguments=(Argument(name="KEY", help="A setting, for example project.setup", complete="settings"),),
     examples=(
-        ("mngr config get stop.grace", "the value alone"),
-        ("mngr config get stop.grace --format '{source}'", "where it comes from"),
+        ("mngr config get stop.grace", "Print the value only"),
+        ("mngr config get stop.grace --format '{source}'", "Print where the value comes from"),
     ),
 )
 

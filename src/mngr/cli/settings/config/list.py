@@ -16,12 +16,12 @@ COMMAND = CommandSpec(
     name="config list",
     summary=COMMANDS["config list"][1],
     description=(
-        "The layers, each replacing the one before: default, user (mngr's home), project (.mngr/settings.toml),\n"
-        "local (.mngr/settings.local.toml), env (MNGR__A__B), -S. Lists can be extended with += instead."
+        "A later source replaces an earlier one: default, user (mngr's home), project (.mngr/settings.toml), "
+        "local (.mngr/settings.local.toml), env (MNGR__A__B) and -S. In a file, KEY+= extends a list instead."
     ),
     examples=(
-        ("mngr config list", "every value and its source"),
-        ("MNGR__STOP__GRACE=5s mngr config list", "a setting from the environment"),
+        ("mngr config list", "List every value and its source"),
+        ("MNGR__STOP__GRACE=5s mngr config list", "Set a value in the environment"),
     ),
 )
 

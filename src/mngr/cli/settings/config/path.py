@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="config path",
     summary=COMMANDS["config path"][1],
-    description="With a scope, prints that path alone. The files need not exist.",
+    description="With one of the options, mngr prints only that path. The files need not exist.",
     options=SCOPE_OPTIONS,
     examples=(
-        ("mngr config path", "all of them"),
-        ("$EDITOR $(mngr config path --user)", "edit your own settings"),
+        ("mngr config path", "Print all paths"),
+        ("$EDITOR $(mngr config path --user)", "Edit your own settings"),
     ),
     can_run_without_settings=True,
 )

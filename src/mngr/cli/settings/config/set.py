@@ -17,18 +17,22 @@ COMMAND = CommandSpec(
     name="config set",
     summary=COMMANDS["config set"][1],
     description=(
-        "What describes the project (project.*, tutorial.*) goes to the project's file, all else to yours, unless a\n"
-        "scope is given. A value is TOML where it reads as such, else text. Comments in the file stay."
+        "Settings that describe the project (project.*, tutorial.*) go to the project's file, and all others to your own, "
+        "unless you choose a file. mngr reads VALUE as TOML if possible, and else as text. It keeps comments in the file."
     ),
     arguments=(
-        Argument(name="KEY", help="a setting; KEY+= extends a list; KEY=VALUE is one word", complete="settings"),
-        Argument(name="VALUE", help="its value", required=False),
+        Argument(
+            name="KEY",
+            help="A setting; KEY+= extends a list; you can also write KEY=VALUE as one word",
+            complete="settings",
+        ),
+        Argument(name="VALUE", help="The new value", required=False),
     ),
     options=SCOPE_OPTIONS,
     examples=(
-        ("mngr config set project.setup 'uv sync'", "how a fresh copy of this project is made runnable"),
-        ("mngr config set project.carry+=.env", "one more ignored file that agents need"),
-        ("mngr config set commands.create.connect false --user", "the default of an option of create"),
+        ("mngr config set project.setup 'uv sync'", "Set the command that makes a fresh copy of this project runnable"),
+        ("mngr config set project.carry+=.env", "Copy one more ignored file to each agent"),
+        ("mngr config set commands.create.connect false --user", "Change the default of an option of create"),
     ),
 )
 

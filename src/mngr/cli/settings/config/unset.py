@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 COMMAND = CommandSpec(
     name="config unset",
     summary=COMMANDS["config unset"][1],
-    description="Without a scope it is removed from the file that is in effect. A key that mngr does not know can be removed too.",
-    arguments=(Argument(name="KEY", help="a setting", complete="settings"),),
+    description=(
+        "Without an option, mngr removes the setting from the file whose value is in effect. "
+        "You can also remove a setting that mngr does not know."
+    ),
+    arguments=(Argument(name="KEY", help="A setting", complete="settings"),),
     options=SCOPE_OPTIONS,
-    examples=(("mngr config unset project.setup", "take a setting away again"),),
+    examples=(("mngr config unset project.setup", "Remove a setting"),),
     can_run_without_settings=True,
 )
 
