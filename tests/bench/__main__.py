@@ -17,6 +17,7 @@ from tests.bench.measure import HEAD, Case
 from tests.bench.projects import projects
 from tests.bench.reduce import reduce
 from tests.bench.runs import idle, receipts, runs
+from tests.bench.suites import suites
 from tests.bench.world import BIN, World
 
 
@@ -167,6 +168,7 @@ PARTS: dict[str, Callable[[World], Iterable[Shown | str]]] = {
     "clusters": clusters,
     "runs": lambda world: [*runs(world), receipts(world)],
     "reduce": reduce,
+    "suites": suites,
     "growth": _growth,
 }
 # These parts need a package index and much time, so they run only when they are named.

@@ -34,7 +34,7 @@ def save_history(local: Host, run: RunDir, plan: RunPlan, state: RunState, prepa
         entries.append(
             HistoryEntry(
                 test=task.task.title, outcome=str(task.outcome), verdict=find_verdict(task.check), run=run.name,
-                at=task.ended_at or time_format.format_timestamp(), fingerprint=fingerprinters[commit].fingerprint_test(baseline.test.path), seconds=baseline.seconds,
+                at=task.ended_at or time_format.format_timestamp(), fingerprint=fingerprinters[commit].fingerprint_test(baseline.test.path), commit=commit, seconds=baseline.seconds,
                 tokens=usage.tokens,
                 cost=usage.cost_usd, reason=task.reason,
             )

@@ -16,7 +16,7 @@ from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoom
 from mngr.tmr.prepare.baseline_verdict import combine_runs, has_answer, has_to_run_alone
 from mngr.tmr.prepare.shards import ALONE, Shard, split_tests
 from mngr.tmr.runners.protocol import TestRunner
-from mngr.tmr.runners.test_run import TEST_TIMEOUT, SuiteRequest, SuiteRun, TestFunction, TestRun
+from mngr.tmr.runners.test_run import TEST_TIMEOUT, SuiteLines, SuiteRequest, SuiteRun, TestFunction, TestRun
 
 TestRunListener = Callable[[TestFunction, int, TestRun], None]
 
@@ -31,6 +31,7 @@ class BaselinePlan(Struct):
     k: int = 2
     timeout: float = TEST_TIMEOUT  # seconds for one test
     durations: Mapping[str, float] = {}  # seconds of earlier runs, by test
+    trace: bool = False  # record the lines that each test runs, in the first pass
     known_runs: Mapping[str, Sequence[TestRun]] = {}  # they count, and are not repeated
 
 
@@ -65,15 +66,16 @@ def run_baseline(
     plan: BaselinePlan,
     *,
     on_run_end: TestRunListener | None = None,
+    on_lines: Callable[[SuiteLines], None] | None = None,
     get_artifact_dir: Callable[[TestFunction, int], str | None] | None = None,
 ) -> list[BaselineRuns]:
     """Run each test up to k times in the suite, and alone if needed. Return one verdict per test, in the plan's order.
 
-    `on_run_end` is called after each run, by one thread at a time. `get_artifact_dir` returns the directory for a run's
+    `on_run_end` is called after each run, and `on_lines` after each traced shard, by one thread at a time. `get_artifact_dir` returns the directory for a run's
     artifacts. Raises MngrError when the clean rooms fail.
     """
     queue = _BaselineQueue(plan, rooms.max_rooms)
-    worker = _BaselineWorker(queue, runner, plan, on_run_end, get_artifact_dir)
+    worker = _BaselineWorker(queue, runner, plan, on_run_end, on_lines, get_artifact_dir)
     threads = [
         threading.Thread(target=worker.work, args=(rooms, commit), daemon=True)
         for _ in range(min(rooms.max_rooms, queue.first_job_count))
@@ -104,10 +106,11 @@ class _BaselineWorker:
         runner: TestRunner,
         plan: BaselinePlan,
         on_run_end: TestRunListener | None,
+        on_lines: Callable[[SuiteLines], None] | None,
         get_artifact_dir: Callable[[TestFunction, int], str | None] | None,
     ) -> None:
         self._queue, self._runner, self._plan = queue, runner, plan
-        self._on_run_end, self._get_artifact_dir = on_run_end, get_artifact_dir
+        self._on_run_end, self._on_lines, self._get_artifact_dir = on_run_end, on_lines, get_artifact_dir
         self._record_lock = threading.Lock()
         self.errors: list[BaseException] = []
 
@@ -146,9 +149,13 @@ class _BaselineWorker:
             tests=shard.tests,
             shuffle=shard.number or None,
             stall=self._plan.timeout,
+            trace=self._plan.trace and shard.number == 0,
         )
         tests = {test.id: test for test in shard.tests}
         suite_run = self._runner.run_suite(room, request, lambda test_id: self._find_artifact_dir(tests[test_id]))
+        if request.trace and self._on_lines is not None:
+            with self._record_lock:
+                self._on_lines(suite_run.lines)
         for test in shard.tests:
             if test.id in suite_run.runs:
                 self._record(test, suite_run.runs[test.id])

@@ -22,6 +22,7 @@ class HistoryEntry(Struct):
     run: str
     at: str
     fingerprint: str  # see Fingerprinter; at the time of the verdict
+    commit: str = ""  # at the time of the verdict
     seconds: float = 0.0
     tokens: int = 0
     cost: float | None = None

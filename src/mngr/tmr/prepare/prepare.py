@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +32,11 @@ from mngr.tmr.prepare.baseline_rows import (
 from mngr.tmr.prepare.baseline_verdict import VERDICTS, combine_runs
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
 from mngr.tmr.prepare.collection_error import make_collection_error
-from mngr.tmr.prepare.history import Fingerprinter, RunHistory
+from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
+from mngr.tmr.prepare.line_selection import LineSelection
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.runners.choose import choose_runner_of_plan
-from mngr.tmr.runners.test_run import CollectedTests, TestFunction, TestRun
+from mngr.tmr.runners.test_run import CollectedTests, SuiteLines, TestFunction, TestRun
 
 RowListener = Callable[[JournalRow], None]
 
@@ -83,14 +85,22 @@ def prepare_run(
     if not list_facts(state, TestsChosen):
         fingerprinter = Fingerprinter(local, run.repo, plan.base, plan.tutorial)
         changed = _find_changed_files(local, run, plan)
+        selection = LineSelection(local, run.root, run.repo, plan.base)
         for test in tests:
-            reason = _find_skip_reason(plan, test, changed, history, fingerprinter)
+            entry = history.tests.get(test.id)
+            is_same = entry is not None and (
+                entry.fingerprint == fingerprinter.fingerprint_test(test.path)
+                or selection.is_unaffected(test.id, entry.commit)
+            )
+            reason = _find_skip_reason(plan, test, changed, entry if is_same else None)
             if reason is not None:
                 skipped[test.id] = reason
                 note(TestSkipped(test=test.id, why=reason))
         note(TestsChosen())
     wanted = [test for test in tests if test.id not in skipped]
     durations = {test: entry.seconds for test, entry in history.tests.items() if entry.seconds}
+    recorded: list[SuiteLines] = []
+    known_runs = list_baseline_runs(state)
     run_baseline(
         rooms,
         plan.base,
@@ -99,12 +109,17 @@ def prepare_run(
             tests=wanted,
             k=plan.baseline_runs,
             timeout=plan.test_timeout,
+            trace=True,
             durations=durations,
-            known_runs=list_baseline_runs(state),
+            known_runs=known_runs,
         ),
         on_run_end=lambda test, number, test_run: note(BaselineRun(run=test_run)),
+        on_lines=recorded.append,
         get_artifact_dir=lambda test, number: _artifact_path(run, test, number),
     )
+    if wanted and not known_runs:  # a resumed baseline has not seen all lines
+        lines = functools.reduce(SuiteLines.merge, recorded, SuiteLines())
+        LineSelection(local, run.root, run.repo, plan.base).save(lines)
     return _load_prepared(replay_rows(journal.rows), plan.only, note)
 
 
@@ -198,13 +213,15 @@ def _find_changed_files(local: Host, run: RunDir, plan: RunPlan) -> set[str] | N
 
 
 def _find_skip_reason(
-    plan: RunPlan, test: TestFunction, changed_files: set[str] | None, history: RunHistory, fingerprinter: Fingerprinter
+    plan: RunPlan, test: TestFunction, changed_files: set[str] | None, entry: HistoryEntry | None
 ) -> str | None:
-    """Return why a test needs no agent, judged without running it, or None when it needs one."""
+    """Return why a test needs no agent, judged without running it, or None when it needs one.
+
+    `entry` is the test's last result if nothing that it depends on has changed since.
+    """
     if changed_files is not None and test.path not in changed_files:
         return f"it has not changed since {plan.changed_since}"
-    entry = history.tests.get(test.id)
-    if entry is None or entry.fingerprint != fingerprinter.fingerprint_test(test.path):
+    if entry is None:
         return None
     if plan.only == "changed":
         return f"it has not changed since run {entry.run} ({entry.outcome})"

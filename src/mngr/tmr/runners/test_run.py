@@ -129,7 +129,30 @@ class SuiteRequest(Struct):
     shuffle: int | None = None  # the seed of a random order; None: the runner's own order
     timeout: float | None = None  # seconds for all tests together
     stall: float | None = None  # seconds for one test
+    trace: bool = False  # report the lines that each test runs
     seed: int | None = None  # of hashes and of plugins that shuffle
+
+
+class SuiteLines(Struct):
+    """Which lines tests run, in their process and in every program that they start."""
+
+    tests: dict[str, dict[str, list[int]]] = {}  # by test and file
+    outside: dict[str, list[int]] = {}  # outside of all tests, such as during imports
+    modules: dict[str, str] = {}  # the file of each module of the project
+
+    def merge(self, other: SuiteLines) -> SuiteLines:
+        """Return the lines of both."""
+        tests = {
+            test: _merge_lines(self.tests.get(test, {}), other.tests.get(test, {}))
+            for test in {**self.tests, **other.tests}
+        }
+        return SuiteLines(
+            tests=tests, outside=_merge_lines(self.outside, other.outside), modules=self.modules | other.modules
+        )
+
+
+def _merge_lines(first: dict[str, list[int]], second: dict[str, list[int]]) -> dict[str, list[int]]:
+    return {path: sorted({*first.get(path, ()), *second.get(path, ())}) for path in {**first, **second}}
 
 
 class SuiteRun(Struct):
@@ -138,6 +161,7 @@ class SuiteRun(Struct):
     whole: TestRun  # the process and all its tests, as if they were one test
     started: list[str]  # node ids, in the order in which they began
     runs: dict[str, TestRun] = {}  # the finished tests of the request, by test id
+    lines: SuiteLines = SuiteLines()  # if requested
     culprit: str = ""  # the test that was running when the process ended too early
 
 

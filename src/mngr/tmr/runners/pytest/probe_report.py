@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from mngr.base.json_values import as_list, as_object, get_int, get_object, get_objects, get_text
 from mngr.base.model import Struct
 from mngr.tmr.cleanroom.clean_rooms import ProbeRow
-from mngr.tmr.runners.test_run import NOTHING_RESOLVED, Failure, Frame, ProgramLocation, ResolvedCode
+from mngr.tmr.runners.test_run import NOTHING_RESOLVED, Failure, Frame, ProgramLocation, ResolvedCode, SuiteLines
 
+_FIXTURE_PREFIX = "fixture:"  # of the contexts of shared fixtures
+_MAX_RANGE = 1_000_000  # lines in a row of one file
 _ENVIRONMENT_FIELDS = ("python", "pytest", "platform", "packages")
 
 
@@ -136,6 +138,41 @@ def parse_lines(rows: Sequence[ProbeRow]) -> dict[str, list[int]]:
         for path, lines in files.items()
         if isinstance(lines, list)
     }
+
+
+def parse_suite_lines(rows: Sequence[ProbeRow]) -> SuiteLines:
+    """Return the lines of each test of a suite, with those of the shared fixtures that it used."""
+    lines: dict[str, dict[str, set[int]]] = {}
+    fixtures: dict[str, set[str]] = {}
+    modules: dict[str, str] = {}
+    for row in rows:
+        if row["row"] == "modules":
+            modules |= parse_texts(row.get("modules"))
+        elif row["row"] == "lines" and "context" in row:
+            context = get_text(row, "context")
+            fixtures.setdefault(context, set()).update(str(name) for name in as_list(row.get("fixtures")))
+            for path, ranges in get_object(row, "files").items():
+                lines.setdefault(context, {}).setdefault(str(path), set()).update(_parse_ranges(ranges))
+    tests: dict[str, dict[str, list[int]]] = {}
+    for context, used in fixtures.items():
+        if context and not context.startswith(_FIXTURE_PREFIX):
+            merged: dict[str, set[int]] = {}
+            for source in (context, *used):
+                for path, numbers in lines.get(source, {}).items():
+                    merged.setdefault(path, set()).update(numbers)
+            tests[context] = {path: sorted(numbers) for path, numbers in merged.items()}
+    outside = {path: sorted(numbers) for path, numbers in lines.get("", {}).items()}
+    return SuiteLines(tests=tests, outside=outside, modules=modules)
+
+
+def _parse_ranges(text: object) -> list[int]:
+    """Return the numbers of a text like 1-5,8."""
+    numbers: list[int] = []
+    for part in str(text).split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last.isdigit() or not last):
+            numbers += range(int(first), min(int(last or first), int(first) + _MAX_RANGE) + 1)
+    return numbers
 
 
 def find_loaded_files(rows: Sequence[ProbeRow]) -> list[str] | None:

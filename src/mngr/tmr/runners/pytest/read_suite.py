@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
-from mngr.tmr.runners.pytest.probe_report import RecordedSession, find_session_end, parse_phase, select_rows
+from mngr.tmr.runners.pytest.probe_report import (
+    RecordedSession,
+    find_session_end,
+    parse_phase,
+    parse_suite_lines,
+    select_rows,
+)
 from mngr.tmr.runners.pytest.read_results import (
     combine_phases,
     decide_reported_outcome,
@@ -52,7 +58,7 @@ def read_suite_run(
                 test=test.id, seen="suite", outcome="error", why=get_headline(own_failures), seconds=0.0, exit_code=1,
                 missing=test.ids, failures=own_failures, command=join(build_command(test.id)),
             )  # fmt: skip
-    return SuiteRun(whole=whole, started=started, runs=runs, culprit=culprit)
+    return SuiteRun(whole=whole, started=started, runs=runs, lines=parse_suite_lines(rows), culprit=culprit)
 
 
 def _read_run(test: TestFunction, rows: Sequence[ProbeRow], sessions: Sequence[RecordedSession]) -> TestRun:

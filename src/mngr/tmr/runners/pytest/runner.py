@@ -96,7 +96,7 @@ class PytestRunner:
             selected=selected,
             shuffle=request.shuffle,
             is_suite=True,
-            plugins=_read_plugins("selected_tests"),
+            plugins=_read_plugins("selected_tests", *(("tracer", "suite_lines") if request.trace else ())),
         )
         outcome = self._run(room, args, settings, request.timeout, env, request.stall)
         suite_run = read_suite_run(outcome, request.tests or [], self.command, room.inner_work_dir)

@@ -54,7 +54,7 @@ def _load_plugins() -> dict[str, ModuleType]:
     plugins: dict[str, ModuleType] = {}
     for name, text in (FACTS.pop("plugins", None) or {}).items():
         plugins[name] = module = ModuleType(name)
-        module.__dict__.update(probe=sys.modules[__name__], text=text)
+        module.__dict__.update(probe=sys.modules[__name__], text=text, plugins=plugins)
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
     return plugins
 

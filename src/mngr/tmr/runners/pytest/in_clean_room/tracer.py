@@ -21,47 +21,57 @@ _REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC"
 
 
 def install_tracer(text: str, place: str, work: str) -> None:
-    """Trace this process and every Python below it. `text` is this file's text, `place` a directory for its files."""
+    """Trace every Python below this process. `text` is this file's text, `place` a directory for its files."""
     os.makedirs(place, exist_ok=True)
-    report = os.path.join(place, "lines")
     with open(os.path.join(place, "sitecustomize.py"), "w", encoding="utf-8") as file:
-        calls = f"trace_process({work!r}, {report!r})\ntrace_children({place!r})\nrun_original_sitecustomize({place!r})"
+        calls = f"trace_process({work!r}, find_report({place!r}))\ntrace_children({place!r})\nrun_original_sitecustomize({place!r})"
         file.write(f"{text}\n\n{calls}\n")
     python_path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = place + (os.pathsep + python_path if python_path else "")
     trace_children(place)
-    trace_process(work, report)
 
 
-def collect_lines(place: str) -> dict[str, list[int]]:
-    """Return the lines that were run, by file, and delete the directory."""
-    import shutil
+def find_report(place: str) -> str:
+    """Return the file for the lines of a process that starts now. In a suite, each test has its own file."""
+    try:
+        with open(os.path.join(place, "context"), encoding="utf-8") as file:
+            return os.path.join(place, f"lines-{int(file.read())}")
+    except (OSError, ValueError):
+        return os.path.join(place, "lines")
 
+
+def read_lines(report: str) -> dict[str, set[int]]:
+    """Return the lines in a report, by file."""
     files: dict[str, set[int]] = {}
     try:
-        with open(os.path.join(place, "lines"), encoding="utf-8", errors="surrogateescape") as file:
+        with open(report, encoding="utf-8", errors="surrogateescape") as file:
             for row in file:
                 line, _, name = row.rstrip("\n").partition(" ")
                 if line.isdigit() and name:
                     files.setdefault(name, set()).add(int(line))
     except OSError:
         pass
-    shutil.rmtree(place, ignore_errors=True)
-    return {name: sorted(lines) for name, lines in sorted(files.items())}
+    return files
 
 
-def trace_process(work: str, report: str) -> None:
-    """Write each line of a file in `work` that this process or its forks run to `report`, once."""
+def make_name_finder(work: str) -> Any:
+    """Return a function from a code object's file to its path in the work dir, or to "" outside the project."""
     names: dict[str, str] = {}
 
-    def name_of(file: str) -> str:
-        """Return a code object's file relative to the work dir, or an empty string outside the project."""
+    def find_name(file: str) -> str:
         if file not in names:
             full = "" if file.startswith("<") else os.path.realpath(file)
             is_in_work_dir = full.startswith(work + os.sep)
             name = full[len(work) + 1 :] if is_in_work_dir else ""
             names[file] = "" if not set(_SKIPPED_DIRS).isdisjoint(name.split(os.sep)) else name
         return names[file]
+
+    return find_name
+
+
+def trace_process(work: str, report: str) -> None:
+    """Write each line of a file in `work` that this process or its forks run to `report`, once."""
+    name_of = make_name_finder(work)
 
     # Bound as defaults, because a test may replace `os` with a fake file system.
     def say(name: str, line: int, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close) -> None:
@@ -107,7 +117,7 @@ def _trace_with_settrace(name_of: Any, say: Any) -> None:
             return followers[code]
         except KeyError:
             name = name_of(code.co_filename)
-            followers[code] = follow_code(code, name, _list_lines(code)) if name else None
+            followers[code] = follow_code(code, name, list_lines(code)) if name else None
             return followers[code]
 
     def follow_code(code: Any, name: str, left: set[int]) -> Any:
@@ -127,7 +137,8 @@ def _trace_with_settrace(name_of: Any, say: Any) -> None:
     sys.settrace(on_call)
 
 
-def _list_lines(code: Any) -> set[int]:
+def list_lines(code: Any) -> set[int]:
+    """Return the lines of a code object that can run."""
     if hasattr(code, "co_lines"):
         return {line for _, _, line in code.co_lines() if line is not None}
     import dis
@@ -189,9 +200,14 @@ def run_original_sitecustomize(place: str) -> None:
 
 def pytest_sessionfinish() -> None:
     """As a plugin of the probe: report the lines before the probe reports the end."""
-    _probe.write_row("lines", files=collect_lines(_probe.FACTS["report"] + TRACE_SUFFIX))
+    if not _probe.FACTS.get("is_suite"):
+        lines = read_lines(os.path.join(PLACE, "lines"))
+        _probe.write_row("lines", files={name: sorted(numbers) for name, numbers in sorted(lines.items())})
 
 
 _probe: Any = globals().get("probe")  # set by the probe, if this runs in its process
 if _probe is not None:
-    install_tracer(globals()["text"], _probe.FACTS["report"] + TRACE_SUFFIX, _probe.WORK_DIR)
+    PLACE = _probe.FACTS["report"] + TRACE_SUFFIX
+    install_tracer(globals()["text"], PLACE, _probe.WORK_DIR)
+    if not _probe.FACTS.get("is_suite"):  # suite_lines.py traces the process of a suite
+        trace_process(_probe.WORK_DIR, find_report(PLACE))

@@ -1,0 +1,146 @@
+"""Measures the baseline on real test suites, as a multiple of the same passes by bare pytest."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mngr import Fleet
+from mngr.setup.trust import inspect_trust, trust_project
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
+from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
+from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline
+from mngr.tmr.prepare.line_map import AffectedTests, FileChange, list_changed_spans
+from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
+from mngr.tmr.runners.test_run import SuiteLines
+from tests.bench.measure import Case, seconds
+from tests.bench.world import World
+
+PASSES = 2
+EDITS = 200  # one-line edits for which tests are selected
+# Source distributions from the package index, which ship their tests, and the packages that their tests need.
+PROJECTS = ("more-itertools==10.5.0", "click==8.1.8", "boltons==25.0.0")
+PACKAGES = ("pytest==8.4.2",)
+
+
+@dataclass(frozen=True)
+class Project:
+    """An unpacked project with its own repository, and the command that runs its tests."""
+
+    name: str
+    repo: Path
+    commit: str
+    pytest: list[str]
+    env: dict[str, str]
+
+
+def suites(world: World) -> Iterator[Case | str]:
+    """Measure collection, the baseline and a repeated baseline on each project."""
+    python = _make_environment(world)
+    for requirement in PROJECTS:
+        yield from _measure(world, _unpack(world, requirement, python))
+
+
+def _measure(world: World, project: Project) -> Iterator[Case | str]:
+    bare = Case(f"{project.name}: baseline of {PASSES} passes", times=1.5, more=3.0)
+    floor = sum(seconds(lambda: _run_bare(project)) for _ in range(PASSES))
+    os.environ["MNGR_HOME"] = str(world.home)
+    fleet = Fleet(str(world.home), cwd=str(project.repo))
+    trust_project(fleet.context, inspect_trust(fleet.context))
+    sandbox = CleanRoomSandbox(program=project.pytest[0])
+    rooms = CleanRoomPool(fleet, "suites", str(project.repo), CleanRoomOptions(env=project.env, sandbox=sandbox))
+    runner = PytestRunner(PytestOptions(pytest=project.pytest))
+    with rooms.acquire(project.commit) as room:
+        tests = runner.collect(room).tests
+    results: list[BaselineRuns] = []
+    plan = BaselinePlan(tests=tests, k=PASSES)
+    bare.add(floor, seconds(lambda: results.extend(run_baseline(rooms, project.commit, runner, plan))))
+    yield bare
+    traced = Case(f"{project.name}: the same with the lines of each test", times=2.5)
+    recorded: list[SuiteLines] = []
+    plan = plan.replace(trace=True)
+    traced.add(floor, seconds(lambda: run_baseline(rooms, project.commit, runner, plan, on_lines=recorded.append)))
+    yield traced
+    yield _describe(project, results)
+    yield _measure_selection(project, functools.reduce(SuiteLines.merge, recorded))
+
+
+def _measure_selection(project: Project, lines: SuiteLines) -> str:
+    """Make one-line edits, and compare the selected tests with those that ran the line or reach its import."""
+    paths = sorted({*lines.outside, *(path for files in lines.tests.values() for path in files)})
+    sources = {path: (project.repo / path).read_text() for path in paths if path.endswith(".py")}
+    selector = AffectedTests(lines, sources)
+    missed = selected_count = ran_count = edits = 0
+    source = random.Random(0)
+    while edits < EDITS:
+        path = source.choice(sorted(sources))
+        rows = sources[path].split("\n")
+        number = source.randrange(len(rows)) + 1
+        edited = "\n".join([*rows[: number - 1], rows[number - 1] + "; 0", *rows[number:]])
+        spans = list_changed_spans(sources[path], edited)
+        if not spans:
+            continue  # the edit is no valid statement
+        edits += 1
+        selected = selector.find([FileChange(path=path, old=sources[path], new=edited)])
+        ran = {test for test, files in lines.tests.items() if number in files.get(path, ())}
+        everything = set(lines.tests) if selected is None else selected
+        missed += len(ran - everything)
+        if not any(runs_at_import for _, _, runs_at_import in spans):
+            ran_count, selected_count = ran_count + len(ran), selected_count + len(everything)
+    verdict = "PASS" if not missed and selected_count <= 2 * ran_count else "OVER"
+    ratio = selected_count / max(1, ran_count)
+    return f"{project.name}: {EDITS} one-line edits, {missed} tests missed, {ratio:.2f} x the tests that ran the line, of at most 2 {verdict}"
+
+
+def _describe(project: Project, results: list[BaselineRuns]) -> str:
+    verdicts: dict[str, int] = {}
+    for result in results:
+        verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
+    alone = sum(run.seen == "alone" for result in results for run in result.runs)
+    ids = sum(len(result.test.ids) for result in results)
+    return f"{project.name}: {ids} tests in {len(results)} functions, {verdicts}, {alone} runs alone"
+
+
+def _run_bare(project: Project) -> None:
+    env = {**os.environ, **project.env}
+    subprocess.run([*project.pytest, "-q"], cwd=project.repo, env=env, capture_output=True, check=False)
+
+
+def _make_environment(world: World) -> Path:
+    """Return the Python of a new virtual environment with pytest."""
+    place = world.root / "environment"
+    venv.create(place, with_pip=True)
+    subprocess.run([place / "bin" / "pip", "install", "-q", *PACKAGES], capture_output=True, check=True)
+    return place / "bin" / "python"
+
+
+def _unpack(world: World, requirement: str, python: Path) -> Project:
+    """Download a source distribution and commit its files."""
+    name, _, version = requirement.partition("==")
+    place = world.root / "projects"
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-binary", ":all:", "--no-deps", "-d", str(place)]
+    subprocess.run([*pip, requirement], capture_output=True, check=True)
+    archive = next(
+        path for path in place.iterdir() if path.name.endswith(f"-{version}.tar.gz") and name[:5] in path.name
+    )
+    with tarfile.open(archive) as file:
+        file.extractall(place, filter="data")
+    repo = place / archive.name.removesuffix(".tar.gz")
+    world.sh(f"cd {repo} && git init -q -b main . && git add -A -f && git commit -q -m first")
+    source = "src" if (repo / "src").is_dir() else "."
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, check=True)
+    return Project(
+        name,
+        repo,
+        commit.stdout.strip(),
+        [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts="],
+        {"PYTHONPATH": source},
+    )
