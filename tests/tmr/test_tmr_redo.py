@@ -47,7 +47,7 @@ def test_redo_replaces_the_change_and_a_failed_redo_keeps_it(
     assert "needs -m" in project("tmr", "redo", change["id"], code=2).err
     assert "this run has no change, task or commit" in project("tmr", "redo", "ffffff0", "-m", "x", code=1).err
     redo = project("tmr", "redo", change["id"][:4], "-m", "the other way round", "--format", "json", timeout=60)
-    assert redo.parse_json()["verdict"] == "green" and f"is for {agent} again" in redo.err
+    assert redo.parse_json()["verdict"] == "green" and f"mngr sends your message for {slug} to {agent}" in redo.err
     assert "b + a" in read_integrated_file(project)
     assert run_git(project.repo, "rev-parse", "HEAD") == head and not run_git(project.repo, "status", "--porcelain")
     revised = read_task(project, slug)
@@ -69,7 +69,7 @@ def test_redo_replaces_the_change_and_a_failed_redo_keeps_it(
     process.kill()
     process.wait()
     failed = project("tmr", "resume", "r", code=4, timeout=60)
-    assert "all stays as it was" in failed.err and "b + a" in read_integrated_file(project)
+    assert "the earlier result stays" in failed.err and "b + a" in read_integrated_file(project)
     restored = read_task(project, slug)
     assert (restored.commit, restored.check, restored.outcome) == (revised.commit, revised.check, "fixed")
     project("destroy", agent, "--force")
