@@ -13,6 +13,13 @@ from tests.escapes.services import Services
 from tests.support.person import PEOPLE
 
 CREATE = "create foo -- sleep 1000"
+CREATE_SANDBOXED = ("create foo --sandbox -- sleep 1000", "create bar --sandbox -- sleep 1000")
+# git reports a file of another work tree, at whose path the real work tree has a link to the user's directory.
+OTHER_WORK_TREE = """
+mkdir .git/other && git ls-files -z | xargs -0 cp --parents -t .git/other && echo x >.git/other/src/secret
+mkdir -p .git/info && echo src/secret >.git/info/exclude
+git config core.worktree ../.git/other && rm -rf src && ln -s "${SECRET%/*}" src
+"""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ ATTEMPTS = [
     SetUpAttempt("a set-up moves a branch of the user", 'git update-ref refs/heads/main HEAD~0 && git update-ref refs/heads/evil HEAD', (CREATE,), False),
     SetUpAttempt("a set-up replaces the log that it writes to", 'rm -f /proc/self/fd/1; ln -sf "$PRECIOUS" "$MNGR_AGENT_DIR/setup.log"; echo changed', (CREATE,), False),
     SetUpAttempt("a set-up leaves a link in place of a directory that is cached", 'ln -s "$TREASURE" .venv', (CREATE, "create bar -- sleep 1000", "destroy --force foo", "gc"), False),
+    SetUpAttempt("a set-up makes mngr cache a file of the user", OTHER_WORK_TREE, CREATE_SANDBOXED, False),
+    SetUpAttempt("a set-up changes the configuration of a mirror", 'git config core.fsmonitor "touch $MARK; false"', ("create foo --transfer mirror -- sleep 1000", "exec foo -- git status")),
     SetUpAttempt("a set-up leaves a process that waits for the agent", '(sleep 1; touch "$MARK") >/dev/null 2>&1 &', (CREATE, "exec foo -- sleep 2")),
 ]  # fmt: skip
 
@@ -81,3 +90,13 @@ def test_the_same_set_up_leaves_a_mark_without_a_sandbox(attempt: SetUpAttempt) 
         Services(target.outside.root, target.outside.secret, target.user.uid) as services,
     ):
         assert run(target, services, attempt, "off") != []
+
+
+def test_a_set_up_in_the_agents_own_sandbox_does_not_make_mngr_cache_a_file_of_the_user() -> None:
+    """There, the set-up can write the repository, so git reports whatever the set-up likes."""
+    attempt = SetUpAttempt("another work tree", OTHER_WORK_TREE, CREATE_SANDBOXED)
+    with (
+        attack(PEOPLE[0]) as target,
+        Services(target.outside.root, target.outside.secret, target.user.uid) as services,
+    ):
+        assert run(target, services, attempt, "off") == []

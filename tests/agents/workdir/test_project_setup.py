@@ -231,6 +231,21 @@ def test_the_setup_cache_does_not_include_carried_files(mngr: MngrProgram) -> No
     assert (mngr.get_work_dir("two") / "build/data").read_text() == "new"
 
 
+def test_a_setup_that_replaces_a_carried_directory_by_a_link_caches_only_the_link(
+    mngr: MngrProgram, tmp_path: Path
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "key").write_text("a private key")
+    (mngr.repo / ".gitignore").write_text("data\n")
+    configure_setup(mngr, f"rm -rf data; ln -s {private} data", 'carry = ["data"]\n')
+    (mngr.repo / "data").mkdir()
+    (mngr.repo / "data/file").write_text("carried")
+    mngr("create", "foo", *RUN)
+    (cached,) = (mngr.home / "cache/setup").glob("*/files")
+    assert [path.name for path in cached.iterdir()] == ["data"] and (cached / "data").is_symlink()
+
+
 @pytest.mark.parametrize("pattern", ['"../x"', '"/etc/passwd"', '"a/../../x"', "1"])
 def test_carry_rejects_patterns_outside_of_the_project(mngr: MngrProgram, pattern: str) -> None:
     configure(mngr, f"[project]\ncarry = [{pattern}]\n")

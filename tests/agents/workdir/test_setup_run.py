@@ -50,8 +50,9 @@ def test_git_reads_the_repository_of_a_worktree_without_its_passwords(mngr: Mngr
     assert "password" not in log
 
 
-def test_setup_fetches_submodules_of_a_worktree_and_leaves_the_users_repository_alone(
-    mngr: MngrProgram, tmp_path: Path
+@pytest.mark.parametrize("mode", ["worktree", "mirror"])
+def test_setup_fetches_submodules_and_leaves_the_users_repository_alone(
+    mngr: MngrProgram, tmp_path: Path, mode: str
 ) -> None:
     inner = tmp_path / "shown/inner"
     inner.mkdir(parents=True)
@@ -62,10 +63,20 @@ def test_setup_fetches_submodules_of_a_worktree_and_leaves_the_users_repository_
     configure_setup(mngr, "git -c protocol.file.allow=always submodule update --init --quiet")
     mngr("config", "set", "--user", "sandbox.show", f'["{inner}"]')
     before = (mngr.repo / ".git/config").read_text()
-    mngr("create", "foo", *RUN)
+    mngr("create", "foo", "--transfer", mode, *RUN)
     assert (mngr.get_work_dir("foo") / "lib/lib.txt").read_text() == "library\n"
     assert (mngr.repo / ".git/config").read_text() == before
     assert not (mngr.repo / "lib/lib.txt").exists()
+
+
+def test_setup_reads_the_repository_of_a_mirror_but_cannot_write_it(mngr: MngrProgram) -> None:
+    run_git(mngr.repo, "tag", "-a", "v1.2", "-m", "release")
+    writes = ("git config core.pager cat", "touch .git/info", "git rm -q --cached README.md", "mv .git old")
+    attempts = "; ".join(f"if {line} 2>/dev/null; then echo wrote: {line}; fi" for line in writes)
+    configure_setup(mngr, f"git describe --long; git status --short; touch README.md; git status --short; {attempts}")
+    mngr("create", "foo", "--transfer", "mirror", *RUN)
+    log = read_log(mngr, "foo")
+    assert log.startswith("v1.2-1-g") and len(log.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def build_argv(
     args += ["--bind", places.packages, places.packages, "--bind", record.work_dir, record.work_dir]
     if record.transfer == "worktree":
         args += _build_repository_args(host, record, places)
+    elif record.transfer == "mirror":
+        args += _build_mirror_args(host, record.work_dir)
     for name in hidden_variables:
         args += ["--unsetenv", name]
     # uv would try hard links first, which cannot lead out of the sandbox's cache.
@@ -151,6 +153,24 @@ def _build_repository_args(host: Host, record: AgentRecord, places: SetupPlaces)
         *("--bind", modules_dir, modules_dir),
         *("--ro-bind", link, link),
     ]
+
+
+def _build_mirror_args(host: Host, work_dir: str) -> list[str]:
+    """Return the arguments that show the repository of a mirror read-only, except for new submodules.
+
+    git would write the addresses of submodules to the configuration, so mngr writes them before.
+    """
+    git_dir = os.path.join(work_dir, ".git")
+    modules_dir = os.path.join(git_dir, "modules")
+    if os.path.islink(git_dir) or os.path.islink(modules_dir) or not os.path.isdir(git_dir):
+        return []  # The agent has replaced the repository.
+    os.makedirs(modules_dir, exist_ok=True)
+    for name, url in _iter_submodules(host, work_dir):
+        key = f"submodule.{name}.url"
+        if git.run(host, work_dir, "config", "--local", key, git_command=git.SAFE_GIT).code:
+            address = _resolve_url(url, work_dir)
+            git.run(host, work_dir, "config", "--local", key, address, git_command=git.SAFE_GIT)
+    return ["--ro-bind", git_dir, git_dir, "--bind", modules_dir, modules_dir]
 
 
 def _write_repository_config(host: Host, work_dir: str, path: str) -> None:

@@ -226,6 +226,8 @@ def _list_ignored_files(host: Host, work_dir: str, rows: set[str]) -> set[str]:
         return {"!! " + name.removeprefix("./") for name in names if name}
     ignored_rows: set[str] = set()
     for directory in directories:
+        if _leads_through_link(work_dir, directory):
+            continue  # A set-up can replace a carried directory by a link that leads anywhere.
         for top, _, names in os.walk(os.path.join(work_dir, directory)):
             ignored_rows.update("!! " + os.path.relpath(os.path.join(top, name), work_dir) for name in names)
     return ignored_rows
@@ -252,12 +254,34 @@ def _cache_setup_files(host: Host, work_dir: str, cached_dir: str, new_rows: lis
             stdin=listed.encode("utf-8", "surrogateescape"),
         )
         return
+    if not all(_is_safe_to_pack(work_dir, name) for name in names):
+        return
     partial_dir = f"{cached_dir}.{os.getpid()}"
     files_dir = os.path.join(partial_dir, "files")
     host.run(["mkdir", "-p", files_dir])
     copy_files(host, work_dir, names, host, files_dir)
     host.write(os.path.join(partial_dir, "origin"), work_dir.encode("utf-8", "surrogateescape"))
     os.rename(partial_dir, cached_dir)
+
+
+def _is_safe_to_pack(work_dir: str, name: str) -> bool:
+    """True if tar finds the file in the work dir and outside of its repository.
+
+    A set-up that can write the repository decides which names git reports. Its processes have ended, so nobody can
+    replace a directory after this check.
+    """
+    parts = name.split("/")
+    is_relative = parts[0] != ".git" and not {"", ".", ".."} & set(parts)
+    return is_relative and not _leads_through_link(work_dir, os.path.dirname(name))
+
+
+def _leads_through_link(work_dir: str, name: str) -> bool:
+    """True if the path, or a directory on the way to it from the work dir, is a link."""
+    while name:
+        if os.path.islink(os.path.join(work_dir, name)):
+            return True
+        name = os.path.dirname(name)
+    return False
 
 
 def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
