@@ -86,18 +86,18 @@ def test_only_the_users_settings_can_show_a_directory(mngr: MngrProgram, tmp_pat
     assert (tmp_path / "mine" / "file").read_text() == "mine"
 
 
-def test_windows_and_set_up_run_in_the_same_sandbox(mngr: MngrProgram) -> None:
+def test_windows_and_set_up_of_a_sandboxed_agent_do_not_see_a_secret(mngr: MngrProgram) -> None:
     secret = Path(mngr.env["HOME"]) / "secret"
     secret.write_text("hunter2")
-    line = f"(cat {secret} || echo unseen) > $MNGR_OUTPUT_DIR/NAME 2>&1; ls /proc/net > /dev/null"
+    line = f"(cat {secret} || echo unseen) > $MNGR_WORK_DIR/NAME 2>&1; ls /proc/net > /dev/null"
     mngr(
         "create", "foo", "--sandbox", "-w", f"side={line.replace('NAME', 'side')}; sleep 1000",
         "-S", f"project.setup={line.replace('NAME', 'setup')}", "--", "sleep", "1000",
     )  # fmt: skip
-    outputs = mngr.get_agent_dir("foo") / "outputs"
     for name in ("side", "setup"):
-        wait_for((outputs / name).exists)
-        assert wait_for((outputs / name).read_text).endswith("unseen\n")
+        path = mngr.get_work_dir("foo") / name
+        wait_for(path.exists)
+        assert wait_for(path.read_text).endswith("unseen\n")
 
 
 def test_stop_ends_all_processes_in_the_sandbox(mngr: MngrProgram) -> None:
