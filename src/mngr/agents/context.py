@@ -77,8 +77,7 @@ class Context:
                 f"{root} is an agent's work dir, and its settings differ from those that you trust:\n{listed}",
                 "if you trust them, pull the agent's work, then run in your project: mngr trust",
             )
-        question = f"The settings in {root} run commands or choose files:\n{listed}\nDo you trust them?"
-        if self.ask_trust is None or not self.ask_trust(question):
+        if self.ask_trust is None or not self.ask_trust(project_trust.format_question(root, changes)):
             raise MngrError(
                 f"you have not trusted the settings of {root}:\n{listed}", f"if you trust them: mngr trust {root}"
             )
@@ -114,9 +113,8 @@ class Context:
 
     def load_foreign_settings(self, host: Host, root: str, place: str) -> Settings:
         """Return the settings for a copy of a project that comes from `place`, an address or a URL."""
-        try:
-            text = host.read(os.path.join(root, paths.PROJECT_SETTINGS))
-        except MngrError:
+        text = _read_foreign_settings(host, os.path.join(root, paths.PROJECT_SETTINGS))
+        if text is None:
             return self.load_project_settings(None)
         settings = config.load_settings(
             self.home.settings, None, self._assignments, dict(os.environ), project=(place, text)
@@ -137,8 +135,7 @@ class Context:
         if not changes or project_trust.is_hash_trusted(self.home.trust, place, values):
             return
         listed = project_trust.describe_changes(changes)
-        question = f"The settings in {place} run commands or choose files:\n{listed}\nDo you trust them?"
-        if self.ask_trust is None or not self.ask_trust(question):
+        if self.ask_trust is None or not self.ask_trust(project_trust.format_question(place, changes)):
             raise MngrError(
                 f"you have not trusted the settings in {place}:\n{listed}",
                 f"if you trust them: mngr trust {shell.join([place])} --hash {project_trust.compute_digest(values)}",
@@ -322,3 +319,13 @@ class Context:
                 host.close()
             except Unreachable:
                 pass
+
+
+def _read_foreign_settings(host: Host, path: str) -> bytes | None:
+    """Return the settings file of a project that comes from elsewhere, or None when it cannot be read."""
+    if host.is_local:
+        return config.read_project_settings_text(path)
+    try:
+        return host.read(path)
+    except MngrError:
+        return None

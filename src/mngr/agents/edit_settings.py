@@ -74,7 +74,10 @@ def set_setting(ctx: Context, key: str, value: Any, scope: str | None = None) ->
             f"set it for yourself: mngr config set --user {key} VALUE",
         )
     path = get_settings_path(ctx, scope)
-    config.read_settings_file(path)
+    if path == ctx.home.settings:
+        config.read_settings_file(path)
+    else:
+        config.read_project_settings_file(path)
 
     def change(table: Any, name: str) -> None:
         is_extension = key != plain_key
@@ -104,7 +107,7 @@ def unset_setting(ctx: Context, key: str, scope: str | None = None) -> str:
     """Remove a setting from one file and return its path. Without a scope, use the file that is in effect."""
     files = list_settings_paths(ctx) if scope is None else {scope: get_settings_path(ctx, scope)}
     for file_scope, path in reversed(files.items()):
-        if _has_key(path, key):
+        if _has_key(ctx, path, key):
             _change_table(ctx, path, key, _delete_key)
             if file_scope != "project":  # The project's file may be what marks it as a project.
                 _remove_if_empty(path)
@@ -133,8 +136,8 @@ def _delete_key(table: Any, name: str) -> None:
     table.pop(name + "+=", None)
 
 
-def _has_key(path: str, key: str) -> bool:
-    document = _read_document(path)
+def _has_key(ctx: Context, path: str, key: str) -> bool:
+    document = _read_document(ctx, path)
     for part in key.split(".")[:-1]:
         document = document.get(part)
         if not isinstance(document, dict):
@@ -143,25 +146,32 @@ def _has_key(path: str, key: str) -> bool:
     return name in document or name + "+=" in document
 
 
-def _read_document(path: str) -> Any:
+def _read_document(ctx: Context, path: str) -> Any:
     """Return the TOML document of a file with its comments, or an empty one when there is no file."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
     try:
-        with open(path, encoding="utf-8") as file:
-            return tomlkit.parse(file.read())
-    except FileNotFoundError:
-        return tomlkit.document()
-    except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+        return tomlkit.parse(_read_text(ctx, path))
+    except (OSError, UnicodeDecodeError, TOMLKitError, RecursionError) as error:
         raise MngrError(f"cannot read {path}: {error}", "correct the file, or move it out of the way") from None
+
+
+def _read_text(ctx: Context, path: str) -> str:
+    """Return the text of a settings file, or an empty one when there is no file. Only the user's own may be a link."""
+    if path != ctx.home.settings:
+        return (config.read_project_settings_text(path) or b"").decode()
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def _change_table(ctx: Context, path: str, key: str, change: Callable[[Any, str], None]) -> None:
     """Apply `change` to the table that holds `key`, and replace the file in one step."""
     import tomlkit
 
-    document = _read_document(path)
+    document = _read_document(ctx, path)
     *tables, name = key.split(".")
     table = document
     for part in tables:
@@ -175,8 +185,11 @@ def _change_table(ctx: Context, path: str, key: str, change: Callable[[Any, str]
 
 
 def write_settings(ctx: Context, path: str, text: str) -> None:
-    """Replace a settings file in one step. For a symbolic link, replace its target."""
-    path = os.path.realpath(path)
+    """Replace a settings file in one step. If the user's own file is a link, replace its target."""
+    if path == ctx.home.settings:
+        path = os.path.realpath(path)
+    else:
+        paths.refuse_links(path)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644

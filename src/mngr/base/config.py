@@ -7,7 +7,7 @@ import os
 from mngr.base.errors import MngrError, UsageError, suggest_closest
 from mngr.base.json_values import as_object
 from mngr.base.model import Struct
-from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS, is_owned_by_user
+from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS, is_owned_by_user, read_plain_file
 from mngr.base.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
 from mngr.base.time_format import parse_duration
 
@@ -67,6 +67,9 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "templates.*.*": (object, "options of `create` that `-t NAME` sets"),
     "providers.*.*": (object, "the settings of a provider"),
 }
+_MAX_SETTINGS_BYTES = 256 * 1024  # of a project's file, which can come from a stranger
+_MAX_DOTS = 1000  # The TOML parser's time grows with the square of the number of parts in a key.
+_MAX_DEPTH = 50  # tables in tables
 _DURATION_KEYS = ("stop.grace", "trash.keep", "pull.timeout", "tutorial.timeout")
 DEFAULTS: dict[str, Any] = {
     "stop": {"grace": "2s"},
@@ -177,7 +180,7 @@ def load_settings(
     if user_settings:
         layers.append(SettingsLayer(source="user", path=home_settings, data=user_settings))
     if project_root is not None:
-        layers += _read_project_layers(project_root)
+        layers += _read_project_layers(project_root, home_settings)
     if project is not None:
         layers.append(SettingsLayer(source="project", path=project[0], data=parse_settings(*project)))
     if project_root is not None and projects:
@@ -193,16 +196,25 @@ def load_settings(
     return Settings(layers)
 
 
-def _read_project_layers(root: str) -> list[SettingsLayer]:
-    """Return the layers of the project's own files. Files of another user are not read."""
+def _read_project_layers(root: str, home_settings: str) -> list[SettingsLayer]:
+    """Return the layers of the project's own files. Files of another user are not read, nor the user's own file."""
     layers = []
     for source, name in (("project", PROJECT_SETTINGS), ("local", LOCAL_SETTINGS)):
         path = os.path.join(root, name)
-        if os.path.exists(path) and is_owned_by_user(path, root):
-            data = read_settings_file(path)
+        if os.path.lexists(path) and not _is_users_own(path, home_settings) and is_owned_by_user(path, root):
+            data = read_project_settings_file(path)
             if data is not None:
                 layers.append(SettingsLayer(source=source, path=path, data=data))
     return layers
+
+
+def _is_users_own(path: str, home_settings: str) -> bool:
+    """True when the project is the directory that contains mngr's home, so that the path is the user's own file."""
+    home = os.path.dirname(home_settings)
+    project_dir = os.path.dirname(os.path.dirname(path))
+    return os.path.relpath(path, project_dir) == os.path.relpath(
+        home_settings, os.path.dirname(home)
+    ) and os.path.realpath(project_dir) == os.path.realpath(os.path.dirname(home))
 
 
 def _select_user_layers(home_settings: str, root: str, projects: dict[str, object]) -> list[SettingsLayer]:
@@ -234,10 +246,35 @@ def read_settings_file(path: str) -> dict[str, object] | None:
         raise MngrError(f"cannot read {path}: {error.strerror}", f"check its permissions: ls -l {path}") from None
 
 
+def read_project_settings_file(path: str) -> dict[str, object] | None:
+    """Return the checked contents of a project's settings file, or None when it does not exist."""
+    text = read_project_settings_text(path)
+    return None if text is None else parse_settings(path, text)
+
+
+def read_project_settings_text(path: str) -> bytes | None:
+    """Return a project's settings file, or None when it does not exist. Raise MngrError for a link or a special file."""
+    try:
+        return read_plain_file(path, _MAX_SETTINGS_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MngrError(f"cannot read {path}: {error.strerror}", f"check its permissions: ls -l {path}") from None
+
+
 def parse_settings(path: str, text: bytes) -> dict[str, object]:
     """Return the settings in a TOML text. Raise MngrError if the text or a key is invalid."""
+    try:
+        return _parse_settings(path, text)
+    except RecursionError:
+        raise MngrError(f"{path} is nested too deeply", "correct the file, or move it out of the way") from None
+
+
+def _parse_settings(path: str, text: bytes) -> dict[str, object]:
     import tomllib
 
+    if any(line.count(b".") > _MAX_DOTS for line in text.splitlines()):
+        raise MngrError(f"{path} has a line with more than {_MAX_DOTS} dots", "write a long list on several lines")
     try:
         data = tomllib.loads(text.decode())
     except tomllib.TOMLDecodeError as error:
@@ -252,6 +289,8 @@ def parse_settings(path: str, text: bytes) -> dict[str, object]:
     tables = [{key: value for key, value in data.items() if key != "projects"}, *projects.values()]
     for table in tables:
         for key, value in flatten(table):
+            if key.count(".") > _MAX_DEPTH:
+                raise RecursionError
             check_key(key.removesuffix("+=").rstrip(), path, value)
     return data
 
@@ -284,8 +323,13 @@ def check_key(key: str, origin: str, value: Any = None) -> str:
 
     The error is a UsageError if the user has just typed the key, and a plain MngrError if it comes from a file.
     """
-    kind = find_setting_type(key)
     error_class = UsageError if origin in _COMMAND_LINE_SOURCES else MngrError
+    if not key.isprintable():
+        raise error_class(
+            f"{origin}: the setting {key!a} has a character that cannot be printed",
+            "use only letters, digits and punctuation in the names of settings",
+        )
+    kind = find_setting_type(key)
     if kind is None:
         hint = suggest_closest(key, list(SCHEMA)) or "see the settings and their values: mngr config list"
         raise error_class(f"{origin}: there is no setting {key!r}", hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from mngr.base.errors import MngrError
 
@@ -149,6 +150,36 @@ def get_current_dir() -> str:
         return os.getcwd()
     except FileNotFoundError:
         raise MngrError("the current directory is gone", "go to one that exists: cd") from None
+
+
+def read_plain_file(path: str, max_bytes: int) -> bytes:
+    """Return a file of a project, whose author may be hostile. Follow no link at the file or its directory.
+
+    Raise FileNotFoundError, another OSError, or MngrError for a link, a special file or a file that is too large.
+    """
+    refuse_links(path)
+    directory, name = os.path.split(path)
+    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:  # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory_fd)
+    finally:
+        os.close(directory_fd)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            reason = f"larger than {max_bytes // 1024} KB" if stat.S_ISREG(status.st_mode) else "not a regular file"
+            raise MngrError(f"{path} is {reason}", f"move it out of the way: mv {path} {path}.old")
+        return file.read(max_bytes)
+
+
+def refuse_links(path: str) -> None:
+    """Raise MngrError if a project's file or its directory is a link, which could lead out of the project."""
+    for place in (os.path.dirname(path), path):
+        if os.path.islink(place):
+            raise MngrError(
+                f"{place} is a link, and mngr follows no links to a project's files",
+                f"replace it with a file or directory: rm {place}",
+            )
 
 
 def is_owned_by_user(path: str, root: str) -> bool:

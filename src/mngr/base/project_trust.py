@@ -113,18 +113,28 @@ def list_changes(trusted: Mapping[str, object], current: Mapping[str, object]) -
     ]
 
 
+def format_question(place: str, changes: list[TrustChange]) -> str:
+    """Return the question whether the user trusts these settings of a project."""
+    return f"The settings in {escape(place)} run commands or choose files:\n{describe_changes(changes)}\nDo you trust them?"
+
+
 def describe_changes(changes: list[TrustChange]) -> str:
     """Return one line for each setting, with the trusted value if there was another one."""
     lines = []
     for change in changes:
-        line = f"{change.key} = {_show(change.current)}"
+        line = f"{escape(change.key)} = {format_value(change.current)}"
         if change.trusted is not None:
-            line += f"  (you trusted: {_show(change.trusted)})"
+            line += f"  (you trusted: {format_value(change.trusted)})"
         lines.append(line)
     return "\n".join(lines)
 
 
-def _show(value: object) -> str:
+def escape(text: str) -> str:
+    """Return a text of a project in one line. Characters that could change the terminal are escaped."""
+    return text if text.isascii() and text.isprintable() else ascii(text)[1:-1]
+
+
+def format_value(value: object) -> str:
     """Return a value in one line. Characters that could change the terminal are escaped."""
     return ascii(value) if not isinstance(value, str) else ascii(value)[1:-1].join('""')
 

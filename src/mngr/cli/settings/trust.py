@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import MngrError, UsageError
-from mngr.base.project_trust import describe_changes
+from mngr.base.project_trust import describe_changes, escape, format_question, format_value
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
@@ -88,13 +88,12 @@ def _confirm(cli: Cli, args: Args, project: ProjectTrust) -> None:
             )
         return
     ask = cli.context.ask_trust
-    question = f"The settings in {project.root} run commands or choose files:\n{listed}\nDo you trust them?"
     if ask is None:
         raise MngrError(
             f"there is no terminal to ask whether you trust the settings of {project.root}:\n{listed}",
             f"if you agree with them: mngr trust --hash {project.hash}",
         )
-    if not ask(question):
+    if not ask(format_question(project.root, project.changes)):
         raise MngrError(
             f"you did not trust the settings of {project.root}",
             "to be asked again: mngr trust; to read them: mngr trust --show",
@@ -109,11 +108,11 @@ def _describe(project: ProjectTrust) -> dict[str, object]:
 def _format(project: ProjectTrust) -> str:
     """Return the settings that need trust, for people."""
     if not project.settings:
-        lines = [f"{project.root} has no settings that need trust"]
+        lines = [f"{escape(project.root)} has no settings that need trust"]
     else:
         state = "trusted" if project.is_trusted else "not trusted"
-        lines = [f"{project.root}: {state} (hash {project.hash})"]
-        lines += [f"  {key} = {value!r}" for key, value in sorted(project.settings.items())]
+        lines = [f"{escape(project.root)}: {state} (hash {project.hash})"]
+        lines += [f"  {escape(key)} = {format_value(value)}" for key, value in sorted(project.settings.items())]
     if project.ignored:
-        lines.append("ignored, because only your own settings count: " + ", ".join(project.ignored))
+        lines.append("ignored, because only your own settings count: " + ", ".join(map(escape, project.ignored)))
     return "\n".join(lines)
