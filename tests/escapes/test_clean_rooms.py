@@ -57,6 +57,7 @@ ATTEMPTS = [
 
 # What one command leaves in a clean room, as shell programs. The next command prints MARK if it finds any of it.
 LEFTOVERS = {
+    "an output": ('mkdir -p "$MNGR_OUTPUT_DIR/d/e"; touch "$MNGR_OUTPUT_DIR/left"; chmod 0 "$MNGR_OUTPUT_DIR/d"', '[ ! -e "$MNGR_OUTPUT_DIR/left" ] && [ ! -e "$MNGR_OUTPUT_DIR/d" ]'),
     "a file in the workspace": ("echo x > left", "[ ! -e left ]"),
     "a changed test": ("echo x >> tests/test_app.py", "! grep -q x tests/test_app.py"),
     "a changed configuration of pytest": ("echo x > pytest.ini; echo x >> tests/conftest.py", "[ ! -e pytest.ini ] && [ ! -s tests/conftest.py ]"),

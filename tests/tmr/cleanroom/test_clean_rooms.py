@@ -322,7 +322,7 @@ def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> 
 FOREIGN_PROGRAMS = """
 mkdir -p .venv/bin && echo 'version = 3.11' >.venv/pyvenv.cfg && ln -s "$(command -v python3)" .venv/bin/python
 for name in python3 git bwrap sh chmod; do echo "#!/bin/sh\\necho $name >>$HOME/foreign" >.venv/bin/$name; done
-chmod 755 .venv/bin/*
+chmod 755 .venv/bin/git .venv/bin/python3 .venv/bin/bwrap .venv/bin/sh .venv/bin/chmod
 """
 
 

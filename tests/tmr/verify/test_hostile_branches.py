@@ -140,3 +140,46 @@ def test_an_agent_on_an_untrusted_branch_does_not_fill_the_cache_of_the_others(p
     project("create", "two", "--branch", "hostile:two", "--", "sleep", "1000")
     logs = [log.read_text() for log in project.home.glob("agents/*/setup.log")]
     assert logs == ["a trusted run\n"] * 2
+
+
+def set_up_with(project: MngrProgram, script: str) -> None:
+    """Replace the trusted set-up script of the project."""
+    commit_file(project.repo, "scripts/setup.sh", script)
+
+
+def test_no_test_runs_where_a_link_is_in_place_of_the_environment(project: MngrProgram, tmp_path: Path) -> None:
+    """The sandbox would mount the directory that the link leads to."""
+    (tmp_path / "secret").write_text("secret-of-the-user")
+    commit_file(project.repo, ".gitignore", "__pycache__/\n/.venv/\n")
+    set_up_with(project, "python3 -m venv --without-pip --system-site-packages .venv\n")
+    test = f"def test_passes():\n    print(open({str(tmp_path / 'secret')!r}).read())\n    assert 1 == 2\n"
+    run_git(project.repo, "checkout", "-qb", "hostile")
+    (project.repo / ".venv").symlink_to("../../../..")
+    (project.repo / "tests/test_one.py").write_text(test)
+    run_git(project.repo, "add", "-Af")
+    run_git(project.repo, "commit", "-qm", "a link")
+    run_git(project.repo, "checkout", "-q", "main")
+    result = project("--format", "json", "tmr", "verify", "hostile", "--runs", "1", code=None)
+    assert result.code == 1 and "the commit replaces .venv, which set-up created" in result.err
+    assert "secret-of-the-user" not in result.out + result.err
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+def test_git_settings_of_a_set_up_neither_run_programs_nor_move_the_workspace(
+    project: MngrProgram, tmp_path: Path, mode: str
+) -> None:
+    (tmp_path / "docs").mkdir()
+    project("config", "set", "--user", "sandbox.setup", mode)
+    set_up_with(
+        project,
+        f"""
+        git config filter.x.smudge 'touch {tmp_path}/mark; cat'
+        git config filter.x.clean 'touch {tmp_path}/mark; cat'
+        git config core.worktree {tmp_path}/docs
+        echo '* filter=x' >.git/info/attributes
+        mkdir -p .venv
+        """,
+    )
+    make_branch(project.repo, {}, "def test_passes():\n    assert 1 == 2\n")
+    assert [receipt["verdict"] for receipt in verify(project, "hostile", code=4)] == ["refuted"]
+    assert not (tmp_path / "mark").exists() and list((tmp_path / "docs").iterdir()) == []

@@ -24,7 +24,8 @@ _DEFAULT_SIGNALS = (1, 2, 3, 13, 15, 25)
 _INT, _KILL = 2, 9
 _INTERRUPT_TIMEOUT = 3.0  # seconds for a test to clean up after an interrupt
 _DRAIN_TIMEOUT = 2.0  # seconds to drain the pipes and to wait for the last process
-_GIT_SAFE_ARGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
+_GIT_SAFE_ARGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_GIT_SAFE_VARIABLES = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}
 _COLLECT_TIMEOUT = 600.0  # seconds until the first row of a report
 _POLL_INTERVAL = 0.05  # seconds between checks of resource use and of ended processes
 # pytest compiles the plugins named on its command line, and the hooks are in another module, which is compiled once.
@@ -40,7 +41,10 @@ def main() -> None:
             clean_workspace(JOB["commit"], JOB["keep"])
         if JOB["programs"] is not None:
             texts.update(describe_workspace())
-        if JOB["argv"]:
+        replaced = protect_workspace(JOB["protected"]) if JOB["protected"] else ""
+        if replaced:
+            texts = {"replaced": replaced}
+        elif JOB["argv"]:
             run_command(numbers, texts)
     except WorkspaceBroken as error:
         texts = {"broken": str(error)}
@@ -69,11 +73,27 @@ def clean_workspace(commit: str, keep: list[str]) -> None:
         WatchedProcess(["chmod", "-R", "u+rwX", "."], dict(os.environ), 1 << 12).wait(None)
 
 
+def protect_workspace(identities: dict[str, str]) -> str:
+    """Delete outputs of earlier commands, and return a sentence if the commit replaced a directory that is mounted."""
+    import mngr_protection  # type: ignore[import-not-found]
+
+    if JOB["commit"]:
+        mngr_protection.clean_outputs(os.environ["MNGR_OUTPUT_DIR"])
+    return str(mngr_protection.find_replaced_dir(identities))
+
+
 def describe_workspace() -> dict[str, str]:
     """Return the clean room's commit and directories, and the paths that set-up created outside git."""
+    program_dir = install_programs(JOB["programs"])
+    sys.path.insert(0, program_dir)
+    import mngr_protection
+
+    if not mngr_protection.reset_git_config():
+        raise WorkspaceBroken("set-up replaced the repository of the workspace")
     rows = run_git("status", "--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal").split("\0")
     untracked = [row[3:] for row in rows if row[:2] in ("!!", "??")]
     virtualenvs = [name for name in untracked if os.path.isfile(f"{name}pyvenv.cfg")]
+    virtualenvs = [name for name in virtualenvs if mngr_protection.identify(name.rstrip("/"))]
     lists = {
         "made": untracked,
         "environments": virtualenvs,
@@ -84,8 +104,9 @@ def describe_workspace() -> dict[str, str]:
         "place": os.getcwd(),
         "outputs": os.environ["MNGR_OUTPUT_DIR"],
         "host": os.uname()[1],
-        "kept": install_programs(JOB["programs"]),
+        "kept": program_dir,
         **{name: "\0".join(paths) for name, paths in lists.items()},
+        "identities": "\0".join(mngr_protection.identify(name.rstrip("/")) for name in (".git", *virtualenvs)),
     }
 
 
@@ -101,7 +122,10 @@ def install_programs(programs: dict[str, str]) -> str:
 
 def run_git(*words: str) -> str:
     """Return git's output; raise WorkspaceBroken when git fails."""
-    command = WatchedProcess(["git", *_GIT_SAFE_ARGS, *words], dict(os.environ), 1 << 24)
+    # The workspace and its repository are named, because the repository's own settings could name others.
+    own_dirs = {"GIT_DIR": os.path.join(os.getcwd(), ".git"), "GIT_WORK_TREE": os.getcwd()}
+    env = {**os.environ, **_GIT_SAFE_VARIABLES, **own_dirs}
+    command = WatchedProcess(["git", *_GIT_SAFE_ARGS, *words], env, 1 << 24)
     command.wait(None)
     if command.code:
         error_lines = command.get_output(1).strip().splitlines() or [f"exit code {command.code}"]
@@ -111,6 +135,8 @@ def run_git(*words: str) -> str:
 
 def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
     """Run the command, with the probe if the job has one, and add its outcome to `numbers` and `texts`."""
+    import mngr_protection as files
+
     env = {**os.environ, **JOB["env"]}
     if JOB["virtualenv"]:
         env["VIRTUAL_ENV"] = os.path.join(os.getcwd(), JOB["virtualenv"])
@@ -126,7 +152,7 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
         python_path = env.get("PYTHONPATH", "")
         env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=python_path)
         env["PYTHONPATH"] = probe_dir + (os.pathsep + python_path if python_path else "")
-    argv, sandbox = [find_program(JOB["argv"][0], env), *JOB["argv"][1:]], JOB["sandbox"]
+    argv, sandbox = [files.find_program(JOB["argv"][0], env), *JOB["argv"][1:]], JOB["sandbox"]
     if sandbox:
         os.makedirs(probe_dir, exist_ok=True)
         binds = [run_dir, report] if JOB["probe"] is not None else []
@@ -153,22 +179,17 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
     numbers.update(code=command.code or 0, cpu=measure_cpu() - cpu_before)
     texts.update(out=command.get_output(0), err=command.get_output(1), ended=command.limit_message, rows="")
     if JOB["probe"] is not None:
-        texts["rows"] = read_report(report, JOB["most_rows"])
-        remove_tree(run_dir)
-
-
-def find_program(name: str, env: dict[str, str]) -> str:
-    """Return the path of a program on the command's PATH, which can differ from this process's PATH."""
-    folders = [] if "/" in name else env.get("PATH", os.defpath).split(":")
-    paths = [os.path.join(folder, name) for folder in folders]
-    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), name)
+        texts["rows"] = files.read_report(report, JOB["most_rows"])
+        files.remove_tree(run_dir)
 
 
 def install_probe(probe_dir: str) -> None:
     """Write the probe, and compile it outside the sandbox, because tests cannot write to its directory."""
+    import mngr_protection as files
+
     hooks = os.path.join(probe_dir, "mngr_probe_hooks.py")
     if not JOB["sandbox"]:
-        remove_tree(os.path.join(probe_dir, "__pycache__"))  # an earlier test may have written it
+        files.remove_tree(os.path.join(probe_dir, "__pycache__"))  # an earlier test may have written it
     write_if_changed(os.path.join(probe_dir, "mngr_probe.py"), _PROBE_LOADER)
     if write_if_changed(hooks, JOB["probe"]) and JOB["sandbox"]:
         import py_compile
@@ -189,30 +210,6 @@ def write_if_changed(path: str, text: str) -> bool:
         file.write(text)
     os.replace(temporary_path, path)
     return True
-
-
-def read_report(path: str, most: int) -> str:
-    """Return at most `most` bytes of a report, decoded."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            data = file.read(most)
-    except OSError:
-        return ""
-    return data.decode("utf-8", "replace")
-
-
-def remove_tree(place: str) -> None:
-    for top, folders, files in os.walk(place, topdown=False):
-        for name in (*files, *folders):
-            path = os.path.join(top, name)
-            try:
-                os.rmdir(path) if name in folders and not os.path.islink(path) else os.unlink(path)
-            except OSError:
-                pass
-    try:
-        os.rmdir(place)
-    except OSError:
-        pass
 
 
 def measure_cpu() -> float:

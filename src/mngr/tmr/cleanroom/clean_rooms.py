@@ -25,12 +25,11 @@ from mngr.host import git
 from mngr.host.record_store import NameTaken
 from mngr.tmr.cleanroom.sandbox import (
     CleanRoomSandbox,
-    ResourceLimits,
     RoomIsolation,
+    RoomJob,
     RoomOutput,
     RoomSurvey,
     SandboxBuilder,
-    SandboxJob,
     escape_control_characters,
     list_violations,
 )
@@ -40,9 +39,8 @@ ProbeRow = dict[str, object]  # "row" names its kind
 CLEAN_ROOM_LABEL = {"role": "room"}
 _HERE = os.path.dirname(__file__)
 _HOST_GRACE_SECONDS = 60.0  # seconds that a call to a host may take longer than its command
-_MAX_PROBE_BYTES = 1 << 26  # bytes of the probe's report
 _MAX_FILE_BYTES = 1 << 26  # bytes of a file, encoded
-_PROGRAM_LOADER = (
+PROGRAM_LOADER = (
     "import sys; sys.path.insert(0, %r); import mngr_warden"  # imported, so that Python uses its cached bytecode
 )
 _MAX_ARG_BYTES = 90_000  # bytes that fit in one command-line argument after encoding
@@ -84,27 +82,19 @@ def read_program(name: str, folder: str) -> str:
         return file.read()
 
 
+def read_room_programs() -> dict[str, str]:
+    """Return the texts of the clean room program and of the modules that it imports, by their names there."""
+    files = {
+        "mngr_warden": "clean_room_program",
+        "mngr_limits": "resource_limits",
+        "mngr_protection": "workspace_protection",
+    }
+    return {f"{name}.py": read_program(f"{file}.py", _HERE) for name, file in files.items()}
+
+
 def count_cores() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class RoomJob(Struct):
-    """A job for the clean room program, which reads it as a Python literal."""
-
-    argv: list[str] = []  # the command to run, if any
-    env: dict[str, str] = {}
-    virtualenv: str = ""  # the Python environment that is active for the command, relative to the work dir
-    timeout: float | None = None
-    stall: float | None = None  # seconds without a new row of the probe
-    most: int = 0  # bytes to keep of each output stream
-    most_rows: int = _MAX_PROBE_BYTES
-    most_used: ResourceLimits | None = None
-    sandbox: SandboxJob | None = None
-    probe: str | None = None  # the text of the probe, if the command loads it
-    commit: str | None = None  # first clean the work dir to this commit
-    keep: list[str] = []  # patterns of the files that cleaning keeps
-    programs: dict[str, str] | None = None  # first install these programs and survey the clean room
 
 
 class CleanRoomOptions(Struct):
@@ -262,6 +252,7 @@ class CleanRoom:
     These are the commit's files and those that set-up created. No other commit uses the room after its first command.
     """
 
+    _protected: dict[str, str] = {}  # directories that tests cannot write, and their identities
     _virtualenv = ""  # the Python environment that is active for every command, relative to the work dir
 
     def __init__(
@@ -274,13 +265,12 @@ class CleanRoom:
         sandbox_builder: SandboxBuilder | None = None,
     ) -> None:
         self._fleet = fleet
-        program = read_program("clean_room_program.py", _HERE)
-        self._program_args = ["-c", program]
+        programs = read_room_programs()
+        self._program_args = ["-c", programs["mngr_warden.py"]]
         self.name, self.work_dir, self.repo = name, work, repo
-        programs = {"mngr_warden.py": program, "mngr_limits.py": read_program("resource_limits.py", _HERE)}
         _, texts = self._run_program(RoomJob(programs=programs))
         survey = decode(RoomSurvey, texts)
-        self._program_args = ["-c", _PROGRAM_LOADER % survey.kept]
+        self._program_args = ["-c", PROGRAM_LOADER % survey.kept]
         self.commit, self.tree = survey.at.split()
         if not self.commit.startswith(commit):
             raise CleanRoomBroken(
@@ -290,6 +280,8 @@ class CleanRoom:
         self.inner_work_dir = survey.place  # the work dir as programs in the room see it
         self._kept_patterns = ["/" + _escape_pattern(path) for path in survey.made.split("\0") if path]
         self._virtualenv = _choose_virtualenv(survey.environments.split("\0"))
+        protected_names = [".git", *(name.rstrip("/") for name in survey.environments.split("\0") if name)]
+        self._protected = dict(zip(protected_names, survey.identities.split("\0"), strict=True))
         self.keeps_bytecode = False  # True for a trusted commit: a test can write bytecode that other tests would run
         isolation = RoomIsolation(description="none")
         self.env: dict[str, str] = {}  # added to every command's environment
@@ -303,7 +295,7 @@ class CleanRoom:
         local = self._fleet.context.local_host
         commit, tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{commit}}", f"{commit}^{{tree}}").split()
         self._fleet.send_commit(self.name, repo, commit)
-        self._run_program(RoomJob(commit=commit, keep=self._kept_patterns))
+        self._run_program(RoomJob(commit=commit, keep=self._kept_patterns, protected=self._protected))
         self.commit, self.tree = commit, tree
 
     def run(
@@ -332,6 +324,7 @@ class CleanRoom:
             most=max_output,
             most_used=self._limits,
             sandbox=self._sandbox,
+            protected=self._protected,
         )
         if clean:
             kept_bytecode = ["__pycache__"] if self.keeps_bytecode else []
@@ -415,6 +408,8 @@ class CleanRoom:
         texts: dict[str, str] = {}
         for name, length in numbers.pop("texts").items():
             texts[name], rest = rest[:length], rest[length:]
+        if "replaced" in texts:
+            raise MngrError(f"mngr did not run the tests: {texts['replaced']}", "look at the commit: git show --stat")
         if "broken" in texts:
             raise CleanRoomBroken(
                 f"the clean room {self.name} is broken: {texts['broken']}", "run the same command again"

@@ -22,6 +22,7 @@ from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
 
 CLEAN_ROOM_HOME = "/home/room"  # $HOME inside a sandboxed clean room
+_MAX_PROBE_BYTES = 1 << 26  # bytes of the probe's report
 _MAX_OPEN_FILES = 4096  # per process
 _MAX_TMP_BYTES = 1 << 30  # bytes in the home, in /tmp and in shared memory, each
 _BIN_DIRS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
@@ -55,6 +56,7 @@ class RoomSurvey(Struct):
     made: str  # paths that set-up created outside git; lists are joined with a NUL
     environments: str  # those of them that are virtual environments
     pythons: str  # their interpreters
+    identities: str  # those of the repository and of the virtual environments
 
 
 class RoomOutput(Struct):
@@ -106,6 +108,25 @@ class SandboxJob(Struct):
     last: list[str]  # its last arguments, and the shell that is the command's parent
     filter: bytes  # for system calls
     env: dict[str, str]
+
+
+class RoomJob(Struct):
+    """A job for the clean room program, which reads it as a Python literal."""
+
+    argv: list[str] = []  # the command to run, if any
+    env: dict[str, str] = {}
+    virtualenv: str = ""  # the Python environment that is active for the command, relative to the work dir
+    timeout: float | None = None
+    stall: float | None = None  # seconds without a new row of the probe
+    most: int = 0  # bytes to keep of each output stream
+    most_rows: int = _MAX_PROBE_BYTES
+    most_used: ResourceLimits | None = None
+    sandbox: SandboxJob | None = None
+    probe: str | None = None  # the text of the probe, if the command loads it
+    commit: str | None = None  # first clean the work dir to this commit
+    keep: list[str] = []  # patterns of the files that cleaning keeps
+    protected: dict[str, str] = {}  # directories that tests cannot write, and their identities
+    programs: dict[str, str] | None = None  # first install these programs and survey the clean room
 
 
 class RoomIsolation(Struct):

@@ -24,10 +24,9 @@ from mngr.tmr.cleanroom.clean_rooms import (
     CleanRoom,
     CleanRoomBroken,
     CommandOutcome,
-    RoomJob,
     count_cores,
-    read_program,
 )
+from mngr.tmr.cleanroom.sandbox import RoomJob
 from mngr.tmr.prepare.history import Fingerprinter
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.runners.choose import choose_runner
@@ -69,7 +68,12 @@ class Checkout(CleanRoom):
     """The user's work tree in place of a clean room. It is never cleaned, because it belongs to the user."""
 
     def __init__(self, root: str, output_dir: str) -> None:
-        self._warden = read_program("clean_room_program.py", os.path.dirname(clean_rooms.__file__))
+        program_dir = os.path.join(output_dir, "warden")
+        os.mkdir(program_dir)
+        for name, text in clean_rooms.read_room_programs().items():
+            with open(os.path.join(program_dir, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self._program_args = ["-c", clean_rooms.PROGRAM_LOADER % program_dir]
         self.name = self.work_dir = self.repo = self.inner_work_dir = os.path.realpath(root)
         self._env = {**os.environ, "MNGR_OUTPUT_DIR": output_dir, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
@@ -91,7 +95,7 @@ class Checkout(CleanRoom):
 
     def _run_program(self, job: RoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program in the work tree and return its parsed answer."""
-        argv = ["python3", "-I", "-S", "-c", self._warden, repr(encode(job))]
+        argv = ["python3", "-I", "-S", *self._program_args, repr(encode(job))]
         result = shell.run(
             ["sh", "-c", _CHDIR_SCRIPT, "sh", self.work_dir, *argv], display_argv=["warden"], env=self._env
         )
