@@ -197,3 +197,42 @@ def test_a_damaged_trust_file_is_an_error_with_a_way_out(mngr: MngrProgram) -> N
     path.write_text("{")
     refusal = mngr("create", "foo", *RUN, code=1).err
     assert f"rm {path}" in refusal
+
+
+def test_another_repository_in_the_same_place_is_not_trusted(mngr: MngrProgram) -> None:
+    write_settings(mngr, '[project]\nsetup = "sh setup.sh"\n')
+    mngr("trust", "--yes")
+    mngr.repo.rename(mngr.repo.with_name("old"))
+    mngr.repo.mkdir()
+    run_git(mngr.repo, "init", "-q")
+    write_settings(mngr, '[project]\nsetup = "sh setup.sh"\n')
+    assert "you have not trusted the settings" in mngr("create", "foo", *RUN, code=1).err
+    mngr("trust", "--yes")
+    assert mngr.run_json("trust", "--show")["is_trusted"] is True
+
+
+def test_a_clone_of_a_trusted_repository_in_its_place_is_not_trusted(mngr: MngrProgram) -> None:
+    write_settings(mngr, '[project]\nsetup = "true"\n')
+    mngr("trust", "--yes")
+    old = mngr.repo.rename(mngr.repo.with_name("old"))
+    run_git(old, "clone", "-q", ".", str(mngr.repo))
+    assert mngr.run_json("trust", "--show")["is_trusted"] is False
+
+
+def test_the_id_of_a_trusted_repository_is_private_and_stays_the_same(mngr: MngrProgram) -> None:
+    write_settings(mngr, '[project]\nsetup = "true"\n')
+    mngr("trust", "--yes")
+    path = mngr.repo / ".git" / "mngr-id"
+    before = path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+    mngr("config", "set", "project.lint", "true")
+    assert path.read_text() == before
+    assert mngr.run_json("trust", "--show")["is_trusted"] is True
+
+
+def test_a_project_without_git_is_trusted_by_its_path(mngr: MngrProgram, tmp_path: Path) -> None:
+    project = tmp_path / "plain"
+    (project / ".mngr").mkdir(parents=True)
+    (project / ".mngr/settings.toml").write_text('[project]\nsetup = "true"\n')
+    mngr("trust", "--yes", cwd=project)
+    assert '"is_trusted": true' in mngr("trust", "--show", "--format", "json", cwd=project).out

@@ -1,7 +1,8 @@
 """Remembers which settings of which repository the user trusts.
 
 Trust holds for one repository and for exactly the values that the user saw. Worktrees of a repository share it.
-Each trusted repository has one file, `trust/HASH.json`, in mngr's home.
+Each trusted repository has one file, `trust/HASH.json`, in mngr's home. The file and the repository's git directory
+contain the same random id, so that another repository in the same place is not trusted.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import os
 from mngr.base.errors import MngrError
 from mngr.base.json_values import as_object
 from mngr.base.model import Struct
+from mngr.base.paths import read_plain_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_ID_FILE = "mngr-id"  # in the git directory, where no clone and no commit can put a file
 
 
 class TrustChange(Struct):
@@ -36,10 +41,52 @@ def find_repository(root: str) -> str:
         git_dir = os.path.join(root, target.strip())
         if kind != "gitdir":
             return os.path.realpath(root)
+        if _is_git_dir(git_dir):  # of a submodule, or from `git init --separate-git-dir`
+            return os.path.realpath(git_dir)
         with open(os.path.join(git_dir, "commondir"), encoding="utf-8") as file:
             return os.path.realpath(os.path.join(git_dir, file.read(4096).strip()))
     except (OSError, ValueError):
         return os.path.realpath(root)
+
+
+def _is_git_dir(path: str) -> bool:
+    """True for a git directory with its own objects, which the git directory of a worktree does not have."""
+    return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
+
+
+def _find_id(repository: str) -> str | None:
+    """Return the random id of a repository, or None when it has none: nobody has trusted it, or it is not from git."""
+    if not _is_git_dir(repository):
+        return None
+    try:
+        return read_plain_file(os.path.join(repository, _ID_FILE), 100).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MngrError(
+            f"cannot read {repository}/{_ID_FILE}: {error.strerror}", f"delete it: rm {repository}/{_ID_FILE}"
+        ) from None
+
+
+def _create_id(repository: str) -> str:
+    """Write a random id into a git directory and return it. Of two writers, the first one wins."""
+    path = os.path.join(repository, _ID_FILE)
+    new_id = os.urandom(16).hex()
+    temporary_path = f"{path}.{os.getpid()}"
+    try:
+        with open(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+            file.write(new_id + "\n")
+        try:
+            os.link(temporary_path, path)
+        except FileExistsError:
+            return _find_id(repository) or ""
+        finally:
+            os.unlink(temporary_path)
+    except OSError as error:
+        raise MngrError(
+            f"cannot write {path}: {error.strerror}", f"make the directory writable for you: ls -ld {repository}"
+        ) from None
+    return new_id
 
 
 def compute_digest(values: Mapping[str, object]) -> str:
@@ -52,7 +99,10 @@ def compute_digest(values: Mapping[str, object]) -> str:
 
 def save_trust(trust_dir: str, repository: str, values: Mapping[str, object]) -> None:
     """Trust these settings of a repository, and no others."""
-    _save(trust_dir, repository, {"settings": values})
+    content: dict[str, object] = {"settings": values}
+    if _is_git_dir(repository):
+        content["id"] = _find_id(repository) or _create_id(repository)
+    _save(trust_dir, repository, content)
 
 
 def save_trusted_hash(trust_dir: str, place: str, digest: str) -> None:
@@ -82,7 +132,10 @@ def delete_trust(trust_dir: str, repository: str) -> bool:
 
 def load_trusted(trust_dir: str, repository: str) -> dict[str, object]:
     """Return the settings of a repository that the user trusts."""
-    return as_object(_load(trust_dir, repository).get("settings"))
+    content = _load(trust_dir, repository)
+    if content.get("id") != _find_id(repository):
+        return {}  # Another repository was here when the user trusted its settings.
+    return as_object(content.get("settings"))
 
 
 def is_hash_trusted(trust_dir: str, place: str, values: Mapping[str, object]) -> bool:
