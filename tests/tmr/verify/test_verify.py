@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mngr.base.errors import MngrError
 from mngr.base.json_structs import encode
 from mngr.testkit.contract.mngr_program import run_git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
@@ -17,7 +18,6 @@ from mngr.tmr.prepare.flaky_list import FlakyTestFile, list_suspects
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.test_run import TestRun
 from mngr.tmr.verify.claim import ClaimedChange
-from mngr.tmr.verify.legacy.policy import DEFAULT
 from mngr.tmr.verify.receipt import Receipt, RunResult
 from mngr.tmr.verify.verify import verify
 from mngr.tmr.verify.verify_branch import BranchRequest, compare_receipts, recheck_receipt, verify_branch
@@ -165,13 +165,50 @@ def test_a_branch_is_verified_and_its_receipt_can_be_rechecked(world: World, tmp
     assert verified.findings == []
     assert run_git(world.repo, "count-objects") == before
     data = encode(verified.receipts[0])
-    recheck = recheck_receipt(world.fleet, str(world.repo), "r.json", data, CleanRoomOptions(), DEFAULT)
+    options = VerifyOptions(pytest=QUICK)
+    recheck = recheck_receipt(world.fleet, str(world.repo), "r.json", data, CleanRoomOptions(), options)
     assert recheck.before == verified.receipts[0]
     assert recheck.differences == []
     changed = recheck.before.replace(verdict="refuted", results=[RunResult(outcome="fail")])
     assert compare_receipts(changed, recheck.after) == [
         "verdict: refuted before, confirmed now", "results: ['fail'] before, ['pass'] now",
     ]  # fmt: skip
+
+
+def test_a_rechecked_receipt_runs_the_users_command_and_not_its_own(world: World, tmp_path: Path) -> None:
+    branch = commit_edit(world, "Count wrong", {"tests/test_till.py": TEST.replace("== 3", "== 5")})
+    verified = verify_branch(
+        world.fleet,
+        str(world.repo),
+        BranchRequest(ref=branch, base=world.base),
+        VerifyOptions(pytest=QUICK, runs=1),
+        CleanRoomOptions(),
+        cache=None,
+        on_receipt=lambda receipt: None,
+    )
+    trace = tmp_path / "trace"
+    data: Any = encode(verified.receipts[0])
+    data["rerun"] |= {"pytest": ["touch", str(trace)], "args": ["--deselect=x"], "program": str(trace)}
+    options = VerifyOptions(pytest=QUICK, program="till")
+    recheck = recheck_receipt(world.fleet, str(world.repo), "r.json", data, CleanRoomOptions(), options)
+    assert not trace.exists()
+    assert recheck.after.verdict == verified.receipts[0].verdict == "refuted"
+    assert [line.partition(",")[0] for line in recheck.differences] == [
+        f"pytest: the receipt has 'touch {trace}'",
+        "pytest arguments: the receipt has '--deselect=x'",
+        f"program: the receipt has '{trace}'",
+    ]
+
+
+@pytest.mark.parametrize("forged", [{"runs": 0}, {"level": "none"}])
+def test_a_receipt_that_asks_for_no_check_is_refused(world: World, forged: dict[str, object]) -> None:
+    branch = commit_edit(world, "Count wrong", {"tests/test_till.py": TEST.replace("== 3", "== 5")})
+    receipt = verify_commit(world, branch)
+    data: Any = encode(receipt)
+    with pytest.raises(MngrError, match=r"r\.json is not a receipt: it has"):
+        recheck_receipt(
+            world.fleet, str(world.repo), "r.json", data | forged, CleanRoomOptions(), VerifyOptions(pytest=QUICK)
+        )
 
 
 def make_run(outcome: str, why: str = "") -> TestRun:

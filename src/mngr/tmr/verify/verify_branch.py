@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 from mngr.api import Fleet
+from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound, UsageError
 from mngr.base.json_structs import decode
 from mngr.base.model import Struct
@@ -23,7 +24,7 @@ from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.choose import choose_runner
 from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.commit_diffs import diff_commits
-from mngr.tmr.verify.legacy.policy import Change, Policy
+from mngr.tmr.verify.legacy.policy import Change
 from mngr.tmr.verify.project_setup_changes import list_setup_changes
 from mngr.tmr.verify.receipt import Receipt, VerificationInputs
 from mngr.tmr.verify.red_green import list_unneeded_fixes
@@ -231,28 +232,22 @@ def recheck_receipt(
     path: str,
     data: object,
     room_options: CleanRoomOptions,
-    policy: Policy,
-    *,
-    trusts_setup: bool = False,
+    options: VerifyOptions,
 ) -> ReceiptComparison:
     """Repeat the verification of a receipt from its commits, and compare. Raise MngrError.
 
-    A receipt can come from somebody else. So set-up uses the last commit of your checkout that the receipt's base has.
+    A receipt can come from somebody else. So every command comes from `options`, and set-up uses the last commit of your
+    checkout that the receipt's base has.
     """
     before = _parse_receipt(path, data)
     inputs = _get_inputs(path, before)
     repo = _get_repo(fleet.context.local_host, root, path, before.commit)
-    options = VerifyOptions(
-        pytest=inputs.pytest,
-        args=inputs.args,
+    options = options.replace(
         runs=before.runs,
         timeout=inputs.timeout,
-        program=inputs.program,
         level=before.level,
         seed=before.seed,
-        policy=policy,
         mutant_count=inputs.mutant_count,
-        trusts_setup=trusts_setup,
     )
     request = VerifyRequest(
         test=inputs.test,
@@ -264,11 +259,28 @@ def recheck_receipt(
         is_shared=inputs.is_shared,
     )
     commits = (before.commit, before.base)
-    trusted_commit = None if trusts_setup else _find_trusted_commit(fleet.context.local_host, root, repo, before.base)
+    trusted_commit = (
+        None if options.trusts_setup else _find_trusted_commit(fleet.context.local_host, root, repo, before.base)
+    )
     room_options = room_options.replace(settings_root=root, trusted_commit=trusted_commit)
     with _open_clean_rooms(fleet, list(dict.fromkeys((root, repo))), commits, room_options, max_rooms=1) as clean_rooms:
         after = verify(clean_rooms, request, options)
-    return ReceiptComparison(before=before, after=after, differences=compare_receipts(before, after))
+    differences = [*_compare_commands(inputs, options), *compare_receipts(before, after)]
+    return ReceiptComparison(before=before, after=after, differences=differences)
+
+
+def _compare_commands(inputs: VerificationInputs, options: VerifyOptions) -> list[str]:
+    """Return how the receipt's commands differ from those that mngr ran."""
+    commands = (
+        ("pytest", shell.join(inputs.pytest), shell.join(options.pytest)),
+        ("pytest arguments", shell.join(inputs.args), shell.join(options.args)),
+        ("program", inputs.program or "", options.program or ""),
+    )
+    return [
+        f"{label}: the receipt has {old or 'none'!r}, but mngr used yours: {new or 'none'!r}"
+        for label, old, new in commands
+        if old != new
+    ]
 
 
 def _find_trusted_commit(local: Host, root: str, repo: str, base: str) -> str:
@@ -295,6 +307,8 @@ def _parse_receipt(path: str, data: object) -> Receipt:
 def _get_inputs(path: str, receipt: Receipt) -> VerificationInputs:
     if receipt.rerun is None:
         raise _make_no_receipt_error(path, "it does not say how mngr made it")
+    if receipt.runs < 1 or receipt.level not in ("quick", "full"):
+        raise _make_no_receipt_error(path, f"it has {receipt.runs} runs at level {receipt.level!r}")
     return receipt.rerun
 
 

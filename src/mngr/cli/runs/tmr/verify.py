@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mngr.cli.framework.parse import Args
     from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
     from mngr.tmr.finding import Finding
-    from mngr.tmr.verify.legacy.policy import Policy
     from mngr.tmr.verify.receipt import Receipt
     from mngr.tmr.verify.verify_branch import BranchReceipts
+    from mngr.tmr.verify.verify_request import VerifyOptions
 
 _SOME_FAILED_CODE = 4  # The exit code when some of several failed.
 COMMAND = CommandSpec(
@@ -45,7 +45,8 @@ COMMAND = CommandSpec(
         "A fix of the implementation must be proven: the test must fail when mngr takes back only that fix. "
         "--verify full also replaces the program by a stub, and puts faults into the code that the test runs: "
         "the new test must catch every fault that the old test caught. "
-        "With --receipt, mngr repeats an earlier receipt from the commits alone and compares the two.\n"
+        "With --receipt, mngr repeats an earlier receipt from the commits alone and compares the two. "
+        "The commands come from your settings and options, not from the receipt.\n"
         "The exit code is 0 when everything is confirmed, or the receipt is the same again, and 4 otherwise."
     ),
     arguments=(
@@ -137,8 +138,13 @@ def _verify(cli: Cli, args: Args) -> int:
     room_options = CleanRoomOptions(on=format_host_suffix(args["on"]), sandbox=sandbox)
     if sandbox is not None:
         require_isolation(cli.context, room_options.on)
+    options = VerifyOptions(
+        pytest=pytest, args=args.rest or [], runs=args["runs"], timeout=args["test_timeout"],
+        program=cli.context.settings.get("project.program"), level=args["verify"], seed=args["seed"], policy=policy,
+        trusts_setup=args["trust_setup"],
+    )  # fmt: skip
     if args["receipt"]:
-        return _verify_again(cli, args, root, policy, room_options)
+        return _verify_again(cli, args, root, room_options, options)
     if not args["ref"]:
         raise UsageError(
             "mngr tmr verify needs a branch, a commit or --receipt FILE", "for example: mngr tmr verify HEAD"
@@ -147,11 +153,6 @@ def _verify(cli: Cli, args: Args) -> int:
         raise UsageError("--runs must be at least 1", "for example: --runs 3")
     from mngr.tmr.verify.verify_branch import BranchRequest, verify_branch
 
-    options = VerifyOptions(
-        pytest=pytest, args=args.rest or [], runs=args["runs"], timeout=args["test_timeout"],
-        program=cli.context.settings.get("project.program"), level=args["verify"], seed=args["seed"], policy=policy,
-        trusts_setup=args["trust_setup"],
-    )  # fmt: skip
     paths = [to_root_path(cli, root, path) for path in args["test"] or []]
     result_cache = None if args["fresh"] else ResultCache(get_cache_dir(cli.context.home, root), "verify")
 
@@ -211,7 +212,7 @@ def format_location(finding: Finding) -> str:
     return f"{finding.path} " if finding.path else ""
 
 
-def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options: CleanRoomOptions) -> int:
+def _verify_again(cli: Cli, args: Args, root: str, room_options: CleanRoomOptions, options: VerifyOptions) -> int:
     """Verify the claim of a saved receipt again, and print the differences."""
     from mngr.base.json_structs import encode
     from mngr.tmr.verify.verify_branch import recheck_receipt
@@ -225,7 +226,7 @@ def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, room_options:
             f"{args['receipt']} cannot be read: {error}",
             "give the receipt.json of a task: mngr tmr verify --receipt FILE",
         ) from None
-    recheck = recheck_receipt(cli.fleet, root, path, data, room_options, policy, trusts_setup=args["trust_setup"])
+    recheck = recheck_receipt(cli.fleet, root, path, data, room_options, options)
     is_same = not recheck.differences
     human = (
         f"the result is the same: {recheck.after.verdict}, {recheck.after.reason}"
