@@ -41,6 +41,33 @@ def test_untrusted_content_neither_reads_nor_fills_the_package_cache(mngr: MngrP
     assert len(list((mngr.home / "cache/packages").iterdir())) == 1
 
 
+def create_trusted_then_untrusted(mngr: MngrProgram) -> None:
+    """Create the agent `one` from the user's checkout, and the agent `two` from another branch."""
+    mngr("create", "one", *RUN)
+    run_git(mngr.repo, "checkout", "-qb", "other")
+    commit_file(mngr.repo, "package.json", '{"name": "other"}')
+    run_git(mngr.repo, "checkout", "-q", "main")
+    mngr("create", "two", "--branch", "other:two", *RUN)
+
+
+def test_untrusted_content_uses_the_pythons_of_the_project_but_cannot_write_them(mngr: MngrProgram) -> None:
+    configure_setup(mngr, 'cd "$UV_PYTHON_INSTALL_DIR"; ls; touch cpython 2>/dev/null || echo read-only')
+    create_trusted_then_untrusted(mngr)
+    assert (read_log(mngr, "one"), read_log(mngr, "two")) == ("", "cpython\nread-only\n")
+
+
+def test_a_link_that_a_setup_leaves_in_place_of_the_pythons_shows_no_file_to_the_next_setup(
+    mngr: MngrProgram, tmp_path: Path
+) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/key").write_text("a private key")
+    link = f'rmdir "$place"; mkdir -p "${{place%/*}}"; ln -sfn {tmp_path}/private "$place"'
+    places = '"$UV_PYTHON_INSTALL_DIR" ~/.local/share/uv/python'
+    configure_setup(mngr, f'for place in {places}; do {link}; cat "$place/key"; done; true')
+    create_trusted_then_untrusted(mngr)
+    assert "a private key" not in read_log(mngr, "one") + read_log(mngr, "two")
+
+
 def test_git_reads_the_repository_of_a_worktree_without_its_passwords(mngr: MngrProgram) -> None:
     configure_setup(mngr, "git log --format=%s -1; git config --list --local")
     run_git(mngr.repo, "remote", "add", "origin", "https://me:password@example.com/shop.git")

@@ -31,7 +31,7 @@ _CREDENTIAL = re.compile(r"_auth|passw|token|secret|[:/]//[^/\s@]+:[^/\s@]+@", r
 _LOCAL_PATH = re.compile(r"(?:file://(?:localhost)?)?(/[\w.+/-]+)")
 _URL_USER = re.compile(r"(?<=://)[^/@\s]+@")
 _MAX_SETTINGS_BYTES = 1 << 16
-_UV_PYTHONS = ".local/share/uv/python"  # where uv installs Pythons, relative to a home
+_UV_PYTHONS = ".local/share/uv/python"  # where uv installs Pythons, relative to the home
 # Keys of a repository's configuration that its set-up may see. Others can hold passwords or name programs.
 _REPOSITORY_KEYS = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|symlinks|ignorecase|autocrlf|eol|sharedrepository)"
@@ -43,8 +43,9 @@ class SetupPlaces(Struct):
     """The directories that a set-up uses besides the work dir."""
 
     packages: str  # its home, where package managers keep their caches
+    pythons: str  # where uv installs Pythons; only set-ups with trusted content may write there
     scratch: str  # its /tmp, which mngr deletes afterwards
-    trusted_packages: str  # the home of set-ups with trusted content; other set-ups may only read it
+    is_shared: bool  # all set-ups with trusted content use the same packages; other set-ups get an empty home
 
 
 def build_argv(
@@ -65,10 +66,10 @@ def build_argv(
     if network:
         args += ["--share-net", *visible_files.build_resolver_args()]
     readable = [*visible_files.list_program_paths(home, search_path, "sh"), *shown_paths, *_list_package_settings()]
-    pythons = _find_python_dir(places)
-    for path in (*readable, pythons):
+    for path in readable:
         args += ["--ro-bind-try", path, path]
     args += ["--bind", places.packages, places.packages, "--bind", record.work_dir, record.work_dir]
+    args += _build_uv_args(places)
     if record.transfer == "worktree":
         args += _build_repository_args(host, record, places)
     elif record.transfer == "mirror":
@@ -77,15 +78,20 @@ def build_argv(
         args += ["--unsetenv", name]
     # uv would try hard links first, which cannot lead out of the sandbox's cache.
     args += ["--setenv", "HOME", places.packages, "--setenv", "UV_LINK_MODE", "copy"]
-    args += ["--setenv", "UV_PYTHON_INSTALL_DIR", pythons]
     args += ["--chdir", record.work_dir, "--remount-ro", "/", "--seccomp", "9", "--"]
     return [bubblewrap.find_bwrap(), *args]
 
 
-def _find_python_dir(places: SetupPlaces) -> str:
-    """Return the directory of Pythons that uv may use: the user's own, or the one of trusted set-ups."""
+def _build_uv_args(places: SetupPlaces) -> list[str]:
+    """Return the arguments that show the Pythons that uv may use: the user's own, or those of trusted set-ups.
+
+    No set-up can replace the shown directory by a link, because no set-up can write to its parent.
+    """
     own_dir = os.path.join(os.path.expanduser("~"), _UV_PYTHONS)
-    return own_dir if os.path.isdir(own_dir) else os.path.join(places.trusted_packages, _UV_PYTHONS)
+    has_own_dir = os.path.isdir(own_dir)
+    path = own_dir if has_own_dir else places.pythons
+    option = "--bind" if places.is_shared and not has_own_dir else "--ro-bind"
+    return [option, path, path, "--setenv", "UV_PYTHON_INSTALL_DIR", path]
 
 
 def write_filter(host: Host, places: SetupPlaces) -> str:

@@ -39,6 +39,7 @@ _EMPTY_MOUNTS = (
     "--tmpfs",
     "/run",
 )
+PYTHONS_NAME = "pythons"  # the directory in a project's package cache where set-ups install Pythons
 _PROGRAM_DIRS = ("bin", "sbin", "shims")
 _LIBRARY_DIRS = ("lib", "lib64", "libexec")  # Beside a directory of programs, these mark an installation.
 
@@ -117,11 +118,49 @@ def _list_dir(folder: str) -> list[str]:
         return []
 
 
-def build_virtualenv_args(virtualenv: str) -> list[str]:
-    """Return the arguments that show the Python installation behind a virtual environment."""
+def build_virtualenv_args(home: Home, virtualenv: str) -> list[str]:
+    """Return the arguments that show the Python installation behind a virtual environment.
+
+    A set-up wrote the environment, so its link may lead to any file. Only an installation of Python is shown.
+    """
     program = os.path.join(virtualenv, "bin", "python")
     targets = dict.fromkeys((os.path.realpath(program), _resolve_link_once(program)))
-    return [arg for target in targets if os.path.isfile(target) for arg in build_python_args(target)]
+    shown_dirs = dict.fromkeys(_find_python_dir(home, target) for target in targets)
+    return [arg for shown_dir in shown_dirs if shown_dir for arg in ("--ro-bind", shown_dir, shown_dir)]
+
+
+def _find_python_dir(home: Home, program: str) -> str | None:
+    """Return the directory that shows a Python with its library, or None.
+
+    In mngr's home, this is the directory in which set-ups install Pythons. No set-up can replace it by a link.
+    """
+    real_program = os.path.realpath(program)
+    secrets = tuple(os.path.realpath(directory) for directory in _list_secret_dirs(home))
+    if _is_below(real_program, secrets[1:]):
+        packages_dir = os.path.join(home.root, "cache", "packages")
+        names = os.path.relpath(program, packages_dir).split("/")
+        is_shared = "." not in names[0]  # A name with a dot is the home of one set-up, which may hold any link.
+        return os.path.join(packages_dir, *names[:2]) if is_shared and names[1:2] == [PYTHONS_NAME] else None
+    installation = _find_installation_dir(os.path.dirname(program))
+    if installation is None or _is_below(installation, SYSTEM_DIRS):
+        return None
+    real_dir = os.path.realpath(installation)
+    is_installed_there = real_dir == os.path.dirname(os.path.dirname(real_program))
+    has_secret = any(_is_below(secret, (real_dir,)) for secret in secrets)
+    return installation if is_installed_there and not has_secret and _is_python(real_program) else None
+
+
+def _is_python(program: str) -> bool:
+    """True for an executable file that is named like a Python and has the standard library beside it."""
+    if not os.path.basename(program).startswith(("python", "pypy")) or not os.access(program, os.X_OK):
+        return False
+    libraries = [os.path.join(os.path.dirname(os.path.dirname(program)), name) for name in ("lib", "lib64")]
+    return any(
+        os.path.isfile(os.path.join(library, version, "os.py"))
+        for library in libraries
+        for version in _list_dir(library)
+        if version.startswith("py")
+    )
 
 
 def build_network_only_args(host: Host, record: AgentRecord) -> list[str]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 
-from mngr.agents.sandbox import setup_sandbox
+from mngr.agents.sandbox import setup_sandbox, visible_files
 from mngr.agents.sandbox.isolation_check import SandboxUnavailable, check_isolation
 from mngr.agents.sandbox.setup_sandbox import SetupPlaces
 from mngr.base.config import Settings
@@ -130,22 +130,23 @@ def _run_in_sandbox(
 def _make_setup_places(host: Host, record: AgentRecord, project: str, *, is_trusted: bool) -> SetupPlaces:
     """Create the directories of a set-up. Untrusted content gets an empty package cache, deleted afterwards."""
     cache = os.path.join(host.home.cache, "packages")
-    trusted = os.path.join(cache, hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()[:24])
+    shared_dir = os.path.join(cache, hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()[:24])
     places = SetupPlaces(
-        packages=trusted if is_trusted else os.path.join(cache, f"{record.id}.home"),
+        packages=os.path.join(shared_dir, "home") if is_trusted else os.path.join(cache, f"{record.id}.home"),
+        pythons=os.path.join(shared_dir, visible_files.PYTHONS_NAME),
         scratch=os.path.join(cache, f"{record.id}.tmp"),
-        trusted_packages=trusted,
+        is_shared=is_trusted,
     )
-    for path in (places.packages, places.scratch):
+    for path in (places.packages, places.pythons, places.scratch):
         os.makedirs(path, mode=0o700, exist_ok=True)
-    os.utime(places.packages)  # gc deletes package caches by the time of their last use.
+    os.utime(shared_dir)  # gc deletes package caches by the time of their last use.
     return places
 
 
 def _remove_setup_places(host: Host, places: SetupPlaces) -> None:
     """Delete everything that only one set-up needed. Some package managers make their files read-only."""
     paths = [places.scratch, f"{places.scratch}.seccomp", f"{places.scratch}.gitconfig"]
-    if places.packages != places.trusted_packages:
+    if not places.is_shared:
         paths.append(places.packages)
     line = 'chmod -Rf u+rwX -- "$@" 2>/dev/null; rm -rf -- "$@"'
     host.run(["sh", "-c", line, "remove", *(path for path in paths if os.path.lexists(path))])

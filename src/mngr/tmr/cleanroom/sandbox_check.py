@@ -35,7 +35,7 @@ def build_sandbox_args(wish: dict[str, Any]) -> tuple[list[str], str]:
     )
     sandbox_args = [bwrap_paths[0], *wish["flags"], *visible_args]
     for name in wish["environments"]:
-        sandbox_args += visible_files["build_virtualenv_args"](name)
+        sandbox_args += visible_files["build_virtualenv_args"](home, name)
     return sandbox_args, ""
 
 
