@@ -14,7 +14,7 @@ NO_USER_NAMESPACES = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
 
 
 def find_isolation_check(mngr: MngrProgram, **options: dict[str, str]) -> dict[str, str]:
-    (check,) = [check for check in mngr.run_json("doctor", **options)["checks"] if check["name"] == "isolation"]
+    (check,) = [check for check in mngr.run_json("doctor", **options)["checks"] if check["name"] == "sandbox"]
     return dict(check)
 
 
@@ -29,7 +29,7 @@ def test_doctor_warns_when_bubblewrap_is_missing(mngr: MngrProgram, tmp_path: Pa
     path = make_path_without_bwrap(tmp_path / "bin", mngr.env["PATH"])
     check = find_isolation_check(mngr, env={"PATH": path})
     assert (check["status"], check["hint"]) == ("warning", "apt-get install bubblewrap")
-    assert check["problem"] == "bubblewrap (bwrap) is not installed, so --sandbox and clean rooms refuse to run"
+    assert check["problem"] == "bubblewrap (bwrap) is not installed, so --sandbox and clean rooms do not work"
 
 
 def test_sandbox_is_refused_where_user_namespaces_are_missing(mngr: MngrProgram) -> None:
