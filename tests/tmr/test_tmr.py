@@ -382,7 +382,7 @@ def test_invalid_options_are_rejected_before_a_run_is_created(project: MngrProgr
     assert "no agent kind 'nobody'" in project("tmr", "run", "--integrator", "nobody", code=1).err
     assert "no provider 'nowhere'" in project("tmr", "run", "--on", ".nowhere", code=2).err
     assert "no commit 'never'" in project("tmr", "run", "--changed-since", "never", code=1).err
-    assert "cannot collect the tests" in project("tmr", "run", "tests/none.py", code=1).err
+    assert "cannot collect any test" in project("tmr", "run", "tests/none.py", code=1).err
     assert "there is no run" in project("tmr", "status", code=1).err
     assert project.list_agents() == []
 

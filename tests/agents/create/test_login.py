@@ -69,4 +69,4 @@ def test_a_user_without_a_login_is_not_asked(logged_in: MngrProgram) -> None:
 
 def test_an_invalid_login_setting_lists_the_valid_values(logged_in: MngrProgram) -> None:
     result = logged_in("create", "foo", "claude", env={"MNGR__AGENTS__CLAUDE__LOGIN": "mine"}, code=2)
-    assert "agents.claude.login is 'mine'" in result.err and "shared, none" in result.err
+    assert "agents.claude.login cannot be 'mine'" in result.err and "shared, none" in result.err

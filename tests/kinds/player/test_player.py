@@ -122,7 +122,7 @@ def test_text_that_a_terminal_would_obey_is_refused() -> None:
 
 def test_a_command_to_the_program_is_refused_if_the_kind_has_such_prefixes() -> None:
     for text in ("/exit", "  !ls"):
-        with pytest.raises(MngrError, match="order"):
+        with pytest.raises(MngrError, match="as a command"):
             reject_slash_command(Delivery(text=text, command_prefixes="/!"))
         reject_slash_command(Delivery(text=text))
     reject_slash_command(Delivery(text="a /exit", command_prefixes="/!"))

@@ -33,7 +33,7 @@ def test_a_rejection_is_shown_to_later_agents_of_the_same_files(tmp_path: Path) 
     assert list_relevant_rejections([rejections[0].replace(paths=["tests/test_b.py"])], "tests/test_b.py::b") != []
     task = TaskDescription(task="t", command=["pytest"], verdict="fail")
     text = build_prompt(load_template(), task.replace(rejections=summaries)).text
-    assert f"## Refused before\n\nPeople said no to an earlier edit of this. Do not make it again; their reason says what to do instead:\n\n- {summaries[0]}\n\n## Job" in text  # fmt: skip
+    assert f"## Refused before\n\nPeople rejected earlier edits of this code. Do not repeat them. Follow the reasons that people gave:\n\n- {summaries[0]}\n\n## Job" in text  # fmt: skip
     assert "Refused before" not in build_prompt(load_template(), task).text
 
 

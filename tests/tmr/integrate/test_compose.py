@@ -56,7 +56,7 @@ def test_a_hundred_branches_compose_to_the_same_branch_every_time(
     assert [*[row.commit for row in composed.commits][::-1][1:], field.base] == history, (
         "one after the other, each on the last"
     )
-    assert field.git("show", "-s", "--format=%s", composed.commits[0].commit) == "[TEST/DOC] 100 changes of 100 tasks"
+    assert field.git("show", "-s", "--format=%s", composed.commits[0].commit) == "[TEST/DOC] 100 changes from 100 tasks"
     assert field.compose(rank_changes(changes[::-1])).head == composed.head
     assert field.git("ls-tree", "-r", "--name-only", composed.commits[0].commit, "src").count("new_") == 0
 
