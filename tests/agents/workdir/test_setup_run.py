@@ -77,6 +77,18 @@ def test_git_reads_the_repository_of_a_worktree_without_its_passwords(mngr: Mngr
     assert "password" not in log
 
 
+def test_setup_sees_only_the_parts_of_the_users_repository_that_git_needs(mngr: MngrProgram) -> None:
+    git_dir = mngr.repo / ".git"
+    run_git(mngr.repo, "config", "extensions.worktreeConfig", "true")
+    run_git(mngr.repo, "config", "--worktree", "http.extraHeader", "password")
+    configure_setup(mngr, f"git log --format=%s -1; git status --short; grep -r password {git_dir}; true")
+    for name in ("modules/lib/config", "hooks/pre-push", "FETCH_HEAD", "logs/stash", "worktrees/other/config.worktree"):
+        (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (git_dir / name).write_text("password\n")
+    mngr("create", "foo", *RUN)
+    assert read_log(mngr, "foo") == "settings\n"
+
+
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
 def test_setup_fetches_submodules_and_leaves_the_users_repository_alone(
     mngr: MngrProgram, tmp_path: Path, mode: str
@@ -134,6 +146,11 @@ def test_setup_does_not_see_the_login_of_a_coding_agent(mngr: MngrProgram, tmp_p
         ("registry=https://packages.example.com/\n", True),
         ("//packages.example.com/:_authToken=abc\n", False),
         ("[global]\nmirror = https://me:abc@packages.example.com/simple\n", False),
+        ("[global]\nmirror = https://ghp_abc@packages.example.com/simple\n", False),
+        ("[global]\nmirror = https://key:@packages.example.com/simple\n", False),
+        ("[global]\nmirror = https://me:p@ss@packages.example.com/simple\n", False),
+        ("channels:\n  - https://conda.example.com/t/ab-1234-5678/me\n", False),
+        ("@team:registry=https://packages.example.com/@team/\n", True),
         ("[global]\nwheels = /usr/share/wheels\n", True),
     ],
 )

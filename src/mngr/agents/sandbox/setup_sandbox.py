@@ -27,11 +27,14 @@ _PACKAGE_SETTINGS = (
     ".cargo/config.toml",
     ".condarc",
 )
-_CREDENTIAL = re.compile(r"_auth|passw|token|secret|[:/]//[^/\s@]+:[^/\s@]+@", re.IGNORECASE)
+# An address can hold a credential as its user, or after /t/ in a channel of conda.
+_CREDENTIAL = re.compile(r"_auth|passw|token|secret|api.?key|//[^/\s]*@|/t/[a-z0-9-]{6,}", re.IGNORECASE)
 _LOCAL_PATH = re.compile(r"(?:file://(?:localhost)?)?(/[\w.+/-]+)")
-_URL_USER = re.compile(r"(?<=://)[^/@\s]+@")
+_URL_USER = re.compile(r"(?<=://)[^/\s]+@")
 _MAX_SETTINGS_BYTES = 1 << 16
 _UV_PYTHONS = ".local/share/uv/python"  # where uv installs Pythons, relative to the home
+# The parts of a repository that git needs to read commits. Others can hold passwords, such as the settings of submodules.
+_REPOSITORY_PARTS = ("HEAD", "objects", "refs", "reftable", "packed-refs", "shallow", "info")
 # Keys of a repository's configuration that its set-up may see. Others can hold passwords or name programs.
 _REPOSITORY_KEYS = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|symlinks|ignorecase|autocrlf|eol|sharedrepository)"
@@ -135,7 +138,7 @@ def _iter_local_paths(text: str) -> Iterator[str]:
 
 
 def _build_repository_args(host: Host, record: AgentRecord, places: SetupPlaces) -> list[str]:
-    """Return the arguments that show a worktree's repository read-only.
+    """Return the arguments that show the necessary parts of a worktree's repository read-only.
 
     Only new submodules may be written there. The repository's configuration is a copy without passwords. The copy knows
     the addresses of the submodules, because git would write them to the configuration.
@@ -152,13 +155,15 @@ def _build_repository_args(host: Host, record: AgentRecord, places: SetupPlaces)
     os.makedirs(modules_dir, exist_ok=True)
     config = places.scratch + ".gitconfig"
     _write_repository_config(host, work_dir, config)
-    link = os.path.join(work_dir, ".git")
-    return [
-        *("--ro-bind", common_dir, common_dir),
-        *("--ro-bind", config, os.path.join(common_dir, "config")),
-        *("--bind", modules_dir, modules_dir),
-        *("--ro-bind", link, link),
-    ]
+    args: list[str] = []
+    for path in (os.path.join(common_dir, name) for name in _REPOSITORY_PARTS):
+        args += ["--ro-bind-try", path, path]
+    for path in (git_dir, os.path.join(work_dir, ".git")):
+        args += ["--ro-bind", path, path]
+    own_config = os.path.join(git_dir, "config.worktree")
+    for path in (os.path.join(common_dir, "config"), *([own_config] if os.path.exists(own_config) else ())):
+        args += ["--ro-bind", config, path]
+    return [*args, "--bind", modules_dir, modules_dir]
 
 
 def _build_mirror_args(host: Host, work_dir: str) -> list[str]:
