@@ -162,7 +162,10 @@ def run_or_reuse_setup(
             host, record, settings, project=project, hidden_variables=hidden_variables, is_trusted=content is None
         )
         after = _list_untracked_rows(host, record)
-        if before is not None and after is not None and content != "":
+        if before is None or after is None or content == "":
+            return
+        has_replaced_directory = any(f"{row}/" in before for row in after)  # The next agent carries the directory.
+        if not has_replaced_directory:
             new_in_old_directories = _list_ignored_files(host, record.work_dir, before) - carried
             new_rows = (after - before) | new_in_old_directories
             _cache_setup_files(host, record.work_dir, cached_dir, sorted(new_rows))
