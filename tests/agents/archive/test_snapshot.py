@@ -108,4 +108,7 @@ def test_create_can_start_from_a_snapshot(mngr: MngrProgram) -> None:
     agent = mngr.run_json("create", "bar", "--snapshot", "before")["agents"][0]
     assert (agent["name"], agent["branch"]) == ("bar", "mngr/bar")
     assert (mngr.get_work_dir("bar") / "draft.txt").read_text() == "first"
-    assert "--count cannot be combined with --snapshot" in mngr("create", "baz", "--snapshot", "before", "--count", "2", code=2).err
+    assert (
+        "--count cannot be combined with --snapshot"
+        in mngr("create", "baz", "--snapshot", "before", "--count", "2", code=2).err
+    )
