@@ -6,7 +6,7 @@ import json
 import os
 
 from mngr.base.json_structs import decode, encode
-from mngr.base.json_values import as_object
+from mngr.base.json_values import as_object, parse_json
 from mngr.base.model import AgentRecord, Struct
 from mngr.host import record_store
 from mngr.host.protocol import Host
@@ -56,7 +56,7 @@ def load_saved_state(directory: str) -> SavedState:
     """Return the description of a saved directory. Raise ValueError when it is damaged."""
     try:
         with open(os.path.join(directory, META_FILE), encoding="utf-8") as file:
-            data = as_object(json.load(file))
+            data = as_object(parse_json(file.read()))
     except OSError as error:
         raise ValueError(f"{META_FILE}: {error.strerror}") from None
     if data.get("v") != 1:

@@ -5,8 +5,22 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     JsonObject = dict[str, object]
+
+
+_MAX_NUMBER = 1e300  # Larger numbers, and infinite ones such as 1e999, do not survive conversions and sums.
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value in a JSON text from an agent, a host or a branch. Raise ValueError for everything else."""
+    import json
+
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def as_object(value: object) -> JsonObject:
@@ -37,9 +51,11 @@ def get_text(row: Mapping[str, object], key: str, default: str = "") -> str:
 
 
 def find_number(row: Mapping[str, object], key: str) -> float | None:
-    """Return the number under `key`, or None. A boolean is not a number."""
+    """Return the number under `key`, or None. A boolean is not a number, and neither is an infinite value."""
     value = row.get(key)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return value if -_MAX_NUMBER < value < _MAX_NUMBER else None
 
 
 def find_int(row: Mapping[str, object], key: str) -> int | None:

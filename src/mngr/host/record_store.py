@@ -7,6 +7,7 @@ import os
 
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError, NotFound
+from mngr.base.json_values import parse_json
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord
 from mngr.host import host_store
@@ -60,10 +61,7 @@ _TYPE_CHECKS: dict[str, Callable[[Any], bool]] = {
 
 def decode_record(text: str | bytes) -> AgentRecord:
     """Return the record in `text`, or raise ValueError with the reason why it is invalid."""
-    try:
-        data = json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    data = parse_json(text)
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
     if data.get("v") != 1:

@@ -6,7 +6,7 @@ import json
 import os
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.base.json_values import as_object, as_objects
+from mngr.base.json_values import as_object, as_objects, parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def write_file(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
 def read_json(host: Host, record: AgentRecord, name: str) -> JsonObject:
     """Return the JSON object in a file of the agent's directory, or {} when it is missing or is not a JSON object."""
     try:
-        return as_object(json.loads(host.read(os.path.join(host.home.agent_dir(record.id), name))))
-    except (NotFound, ValueError, RecursionError):
+        return as_object(parse_json(host.read(os.path.join(host.home.agent_dir(record.id), name))))
+    except (NotFound, ValueError):
         return {}
 
 
@@ -45,7 +45,7 @@ def read_user_json(path: str) -> JsonObject:
     """Return a JSON file of the user's own configuration, or {} when it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
-            return as_object(json.load(file))
+            return as_object(parse_json(file.read()))
     except (OSError, ValueError):
         return {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.base.json_values import find_int, find_number, find_text
+from mngr.base.json_values import find_int, find_number, find_text, parse_json
 from mngr.base.model import Struct
 
 TYPE_CHECKING = False
@@ -58,12 +58,11 @@ class TranscriptEntry(Struct):
 
 def parse_json_lines(lines: Iterable[bytes]) -> Iterator[JsonObject]:
     """Yield the JSON objects among the lines and skip everything else."""
-    import json
 
     for line in lines:
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parse_json(line)
+        except ValueError:
             continue
         if isinstance(row, dict):
             yield row

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound
+from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.tutorial.open_shell_constructs import ShellLexer
 
@@ -163,11 +164,9 @@ def _identify_other_language(text: str) -> str | None:
     if first_line.startswith("#!") and not _SHELL_SHEBANG.match(first_line):
         return f"a script for {first_line[2:].strip()}"
     if text.lstrip()[:1] in ("{", "["):
-        import json
-
         try:
-            json.loads(text)
-        except (ValueError, RecursionError):
+            parse_json(text)
+        except ValueError:
             return None
         return "JSON"
     if not _PYTHON_LINE.search(text):

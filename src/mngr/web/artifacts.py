@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import time
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mngr.base.errors import NotFound
+from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.e2e.cast import redact_recording
 from mngr.e2e.redact import Redactor
@@ -118,8 +118,8 @@ def _load_test(run_dir: str, slug: str) -> E2eTest | None:
         return None
     try:
         with open(os.path.join(directory, "meta.json"), encoding="utf-8", errors="replace") as file:
-            meta = json.loads(file.read(MAX_SHOWN_BYTES))
-    except (OSError, ValueError, RecursionError):
+            meta = parse_json(file.read(MAX_SHOWN_BYTES))
+    except (OSError, ValueError):
         meta = {}
     if not isinstance(meta, dict):
         meta = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
+
+from mngr.base.json_values import as_object, get_int, parse_json
 
 STATIC_DIR = os.path.join(os.path.dirname(__file__), "static")
 SCRIPT, STYLE = "asciinema-player.min.js", "asciinema-player.css"
@@ -21,14 +22,14 @@ def render_last_screen(cast: str) -> str:
 
     lines = cast.splitlines()
     try:
-        header = json.loads(lines[0])
-        screen = pyte.Screen(*(max(1, min(int(header[key]), 500)) for key in ("width", "height")))
-    except (ValueError, TypeError, KeyError, IndexError):
+        header = as_object(parse_json(lines[0]))
+    except (ValueError, IndexError):
         return ""
+    screen = pyte.Screen(*(max(1, min(get_int(header, key), 500)) for key in ("width", "height")))
     stream = pyte.Stream(screen)
     for event_line in lines[1:_MAX_EVENTS]:
         try:
-            _, kind, text = json.loads(event_line)
+            _, kind, text = parse_json(event_line)
         except (ValueError, TypeError):
             continue
         if kind == "o" and isinstance(text, str):

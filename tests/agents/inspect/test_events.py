@@ -81,6 +81,13 @@ def test_invalid_events_are_skipped_and_agents_cannot_forge_others(mngr: MngrPro
     assert list_types(mngr, "bar") == ["created"]
 
 
+def test_events_that_are_nested_too_deeply_are_skipped(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    with (mngr.get_agent_dir("foo") / "events.jsonl").open("ab") as file:
+        file.write(b"[" * 200_000 + b'\n{"type":"x","at":' + b"[" * 200_000 + b"\n")
+    assert list_types(mngr, "foo") == ["created"]
+
+
 def test_follow_includes_agents_created_later(mngr: MngrProgram) -> None:
     with BackgroundProgram(
         mngr, "events", "--follow", "--type", "created", "--type", "message", "--format", "{name} {type}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
 from mngr.base import names_and_addresses as naming
 from mngr.base import time_format
 from mngr.base.errors import Unreachable, UsageError
-from mngr.base.json_values import as_object, find_text, get_object
+from mngr.base.json_values import as_object, find_text, get_object, parse_json
 from mngr.base.model import Struct
 from mngr.host import host_store
 from mngr.host.protocol import Host
@@ -162,7 +161,7 @@ def _parse_event(
 ) -> AgentEvent | None:
     """Return the event in a line if the filter selects it. Skip other lines, since agents can write anything there."""
     try:
-        row = as_object(json.loads(line))
+        row = as_object(parse_json(line))
     except ValueError:
         return None
     at, event_type = find_text(row, "at"), find_text(row, "type")

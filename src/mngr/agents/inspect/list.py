@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import HostGone, HostStopped, MngrError
 from mngr.base.fanout import map_parallel
-from mngr.base.json_values import find_text, get_object
+from mngr.base.json_values import find_text, get_object, parse_json
 from mngr.base.model import AgentRecord, AgentState, AgentView, Evidence, Struct
 from mngr.host import host_store, record_store, scripts, tmux_server
 from mngr.kinds.protocol import ScreenKind
@@ -442,7 +441,7 @@ def _parse_row(lines: list[str] | None) -> dict[str, object] | None:
     if not lines:
         return None
     try:
-        row = json.loads(lines[0])
-    except (ValueError, RecursionError):
+        row = parse_json(lines[0])
+    except ValueError:
         return None
     return row if isinstance(row, dict) else None

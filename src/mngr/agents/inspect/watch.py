@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import threading
@@ -12,6 +11,7 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.tail import Tail
 from mngr.base import many_open_files
 from mngr.base.errors import MngrError
+from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.host import record_store
 
@@ -161,8 +161,8 @@ class AgentWatcher:
     def _mark_changed(self, host: Host, line: bytes) -> None:
         """Mark the agent that a line names. Without a valid name mark all, since an agent can write anything there."""
         try:
-            agent_id = json.loads(line)["agent"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+            agent_id = parse_json(line)["agent"]
+        except (ValueError, TypeError, KeyError):
             agent_id = None
         if isinstance(agent_id, str) and self._hosts.get(agent_id) is host:
             self._changed.add(agent_id)

@@ -7,6 +7,7 @@ import os
 
 from mngr.agents.workdir.transfer import remove_work_dir
 from mngr.base.errors import MngrError, NotFound
+from mngr.base.json_values import as_list, parse_json
 from mngr.host import git, record_store, scripts
 
 TYPE_CHECKING = False
@@ -80,14 +81,14 @@ def is_work_dir_reused(host: Host, record: AgentRecord) -> bool:
 def _find_restored_branches(host: Host, record: AgentRecord) -> list[tuple[str, str]] | None:
     """Return the branches that an unfinished restore has created, or None if this is not a restore."""
     try:
-        rows = json.loads(host.read(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE)))
+        rows = as_list(parse_json(host.read(os.path.join(host.home.agent_dir(record.id), RESTORING_FILE))))
     except NotFound:
         return None
     except ValueError:
         return []
     if not record.source or not host.has_path(record.source):
         return []
-    return [(branch, oid) for branch, oid in rows]
+    return [(str(row[0]), str(row[1])) for row in rows if isinstance(row, list) and len(row) == 2]
 
 
 def end_processes(host: Host, ids: list[str], *, grace: float, reason: str) -> None:

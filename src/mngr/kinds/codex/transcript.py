@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 
-from mngr.base.json_values import as_objects, find_text, get_int, get_object, get_text
+from mngr.base.json_values import as_objects, find_text, get_int, get_object, get_text, parse_json
 from mngr.base.model import Struct
 from mngr.kinds import limit_resets
 from mngr.kinds.agent_state import parse_row_time
@@ -89,7 +88,7 @@ def parse_hook_keys(answer: bytes) -> list[str] | None:
     None means that the answer is not valid.
     """
     try:
-        entries = json.loads(answer)["result"]["data"]
+        entries = parse_json(answer)["result"]["data"]
         hooks = [hook for entry in entries for hook in entry["hooks"]]
         return [str(hook["key"]) for hook in hooks if hook["source"] != "user"]
     except (ValueError, LookupError, TypeError):
@@ -244,8 +243,8 @@ def _decode_input(tool_input: object) -> object:
     if not isinstance(tool_input, str):
         return tool_input
     try:
-        decoded = json.loads(tool_input)
-    except (ValueError, RecursionError):
+        decoded = parse_json(tool_input)
+    except ValueError:
         return {"input": tool_input}
     return decoded if isinstance(decoded, dict) else {"input": tool_input}
 

@@ -7,7 +7,7 @@ import os
 import re
 
 from mngr.base import time_format
-from mngr.base.json_values import get_object
+from mngr.base.json_values import get_object, parse_json
 from mngr.base.model import AgentState
 from mngr.host import scripts
 from mngr.kinds import limit_resets, state_from_screen
@@ -243,6 +243,6 @@ def _read_session_id(path: str) -> str:
         return ""
     try:
         with open(path, encoding="utf-8") as file:
-            return str(json.loads(file.readline()).get("sessionId"))
+            return str(parse_json(file.readline()).get("sessionId"))
     except (OSError, ValueError, AttributeError):
         return ""

@@ -7,7 +7,7 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import MngrError
-from mngr.base.json_values import as_list
+from mngr.base.json_values import as_list, parse_json
 from mngr.host import scripts
 from mngr.kinds.agent_files import copy_to_agent, make_dirs, write_file
 from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses
@@ -131,7 +131,7 @@ class OpencodeKind(CodingAgentKind):
                 f"opencode could not import the conversation {name}: {result.error_line}",
                 "start a new conversation: leave out --resume",
             )
-        entries = user_conversations.parse_export(json.loads(data))
+        entries = user_conversations.parse_export(parse_json(data))
         lines = (json.dumps(entry.to_dict(), ensure_ascii=False) + "\n" for entry in entries)
         write_file(host, record, "transcript.jsonl", "".join(lines).encode())
         write_file(host, record, f"{_STATE_DIR}/session", f"{name}\n{record.work_dir}\n".encode())
@@ -144,7 +144,7 @@ class OpencodeKind(CodingAgentKind):
             result = shell.run(argv, timeout=60.0)
             data = file.read()
         try:
-            json.loads(data)
+            parse_json(data)
         except ValueError:
             raise MngrError(
                 f"opencode could not export the conversation {name}: {result.error_line}",

@@ -18,7 +18,7 @@ from mngr.base.errors import (
     Unreachable,
     UsageError,
 )
-from mngr.base.json_values import as_object
+from mngr.base.json_values import as_object, parse_json
 from mngr.base.lock import Lock
 from mngr.base.model import Struct
 from mngr.host import scripts
@@ -105,7 +105,7 @@ class Bridge:
         try:
             link.sendall(json.dumps({"do": verb, **words}).encode() + b"\n")
             for line in _iter_lines(link):
-                reply = read_reply(as_object(json.loads(line)))
+                reply = read_reply(as_object(parse_json(line)))
                 if reply.note is not None and note is not None:
                     note(reply.note)
                 elif reply.error_kind is not None:
@@ -278,7 +278,7 @@ class BridgeSession:
         """Return the exit code, or 255 when the connection ended first."""
         self._link.settimeout(None)
         try:
-            replies = [read_reply(as_object(json.loads(line))) for line in _iter_lines(self._link, b"{")]
+            replies = [read_reply(as_object(parse_json(line))) for line in _iter_lines(self._link, b"{")]
             code = replies[-1].code
             return _LOST_CODE if code is None else code
         except (OSError, ValueError, IndexError):

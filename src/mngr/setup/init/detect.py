@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import glob
-import json
 import os
 
 from mngr.agents.workdir.project_setup import LOCK_FILES
-from mngr.base.json_values import as_object, get_text
+from mngr.base.json_values import as_object, get_text, parse_json
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.host import git
@@ -136,7 +135,7 @@ def _detect_program(files: ProjectFiles) -> list[DetectedSetting]:
 def _find_node_program(files: ProjectFiles) -> str | None:
     """Return the program that a Node package installs, or None."""
     try:
-        package = as_object(json.loads(files.read_text("package.json") or "{}"))
+        package = as_object(parse_json(files.read_text("package.json") or "{}"))
     except ValueError:
         return None
     binaries, name = package.get("bin"), package.get("name")

@@ -19,6 +19,7 @@ from mngr.api import Fleet
 from mngr.base.config import Settings
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.json_structs import decode, encode
+from mngr.base.json_values import parse_json
 from mngr.base.model import AgentView, Struct
 from mngr.base.paths import find_project_root
 from mngr.host import git
@@ -426,7 +427,7 @@ def _choose_virtualenv(names: list[str]) -> str:
 def _parse_row(line: str) -> ProbeRow | None:
     """Return a row of the probe's report, or None for an incomplete one."""
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError:
         return None
     return row if isinstance(row, dict) and isinstance(row.get("row"), str) else None

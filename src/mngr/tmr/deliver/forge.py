@@ -5,13 +5,13 @@ Without such a program, it returns the commands for a person.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, TimedOut
+from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.base.shell import ProcessResult
 from mngr.host import git
@@ -202,7 +202,7 @@ def _is_draft(forge: _Forge) -> bool:
     """True when the merge request is a draft, or when that is unknown, because a draft does no harm."""
     result = forge.run(["glab", "mr", "view", forge.branch, "--output", "json"])
     try:
-        row = json.loads(result.out)
+        row = parse_json(result.out)
     except ValueError:
         return True
     return not isinstance(row, dict) or row.get("draft") is not False

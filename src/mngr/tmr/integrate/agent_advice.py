@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from mngr.api import Fleet
-from mngr.base.json_values import as_list, get_objects, get_text
+from mngr.base.json_values import as_list, get_objects, get_text, parse_json
 from mngr.host import git
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
@@ -167,7 +167,7 @@ def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Ju
         try:
             rows = [
                 {"changes": [str(name) for name in row["changes"]], "reason": hostile_commits.clean_line(str(row["reason"]), 300)}
-                for row in json.loads(text)
+                for row in parse_json(text)
             ]  # fmt: skip
         except (ValueError, TypeError, KeyError):
             return Judgement(problem=f"`$MNGR_OUTPUT_DIR/{_ORDER}` does not hold a JSON list in the requested form.")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable
 
+from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.tutorial.blocks import ReadProblem, compute_block_id
 
@@ -62,7 +62,7 @@ def _list_folders(path: str) -> list[str]:
 
 def _read_meta(path: str) -> dict[str, object]:
     with open(path, encoding="utf-8") as file:
-        meta = json.load(file)
+        meta = parse_json(file.read())
     if not isinstance(meta, dict):
         raise ValueError("meta.json is not a JSON object")
     return meta

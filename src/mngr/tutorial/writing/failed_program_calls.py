@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 
+from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.tutorial.coverage.shell_words import list_calls
@@ -165,7 +165,10 @@ def _find_shell_command(entry: TranscriptEntry) -> str | None:
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return str(value[-1]) if value[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"]) else " ".join(value)
     match = _CALL_IN_CODE.search(str(tool_input.get("input") or ""))
-    return str(json.loads(match[1])) if match else None
+    try:
+        return str(parse_json(match[1])) if match else None
+    except ValueError:  # for example a tab in the text
+        return None
 
 
 def _get_command_words(words: list[str]) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import tempfile
 
 from mngr.agents.context import Context
 from mngr.base import shell
 from mngr.base.errors import MngrError
+from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.tutorial.blocks import (
     Block,
@@ -274,7 +274,7 @@ def try_blocks(
         worker.send_and_wait(job)
         answer = worker.read_transcript()[-1].text
     try:
-        outcomes = {str(row["id"]): row for row in json.loads(answer)}
+        outcomes = {str(row["id"]): row for row in parse_json(answer)}
     except (ValueError, TypeError, KeyError):
         raise MngrError(
             f"mngr could not try the blocks: {answer}", f"read what the agent did: mngr transcript {worker.name}"

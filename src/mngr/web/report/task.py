@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping
 
 from mngr.base.errors import NotFound
-from mngr.base.json_values import get_text
+from mngr.base.json_values import get_text, parse_json
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import make_slug
@@ -255,8 +255,8 @@ def _render_conversation(path: str) -> str:
     messages = []
     for line in text.splitlines():
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parse_json(line)
+        except ValueError:
             continue
         if isinstance(row, dict):
             messages.append(_render_message(row))

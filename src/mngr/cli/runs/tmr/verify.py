@@ -6,6 +6,7 @@ import json
 import os
 
 from mngr.base.errors import MngrError, UsageError
+from mngr.base.json_values import parse_json
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
@@ -220,7 +221,7 @@ def _verify_again(cli: Cli, args: Args, root: str, room_options: CleanRoomOption
     path = cli.context.resolve_path(args["receipt"])
     try:
         with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+            data = parse_json(file.read())
     except (OSError, ValueError) as error:
         raise MngrError(
             f"{args['receipt']} cannot be read: {error}",
