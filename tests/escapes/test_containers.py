@@ -22,8 +22,9 @@ def test_what_an_agent_plants_in_a_container_leaves_no_mark(
 ) -> None:
     engine: Engine = request.getfixturevalue(f"{program}_engine")
     with attack(PEOPLE[0]) as target:
-        target.user.env.update({**settings(program), **engine.env})
-        target.user("create", "foo@.docker", "--", "sleep", "1000", timeout=120)
+        kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
+        target.user.env.update({**settings(program), **kind, **engine.env})
+        target.user("create", f"foo@.{program}", "--", "sleep", "1000", timeout=120)
         output = target.run_in_agent(attempt.plant, code=None)
         assert target.list_marks(output) == []
         for verb in attempt.verbs:

@@ -290,7 +290,7 @@ def test_a_tmux_server_that_ended_with_its_last_agent_is_ok(mngr: MngrProgram) -
 @pytest.mark.hosts
 def test_doctor_checks_a_provider(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr.env.update(Boxes(tmp_path / "engine").env)
-    assert "it answers" in mngr("doctor", "@.box").out
+    assert "the provider answers" in mngr("doctor", "@.box").out
     mngr.env["MODAL_SERVER_URL"] = "http://127.0.0.1:1"
     mngr.env["MNGR__PROVIDERS__MODAL__PYTHON"] = str(python())
     result = mngr("doctor", "@.modal", code=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 
 from mngr.agents.context import Context
 from mngr.base import paths, shell
@@ -18,6 +19,7 @@ from mngr.setup.trust import inspect_trust
 _CALL_TIMEOUT = 10.0  # seconds for one call of a program
 _SECRET_WORDS = ("KEY", "TOKEN")  # a variable with such a word in its name holds a login
 _LOGIN_COMMANDS = {"claude": "claude /login", "codex": "codex login", "opencode": "opencode auth login"}
+_USER_DIRS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
 def check_coding_agents(ctx: Context) -> list[DoctorCheck]:
@@ -46,7 +48,10 @@ def check_coding_agents(ctx: Context) -> list[DoctorCheck]:
 def _check_coding_agent(kind: CodingAgentKind) -> DoctorCheck:
     """Check one installed coding agent."""
     program = kind.programs[0]
-    result = shell.run([program, "--version"], timeout=_CALL_TIMEOUT)
+    with tempfile.TemporaryDirectory(prefix="mngr-doctor-") as scratch_dir:
+        # Some programs create files even for --version, but doctor changes nothing of the user.
+        env = {**os.environ, **{name: os.path.join(scratch_dir, name) for name in _USER_DIRS}}
+        result = shell.run([program, "--version"], timeout=_CALL_TIMEOUT, env=env)
     if result.code:
         problem = f"{program} --version failed: {result.error_line}"
         return DoctorCheck(name=kind.name, status=WARNING, problem=problem, hint=kind.install or None)
@@ -81,13 +86,17 @@ def check_container_engines() -> list[DoctorCheck]:
 
 def _check_container_engine(program: str) -> DoctorCheck:
     hint = "sudo systemctl start docker" if program == "docker" else f"{program} info"
+    # podman has no daemon that must answer, and its other commands create files of the user.
+    words = ("--version",) if program == "podman" else ("ps", "-q")
     try:
-        result = DockerCli([program]).run("ps", "-q", timeout=_CALL_TIMEOUT)
+        result = DockerCli([program]).run(*words, timeout=_CALL_TIMEOUT)
     except MngrError as error:
         return DoctorCheck(name=program, status=WARNING, problem=error.message, hint=hint)
     if result.code:
-        problem = f"{program} ps failed: {result.error_line}"
+        problem = f"{program} {words[0]} failed: {result.error_line}"
         return DoctorCheck(name=program, status=WARNING, problem=problem, hint=hint)
+    if program == "podman":
+        return DoctorCheck(name=program, found=result.text)
     return DoctorCheck(name=program, found=f"answers; running containers: {len(result.out.split())}")
 
 

@@ -103,7 +103,7 @@ def test_a_migrate_to_an_invalid_or_unreachable_host_leaves_the_agent_running(cl
     (client.get_work_dir("foo") / "draft.txt").write_text("draft")
     pid = client.get_agent("foo")["pid"]
     for words, code, message in (
-        (("foo", "@local"), 1, "is on local already"),
+        (("foo", "@local"), 1, "is already on local"),
         (("foo", "h1"), 2, "does not name a host"),
         (("foo", "bar@h1"), 2, "does not name a host"),
         (("foo", "@h1:x"), 2, "does not name a host"),

@@ -292,7 +292,7 @@ def test_a_changed_host_key_is_rejected(wired: Wired) -> None:
 def test_a_missing_host_key_is_created_again(wired: Wired) -> None:
     wired.alone("foo.mngr", "true")
     (wired.home / "ssh/host_key").unlink()
-    assert "the key of" in wired.alone("foo.mngr", "true", code=255)
+    assert "the ssh key of" in wired.alone("foo.mngr", "true", code=255)
     wired.alone("foo.mngr", "true")
 
 
@@ -408,7 +408,7 @@ def test_pipe_on_machines_with_different_setups(here: Wired, world: str, reached
 
 def test_pipe_in_a_terminal_explains_its_use(here: Wired) -> None:
     with PtyTerminal([str(BIN_DIR / "mngr"), "pipe", "foo"], here.mngr.repo, here.mngr.env) as terminal:
-        terminal.wait_for_text("run by ssh")
+        terminal.wait_for_text("mngr pipe is for ssh")
         assert terminal.wait_for_exit() == 2
     assert here.mngr("pipe", "foo", code=None).out.startswith("SSH-2.0-OpenSSH")
     assert "does not name a host" in here.mngr("pipe", "@.docker", code=2).err

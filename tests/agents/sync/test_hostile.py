@@ -387,4 +387,4 @@ def test_a_link_out_of_the_tree_that_only_a_merge_adds_is_refused(mngr: MngrProg
         BRANCH,
         run_git(agent.work, "commit-tree", tree, "-p", one, "-p", two, "-m", "both"),
     )
-    assert "'x' is a link to '/etc/passwd'" in agent.refused()
+    assert "'x' is a symbolic link to '/etc/passwd'" in agent.refused()

@@ -212,5 +212,5 @@ def test_a_file_that_is_pulled_by_name_has_only_the_total_limit(agent: Agent) ->
     (agent.work / "x").write_bytes(bytes(2000))
     agent.mngr(*build_limit_args(max_file_bytes=1000), "pull", "foo:x", "got")
     assert (agent.mngr.repo / "got").stat().st_size == 2000
-    assert "at most 1 kB" in agent.mngr(*build_limit_args(max_bytes=1000), "pull", "foo:x", "more", code=1).err
+    assert "the limit is 1 kB" in agent.mngr(*build_limit_args(max_bytes=1000), "pull", "foo:x", "more", code=1).err
     assert not (agent.mngr.repo / "more").exists()

@@ -47,7 +47,7 @@ def test_map_reminds_of_a_missing_output_and_resumes_a_run(e2e: E2eSession, shop
     """)
     run_all(e2e, PAINT)
     result = e2e.run(MAP, comment="send each agent a prompt")
-    expect(result).to_succeed().to_contain("reminded (result)", "2 done: ")
+    expect(result).to_succeed().to_contain("mngr reminds the agent (result)", "2 done: ")
     assert len(list(shop.glob(".mngr/runs/paint/tasks/*/outputs/done.txt"))) == 2
     before = (shop / ".mngr/runs/paint/journal.jsonl").read_text()
     result = e2e.run("mngr map --resume paint", comment="finished tasks are not repeated")

@@ -89,7 +89,7 @@ def test_settings_that_somebody_else_wrote_need_trust(e2e: E2eSession, shop: Pat
     (shop / ".mngr").mkdir(exist_ok=True)
     (shop / ".mngr/settings.toml").write_text('[project]\nsetup = "echo set up"\n')
     result = e2e.run("mngr trust --show", comment="show the commands in the settings")
-    expect(result).to_succeed().to_contain("not trusted", "project.setup = 'echo set up'")
+    expect(result).to_succeed().to_contain("not trusted", 'project.setup = "echo set up"')
     expect(e2e.run("mngr trust --yes", comment="allow the commands")).to_succeed()
     expect(e2e.run("mngr trust --show")).to_succeed().to_contain(": trusted")
 

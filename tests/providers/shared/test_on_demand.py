@@ -188,13 +188,13 @@ def test_invalid_host_options_fail_before_a_host_is_created(mngr: MngrProgram, r
         (("foo@.toy", "-b", "root=/"), "no option 'root'"),
         (("foo@.toy", "-b", "size=absurd"), "no machine is that large"),
         (("foo@.toy", "-S", "providers.toy.rot=x"), "no setting 'rot'"),
-        (("foo@.toy", "--network", "off"), "--network has no meaning"),
+        (("foo@.toy", "--network", "off"), "--network has no effect"),
     ):
         result = mngr("create", *words, *RUN, code=2)
         assert message in result.err and "\nHint: " in result.err
     assert machines(root) == {} and not (mngr.home / "hosts" / "toy").exists()
     mngr("create", "foo@box.toy", "-b", "size=1", "-b", "env.A=b", "--network", "on", *RUN)
-    assert "there already" in mngr("create", "bar@box.toy", "-b", "size=2", *RUN, code=2).err
+    assert "already exists" in mngr("create", "bar@box.toy", "-b", "size=2", *RUN, code=2).err
 
 
 def test_a_restored_host_keeps_its_options_and_a_new_one_of_its_name_does_not(mngr: MngrProgram, root: Path) -> None:

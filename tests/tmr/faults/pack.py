@@ -183,7 +183,7 @@ STUCK = [
         "unchanged",
         "confirmed",
         reminders=1,
-        says="which one.*Nobody is here",
+        says="which one.*No person is here",
     ),
     Fault("ask_again", [*WORK, *[{"ask": "which?"}] * 4], "failed", None, "question", reminders=2, **KEPT),
     Fault("permission", [*[{"permission": "may I?"}] * 4], "failed", None, "permission", reminders=2),
@@ -200,7 +200,7 @@ ENDS = [
         "unchanged",
         "confirmed",
         reminders=0,
-        says="What stopped you is over",
+        says="The interruption is over",
     ),
     Fault("lost_thrice", [*WORK, *[{"crash": "lost"}] * 4], "failed", None, "lost|ended", **KEPT),
 ]

@@ -39,7 +39,7 @@ def assert_expected_end(ended: Ended, faults: list[Fault]) -> None:
 def assert_parked(ended: Ended) -> None:
     """Check that the run is parked and does not claim to be done."""
     assert (ended.code, ended.state) == (5, "parked"), ended.said
-    assert "not over" in ended.said and ended.harm == []
+    assert "not finished" in ended.said and ended.harm == []
 
 
 def wait_until_working(run: Running, count: int) -> dict[str, str]:

@@ -117,7 +117,7 @@ def test_a_change_can_be_excluded_restored_and_moved_to_another_base(project: Mn
     name = find_change(project, "mul: *")
     process = project("tmr", "integrate", "r", "--without", name, "--reason", "twice is enough")
     assert "a person excluded it: twice is enough" in process.out
-    assert "red again: tests/test_mul.py::test_mul" in process.out
+    assert "failing again: tests/test_mul.py::test_mul" in process.out
     assert "[FIX_IMPL] mul: *" not in subjects(project) and len(subjects(project)) == 2
     assert [rejection.reason for rejection in RejectionFile(str(project.repo)).read().values()] == ["twice is enough"]
     assert "twice is enough" in Path(project.repo, ".mngr/runs/r/PR.md").read_text()

@@ -59,7 +59,7 @@ def test_settled_tasks_are_integrated_while_others_still_run(two_failing_tests: 
         assert project("tmr", "integrate", "r").code == 0
         wait_for(lambda: has_row("settled"), 60)
         partial = project("tmr", "integrate", "r")
-        assert "1 task is not finished yet" in partial.out
+        assert "1 task is not finished" in partial.out
         assert "failing again" not in partial.out, "it never was green"
         pr_text = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
         assert "**1 task not settled yet**" in pr_text

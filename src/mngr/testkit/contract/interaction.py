@@ -29,7 +29,7 @@ class MessageContract(ContractChecks):
         assert (row["delivered"], row["proof"]) == (True, "sent")
         wait_for(lambda: client.run_script("foo", "cat got") == "one\ntwo é\n")
         client("stop", "foo")
-        assert "foo does not run (STOPPED)" in client("message", "foo", "-m", "x", code=1).err
+        assert "foo is not running (state: STOPPED)" in client("message", "foo", "-m", "x", code=1).err
         client.create("end", "--", "read line; exit 3")
         client.create("on", *SLEEP_COMMAND)
         with BackgroundProgram(client, "wait", "end", "on", "--any", "--format", "json") as process:

@@ -63,7 +63,7 @@ class SyncContract(ContractChecks):
         run_git(client.repo, "checkout", "-q", "-b", "mngr/bar")
         branch_commit = commit_file(client.repo, "own.txt")
         client.commit("bar", "other.txt")
-        assert "has commits the agent's does not have" in client("pull", "bar", code=1).err
+        assert "has commits that the agent's branch does not have" in client("pull", "bar", code=1).err
         assert run_git(client.repo, "rev-parse", "mngr/bar") == branch_commit
 
     def test_push_keeps_the_agents_own_work(self, client: Client) -> None:
@@ -88,7 +88,7 @@ class SyncContract(ContractChecks):
         assert client.run_script("foo", "cat README.md new.txt last.txt; git stash list") == "draft\nnew\nlast\n"
         agent_commit = client.commit("foo", "README.md", "theirs\n")
         commit_file(client.repo, "README.md", "mine\n")
-        assert "conflicts with that of foo in README.md; undone" in client("push", "foo", code=1).err
+        assert "conflict with those of foo in README.md; mngr undid the merge" in client("push", "foo", code=1).err
         script = "git rev-parse HEAD; git status --porcelain; cat README.md; git for-each-ref refs/mngr"
         assert client.run_script("foo", script).split() == [agent_commit, "theirs"]
 
@@ -160,8 +160,8 @@ class SyncContract(ContractChecks):
             assert "Error: refused:" in client("pull", "foo:evil", code=1).err
             assert not os.path.lexists(client.repo / "evil")
             assert not os.path.lexists(client.repo / ".mngr/outputs/foo/evil")
-        assert "has no 'nowhere'" in client("pull", "foo:nowhere", code=1).err
+        assert "has no file 'nowhere'" in client("pull", "foo:nowhere", code=1).err
         assert "outside" in client("pull", "foo:../x", code=1).err
-        assert "/nowhere' here" in client("push", "nowhere", "foo:x", code=1).err
+        assert "/nowhere'" in client("push", "nowhere", "foo:x", code=1).err
         client.run_script("foo", "ln -s /tmp out")
         assert "leads out of the work dir" in client("push", "README.md", "foo:out/x", code=1).err
