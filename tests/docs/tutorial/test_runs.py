@@ -244,8 +244,8 @@ def test_a_file_that_cannot_be_collected_is_blocked_and_the_other_tests_go_on(e2
     run_all(e2e, "git add . && git commit -qm broken")
     result = e2e.run("mngr tmr run", comment="a test that cannot be loaded", timeout=90)
     expect(result).to_fail(4).to_contain("1 blocked, 1 fixed", "blocked: pytest cannot collect the test")
-    expect(e2e.run("mngr tmr status nothing")).to_fail(1).to_contain("there is no run in ")
-    expect(e2e.run("mngr tmr retry --run nothing")).to_fail(1).to_contain("there is no run in ")
+    expect(e2e.run("mngr tmr status nothing")).to_fail(1).to_contain("there is no run 'nothing'")
+    expect(e2e.run("mngr tmr retry --run nothing")).to_fail(1).to_contain("there is no run 'nothing'")
 
 
 POLITE = """\

@@ -62,7 +62,7 @@ def test_settled_tasks_are_integrated_while_others_still_run(two_failing_tests: 
         assert "1 task is not finished" in partial.out
         assert "failing again" not in partial.out, "it never was green"
         pr_text = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
-        assert "**1 task not settled yet**" in pr_text
+        assert "1 task is not finished, so this result is not final." in pr_text
         first = run_git(project.repo, "log", "--format=%s", "main..mngr/r/integrated")
         assert first == "[FIX_IMPL] Add"
         lock = Lock(str(Path(project.repo, ".mngr/runs/r/integrate.lock")))

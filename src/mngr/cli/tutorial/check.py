@@ -97,7 +97,8 @@ def _format_report(report: TutorialReport, fixed: list[FixedCitation]) -> str:
     counts = report.counts
     text += f"{counts['cited']} of {counts['blocks']} blocks are cited"
     text += f"; {counts['observed']} observed but not reviewed" if counts["observed"] else ""
-    text += f"; {counts['blanks']} empty headings" if counts["blanks"] else ""
+    noun = "empty heading" if counts["blanks"] == 1 else "empty headings"
+    text += f"; {counts['blanks']} {noun}" if counts["blanks"] else ""
     return terminal_text.strip_controls(text)
 
 
