@@ -68,7 +68,7 @@ def test_settled_tasks_are_integrated_while_others_still_run(two_failing_tests: 
         lock = Lock(str(Path(project.repo, ".mngr/runs/r/integrate.lock")))
         with lock:  # another integration, which is still running when the run ends
             gate.touch()
-            wait_for(lambda: "another integration of r goes on" in stderr_file.read_text(), 60)
+            wait_for(lambda: "another integration of r is running" in stderr_file.read_text(), 60)
         assert run.wait(60) == 0
     finally:
         gate.touch()
