@@ -24,7 +24,7 @@ COMMAND = CommandSpec(
         "A host that was created for NAME@.PROVIDER is removed with its last agent."
     ),
     arguments=(TARGETS_ARGUMENT,),
-    options=(Option(flags=("--force",), help="Destroy agents that are running or whose record is damaged, too"),),
+    options=(Option(flags=("--force",), help="Also destroy agents that are running or whose record is damaged"),),
     examples=(
         ("mngr destroy foo", "Move foo to the trash"),
         ("mngr list --ids --state DONE | mngr destroy -", "Move all finished agents to the trash"),

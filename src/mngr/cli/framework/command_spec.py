@@ -95,7 +95,7 @@ COMMON_OPTIONS = (
     Option(
         flags=("--format",),
         metavar="FORMAT",
-        help="Print human, json, jsonl, or a template such as '{name} {labels.team}'",
+        help="Set the output format: human, json, jsonl, or a template such as '{name} {labels.team}'",
         default="human",
     ),
     Option(flags=("--json",), help="Print JSON; short for --format json"),

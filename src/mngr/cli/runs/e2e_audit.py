@@ -48,7 +48,7 @@ COMMAND = CommandSpec(
             metavar="NAME",
             help="Name the program under test (default: the setting project.program, or what the project installs)",
         ),
-        Option(flags=("--pytest",), metavar="CMD", help="Run pytest with CMD (default: the setting project.pytest)"),
+        Option(flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"),
         Option(
             flags=("--modes",),
             metavar="A,B",
@@ -67,7 +67,7 @@ COMMAND = CommandSpec(
             flags=("--within",),
             metavar="TIME",
             kind="length",
-            help="Start no test after TIME, and count those that are left (default: no limit)",
+            help="Start no new test after TIME, and report how many were not run (default: no limit)",
         ),
         Option(
             flags=("--timeout",), metavar="TIME", kind="length", default=600.0, help="End one run of a test after TIME"
@@ -78,7 +78,7 @@ COMMAND = CommandSpec(
             kind="int",
             help="Run N tests at the same time (default: one per processor)",
         ),
-        Option(flags=("--strict",), help="Fail when a command or an option is unguarded, too"),
+        Option(flags=("--strict",), help="Also fail if a command or an option is unguarded"),
     ),
     trailing_help="PYTEST ARGS",
     examples=(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NOTIFY_OPTION = Option(
     flags=("--notify",),
     metavar="CMD",
-    help="Run the shell command CMD at an alarm and at the end of the run, with MNGR_EVENT and MNGR_TEXT set",
+    help="Run the shell command CMD when an alarm is raised and when the run ends, with MNGR_EVENT and MNGR_TEXT set",
     group="Output",
 )
 INTEGRATOR_OPTION = Option(
@@ -100,24 +100,26 @@ LIMIT_OPTIONS = place_below(
         help="Start at most N agents or new hosts at the same time (default: 4 agents, 10 hosts)",
     ),
     Option(
-        flags=("--budget",), metavar="USD", help="Park the rest when the run has cost this much (default: no limit)"
+        flags=("--budget",),
+        metavar="USD",
+        help="Park the remaining tasks once the run has cost USD (default: no limit)",
     ),
     Option(
         flags=("--budget-per-day",),
         metavar="USD",
-        help="Park the rest when all runs of a day have cost this much (default: no limit)",
+        help="Park the remaining tasks once the runs of the day have cost USD together (default: no limit)",
     ),
     Option(
         flags=("--max-tokens",),
         metavar="N",
         kind="int",
-        help="Park the rest when the run has used N tokens (default: no limit)",
+        help="Park the remaining tasks once the run has used N tokens (default: no limit)",
     ),
     Option(
         flags=("--deadline",),
         metavar="TIME",
         kind="length",
-        help="Park the rest after TIME (default: no limit)",
+        help="Park the remaining tasks after TIME (default: no limit)",
     ),
     Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="End a task after TIME"),
     Option(

@@ -49,7 +49,9 @@ COMMAND = CommandSpec(
             Option(flags=("--sort",), metavar="[-]FIELD", help="Sort by FIELD; -FIELD sorts in descending order"),
             Option(flags=("--ids",), help="Print only ids, one per line"),
             Option(flags=("--hosts",), help="List the hosts instead of the agents"),
-            Option(flags=("--git",), help="Show commits that are not pulled, and whether work is uncommitted"),
+            Option(
+                flags=("--git",), help="Show commits that have not been pulled, and whether there is uncommitted work"
+            ),
             Option(flags=("--watch",), help="Keep running and show every change until you interrupt mngr"),
         ),
     ),

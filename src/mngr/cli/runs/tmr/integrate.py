@@ -63,7 +63,7 @@ COMMAND = CommandSpec(
                 flags=("--only",),
                 metavar="WHAT",
                 choices=("impl", "tests", "all"),
-                help="Take only fixes of the implementation (impl), only tests and documents (tests), or all (default: all)",
+                help="Include only implementation fixes (impl), only tests and documents (tests), or all (default: all)",
             ),
             Option(
                 flags=("--onto",), metavar="REF", help="Build the branch on this commit (default: the start of the run)"

@@ -74,9 +74,15 @@ COMMAND = CommandSpec(
                 help="Give agents only tests whose file changed since this commit",
             ),
             Option(
-                flags=("--pytest",), metavar="CMD", help="Run pytest with CMD (default: the setting project.pytest)"
+                flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"
             ),
-            Option(flags=("--runs",), metavar="K", kind="int", default=2, help="Run each unchanged test K times"),
+            Option(
+                flags=("--runs",),
+                metavar="K",
+                kind="int",
+                default=2,
+                help="Run each test K times before any agent changes something",
+            ),
             Option(
                 flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="End one test after TIME"
             ),

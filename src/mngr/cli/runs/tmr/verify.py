@@ -85,10 +85,10 @@ COMMAND = CommandSpec(
                 metavar="N",
                 kind="int",
                 default=0,
-                help="Choose the order of the runs and the faults with this seed (default: 0)",
+                help="Use N as the random seed for the order of the runs and for the faults (default: 0)",
             ),
             Option(
-                flags=("--pytest",), metavar="CMD", help="Run pytest with CMD (default: the setting project.pytest)"
+                flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"
             ),
             Option(
                 flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="End one test after TIME"
