@@ -86,7 +86,7 @@ git commit -q -m 'A pantry'
 run 'mngr trust --yes'
 run 'mngr tutorial check || true'
 isolation=
-if ! mngr doctor --format '{name} {status}' | grep -qx 'isolation ok'; then
+if ! mngr doctor --format '{name} {status}' | grep -qx 'sandbox ok'; then
     isolation='--isolation off '
     say 'There is no sandbox for the tests on this machine. mngr doctor says why. These tests are part of mngr, so they run without a sandbox.'
 fi

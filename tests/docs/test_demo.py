@@ -35,7 +35,7 @@ def test_the_demo_succeeds_and_cleans_up(tmp_path: Path, env: dict[str, str]) ->
     run = top / "pantry/.mngr/runs/demo"
     assert completed.stdout.rpartition("\n# ")[2].count(str(run)) == 2
     pull_request = (run / "PR.md").read_text()
-    assert "test_list_sorted" in pull_request
+    assert "test_list_sorted" in pull_request and "without a sandbox" not in pull_request
     if IS_FULL_SCALE:
         assert "1. **An amount may have a fraction** `" in pull_request
         assert "without the fix: fail for the same reason; with it: pass" in pull_request
