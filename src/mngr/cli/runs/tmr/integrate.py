@@ -51,7 +51,7 @@ COMMAND = CommandSpec(
             Option(
                 flags=("--reason",),
                 metavar="TEXT",
-                help="Record why you exclude the change; later agents are told",
+                help="Record why you exclude the change; mngr shows the reason to later agents",
             ),
             Option(
                 flags=("--with",),
