@@ -419,9 +419,9 @@ mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
 # ask the author of a change to revise it, in its own conversation; the agent here cannot answer messages, so this fails
 mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
 
-# re-run the tests of a branch and detect weakened ones; the test here checks less than before, so mngr refutes it
+# re-run the tests of a branch and detect weakened ones; this branch removes a check, so mngr refutes the test
 git switch -q -c easier
-sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+sed -i '/welcome to the old shop/d' tests/test_greet.py
 git commit -qam 'Easier'
 git switch -q -
 mngr tmr verify easier || test $? -eq 4

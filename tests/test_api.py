@@ -24,7 +24,7 @@ WORK = {
 }  # fmt: skip
 
 
-HOSTS = {"migrate", "pipe", "release_host", "list_ssh_entries", "ssh_config", "write_ssh_config"}
+HOSTS = {"migrate", "pipe", "trash_agents_and_destroy_host", "list_ssh_entries", "ssh_config", "write_ssh_config"}
 
 
 class Noting(Fleet):
@@ -133,7 +133,9 @@ def test_methods_for_conversations_and_the_trash(fleet: Noting, mngr: MngrProgra
     assert fleet.undestroy(["p"], new_name="back")[0].ok
     restored = fleet.get("back")
     assert run_git(Path(restored.work_dir), "status", "--porcelain") == "?? x.txt"
-    clean_room = fleet.create(AgentSpec(address="room", command=["true"], transfer="mirror", labels={"role": "room"}))
+    clean_room = fleet.create(
+        AgentSpec(address="room", command=["true"], transfer="mirror", labels={"role": "clean-room"})
+    )
     run_git(mngr.repo, "commit", "-q", "--allow-empty", "-m", "later")
     fleet.send_commit("room", str(mngr.repo), run_git(mngr.repo, "rev-parse", "HEAD"))
     assert run_git(Path(clean_room.work_dir), "log", "-1", "--format=%s", "refs/mngr/given") == "later"
@@ -169,5 +171,5 @@ def test_methods_for_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.
     assert "Host one.mngr" in Path(fleet.write_ssh_config()).read_text()
     with pytest.raises(NotFound, match="nobody"):
         fleet.pipe("nobody")  # test_pipe.py tests an existing agent.
-    assert fleet.release_host("docker", "gone", ("run", "x")) == []  # The host is gone already.
+    assert fleet.trash_agents_and_destroy_host("docker", "gone", ("run", "x")) == []  # The host is gone already.
     assert fleet._called == HOSTS | {"create", "create_many", "get", "list_hosts"}

@@ -211,7 +211,7 @@ class Fleet:
 
     def pipe(self, address: str) -> int:
         """Serve an ssh client on this process's streams, for an agent or `@HOST`, and return the exit code."""
-        from mngr.agents.interact.pipe import serve_ssh
+        from mngr.agents.interact.ssh_connection import serve_ssh
 
         return serve_ssh(self.context, address)
 
@@ -270,7 +270,7 @@ class Fleet:
         return destroy(self.context, names, force=force)
 
     def discard_clean_rooms(self, names: builtins.list[str]) -> builtins.list[Outcome]:
-        """Delete clean rooms for good: only agents with the label `role=room`, which hold nobody's work."""
+        """Delete clean rooms for good: only agents with the label `role=clean-room`, which hold nobody's work."""
         from mngr.agents.archive.clean_rooms import discard_clean_rooms
 
         return discard_clean_rooms(self.context, names)
@@ -325,11 +325,11 @@ class Fleet:
 
         return self.get(restore_snapshot(self.context, name, address, start=start).name)
 
-    def release_host(self, provider: str, host: str, label: tuple[str, str]) -> builtins.list[str]:
+    def trash_agents_and_destroy_host(self, provider: str, host: str, label: tuple[str, str]) -> builtins.list[str]:
         """Destroy a host if all its agents have this label. Move them to the trash and return their names."""
-        from mngr.agents.archive.run_host_release import release_host
+        from mngr.agents.archive.run_host_release import trash_agents_and_destroy_host
 
-        return release_host(self.context, provider, host, label)
+        return trash_agents_and_destroy_host(self.context, provider, host, label)
 
     def destroy_snapshots(self, names: builtins.list[str]) -> builtins.list[Outcome]:
         """Delete snapshots for good."""

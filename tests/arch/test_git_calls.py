@@ -13,8 +13,8 @@ _SAFE_COMMANDS = ("git.SAFE_GIT", "git.ISOLATED_GIT", "git.build_guarded_git", "
 # Functions in `agents/` that run plain git. Each works only on the user's own repository, or on a work dir that mngr has
 # just created and that no agent has used yet.
 _OWN_REPOSITORY = {
-    "agents/create/create.py": {"_reserve", "_find_untrusted_content"},
-    "agents/create/planning.py": {"_choose_new_branch", "_use_existing_branch"},
+    "agents/create/create.py": {"_reserve"},
+    "agents/create/planning.py": {"_choose_new_branch", "_use_existing_branch", "find_untrusted_content"},
     "agents/sandbox/bubblewrap.py": {"_make_private_home"},
     "agents/sync/pull.py": {"pull_agent", "_pull_to_target", "_pull_commits", "_fast_forward", "_find_checkout", "_merge"},
     "agents/sync/push.py": {"push_branch"},
@@ -32,10 +32,10 @@ _OTHER_PROGRAMS = {
     "agents/workdir/source.py",  # clones the address that the user gave
     "base/paths.py",  # the user's safe.directory
     "host/batched_host.py", "host/git.py", "host/protocol.py", "host/remote_host.py", "providers/local.py",
-    "kinds/mechanic/program/main.py", "kinds/mechanic/program/repair.py", "kinds/mechanic/program/source_word_search.py",
+    "kinds/mechanic/program/main.py", "kinds/mechanic/program/repair.py", "kinds/mechanic/program/project_sources.py",
     "kinds/player/player.py", "kinds/player/steps.py",  # agents, which run in their own place
     "providers/docker/images.py", "providers/ray/host_actor.py", "providers/shared/host_options.py",
-    "providers/shared/host_probe.py", "setup/doctor.py", "testkit/contract/mngr_program.py",
+    "providers/shared/host_preparation.py", "setup/doctor.py", "testkit/contract/mngr_program.py",
     "tmr/cleanroom/clean_room_program.py",  # runs inside the clean room
     "tmr/deliver/forge.py", "tutorial/coverage/help_text_reader.py", "tutorial/writing/sync.py",
 }  # fmt: skip

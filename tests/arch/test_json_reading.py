@@ -25,7 +25,7 @@ _OWN_FILES = {
     "agents/archive/gc/gc.py",
     "agents/archive/host_snapshots.py",
     "agents/inspect/usage.py",
-    "base/json_values.py",  # parse_json itself
+    "base/untrusted_json.py",  # parse_json itself
     "base/project_trust.py",
     "host/host_store.py",
     "kinds/opencode/user_config.py",
@@ -42,7 +42,7 @@ _OWN_FILES = {
     "tmr/cleanroom/clean_rooms.py",
     "tmr/cleanroom/sandbox.py",
     "tmr/plan.py",
-    "tmr/prepare/row_file.py",
+    "tmr/prepare/history_file.py",
     "tmr/result_cache.py",
     "tmr/verify/claim.py",  # needs hooks, and handles deep nesting itself
     "web/report/report_data.py",

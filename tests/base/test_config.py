@@ -215,3 +215,9 @@ def test_the_users_own_settings_may_be_a_link_also_where_the_home_directory_is_a
     path.symlink_to(tmp_path / "dotfiles.toml")
     settings = config.load_settings(str(path), str(tmp_path), [], {})
     assert settings.get_source("stop.grace") == f"user ({path})"
+
+
+def test_the_settings_of_a_project_on_another_host_have_a_size_limit() -> None:
+    text = b"# " + b"x" * 300_000
+    with pytest.raises(MngrError, match="larger than 256 KB"):
+        config.load_settings("/nowhere", None, [], {}, project=("h1:/srv/shop", text))

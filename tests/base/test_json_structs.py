@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mngr.base.json_structs import decode, encode
+from mngr.base.json_structs import decode, encode, encode_briefly
 from mngr.base.model import Struct
 
 
@@ -29,6 +29,14 @@ def test_a_struct_with_nested_structs_survives_a_round_trip() -> None:
         name="tandem", front=Wheel(size=28, spokes=[1, 2]), wheels={"rear": Wheel(size=27.5)}, notes=("a",), extra=[1]
     )
     assert decode(Bicycle, json.loads(json.dumps(encode(bicycle)))) == bicycle
+
+
+def test_the_brief_form_leaves_out_defaults_and_survives_a_round_trip() -> None:
+    bicycle = Bicycle(name="tandem", front=Wheel(size=28), spare=Wheel(size=1, spokes=[3]), extra=[None, 0])
+    brief = json.loads(json.dumps(encode_briefly(bicycle)))
+    expected = {"name": "tandem", "front": {"size": 28}, "spare": {"size": 1, "spokes": [3]}, "extra": [None, 0]}
+    assert brief == expected
+    assert decode(Bicycle, brief) == bicycle
 
 
 def test_unknown_fields_are_skipped_and_missing_ones_take_their_default() -> None:

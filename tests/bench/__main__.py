@@ -17,6 +17,7 @@ from tests.bench.measure import HEAD, Case
 from tests.bench.projects import projects
 from tests.bench.reduce import reduce
 from tests.bench.runs import idle, receipts, runs
+from tests.bench.scale import scale
 from tests.bench.suites import suites
 from tests.bench.world import BIN, World
 
@@ -166,9 +167,11 @@ PARTS: dict[str, Callable[[World], Iterable[Shown | str]]] = {
     "hosts": lambda world: hosts(world, _small(world)),
     "modal": lambda world: modal(world, _small(world)),
     "clusters": clusters,
-    "runs": lambda world: [*runs(world), receipts(world)],
+    "runs": runs,
+    "receipts": receipts,
     "reduce": reduce,
     "suites": suites,
+    "scale": scale,
     "growth": _growth,
 }
 # These parts need a package index and much time, so they run only when they are named.

@@ -61,7 +61,7 @@ UNKNOWN = [
     (2, "shared cannot be 'maybe'", "map a --on .slurm -S providers.slurm.shared=maybe -- true"),
     (2, "cpus cannot be 'lots'", "map a --on .modal -S providers.modal.cpus=lots -- true"),
     (1, "--sandbox does not work on modal hosts", "map a --on .modal --sandbox -- true"),
-    (2, "with a path", "create x:path -- true"),
+    (2, "names a file, not a new agent", "create x:path -- true"),
     (1, "mngr cannot start or stop local hosts", "stop @local"),
     (2, "there is no state 'BUSY'", "list --state BUSY"),
     (2, "there is no field 'colour'", "list --fields colour"),
@@ -81,8 +81,8 @@ UNKNOWN = [
     (2, "mngr stop needs NAME", "stop"),
     (2, "mngr has no command 'lst'", "lst"),
     (2, "mngr snapshot has no command 'make'", "snapshot make"),
-    (2, "mngr --nosuch names no command", "--nosuch"),
-    (2, "mngr --home names no command", "--home"),
+    (2, "mngr --nosuch has no command", "--nosuch"),
+    (2, "mngr --home has no command", "--home"),
     (2, "'x:out/a.json' names a file, not an agent", "destroy x:out/a.json"),
     (2, "'x:sub' names a file, not an agent", "exec x:sub -- pwd"),
     (2, "--branch has no effect", "create x --transfer copy --branch :y -- true"),
@@ -136,6 +136,13 @@ def test_a_name_of_63_characters_works_and_a_longer_one_fails(mngr: MngrProgram)
 
 
 # ---- directories and repositories
+
+
+def test_a_run_outside_a_git_repository_names_the_commands_that_make_one(mngr: MngrProgram, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    result = mngr("tmr", "run", "--dry-run", cwd=plain, code=1)
+    assert "is not in a git repository" in result.err and "git init && git add -A && git commit -m start" in result.err
 
 
 def test_create_outside_a_git_repository_fails(mngr: MngrProgram, tmp_path: Path) -> None:
@@ -443,6 +450,16 @@ def test_a_crash_prints_two_lines_and_writes_a_log_without_secrets(mngr: MngrPro
     assert "boom … --token … --token … -t … -t …" in text
     for flags in (["--home", str(other)], [f"--home={other}"]):
         assert str(other / "crashes") in mngr(*flags, "boom", env=env, code=3).err
+
+
+def test_a_crash_log_contains_no_secret_from_the_error_or_the_environment(mngr: MngrProgram, tmp_path: Path) -> None:
+    token = "gh" + "p_" + "a1B2" * 9
+    body = COMMAND.replace('"by us"', f'"cannot use {token} and hunter7-hunter7"')
+    env = write_plugin(tmp_path / "plugins", body)
+    result = mngr("boom", env={**env, "MY_SECRET": "hunter7-hunter7"}, code=3)
+    text = Path(result.err.splitlines()[1].rpartition(": ")[2]).read_text()
+    assert "ZeroDivisionError: cannot use [redacted: a GitHub token] and [redacted: MY_SECRET]" in text
+    assert "hunter7" not in text and token[8:16] not in text
 
 
 def test_a_failing_plugin_hook_undoes_the_creation(mngr: MngrProgram, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.escapes import (
     test_clean_rooms,
     test_project_settings,
     test_remote_records,
+    test_set_up,
 )
 
 TOPICS: dict[str, Sequence[Any]] = {
@@ -22,6 +23,7 @@ TOPICS: dict[str, Sequence[Any]] = {
     "direct": direct.ATTEMPTS,
     "project settings": test_project_settings.ATTEMPTS,
     "remote records": test_remote_records.ATTEMPTS,
+    "set-up": test_set_up.ATTEMPTS,
     "clean rooms": test_clean_rooms.ATTEMPTS,
 }
 

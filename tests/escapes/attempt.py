@@ -26,7 +26,14 @@ AGENT = ("--sandbox", "--", "sleep", "1000")
 LOOK = ("list --git", "diff foo", "diff foo --committed", "explain foo", "events foo", "transcript foo", "usage foo")
 SYNC = ("pull foo", "pull foo:. ../came", "push foo --stash", "git fetch -q mngr::foo mngr/foo")
 SAVE = ("snapshot create foo kept", "destroy --force foo", "undestroy foo")
-COPY = ("clone foo bar", "create baz --from foo -- sleep 1000")
+COPY = (
+    "clone foo bar",
+    "create baz --from foo --dirty include -- sleep 1000",
+    "create inside --from {STATE}/work/foo --dirty ignore -- sleep 1000",
+    "create there --from @local:{STATE}/work/foo --dirty ignore -- sleep 1000",
+    "destroy --force baz",
+    "undestroy baz",
+)
 RESTART = ("stop foo", "start foo")
 MOVE = ("rename foo foo2", "label foo2 a=b", "rename foo2 foo")
 EVERY_VERB = (*LOOK, *SYNC, *RESTART, *MOVE, *COPY, *SAVE, "gc")

@@ -202,4 +202,40 @@ _REPOSITORIES = [
     ),
 ]  # fmt: skip
 
-ATTEMPTS = [*_PROMISORS, *_SETTINGS, *_REPOSITORIES]
+# Names a file of the index anew, as no git command would. Both names have the same length.
+_RENAME_IN_INDEX = """python3 - <<'END'
+import hashlib
+content = open(".git/index", "rb").read()[:-20].replace(b"@OLD", b"@NEW")
+open(".git/index", "wb").write(content + hashlib.sha1(content).digest())
+END
+"""
+_INDEXES = [
+    Attempt(
+        "a path of the index leads through a committed link to a directory of the user",
+        'ln -s "$TREASURE" link; git add link; git commit -qm link; git rm -q --cached link\n'
+        "git update-index --add --cacheinfo 100644,$(git rev-parse HEAD:README.md),link/coin\n",
+        ("create bar --from foo --dirty include -- sleep 1000",),
+    ),
+    Attempt(
+        "a path of the index leads into the repository",
+        TRAP + "mkdir xgit; cp .git/config xgit/config; git add xgit; git config core.fsmonitor ~/trap\n"
+        + _RENAME_IN_INDEX.replace("@OLD", "xgit/config").replace("@NEW", ".git/config"),
+        ("create bar --from foo --dirty include -- sleep 1000", "list --git", "git -C {STATE}/work/bar status"),
+        "git status",
+    ),
+    Attempt(
+        "the index lists a whole repository as files of the project",
+        TRAP + "mkdir -p xgit/objects xgit/refs; cp .git/HEAD .git/config xgit; touch xgit/objects/k xgit/refs/k .git/objects/k .git/refs/k\n"
+        "git add xgit; git config core.fsmonitor ~/trap; rm -rf xgit\n" + _RENAME_IN_INDEX.replace("@OLD", "xgit/").replace("@NEW", ".git/"),
+        ("create bar --from foo --transfer copy --dirty include -- sleep 1000", "git -C {STATE}/work/bar status", "create baz --from foo --dirty include -- sleep 1000"),
+        "git status",
+    ),
+    Attempt(
+        "a path of the index leads out of the work dir",
+        "mkdir -p aa/bb; echo x > aa/bb/new.txt; git add aa; echo x > ../../new.txt || true\n"
+        + _RENAME_IN_INDEX.replace("@OLD", "aa/bb/new.txt").replace("@NEW", "../../new.txt"),
+        ("create bar --from foo --dirty include -- sleep 1000", "create bar --from foo --transfer copy -- sleep 1000"),
+    ),
+]  # fmt: skip
+
+ATTEMPTS = [*_PROMISORS, *_SETTINGS, *_REPOSITORIES, *_INDEXES]

@@ -62,6 +62,16 @@ _FILE_LINKS = [
         ("$HOME/.claude", "TREASURE", ("transcript foo", *RESTART, *COPY)),
     )
 ]
+# The scripted agent has further files, which mngr reads to find its state.
+_LINKS_FOR_EVERY_FILE = [
+    Attempt(
+        f"links in place of all files of a scripted agent lead to {variable}",
+        'find "$MNGR_AGENT_DIR" "$MNGR_OUTPUT_DIR" ! -type d -writable -exec ln -sf "$' + variable + '" {} \\;\n',
+        EVERY_VERB,
+        options=("player", "--sandbox"),
+    )
+    for variable in ("PRECIOUS", "SECRET")
+]
 _LINKS = [
     Attempt(
         "a link in a path that the user pulls leads to a secret",
@@ -159,4 +169,4 @@ for f in events.jsonl transcript.jsonl; do printf '{"type": "\\u001b[2J", "at": 
     ),
 ]  # fmt: skip
 
-ATTEMPTS = [*_GIT_LINKS, *_FILE_LINKS, *_LINKS, *_SPECIAL_FILES, *_ODD_NAMES]
+ATTEMPTS = [*_GIT_LINKS, *_FILE_LINKS, *_LINKS_FOR_EVERY_FILE, *_LINKS, *_SPECIAL_FILES, *_ODD_NAMES]

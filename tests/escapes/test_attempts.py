@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.escapes import direct, git_configuration, planted_files
-from tests.escapes.attempt import AGENT, Attempt, Target, attack, for_each_person, prove, some
+from tests.escapes.attempt import AGENT, LOOK, TRAP, Attempt, Target, attack, for_each_person, prove, some
 from tests.escapes.services import Services
 from tests.support.person import PEOPLE
 
@@ -24,6 +24,60 @@ def test_what_an_agent_plants_leaves_no_mark_when_the_user_runs_commands(name: s
         output = target.run_in_agent(attempt.plant)
         assert target.list_marks(output) == []
         for verb in attempt.verbs:
+            target.run_verb(verb)
+            assert target.list_marks() == [], verb
+
+
+# Sets every program that git knows in the agent's repository.
+_ALL_PROGRAMS = f"""{TRAP}
+for key in core.fsmonitor core.sshCommand diff.external filter.x.clean filter.x.smudge core.pager; do git config $key ~/trap; done
+mkdir -p .git/hooks; for n in post-checkout post-index-change reference-transaction post-merge pre-push; do cp ~/trap .git/hooks/$n; done
+mkdir -p .git/info; echo '* filter=x' > .git/info/attributes; echo more >> README.md; git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c filter.x.clean=cat commit -qam more
+"""
+_IN_PROJECT = (
+    *LOOK,
+    "pull own",
+    "push own",
+    "create bar --dirty ignore -- true",
+    "tmr verify",
+    "tmr run --dry-run",
+    "tmr list",
+)
+
+
+def test_no_command_runs_the_programs_of_an_agent_when_the_user_is_in_its_work_dir() -> None:
+    with attack(PEOPLE[0]) as target:
+        for words in (("foo", *AGENT), ("own", "--", "sleep", "1000")):
+            target.user("create", *words)
+        work_dir = target.user.get_work_dir("foo")
+        assert target.list_marks(target.run_in_agent(_ALL_PROGRAMS)) == []
+        for verb in _IN_PROJECT:
+            target.run_verb(verb, cwd=work_dir)
+            assert target.list_marks() == [], verb
+
+
+_FROM_AGENT = (
+    *(
+        "create bar --from foo --dirty include --sandbox -- sleep 1000",
+        "create baz --from foo --dirty ignore --sandbox -- sleep 1000",
+    ),
+    *("pull foo", "create branch --branch mngr/foo:x --sandbox -- sleep 1000", "clone foo copy"),
+    *("list --git", "diff foo", "snapshot create foo kept", "destroy --force foo", "undestroy foo"),
+)
+
+
+def test_the_users_own_git_filters_run_on_no_file_of_an_agent() -> None:
+    """A filter such as git-lfs is a program of the user, but the agent chooses what it reads."""
+    with attack(PEOPLE[0]) as target:
+        mark = target.outside.root / "marks" / "ran"
+        with (Path(target.user.env["HOME"]) / ".gitconfig").open("a") as file:
+            file.write(f'[filter "own"]\n\tsmudge = touch {mark}; cat\n\tclean = touch {mark}; cat\n')
+        target.remember()
+        target.user("create", "foo", *AGENT)
+        target.run_in_agent(
+            "echo '* filter=own' > .gitattributes; git add .; git commit -qm filter; echo x >> README.md"
+        )
+        for verb in _FROM_AGENT:
             target.run_verb(verb)
             assert target.list_marks() == [], verb
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
+from tests.conftest import run_git
 from tests.escapes.attempt import Outside, read_state, some
 from tests.escapes.services import Services
 from tests.tmr.world import World, new_world
@@ -73,6 +75,22 @@ LEFTOVERS = {
 }  # fmt: skip
 
 
+# The same for files that the set-up created.
+SET_UP = "mkdir -p node_modules/lib build/__pycache__ && echo original | tee node_modules/lib/a.js >build/b.txt && ln -s lib/a.js node_modules/link"
+SETUP_LEFTOVERS = {
+    "a changed file": ("echo left > node_modules/lib/a.js", "! grep -q left node_modules/lib/a.js"),
+    "a changed file with its old times": ("cp -p build/b.txt /tmp/b; echo forged.. > build/b.txt; touch -r /tmp/b build/b.txt", "grep -q original build/b.txt"),
+    "a file changed through a hard link": ("ln build/b.txt x; echo left > x; rm x", "grep -q original build/b.txt"),
+    "a new file": ("mkdir node_modules/new; echo left > node_modules/new/x; echo left > build/c.txt", "[ ! -e node_modules/new ] && [ ! -e build/c.txt ]"),
+    "a deleted file": ("rm build/b.txt", "[ -e build/b.txt ]"),
+    "another directory": ("mv node_modules old; cp -r old node_modules; echo left > node_modules/lib/a.js", "! grep -q left node_modules/lib/a.js"),
+    "another link": ("ln -sfn /etc/passwd node_modules/link", "grep -q original node_modules/link"),
+    "a link in place of a directory": ("rm -rf build; ln -s /tmp build", "[ ! -L build ]"),
+    "permissions": ("chmod 000 node_modules/lib build/b.txt", "[ \"$(stat -c %a node_modules/lib)\" != 0 ] && [ \"$(stat -c %a build/b.txt)\" != 0 ]"),
+    "compiled code": ("mkdir -p build/__pycache__; echo left > build/__pycache__/b.cpython-311.pyc", "[ ! -e build/__pycache__/b.cpython-311.pyc ]"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Room:
     """A clean room, and the user's files and servers outside."""
@@ -123,6 +141,80 @@ def test_the_next_command_in_a_clean_room_finds_nothing_of_the_last_one(room: Ro
     assert planted.code == 0, planted.err
     ran = room.world.room.run(["sh", "-c", f"{{ {check}; }} || echo MARK"], timeout=30)
     assert ran.code == 0 and list_marks(room, before, ran.out) == []
+
+
+@pytest.fixture(scope="module")
+def set_up_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CleanRoom]:
+    settings = {".mngr/settings.toml": f'[project]\nsetup = "{SET_UP}"\n', ".gitignore": "node_modules\nbuild\n"}
+    with new_world(tmp_path_factory.mktemp("set-up"), {**FILES, **settings}, CleanRoomSandbox()) as world:
+        yield world.room
+
+
+@pytest.mark.parametrize("name", SETUP_LEFTOVERS)
+def test_the_next_command_finds_the_files_of_set_up_as_they_were(set_up_room: CleanRoom, name: str) -> None:
+    plant, check = SETUP_LEFTOVERS[name]
+    planted = set_up_room.run(["sh", "-ec", plant], timeout=30)
+    assert planted.code == 0, planted.err
+    checked = set_up_room.run(["sh", "-c", check], timeout=30)
+    assert checked.code == 0, checked.err
+
+
+def test_a_branch_that_replaces_a_directory_by_a_link_makes_mngr_clean_nothing_there(tmp_path: Path) -> None:
+    """Set-up made files below the directory, and mngr restores these files before each command, outside the sandbox."""
+    settings = {".mngr/settings.toml": '[project]\nsetup = "mkdir -p web/made && touch web/made/x"\n'}
+    made = tmp_path / "outside/made"
+    (made / "__pycache__").mkdir(parents=True)
+    (made / "__pycache__/coin").write_text("gold")
+    with new_world(
+        tmp_path, {**FILES, **settings, "web/page": "", ".gitignore": "made\n"}, CleanRoomSandbox()
+    ) as world:
+        (world.repo / "web/page").unlink()
+        (world.repo / "web").rmdir()
+        (world.repo / "web").symlink_to(tmp_path / "outside")
+        commit = world.write({"new": ""})
+        options = CleanRoomOptions(sandbox=CleanRoomSandbox(), trusted_commit=world.base)
+        with CleanRoomPool(world.fleet, "link", str(world.repo), options, at_once=1).acquire(commit) as room:
+            room.run(["true"])
+            (made / "new").write_text("silver")
+            room.run(["true"])
+        assert sorted(read_state(made)) == ["__pycache__", "__pycache__/coin", "new"]
+
+
+def test_the_next_command_finds_the_files_of_a_submodule_as_they_were(tmp_path: Path) -> None:
+    fetch = "[ ! -e .gitmodules ] || git -c protocol.file.allow=always submodule --quiet update --init"
+    settings = {".mngr/settings.toml": f'[project]\nsetup = "{fetch}"\n'}
+    with new_world(tmp_path, {**FILES, **settings}, CleanRoomSandbox()) as world:
+        (world.repo / "sub").mkdir()
+        run_git(world.repo, "update-index", "--add", "--cacheinfo", f"160000,{world.base},sub")
+        commit = world.write({".gitmodules": '[submodule "sub"]\n\tpath = sub\n\turl = ./\n'})
+        options = CleanRoomOptions(sandbox=CleanRoomSandbox())
+        with CleanRoomPool(world.fleet, "sub", str(world.repo), options, at_once=1).acquire(commit) as room:
+            evil = "git init -q x; git -C x config core.fsmonitor 'touch /tmp/ran'; rm sub/.git; mv x/.git sub/.git"
+            for plant in ("echo left >sub/tests/test_app.py", "echo left >sub/new", evil):
+                assert room.run(["sh", "-ec", plant]).code == 0
+                checked = room.run(
+                    ["sh", "-c", "[ -f sub/.git ] && [ ! -e sub/new ] && ! grep left sub/tests/test_app.py"]
+                )
+                assert checked.code == 0, (plant, checked)
+
+
+@pytest.mark.parametrize("has_trusted_base", [True, False])
+def test_the_users_own_git_filters_run_on_no_file_of_a_branch(tmp_path: Path, has_trusted_base: bool) -> None:
+    """A filter such as git-lfs is a program of the user, but the branch chooses what it reads."""
+    attributes = {".gitattributes": "* filter=own\n", "app.bin": "branch\n"}
+    with new_world(tmp_path, FILES, CleanRoomSandbox()) as world:
+        config, mark = Path(os.environ["HOME"]) / ".gitconfig", tmp_path / "mark"
+        commit = world.write(attributes)
+        with config.open("a") as file:
+            file.write(f'[filter "own"]\n\tsmudge = touch {mark}; cat\n\tclean = touch {mark}; cat\n')
+        options = CleanRoomOptions(sandbox=CleanRoomSandbox(), trusted_commit=world.base if has_trusted_base else None)
+        with CleanRoomPool(world.fleet, "filters", str(world.repo), options, at_once=1).acquire(commit) as room:
+            for _ in range(2):
+                assert room.run(["sh", "-c", "cat app.bin; echo more >>app.bin"]).out == "branch\n"
+        assert not mark.exists()
+        (world.repo / "app.bin").unlink()
+        subprocess.run(["git", "checkout", "-q", "--", "."], cwd=world.repo, check=True)
+        assert mark.exists()  # The filter works in the user's own checkout.
 
 
 @pytest.mark.parametrize("attempt", some([attempt for attempt in ATTEMPTS if attempt.is_real], one_of=4))

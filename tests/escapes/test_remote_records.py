@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.conftest import run_git
 from tests.escapes.attempt import COPY, LOOK, SAVE, SYNC, attack, some
 from tests.support.hosts.sshd import Farm
 from tests.support.person import PEOPLE
@@ -72,6 +73,25 @@ def test_an_agent_on_another_machine_leaves_no_mark(attempt: RecordAttempt, farm
         for verb in attempt.verbs:
             target.run_verb(verb)
             assert target.list_marks() == [], verb
+
+
+def test_an_agent_on_another_machine_names_no_branches_that_mngr_deletes(farm: Farm) -> None:
+    """In an unfinished restore on this machine, the same file lists the branches that the restore has created."""
+    with attack(PEOPLE[0]) as target:
+        target.user.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+        run_git(target.user.repo, "branch", "precious")
+        target.user("create", "foo@h1", "--", "sleep", "1000")
+        host_home = farm.home("h1") / ".mngr"
+        agent_dir = host_home / "agents" / os.readlink(host_home / "names" / "foo")
+        record = json.loads((agent_dir / "agent.json").read_text())
+        branches = [["precious", run_git(target.user.repo, "rev-parse", "precious")]]
+        (agent_dir / "restoring").write_text(json.dumps(branches))
+        (agent_dir / "agent.json").write_text(
+            json.dumps({**record, "phase": "destroying", "source": str(target.user.repo)}) + "\n"
+        )
+        target.run_verb("destroy --force foo")
+        assert not agent_dir.exists()
+        run_git(target.user.repo, "rev-parse", "--verify", "refs/heads/precious")
 
 
 def fill(text: str, variables: Mapping[str, str]) -> str:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.conftest import run_git
 from tests.escapes.attempt import Target, attack, for_each_person, some
 from tests.escapes.services import Services
 from tests.support.person import PEOPLE
 
 CREATE = "create foo -- sleep 1000"
+COPY = "create foo --transfer copy -- sleep 1000"
 CREATE_SANDBOXED = ("create foo --sandbox -- sleep 1000", "create bar --sandbox -- sleep 1000")
 # git reports a file of another work tree, at whose path the real work tree has a link to the user's directory.
 OTHER_WORK_TREE = """
@@ -20,6 +22,14 @@ mkdir .git/other && git ls-files -z | xargs -0 cp --parents -t .git/other && ech
 mkdir -p .git/info && echo src/secret >.git/info/exclude
 git config core.worktree ../.git/other && rm -rf src && ln -s "${SECRET%/*}" src
 """
+
+
+# The project is its own submodule `sub`.
+FETCH_SUBMODULE = "git -c protocol.file.allow=always submodule --quiet update --init\n"
+UPDATE_SUBMODULE = "git -C {STATE}/work/foo -c protocol.file.allow=always -c submodule.active=. -c submodule.sub.url={REPO} submodule update"
+COMMIT = 'commit() { git -C "$1" -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; }\n'
+SUBMODULE_SETTINGS = '[submodule "sub"]\n\tpath = sub\n\turl = {}\n'
+GIT_STATUS = (CREATE, "list --git", "git -C {STATE}/work/foo status", "git -C {STATE}/work/foo submodule summary")
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,15 @@ ATTEMPTS = [
     SetUpAttempt("a set-up leaves a link in place of a directory that is cached", 'ln -s "$TREASURE" .venv', (CREATE, "create bar -- sleep 1000", "destroy --force foo", "gc"), False),
     SetUpAttempt("a set-up makes mngr cache a file of the user", OTHER_WORK_TREE, CREATE_SANDBOXED, False),
     SetUpAttempt("a set-up changes the configuration of a mirror", 'git config core.fsmonitor "touch $MARK; false"', ("create foo --transfer mirror -- sleep 1000", "exec foo -- git status")),
+    SetUpAttempt("a set-up writes to the configuration of a submodule", FETCH_SUBMODULE + 'git -C sub config core.fsmonitor "touch $MARK; false"', GIT_STATUS),
+    SetUpAttempt("a set-up adds a hook and a filter to a submodule", FETCH_SUBMODULE + 'd=$(git -C sub rev-parse --git-dir); mkdir -p "$d/hooks"; echo "touch $MARK" >"$d/hooks/post-index-change"; chmod 755 "$d/hooks/post-index-change"; git -C sub config filter.x.clean "touch $MARK; cat"; echo "* filter=x" >sub/.gitattributes; echo x >>sub/README.md; touch sub/README.md', GIT_STATUS),
+    SetUpAttempt("a set-up replaces the repository of a submodule by its own", 'rm -rf sub; git init -q sub; commit sub; git -C sub config core.fsmonitor "touch $MARK; false"', GIT_STATUS),
+    SetUpAttempt("a set-up moves a submodule to a repository of its own", FETCH_SUBMODULE + 'git init -q fake; commit fake; git -C fake config core.fsmonitor "touch $MARK; false"; echo "gitdir: $PWD/fake/.git" >sub/.git', GIT_STATUS),
+    SetUpAttempt("a set-up prepares the repository of a submodule that the user fetches later", FETCH_SUBMODULE + 'd=$(git -C sub rev-parse --absolute-git-dir); git -C sub config core.fsmonitor "touch $MARK; false"; rm -rf sub; mkdir sub', ("create foo -- sleep 1000", UPDATE_SUBMODULE, *GIT_STATUS[1:])),
+    SetUpAttempt("a set-up hides a program in a nested submodule", FETCH_SUBMODULE + 'd=$(git -C sub rev-parse --absolute-git-dir); git init -q sub/in; commit sub/in; git -C sub/in config core.fsmonitor "touch $MARK; false"; git -C sub -c advice.addEmbeddedRepo=false add in', GIT_STATUS),
+    SetUpAttempt("a set-up leaves a pipe and a link in the repository of a submodule", FETCH_SUBMODULE + 'd=$(git -C sub rev-parse --git-dir); rm "$d/index"; mkfifo "$d/index"; ln -s "$SECRET" "$d/config.lock"', (CREATE, "list --git"), False),
+    SetUpAttempt("a set-up makes a repository of a copy", 'git init -q .; commit .; git config core.fsmonitor "touch $MARK; false"; mkdir -p .git/hooks; echo "touch $MARK" >.git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit', (COPY, "git -C {STATE}/work/foo status", "git -C {STATE}/work/foo commit --allow-empty -m x")),
+    SetUpAttempt("a set-up makes a copy part of another repository", 'git init -q fake; commit fake; git -C fake config core.fsmonitor "touch $MARK; false"; echo "gitdir: fake/.git" >.git', (COPY, "git -C {STATE}/work/foo status")),
     SetUpAttempt("a set-up leaves a process that waits for the agent", '(sleep 1; touch "$MARK") >/dev/null 2>&1 &', (CREATE, "exec foo -- sleep 2")),
 ]  # fmt: skip
 
@@ -58,12 +77,20 @@ def run(target: Target, services: Services, attempt: SetUpAttempt, mode: str) ->
     user = target.user
     target.variables |= {**services.variables, "USER_HOME": user.env["HOME"]}
     (user.repo / ".mngr").mkdir(exist_ok=True)
-    (user.repo / "set-up.sh").write_text(target.build_script("export SOCKET\n" + attempt.script))
+    (user.repo / "set-up.sh").write_text(target.build_script("export SOCKET\n" + COMMIT + attempt.script))
     (user.repo / ".mngr/settings.toml").write_text('[project]\nsetup = "sh set-up.sh || :"\n')
     (user.repo / ".git/info/exclude").write_text(".mngr\nread\nfake\n.venv\n")
     subprocess.run(["chown", "-R", str(user.uid), str(user.repo)], check=True)
     git = ["git", "-c", "safe.directory=*", "-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["add", "-A"], ["commit", "-qm", "set-up"]):
+    submodule = [
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        f"160000,{run_git(user.repo, *git[1:], 'rev-parse', 'HEAD')},sub",
+    ]
+    (user.repo / "sub").mkdir()
+    (user.repo / ".gitmodules").write_text(SUBMODULE_SETTINGS.format(user.repo))
+    for words in (["add", "-A"], submodule, ["commit", "-qm", "set-up"]):
         subprocess.run([*git, *words], cwd=user.repo, env={**os.environ, **user.env}, check=True)
     subprocess.run(["chown", "-R", str(user.uid), str(user.repo)], check=True)
     user("trust", "--yes")

@@ -78,7 +78,7 @@ def test_similar_failures_of_several_tasks_open_an_alarm() -> None:
     assert governor.record_failure("work", "another thing", "x") is None
     assert governor.record_failure("launch", "setup failed with exit code 2: uv sync in /a/b2", "b") is None
     alarm = governor.record_failure("launch", "setup failed with exit code 1: uv sync in /a/b3", "c")
-    assert alarm is not None and alarm.cause == "dependency" and alarm.tasks == ["a", "b", "c"]
+    assert alarm is not None and alarm.error_kind == "dependency" and alarm.tasks == ["a", "b", "c"]
     allowance = governor.decide_launches(load())
     assert (
         allowance.count == 0
@@ -110,23 +110,23 @@ def test_probes_run_alone_with_growing_delays() -> None:
 def test_a_dead_login_opens_an_alarm_at_once_but_the_word_login_does_not() -> None:
     governor = Governor(RunLimits(alarm=3))
     assert governor.record_failure("work", "the test of the login fails", "a") is None
-    alarm = governor.record_failure("work", "the login is dead", "b", cause="login")
-    assert alarm is not None and alarm.cause == "login"
+    alarm = governor.record_failure("work", "the login is dead", "b", error_kind="login")
+    assert alarm is not None and alarm.error_kind == "login"
 
 
 def test_a_given_cause_overrides_the_cause_in_the_text() -> None:
     governor = Governor(RunLimits(alarm=1))
-    alarm = governor.record_failure("work", "timeout", "a", cause="host")
-    assert alarm is not None and alarm.cause == "host"
+    alarm = governor.record_failure("work", "timeout", "a", error_kind="host")
+    assert alarm is not None and alarm.error_kind == "host"
     assert (
         is_timeout_error("timeout")
-        and is_timeout_error("no sign of life, and it hangs")
+        and is_timeout_error("no activity, and it hangs")
         and not is_timeout_error("exit code 1")
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "cause"),
+    ("text", "error_kind"),
     [
         ("API Error: 429 rate_limit_error", "rate_limit"),
         ("529 Overloaded", "rate_limit"),
@@ -137,5 +137,5 @@ def test_a_given_cause_overrides_the_cause_in_the_text() -> None:
         ("AssertionError: nothing", "code"),
     ],
 )
-def test_an_error_text_is_classified_by_its_cause(text: str, cause: str) -> None:
-    assert classify_error(text) == cause
+def test_an_error_text_is_classified_by_its_cause(text: str, error_kind: str) -> None:
+    assert classify_error(text) == error_kind

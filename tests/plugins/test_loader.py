@@ -90,7 +90,7 @@ def test_a_plugin_that_cannot_be_imported_is_named_with_a_hint(tmp_path: Path, v
         hooks.list_kinds()
     assert caught.value.message.startswith("the plugin 'bad' (bad_one 1.0) cannot be loaded: ")
     assert said in caught.value.message
-    assert caught.value.hint == "update or uninstall it: pip uninstall bad_one"
+    assert caught.value.hint == "update it: pip install -U bad_one; or uninstall it: pip uninstall bad_one"
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_a_broken_plugin_makes_a_command_fail_with_a_hint(mngr: MngrProgram, tmp
     directory = make_dist_info(tmp_path / "site", "bad_one-1.0.dist-info", "[mngr]\nbad = no_such_module_at_all\n")
     result = mngr("list", env={"PYTHONPATH": str(directory)}, code=1)
     assert "the plugin 'bad' (bad_one 1.0) cannot be loaded: No module named" in result.err
-    assert "Hint: update or uninstall it: pip uninstall bad_one" in result.err
+    assert "Hint: update it: pip install -U bad_one; or uninstall it: pip uninstall bad_one" in result.err

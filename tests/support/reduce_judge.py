@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.reduce_world import World
 
-OUT = ("breaks", "redder", "needs")  # reasons to exclude a change that merges
+OUT = ("breaks", "more_failures", "needs")  # reasons to exclude a change that merges
 
 
 def judge(world: World, integration: dict[str, Any]) -> list[str]:
@@ -27,7 +27,7 @@ class _Judge:
         text = Path(world.run.path, "changes.json").read_text()
         self.changes: dict[str, dict[str, Any]] = {row["id"]: row for row in json.loads(text)["changes"]}
         self.held = [name for row in integration["commits"] for name in row["changes"]]
-        self.out: dict[str, dict[str, Any]] = {row["change"]: row for row in integration["left_out"]}
+        self.out: dict[str, dict[str, Any]] = {row["change"]: row for row in integration["excluded"]}
         self.wrong: list[str] = []
 
     def all(self) -> list[str]:
@@ -75,7 +75,7 @@ class _Judge:
         if branch.kind == "text":
             self._text(slug, [row for row in rows if row["why"] == "conflict"], held)
         elif branch.kind in ("semantic", "breaks"):
-            allowed_reasons = ("breaks", "redder") if branch.kind == "breaks" else ("breaks",)
+            allowed_reasons = ("breaks", "more_failures") if branch.kind == "breaks" else ("breaks",)
             proven = [row for row in rows if row["why"] in allowed_reasons and row["proof"]]
             if not proven:
                 self._say(slug, f"{slug} is left out without proof: {[(row['why'], row['reason']) for row in rows]}")

@@ -189,8 +189,8 @@ def _write(world: World) -> None:
 def _baseline(world: World) -> list[dict[str, Any]]:
     tests = {path: _tests(path, text) for path, text in world.shop.files.items() if "/test_" in path}
     rows: list[dict[str, Any]] = [
-        {"type": "collected", "tests": [test for path in sorted(tests) for test in tests[path]]},
-        {"type": "chosen"},
+        {"type": "tests_collected", "tests": [test for path in sorted(tests) for test in tests[path]]},
+        {"type": "tests_chosen"},
     ]
     for test in (test for path in sorted(tests) for test in tests[path]):
         name, is_red = test["id"], test["id"] in world.red
@@ -199,7 +199,7 @@ def _baseline(world: World) -> list[dict[str, Any]]:
             "id": name, "when": "call", "exception": "AssertionError", "cause": "", "message": f"assert {name}", "frames": [frame],
             "text": f">       assert {name}", "sections": {},
         }  # fmt: skip
-        rows.append({"type": "ran", "run": {
+        rows.append({"type": "baseline_run", "run": {
             "test": name, "outcome": "fail" if is_red else "pass", "why": f"AssertionError: assert {name}" if is_red else "",
             "seconds": 0.5, "cpu": 0.4, "exit_code": int(is_red), "ids": {name: "fail" if is_red else "pass"}, "missing": [],
             "failures": [failure] if is_red else [], "reruns": 0, "command": " ".join([*PYTEST, name]), "imported_from": {"shop": "shop/__init__.py"},
@@ -208,7 +208,7 @@ def _baseline(world: World) -> list[dict[str, Any]]:
             "loaded": sorted(_loaded(world.shop.files, test["path"])),
         }})  # fmt: skip
     counts = {"pass": world.tests - len(world.red), "fail": len(world.red)}
-    rows.append({"type": "standing", "tests": world.tests, "counts": counts, "skipped": 0, "root_causes": 0})
+    rows.append({"type": "baseline", "tests": world.tests, "counts": counts, "skipped": 0, "root_causes": 0})
     return rows
 
 
@@ -289,13 +289,12 @@ def _receipt(world: World, slug: str, changes: list[dict[str, Any]]) -> dict[str
         "v": 1, "test": branch.test, "verdict": "confirmed", "reason": "it passed 1 of 1 times", "commit": commits[-1], "base": world.base,
         "tree": tree, "level": "quick", "command": [*PYTEST, branch.test], "runs": 1,
         "results": [{"outcome": "pass", "seconds": 0.5, "cpu": 0.4, "exit_code": 0}], "affected_tests": [], "rate": None,
-        "imported_from": {"shop": "shop/__init__.py"}, "policy": policy, "guard": [], "findings": [], "proofs": proofs, "mutation": None,
-        "audit": None, "isolation": "on", "environment": {"python": "3.11", "pytest": "9", "platform": "linux", "packages": "0"},
+        "imported_from": {"shop": "shop/__init__.py"}, "policy": policy, "guard": [], "findings": [], "proofs": proofs, "experiments": [],
+        "isolation": "on", "environment": {"python": "3.11", "pytest": "9", "platform": "linux", "packages": "0"},
         "hashes": {"tree": tree, "command": _hash(branch.test), "environment": _hash("")},
         "rerun": {
             "test": {"id": branch.test, "ids": [branch.test], "path": path, "line": 1, "name": name, "doc": "", "markers": []}, "affected_tests": [],
             "is_shared": False, "is_one_of_many": False, "claimed_changes": changes, "pytest": PYTEST, "args": [], "timeout": 600.0, "program": None,
-            "mutant_count": 20,
         },
         "seed": 1, "seconds": 0.5,
     }  # fmt: skip

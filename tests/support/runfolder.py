@@ -64,16 +64,16 @@ class RunFolder:
     def fill(self, count: int) -> None:
         """Add `count` ordinary tasks, done by twenty agents at a time."""
         tests = [f"tests/test_{('cart', 'price', 'stock', 'order')[n % 4]}.py::test_{n:03d}" for n in range(count)]
-        self.row(0, "collected", tests=[])
+        self.row(0, "tests_collected", tests=[])
         self.row(
             90,
-            "standing",
+            "baseline",
             tests=count + 12,
             counts={"pass": count // 2, "fail": count - count // 2, "flaky": 12},
             skipped=2,
             root_causes=1,
         )
-        self.row(90, "skip", test="tests/test_old.py::test_gone", why="confirmed by an earlier run")
+        self.row(90, "test_skipped", test="tests/test_old.py::test_gone", why="confirmed by an earlier run")
         signature = {
             "kind": "program",
             "exception": "KeyError",
@@ -84,15 +84,16 @@ class RunFolder:
         free_times = [91.0 + n * 3 for n in range(20)]
         for test in tests:
             start = min(free_times)
-            outcome = self._chance.choices(ENDS, WEIGHTS)[0]
-            free_times[free_times.index(start)] = self.task(test, start, *outcome) + 2
+            ending = self._chance.choices(ENDS, WEIGHTS)[0]
+            free_times[free_times.index(start)] = self.task(test, start, ending) + 2
         self.row(max(free_times), "ended", how="settled")
 
     def task(
-        self, test: str, start: float, claimed: str | None, outcome: str, verdict: str | None, *,
+        self, test: str, start: float, ending: tuple[str | None, str, str | None], *,
         claim: dict[str, Any] | None = None, check: dict[str, Any] | None = None, commit: str | None = None,
     ) -> float:  # fmt: skip
-        """Add one task from its launch to its end, and return the time of its end."""
+        """Add one task from its launch to its claimed outcome, outcome and verdict. Return the time of its end."""
+        claimed, outcome, verdict = ending
         slug, duration = make_slug(test), self._chance.uniform(20, 160)
         self.row(90.5, "task", task={"slug": slug, "title": test, "data": {"kind": "test"}})
         self.row(start, "launch", slug=slug, agent=f"tmr-{self.run.name}-{slug}", attempt=1, base=self.base)

@@ -118,7 +118,7 @@ def test_tests_broken_by_one_line_become_one_root_cause_task(project: MngrProgra
     cause_tasks = [task for task in report["tasks"] if task["root_cause"]]
     assert [(task["outcome"], task["verdict"]) for task in cause_tasks] == [("fixed", "confirmed")]
     assert len(report["root_causes"]) == 1 and len(report["root_causes"][0]["tests"]) == count
-    (base,) = rows(project, "base")
+    (base,) = rows(project, "base_moved")
     launched = {row["slug"]: row["base"] for row in rows(project, "launch")}
     later = [slug for slug in launched if not slug.startswith("cause-")]
     assert len(later) == count - 1 and {launched[slug] for slug in later} == {base["commit"]}
@@ -131,13 +131,13 @@ def test_an_unrepaired_root_cause_is_reported_once_and_can_be_retried(project: M
     add_tests(project, one=(1, 1, 2), two=(2, 2, 4), three=(3, 3, 6))
     report = play(project, {"cause-*": [result(outcome="blocked", after="fail")]}, "--tries", "2", code=4)
     assert [task["outcome"] for task in report["tasks"]] == ["blocked", "blocked"]
-    assert len(report["held"]) == 1 and len(report["held"][0]["tests"]) == 3
+    assert len(report["unrepaired_root_causes"]) == 1 and len(report["unrepaired_root_causes"][0]["tests"]) == 3
     repair = {"edit": {"path": "calc.py", "old": "a + c", "new": "a + b"}}
     steps = json.dumps([repair, *FIXED[1:]])
     command = ["tmr", "retry", report["tasks"][0]["slug"], "--agent", "player", "--agent-arg", steps]
     retried = project(*command, "--format", "json", timeout=60, code=4).parse_json()
     assert [task["outcome"] for task in retried["tasks"]][:2] == ["fixed", "blocked"]
-    assert retried["held"] == [], "somebody did, after all"
+    assert retried["unrepaired_root_causes"] == [], "somebody did, after all"
 
 
 @pytest.mark.agents
@@ -218,7 +218,7 @@ def test_claims_are_verified_and_confirmed_tests_are_skipped_next_time(project: 
     assert "People rejected earlier edits" in prompt and "- Less (tests/test_lazy.py): keep it\n" in prompt
     assert "the run s has no blocked tasks" in project("tmr", "retry", "--blocked", code=1).err
     assert (
-        "--blocked and TASK exclude each other"
+        "--blocked and TASK cannot be combined"
         in project("tmr", "retry", "--blocked", "tests/test_wrong.py", code=2).err
     )
 
@@ -261,7 +261,7 @@ def test_a_run_killed_many_times_ends_like_an_undisturbed_run(project: MngrProgr
     assert collect_facts(project, "r", report) == collect_facts(project, "u", undisturbed)
     assert len(report["tasks"]) == count
     names = [agent["name"] for agent in project.list_agents() if agent["labels"].get("run") == "r"]
-    assert len(names) == count and not [name for name in names if "-room-" in name]
+    assert len(names) == count and not [name for name in names if "-clean-room-" in name]
     settled = [row["slug"] for row in rows(project, "settled")]
     assert len(settled) == len(set(settled)) == count
 

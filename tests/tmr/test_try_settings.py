@@ -107,7 +107,7 @@ def test_init_leaves_out_a_tool_that_fails(mngr: MngrProgram, tmp_path: Path) ->
         (
             {"tests/test_a.py": "import no_such_module\n"},
             "No module named 'no_such_module'",
-            "mngr init --force; or see it",
+            "if a package is missing, let mngr write the settings again (this replaces them): mngr init --force",
         ),
         ({"tests/test_a.py": ""}, "pytest found no tests", "mngr tmr run FOLDER"),
         ({"conftest.py": "1 / 0\n", "tests/test_a.py": PASSING}, "ZeroDivisionError", "mngr create copy -- .venv"),

@@ -25,12 +25,12 @@ BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # other pytest plugins of the en
 class World:
     """The project, its clean rooms, and one clean room that a test module shares."""
 
-    def __init__(self, root: Path, repo: Path, files: dict[str, str], walls: CleanRoomSandbox | None) -> None:
+    def __init__(self, root: Path, repo: Path, files: dict[str, str], sandbox: CleanRoomSandbox | None) -> None:
         self.root, self.repo = root, repo
         self.base = self.write(files)
         self.fleet = Fleet(str(root / "home"), cwd=str(repo))
         trust_project(self.fleet.context, inspect_trust(self.fleet.context))
-        self.rooms = CleanRoomPool(self.fleet, RUN, str(repo), CleanRoomOptions(env=BARE, sandbox=walls))
+        self.rooms = CleanRoomPool(self.fleet, RUN, str(repo), CleanRoomOptions(env=BARE, sandbox=sandbox))
         self.collected: CollectedTests
         self.room: CleanRoom
 
@@ -56,11 +56,11 @@ class World:
 
 
 @contextmanager
-def new_world(root: Path, files: dict[str, str], walls: CleanRoomSandbox | None = None) -> Iterator[World]:
+def new_world(root: Path, files: dict[str, str], sandbox: CleanRoomSandbox | None = None) -> Iterator[World]:
     """Create a world with a collected clean room, and remove everything afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         repo = new_repo(root, new_env(root), patch)
-        world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files}, walls)
+        world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files}, sandbox)
         try:
             with world.rooms.acquire(world.base) as world.room:
                 world.collected = PytestRunner(PytestOptions(pytest=PYTEST)).collect(world.room)

@@ -322,10 +322,10 @@ class Context:
 
 
 def _read_foreign_settings(host: Host, path: str) -> bytes | None:
-    """Return the settings file of a project that comes from elsewhere, or None when it cannot be read."""
+    """Return the settings file of a project that comes from elsewhere, or None when it does not exist."""
     if host.is_local:
         return config.read_project_settings_text(path)
     try:
         return host.read(path)
-    except MngrError:
+    except NotFound:
         return None

@@ -154,7 +154,9 @@ def _read_document(ctx: Context, path: str) -> Any:
     try:
         return tomlkit.parse(_read_text(ctx, path))
     except (OSError, UnicodeDecodeError, TOMLKitError, RecursionError) as error:
-        raise MngrError(f"cannot read {path}: {error}", "correct the file, or move it out of the way") from None
+        raise MngrError(
+            f"cannot read {path}: {error}", f"correct the file, or rename it: mv {path} {path}.old"
+        ) from None
 
 
 def _read_text(ctx: Context, path: str) -> str:
@@ -181,10 +183,10 @@ def _change_table(ctx: Context, path: str, key: str, change: Callable[[Any, str]
     change(table, name)
     if path == ctx.home.settings:
         ctx.home.create()
-    write_settings(ctx, path, tomlkit.dumps(document))
+    replace_settings_file(ctx, path, tomlkit.dumps(document))
 
 
-def write_settings(ctx: Context, path: str, text: str) -> None:
+def replace_settings_file(ctx: Context, path: str, text: str) -> None:
     """Replace a settings file in one step. If the user's own file is a link, replace its target."""
     if path == ctx.home.settings:
         path = os.path.realpath(path)
@@ -198,3 +200,13 @@ def write_settings(ctx: Context, path: str, text: str) -> None:
             f"cannot write {path}: {error.strerror}", shell.suggest_disk_check(os.path.dirname(path))
         ) from None
     ctx.local_host.write(path, text.encode(), mode=mode)
+    if os.path.dirname(path) != ctx.home.root:
+        _ignore_local_settings(ctx, os.path.dirname(path))
+
+
+def _ignore_local_settings(ctx: Context, settings_dir: str) -> None:
+    """Let git ignore the user's own settings of a project, and the file that says so."""
+    path = os.path.join(settings_dir, ".gitignore")
+    if not os.path.lexists(path):
+        names = (os.path.basename(paths.LOCAL_SETTINGS), ".gitignore")
+        ctx.local_host.write(path, "".join(f"/{name}\n" for name in names).encode(), mode=0o644)

@@ -6,8 +6,8 @@ import json
 import os
 
 from mngr.base.json_structs import decode, encode
-from mngr.base.json_values import as_object, parse_json
 from mngr.base.model import AgentRecord, Struct
+from mngr.base.untrusted_json import as_object, parse_json
 from mngr.host import record_store
 from mngr.host.protocol import Host
 

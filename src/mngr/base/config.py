@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import MngrError, UsageError, suggest_closest
-from mngr.base.json_values import as_object
 from mngr.base.model import Struct
 from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS, is_owned_by_user, read_plain_file
 from mngr.base.setting_trust_levels import TRUSTED, USER_ONLY, classify_setting
 from mngr.base.time_format import parse_duration
+from mngr.base.untrusted_json import as_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,7 +182,13 @@ def load_settings(
     if project_root is not None:
         layers += _read_project_layers(project_root, home_settings)
     if project is not None:
-        layers.append(SettingsLayer(source="project", path=project[0], data=parse_settings(*project)))
+        place, content = project
+        if len(content) > _MAX_SETTINGS_BYTES:
+            raise MngrError(
+                f"the settings in {place} are larger than {_MAX_SETTINGS_BYTES // 1024} KB",
+                f"make the file smaller: {PROJECT_SETTINGS}",
+            )
+        layers.append(SettingsLayer(source="project", path=place, data=parse_settings(place, content)))
     if project_root is not None and projects:
         layers += _select_user_layers(home_settings, project_root, projects)
     for name, value in environ.items():
@@ -267,7 +273,9 @@ def parse_settings(path: str, text: bytes) -> dict[str, object]:
     try:
         return _parse_settings(path, text)
     except RecursionError:
-        raise MngrError(f"{path} is nested too deeply", "correct the file, or move it out of the way") from None
+        raise MngrError(
+            f"{path} is nested too deeply", f"correct the file, or rename it: mv {path} {path}.old"
+        ) from None
 
 
 def _parse_settings(path: str, text: bytes) -> dict[str, object]:
@@ -278,9 +286,13 @@ def _parse_settings(path: str, text: bytes) -> dict[str, object]:
     try:
         data = tomllib.loads(text.decode())
     except tomllib.TOMLDecodeError as error:
-        raise MngrError(f"{path} is not valid TOML: {error}", "correct the file, or move it out of the way") from None
+        raise MngrError(
+            f"{path} is not valid TOML: {error}", f"correct the file, or rename it: mv {path} {path}.old"
+        ) from None
     except UnicodeDecodeError as error:
-        raise MngrError(f"cannot read {path}: {error}", "correct the file, or move it out of the way") from None
+        raise MngrError(
+            f"cannot read {path}: {error}", f"correct the file, or rename it: mv {path} {path}.old"
+        ) from None
     projects = data.get("projects", {})
     if not isinstance(projects, dict) or any(not isinstance(table, dict) for table in projects.values()):
         raise MngrError(

@@ -86,6 +86,13 @@ class NotFound(MngrError):
     """No agent, host, snapshot or setting has this name."""
 
 
+def describe_file_error(error: OSError | ValueError) -> str:
+    """Return in words why a file could not be read or written."""
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8"
+    return getattr(error, "strerror", None) or str(error)
+
+
 def suggest_closest(word: str, known: Sequence[str]) -> str | None:
     """Return a hint that names the most similar known word, or None when no word is similar."""
     limit = min(len(word) - 1, max(1, len(word) // 4), 3)

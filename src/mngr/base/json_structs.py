@@ -6,17 +6,21 @@ The class's module must import the names in those annotations at run time, not o
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from mngr.base.model import Struct
 
 AnyStruct = TypeVar("AnyStruct", bound=Struct)
-_hints_by_class: dict[type, dict[str, Any]] = {}
+Decoder = Callable[[object], object]
+_PLAIN_TYPES = frozenset((str, int, float, bool))
+_decoders_by_class: dict[type, dict[str, Decoder]] = {}
 
 
 def encode(value: object) -> Any:
     """Return the JSON form of a Struct, also inside lists and objects."""
+    if value is None or type(value) in _PLAIN_TYPES:  # most values
+        return value
     if isinstance(value, Struct):
         return {name: encode(item) for name, item in value.to_dict().items()}
     if isinstance(value, Mapping):
@@ -26,57 +30,116 @@ def encode(value: object) -> Any:
     return value
 
 
+def encode_briefly(value: object) -> Any:
+    """Return the JSON form without the fields that have their default. `decode` restores them."""
+    if value is None or type(value) in _PLAIN_TYPES:
+        return value
+    if isinstance(value, Struct):
+        fields, defaults = value.__dict__, value._defaults
+        return {
+            name: encode_briefly(fields[name])
+            for name in value._fields
+            if name not in defaults or fields[name] != defaults[name]
+        }
+    if isinstance(value, Mapping):
+        return {key: encode_briefly(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encode_briefly(item) for item in value]
+    return value
+
+
 def decode(cls: type[AnyStruct], data: object) -> AnyStruct:
-    """Return the Struct that `encode` wrote. Skip unknown fields.
+    """Return the Struct that `encode` or `encode_briefly` wrote. Skip unknown fields.
 
     Raise ValueError when a field is missing or has another type.
     """
     if not isinstance(data, dict):
         raise ValueError(f"{cls.__name__}: expected an object, not {data!r:.80}")
-    hints = _get_hints(cls)
-    values = {name: _decode_value(hints[name], data[name], f"{cls.__name__}.{name}") for name in hints if name in data}
+    decoders = _decoders_by_class.get(cls) or _make_field_decoders(cls)
+    values = cls._defaults.copy()
+    for name, decode_field in decoders.items():
+        if name in data:
+            values[name] = decode_field(data[name])
     try:
-        return cls(**values)
+        return cls.from_fields(values)
     except TypeError as error:
         raise ValueError(str(error)) from None
 
 
-def _get_hints(cls: type[Struct]) -> dict[str, Any]:
-    """Return the annotation of each field of a Struct class."""
-    if cls not in _hints_by_class:
-        hints = get_type_hints(cls, localns={"Any": Any})
-        _hints_by_class[cls] = {name: hints[name] for name in cls._fields}
-    return _hints_by_class[cls]
+def _make_field_decoders(cls: type[Struct]) -> dict[str, Decoder]:
+    """Return a function for each field of a Struct class, which checks and converts the field's value."""
+    hints = get_type_hints(cls, localns={"Any": Any})
+    _decoders_by_class[cls] = {name: _make_decoder(hints[name], f"{cls.__name__}.{name}") for name in cls._fields}
+    return _decoders_by_class[cls]
 
 
-def _decode_value(hint: Any, value: object, place: str) -> object:
-    """Return the value as the annotation describes it. `place` names the field in errors."""
+def _make_decoder(hint: Any, place: str) -> Decoder:
+    """Return a function for values of an annotation. `place` names the field in errors."""
     origin = get_origin(hint)
     if hint in (Any, object):
-        return value
+        return lambda value: value
     if origin in (Union, types.UnionType):
-        return _decode_union(get_args(hint), value, place)
-    if origin in (list, Sequence, tuple) and isinstance(value, list):
-        items = [_decode_value(get_args(hint)[0], item, place) for item in value]
-        return tuple(items) if origin is tuple else items
-    if origin in (dict, Mapping) and isinstance(value, dict):
-        return {key: _decode_value(get_args(hint)[1], item, place) for key, item in value.items()}
+        return _make_union_decoder(hint, place)
+    if origin in (list, Sequence, tuple):
+        return _make_list_decoder(hint, place)
+    if origin in (dict, Mapping):
+        return _make_object_decoder(hint, place)
     if isinstance(hint, type) and issubclass(hint, Struct):
-        return decode(hint, value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if hint is type(None) and value is None:
-        return None
-    if isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
-        return value
-    raise ValueError(f"{place}: unexpected value {value!r:.80}")
+        return lambda value: decode(hint, value)
+    return _make_plain_decoder(hint, place)
 
 
-def _decode_union(hints: tuple[Any, ...], value: object, place: str) -> object:
-    """Return the value by the first annotation that fits."""
-    for hint in hints:
-        try:
-            return _decode_value(hint, value, place)
-        except ValueError:
-            continue
-    raise ValueError(f"{place}: unexpected value {value!r:.80}")
+def _make_plain_decoder(hint: Any, place: str) -> Decoder:
+    accepted = {float: (float, int), None: (type(None),)}.get(hint, (hint,))
+
+    def decode_plain(value: object) -> object:
+        if type(value) in accepted:  # a bool is no int
+            return value
+        raise _make_error(place, value)
+
+    return decode_plain
+
+
+def _make_list_decoder(hint: Any, place: str) -> Decoder:
+    decode_item, is_tuple = _make_decoder(get_args(hint)[0], place), get_origin(hint) is tuple
+
+    def decode_list(value: object) -> object:
+        if not isinstance(value, list):
+            raise _make_error(place, value)
+        items = [decode_item(item) for item in value]
+        return tuple(items) if is_tuple else items
+
+    return decode_list
+
+
+def _make_object_decoder(hint: Any, place: str) -> Decoder:
+    decode_item = _make_decoder(get_args(hint)[1], place)
+
+    def decode_object(value: object) -> object:
+        if not isinstance(value, dict):
+            raise _make_error(place, value)
+        return {key: decode_item(item) for key, item in value.items()}
+
+    return decode_object
+
+
+def _make_union_decoder(hint: Any, place: str) -> Decoder:
+    """Return a function that returns the value by the first annotation that fits."""
+    decoders = [_make_decoder(part, place) for part in get_args(hint) if part is not type(None)]
+    accepts_none = type(None) in get_args(hint)
+
+    def decode_union(value: object) -> object:
+        if value is None and accepts_none:
+            return None
+        for decode_part in decoders:
+            try:
+                return decode_part(value)
+            except ValueError:
+                continue
+        raise _make_error(place, value)
+
+    return decode_union
+
+
+def _make_error(place: str, value: object) -> ValueError:
+    return ValueError(f"{place}: unexpected value {value!r:.80}")

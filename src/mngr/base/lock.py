@@ -41,7 +41,7 @@ class Lock:
                 self._close()
                 raise TimedOut(
                     f"{self.path} was locked by another process for {self.timeout:g}s",
-                    "wait until the other command has ended, then run this one again",
+                    "wait until the other command has ended, then run this command again",
                 )
             time.sleep(0.003 if waited < 1.0 else 0.1)
 

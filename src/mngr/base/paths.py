@@ -149,7 +149,7 @@ def get_current_dir() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:
-        raise MngrError("the current directory is gone", "go to one that exists: cd") from None
+        raise MngrError("the current directory is gone", "go to another directory: cd ~") from None
 
 
 def read_plain_file(path: str, max_bytes: int) -> bytes:
@@ -168,7 +168,7 @@ def read_plain_file(path: str, max_bytes: int) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
             reason = f"larger than {max_bytes // 1024} KB" if stat.S_ISREG(status.st_mode) else "not a regular file"
-            raise MngrError(f"{path} is {reason}", f"move it out of the way: mv {path} {path}.old")
+            raise MngrError(f"{path} is {reason}", f"rename it: mv {path} {path}.old")
         return file.read(max_bytes)
 
 

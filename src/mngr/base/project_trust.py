@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import MngrError
-from mngr.base.json_values import as_object
 from mngr.base.model import Struct
 from mngr.base.paths import read_plain_file
+from mngr.base.untrusted_json import as_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def _create_id(repository: str) -> str:
         finally:
             os.unlink(temporary_path)
     except OSError as error:
-        raise MngrError(
-            f"cannot write {path}: {error.strerror}", f"make the directory writable for you: ls -ld {repository}"
-        ) from None
+        from mngr.base.shell import suggest_disk_check
+
+        raise MngrError(f"cannot write {path}: {error.strerror}", suggest_disk_check(repository)) from None
     return new_id
 
 

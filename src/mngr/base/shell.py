@@ -90,7 +90,7 @@ def join(argv: Sequence[str]) -> str:
     return " ".join(quote(word) for word in argv)
 
 
-def get_absolute_search_path() -> str:
+def get_path_without_relative_entries() -> str:
     """Return PATH without relative entries, which would name an agent's programs in the agent's directory."""
     return ":".join(
         directory for directory in os.environ.get("PATH", os.defpath).split(":") if os.path.isabs(directory)

@@ -1,4 +1,4 @@
-"""Formats numbers of bytes."""
+"""Formats numbers of bytes, and counts with their nouns."""
 
 from __future__ import annotations
 
@@ -11,3 +11,13 @@ def format_size(size: int) -> str:
             break
         number, unit = number / 1000, larger
     return f"{number:.4g} {unit}"
+
+
+def format_count(number: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun: `1 task`, `2 tasks`."""
+    return f"{number:,} {choose_noun(number, noun, nouns)}"
+
+
+def choose_noun(number: float, noun: str, nouns: str = "") -> str:
+    """Return the singular for 1, else the plural."""
+    return noun if number == 1 else nouns or noun + "s"

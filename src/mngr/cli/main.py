@@ -35,15 +35,26 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in (13, 28, 30, 122):
             return report_crash(error, words)
-        hint = (
-            "free some disk space, for example: mngr gc; then try again"
-            if error.errno in (28, 122)
-            else "check who may write there: ls -ld PATH; or use another home: mngr --home DIR"
+        report_error(
+            MngrError(f"{error.strerror}: {error.filename or 'standard output'}", _suggest_repair(error)), words
         )
-        report_error(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
         return 1
     except Exception as error:
         return report_crash(error, words)
+
+
+def _suggest_repair(error: OSError) -> str:
+    """Return the hint for a file that mngr may not use, or that has no space."""
+    if error.errno in (28, 122):
+        return "free some disk space, for example: mngr gc; then try again"
+    if not isinstance(error.filename, str):
+        return "check where the output goes, then run the command again"
+    from mngr.base import shell
+    from mngr.base.paths import get_default_home
+
+    hint = f"check the permissions: ls -ld {shell.quote(error.filename)}"
+    is_in_home = os.path.abspath(error.filename).startswith(get_default_home())
+    return f"{hint}; or use another home: mngr --home DIR" if is_in_home else hint
 
 
 def _reopen_closed_streams() -> None:
@@ -84,7 +95,7 @@ def _dispatch(words: list[str]) -> int:
             print_overview(sys.stdout)
             return 0
         if leading_words:
-            raise UsageError(f"mngr {' '.join(leading_words)} names no command", "see: mngr --help")
+            raise UsageError(f"mngr {' '.join(leading_words)} has no command", "see: mngr --help")
         print_overview(sys.stderr)
         return UsageError.exit_code
     if leading["help"] and words[0] in COMMAND_GROUPS:
@@ -106,7 +117,8 @@ def _find_command_name(words: list[str]) -> tuple[str, list[str]]:
             return "help", [first]
         subcommands = [command.split()[1] for command in COMMANDS if command.startswith(first + " ")]
         message = f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
-        raise UsageError(message, f"one of: {', '.join(subcommands)}; see: mngr help {first}")
+        hint = f"use one of: {', '.join(subcommands)}; see: mngr help {first}"
+        raise UsageError(message, suggest_closest(words[1], subcommands) or hint if len(words) > 1 else hint)
     return first, words[1:]
 
 
@@ -175,12 +187,13 @@ def report_crash(error: BaseException, words: list[str]) -> int:
 
     from mngr import __version__
     from mngr.base.paths import get_default_home
+    from mngr.e2e.redact import Redactor
 
     lines = [
         f"mngr {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"command: {' '.join(_mask_words(words))}",
     ]
-    text = "\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error))
+    text = Redactor(os.environ)("\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error)))
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     log_path = "none, because mngr could not write one"
     cli = _find_last_command_line()

@@ -6,11 +6,10 @@ import codecs
 import json
 import threading
 import time
+from itertools import accumulate
 from pathlib import Path
 
-from mngr.e2e.redact import Redactor
-
-_MAX_HELD_CHARACTERS = 10_000  # characters that are held back at most, because a secret may begin there
+from mngr.e2e.redact import Redactor, StreamRedactor
 
 
 def choose_unused_path(directory: Path, name: str) -> Path:
@@ -27,7 +26,7 @@ class CastRecorder:
 
     def __init__(self, path: Path, size: tuple[int, int], title: str, redact: Redactor) -> None:
         self._redact = redact
-        self._held = ""
+        self._output = StreamRedactor(redact)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
         self._began = time.monotonic()
@@ -43,12 +42,8 @@ class CastRecorder:
 
     def record_output(self, data: bytes) -> None:
         """Record what the program printed, and hold back text that may be the beginning of a secret."""
-        text = self._held + self._decoder.decode(data)
-        end = self._redact.find_open_secret(text)
-        end = len(text) if len(text) - end > _MAX_HELD_CHARACTERS else end
-        self._held = text[end:]
-        if end:
-            self._write_event("o", self._redact(text[:end]))
+        if shown := self._output.add_text(self._decoder.decode(data)):
+            self._write_event("o", shown)
 
     def record_keys(self, text: str) -> None:
         """Record keys that were pressed."""
@@ -64,9 +59,8 @@ class CastRecorder:
                 self._file.write(json.dumps([round(time.monotonic() - self._began, 6), kind, text]) + "\n")
 
     def close(self) -> None:
-        if self._held:
-            self._write_event("o", self._redact(self._held))
-            self._held = ""
+        if rest := self._output.finish():
+            self._write_event("o", rest)
         with self._lock:
             self._file.close()
 
@@ -81,28 +75,19 @@ def redact_file(path: Path, redact: Redactor) -> None:
 
 def redact_recording(recording: str, redact: Redactor) -> str:
     """Return a recording without secrets, also without those that several events contain together."""
-    lines: list[str] = []
-    pending, seconds = "", 0.0
-
-    def add_output(text: str) -> None:
-        if text:
-            lines.append(json.dumps([seconds, "o", redact(text)]))
-
-    for row in recording.splitlines():
-        event = _parse_event(row)
+    rows = recording.splitlines()
+    events = [_parse_event(row) for row in rows]
+    texts = [event[2] if event is not None and event[1] == "o" else "" for event in events]
+    pieces = redact.redact_pieces("".join(texts), list(accumulate(map(len, texts), initial=0))) if texts else []
+    lines = []
+    for row, event, text, piece in zip(rows, events, texts, pieces):  # noqa: B905
         if event is None:  # the header line, or a line that was cut off
             lines.append(redact(row))
-            continue
-        seconds, kind, text = event
-        if kind != "o":
-            lines.append(json.dumps([seconds, kind, redact(text)]))
-            continue
-        pending += text
-        end = redact.find_open_secret(pending)
-        end = len(pending) if len(pending) - end > _MAX_HELD_CHARACTERS else end
-        add_output(pending[:end])
-        pending = pending[end:]
-    add_output(pending)
+        elif event[1] != "o":
+            lines.append(json.dumps([event[0], event[1], redact(event[2])]))
+        elif piece or not text:
+            # An event may begin with a secret that follows a word of the event before it.
+            lines.append(json.dumps([event[0], "o", redact(piece)]))
     return "\n".join(lines) + "\n"
 
 

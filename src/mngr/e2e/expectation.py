@@ -128,7 +128,7 @@ class Expectation:
         directory. Files that the table does not name are ignored.
         """
         __tracebackhide__ = True
-        from mngr.e2e.expected_files import compare_tree
+        from mngr.e2e.directory_comparison import compare_tree
 
         assert isinstance(self._subject, Path), f"{self._subject!r} is not a path"
         if differences := compare_tree(self._subject, expected):

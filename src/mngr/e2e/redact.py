@@ -1,30 +1,15 @@
-"""Removes secrets from transcripts, recordings and failure messages."""
+"""Removes secrets from text that other people may read: transcripts, recordings, reports, pull requests, crash logs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+from mngr.e2e.secret_shapes import MAX_OPEN, Secret, find_open_shape, find_shapes
 
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _MIN_SECRET_LENGTH = 8  # characters: shorter values occur in too many unrelated places
-_SECRET_PATTERNS = (
-    ("an API key", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}"),
-    ("a GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
-    ("a GitLab token", r"\bglpat-[A-Za-z0-9_-]{16,}"),
-    ("a Slack token", r"\bxox[abeprs]-[A-Za-z0-9-]{10,}"),
-    ("an AWS key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("a Google key", r"\bAIza[A-Za-z0-9_-]{30,}"),
-    ("a Hugging Face token", r"\bhf_[A-Za-z0-9]{20,}"),
-    ("a signed token", r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
-    ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.|\n)*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-    ("a password", r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),
-)
-# The beginning of a secret at the end of the text received so far.
-_SECRET_START = re.compile(
-    r"\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza|hf_|eyJ)[A-Za-z0-9_.-]*\Z"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END)(?:.|\n))*(?:-----END[A-Z -]*)?\Z|://[^\s/@]+\Z"
-)
-_MIN_PREFIX_LENGTH = 4  # characters of a value that count as its possible beginning
 
 
 class Redactor:
@@ -35,26 +20,49 @@ class Redactor:
         longest_first = sorted(names, key=len, reverse=True)
         self._names = {value: names[value] for value in longest_first}
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self._shapes = re.compile(
-            "|".join(f"(?P<s{index}>{shape})" for index, (_, shape) in enumerate(_SECRET_PATTERNS))
-        )
 
     def __call__(self, text: str) -> str:
         """Return `text` with a marker in place of each secret."""
+        return "".join(self.redact_pieces(text, [0, len(text)]))
+
+    def redact_pieces(self, text: str, borders: Sequence[int]) -> list[str]:
+        """Return the pieces of the text between the borders. The marker of a secret is in the piece where it begins."""
+        pieces = [""] * (len(borders) - 1)
+        position = borders[0]
+        for secret in self.find_secrets(text):
+            _copy_text(text, position, secret.start, borders, pieces)
+            if borders[0] <= secret.start < borders[-1]:
+                pieces[_find_piece(secret.start, borders)] += f"[redacted: {secret.name}]"
+            position = max(position, secret.end)
+        _copy_text(text, position, borders[-1], borders, pieces)
+        return pieces
+
+    def find_secrets(self, text: str) -> list[Secret]:
+        """Return the secrets in the text in their order. Secrets that overlap become one."""
+        found = find_shapes(text)
         if self._values is not None:
-            text = self._values.sub(lambda match: f"[redacted: {self._names[match[0]]}]", text)
-        return self._shapes.sub(_replace_secret, text)
+            found += [Secret(*match.span(), self._names[match[0]]) for match in self._values.finditer(text)]
+        merged: list[Secret] = []
+        for secret in sorted(found, key=lambda each: (each.start, -each.end, each.name)):
+            if merged and secret.start < merged[-1].end:
+                last = merged[-1]
+                merged[-1] = Secret(last.start, max(last.end, secret.end), last.name)
+            else:
+                merged.append(secret)
+        return merged
+
+    def redact_beginning(self, text: str, max_length: int) -> str:
+        """Return the first `max_length` characters without secrets. A secret that the end divides is recognized, too."""
+        return self(text[: max_length + MAX_OPEN])[:max_length]
 
     def find_open_secret(self, text: str) -> int:
         """Return where a secret may begin that is not complete yet, or the length of the text."""
-        match = _SECRET_START.search(text)
-        starts = [match.start()] if match else []
+        starts = [find_open_shape(text)]
         for value in self._names:
             longest = min(len(value) - 1, len(text))
-            starts += [len(text) - n for n in range(longest, _MIN_PREFIX_LENGTH - 1, -1) if text.endswith(value[:n])][
-                :1
-            ]
-        return min(starts, default=len(text))
+            lengths = (length for length in range(longest, 0, -1) if text.endswith(value[:length]))
+            starts += [len(text) - length for length in lengths][:1]
+        return min(starts)
 
 
 def collect_secrets(variables: Mapping[str, str]) -> dict[str, str]:
@@ -66,6 +74,43 @@ def collect_secrets(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _replace_secret(match: re.Match[str]) -> str:
-    assert match.lastgroup is not None
-    return f"[redacted: {_SECRET_PATTERNS[int(match.lastgroup[1:])][0]}]"
+def _copy_text(text: str, start: int, end: int, borders: Sequence[int], pieces: list[str]) -> None:
+    """Append this part of the text to the pieces that it belongs to."""
+    while start < end:
+        index = _find_piece(start, borders)
+        piece_end = min(end, borders[index + 1])
+        pieces[index] += text[start:piece_end]
+        start = piece_end
+
+
+def _find_piece(position: int, borders: Sequence[int]) -> int:
+    return bisect_right(borders, position) - 1
+
+
+_MAX_HELD = 10_000  # characters that are held back at most
+_MAX_CONTEXT = 500  # characters of the text that is already written, by which a later secret can be recognized
+
+
+class StreamRedactor:
+    """Redacts text that arrives in parts, and holds back what may be the beginning of a secret."""
+
+    def __init__(self, redact: Redactor) -> None:
+        self._redact = redact
+        self._written = ""  # the end of the text that is written already, with its secrets
+        self._held = ""
+
+    def add_text(self, text: str) -> str:
+        """Return what can be written now."""
+        whole = self._written + self._held + text
+        end = max(self._redact.find_open_secret(whole), len(self._written))
+        return self._take(whole, len(whole) if len(whole) - end > _MAX_HELD else end)
+
+    def finish(self) -> str:
+        """Return the text that was held back. No more will follow."""
+        whole = self._written + self._held
+        return self._take(whole, len(whole))
+
+    def _take(self, whole: str, end: int) -> str:
+        [shown] = self._redact.redact_pieces(whole[:end], [len(self._written), end])
+        self._written, self._held = whole[:end][-_MAX_CONTEXT:], whole[end:]
+        return self._redact(shown)  # A secret may follow a written word without a space.

@@ -8,8 +8,8 @@ import time
 
 from mngr.base import shell
 from mngr.base.errors import MngrError
-from mngr.base.json_values import as_object, find_text, get_object, get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_object, find_text, get_object, get_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def find_last_listing(home: Home, provider: str, host: str) -> tuple[bytes, floa
 
 
 def known_hosts_path(home: Home, provider: str, host: str) -> str:
-    """Return the file with the host's ssh key; see mngr.agents.interact.pipe."""
+    """Return the file with the host's ssh key; see mngr.agents.interact.ssh_connection."""
     return _path(home, provider, host, "known_hosts")
 
 

@@ -7,9 +7,9 @@ import os
 
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import MngrError, NotFound
-from mngr.base.json_values import parse_json
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord
+from mngr.base.untrusted_json import parse_json
 from mngr.host import host_store
 from mngr.host.batched_host import run_deferred
 
@@ -41,6 +41,18 @@ class AgentExists(MngrError):
         super().__init__(f"the agent {agent_id} already exists", f"see its state: mngr explain {agent_id}")
 
 
+class NewerRecord(ValueError):
+    """A newer mngr wrote the record. The agent itself is fine."""
+
+
+def make_unreadable_error(agent_id: str, problem: ValueError) -> MngrError:
+    """Return the error for a record that `decode_record` could not read."""
+    if isinstance(problem, NewerRecord):
+        return MngrError(f"{agent_id} cannot be used: {problem}", "update mngr on this machine: pipx upgrade mngr")
+    hint = f"move the agent to the trash: mngr destroy --force {agent_id}"
+    return MngrError(f"the record of {agent_id} is damaged: {problem}", hint)
+
+
 def encode_record(record: AgentRecord) -> bytes:
     """Return the record as one line of JSON, so that one grep can read all records of a home."""
     return json.dumps(record.to_dict(), ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
@@ -65,7 +77,7 @@ def decode_record(text: str | bytes) -> AgentRecord:
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
     if data.get("v") != 1:
-        raise ValueError(f"a newer mngr wrote it (version {str(data.get('v'))[:40]})")
+        raise _make_version_error(data.get("v"))
     kinds = AgentRecord.__annotations__
     known = {key: data[key] for key in AgentRecord._fields if key in data}
     for key, value in known.items():
@@ -81,6 +93,13 @@ def decode_record(text: str | bytes) -> AgentRecord:
     return record
 
 
+def _make_version_error(version: object) -> ValueError:
+    """Return the error for a record that is not of version 1."""
+    if isinstance(version, int) and version > 1:
+        return NewerRecord(f"a newer mngr wrote its record (version {str(version)[:40]})")
+    return ValueError("it has no version" if version is None else f"v cannot be {str(version)[:40]!r}")
+
+
 def save_record(host: Host, record: AgentRecord) -> AgentRecord:
     """Replace the agent's record in one step, and return it."""
     host.write(os.path.join(host.home.agent_dir(record.id), "agent.json"), encode_record(record))
@@ -88,7 +107,7 @@ def save_record(host: Host, record: AgentRecord) -> AgentRecord:
 
 
 def get_record(host: Host, agent_id: str) -> AgentRecord:
-    """Return the record of an agent. Raise NotFound, or MngrError when the record is damaged."""
+    """Return the record of an agent. Raise NotFound, or MngrError when mngr cannot read the record."""
     try:
         data = host.read(os.path.join(host.home.agent_dir(agent_id), "agent.json"))
     except NotFound:
@@ -96,10 +115,7 @@ def get_record(host: Host, agent_id: str) -> AgentRecord:
     try:
         return decode_record(data)
     except ValueError as error:
-        raise MngrError(
-            f"the record of {agent_id} is damaged: {error}",
-            f"move the agent to the trash: mngr destroy --force {agent_id}",
-        ) from None
+        raise make_unreadable_error(agent_id, error) from None
 
 
 def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:

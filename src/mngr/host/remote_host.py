@@ -158,7 +158,7 @@ class RemoteHost:
         if result.code == 5:
             raise MngrError(
                 f"{path} on {self.name} is not a regular file",
-                f"move it out of the way on {self.name}: mv {path} {path}.old",
+                f"rename it on {self.name}: mv {path} {path}.old",
             )
         if result.code:
             raise MngrError(
@@ -217,7 +217,7 @@ class RemoteLock:
             lock = f"{self._path} on {self._host.name}"
             raise TimedOut(
                 f"{lock} was locked by another process for {self._timeout:g}s",
-                "wait until the other command has ended, then run this one again",
+                "wait until the other command has ended, then run this command again",
             )
         if answer.startswith(b"failed "):
             reason = answer[7:].decode("utf-8", "replace")

@@ -92,7 +92,7 @@ def get_safe_socket(host: Host) -> str:
     ):
         raise MngrError(
             f"{directory} does not belong to you, so mngr does not use it for tmux",
-            f"ask its owner to remove it; mngr then creates it again: rm -r {directory}",
+            f"ask its owner to run this command, and then run yours again: rm -r {directory}",
         )
     return socket
 

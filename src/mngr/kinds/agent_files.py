@@ -6,14 +6,14 @@ import json
 import os
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.base.json_values import as_object, as_objects, parse_json
+from mngr.base.untrusted_json import as_object, as_objects, parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord
+    from mngr.base.untrusted_json import JsonObject
     from mngr.host.protocol import Host
 
 
@@ -103,5 +103,9 @@ def get_conversation(program: str, root: str, name: str, get_name: Callable[[str
         if names_by_path[path] == name:
             return path
     recent = ", ".join(names_by_path[path] for path in sorted(conversations, key=os.path.getmtime)[-3:])
-    hint = f"use the id of a conversation, for example: {recent}" if recent else f"there are no conversations in {root}"
+    hint = (
+        f"use the id of a conversation, for example: {recent}"
+        if recent
+        else f"leave out --resume: there are no conversations in {root}"
+    )
     raise NotFound(f"{program} has no conversation {name!r} on this machine", hint)

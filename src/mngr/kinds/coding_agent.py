@@ -6,8 +6,8 @@ import os
 
 from mngr.base import shell, time_format
 from mngr.base.errors import UsageError
-from mngr.base.json_values import as_list
 from mngr.base.model import AgentState, Struct
+from mngr.base.untrusted_json import as_list
 from mngr.host import scripts
 from mngr.kinds.agent_files import can_renew, copy_login, copy_to_agent, read_json, write_file
 from mngr.kinds.agent_state import derive_state

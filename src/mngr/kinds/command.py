@@ -21,7 +21,7 @@ class CommandKind:
     """Runs the words after `--`. A single word that contains spaces runs as a shell command line."""
 
     name = "command"
-    summary = "any program: what follows --"
+    summary = "any program: the command after --"
     answer_keys: dict[str, str] = {}
     programs: tuple[str, ...] = ()
     transcript_paths: tuple[str, ...] = ()

@@ -52,6 +52,6 @@ def reject_slash_command(delivery: Delivery) -> Delivery:
     if first and first in delivery.command_prefixes:
         raise MngrError(
             f"the program would run a message that starts with {first!r} as a command",
-            "to send it all the same, add: --raw",
+            "to send it anyway, add: --raw",
         )
     return delivery

@@ -2,13 +2,13 @@
 # A STATE of - keeps the status. The hook prints nothing and never fails, because the program reads its output and waits for it.
 # A `message` is stored completely, because it proves a delivery. Other JSON is stored only when it is small.
 umask 077
-said=$(cat)
-case $said in '{'*'}') ;; *) said={} ;; esac
+input=$(cat)
+case $input in '{'*'}') ;; *) input={} ;; esac
 cd "$MNGR_AGENT_DIR" 2>/dev/null || exit 0
 value_of() { # KEY: set `value` to its text in the JSON, up to the first escaped character
     value=
-    case $said in *"\"$1\":\""*)
-        value=${said#*"\"$1\":\""}
+    case $input in *"\"$1\":\""*)
+        value=${input#*"\"$1\":\""}
         value=${value%%[\"\\]*}
         ;;
     esac
@@ -19,7 +19,7 @@ path=$value
 # message of the turn into its record after the hook has started. A client that sees WAITING can then read the whole turn.
 see_record() {
     case $path in */claude/projects/*) ;; *) return ;; esac
-    case $said in *'"agent_id":"'*) return ;; esac # a sub-agent has its own record
+    case $input in *'"agent_id":"'*) return ;; esac # a sub-agent has its own record
     value_of prompt_id
     prompt=$value
     if [ "$1" = permission ]; then
@@ -49,8 +49,8 @@ is_written() {
 }
 case $1 in turn_end | turn_failed | permission) see_record "$1" ;; esac
 # Some programs report a question to the user as a permission. Nobody may allow it, because that would answer the question.
-# (This avoids ${said#…}: in a long text without a match, some shells take minutes.)
-case $1$said in
+# (This avoids ${input#…}: in a long text without a match, some shells take minutes.)
+case $1$input in
 permission*'"tool_name":"AskUserQuestion"'* | permission*'"details":{"type":"ask_user"'*) set -- question WAITING question ;;
 esac
 #include stamp.sh
@@ -105,11 +105,11 @@ if [ "$2" != - ]; then
         printf '%s\n' "$row" 1<>status
     fi
 fi
-if [ "$1" != message ] && [ ${#said} -gt 4000 ]; then said={}; fi
+if [ "$1" != message ] && [ ${#input} -gt 4000 ]; then input={}; fi
 row() {
-    printf '{"v":1,"at":"%s","agent":"%s","type":"%s","source":"hook","data":%s}\n' "$at" "${PWD##*/}" "$1" "$said"
+    printf '{"v":1,"at":"%s","agent":"%s","type":"%s","source":"hook","data":%s}\n' "$at" "${PWD##*/}" "$1" "$input"
 }
-if [ ${#said} -le 4000 ]; then
+if [ ${#input} -le 4000 ]; then
     row "$1" >&9
 else # in one write, because other processes append to this file too
     long=$(mktemp) && row "$1" >"$long" && cat "$long" >&9

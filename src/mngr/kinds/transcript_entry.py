@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mngr.base.json_values import find_int, find_number, find_text, parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import find_int, find_number, find_text, parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mngr.base.json_values import JsonObject
+    from mngr.base.untrusted_json import JsonObject
 
 ROLES = ("user", "assistant", "tool")
 

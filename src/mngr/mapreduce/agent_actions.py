@@ -16,19 +16,19 @@ from mngr.agents.sync.pull import PullTarget
 from mngr.api import Fleet
 from mngr.base import time_format
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
-from mngr.base.json_values import find_text, get_object
 from mngr.base.model import AgentView, Struct
+from mngr.base.untrusted_json import find_text, get_object
 from mngr.host import git, host_store, record_store
 from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.mapreduce import reminders
+from mngr.mapreduce.hosts.hosts_being_rebuilt import HostRecovery
 from mngr.mapreduce.hosts.pool import find_host_provider, list_saved_agents
-from mngr.mapreduce.hosts.rebuild_tracking import HostRecovery
 from mngr.mapreduce.hosts.slots import PooledHost
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.run_state import Task, TaskState
 from mngr.mapreduce.recipe import AgentOptions, Judgement, Recipe
+from mngr.mapreduce.resource_measurement import Budget
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.usage_measurement import Budget
 
 # Seconds until the agent must accept its prompt: a program starts slowly beside a hundred others.
 _READY_TIMEOUT = 300.0
@@ -256,8 +256,8 @@ class AgentActions:
             judgement = judgement.replace(problem=f"mngr could not fetch your work: {error}")
         if judgement.problem is None and dirty:
             judgement = judgement.replace(
-                problem="Your work tree has uncommitted changes. Commit what belongs to the task, "
-                "discard the rest, and write the result again."
+                problem="Your work tree has uncommitted changes. Commit the changes that belong to the task, "
+                "discard the others, and write the result again."
             )
         if judgement.problem is not None and agent.state_reason == "lost" and not final:
             raise Unreachable(f"{name} was interrupted before it finished", "mngr starts it again by itself")

@@ -15,7 +15,7 @@ _RATE_LIMIT_HOLD = 20.0  # rate limits reported within this many seconds count a
 _FIRST_PROBE_DELAY, _MAX_PROBE_DELAY = 5.0, 300.0
 # Seconds until the next try after a provider refused; the delay doubles each time.
 _FIRST_REFUSAL_DELAY, _MAX_REFUSAL_DELAY = 1.0, 60.0
-# The cause of an error by its text. The first match wins.
+# The kind of an error by its text. The first match wins.
 _ERROR_PATTERNS = (
     ("rate_limit", re.compile(r"\b(429|529|rate.?limit|overloaded|quota|too many requests)", re.I)),
     ("login", re.compile(r"\b(401|403|log.?in|logged out|credential|api key|unauthori[sz]ed|authentication)", re.I)),
@@ -154,12 +154,12 @@ class Governor:
         self._similar_failures.clear()
 
     def record_failure(
-        self, stage: str, text: str, source: str, now: float = 0.0, cause: str | None = None
+        self, stage: str, text: str, source: str, now: float = 0.0, error_kind: str | None = None
     ) -> AlarmRow | None:
         """Record a failure. Return an alarm when enough tasks failed alike or the login is dead, else None."""
-        threshold = 1 if cause == "login" else self.limits.alarm
-        cause = cause or classify_error(text)
-        sources = self._similar_failures.setdefault((stage, cause, _normalize_message(text)), [])
+        threshold = 1 if error_kind == "login" else self.limits.alarm
+        error_kind = error_kind or classify_error(text)
+        sources = self._similar_failures.setdefault((stage, error_kind, _normalize_message(text)), [])
         if source not in sources:
             sources.append(source)
         if self.alarm_reason is not None or len(sources) < threshold:
@@ -167,7 +167,7 @@ class Governor:
         self._probed_at, self._probe_delay = now, _FIRST_PROBE_DELAY
         failures = "a failure" if len(sources) == 1 else f"{len(sources)} similar failures"
         self.alarm_reason = f"{failures} at the stage {stage}: {text.strip().splitlines()[0][:200]}"
-        return AlarmRow(cause=cause, stage=stage, text=self.alarm_reason, tasks=list(sources))
+        return AlarmRow(error_kind=error_kind, stage=stage, text=self.alarm_reason, tasks=list(sources))
 
     def clear_alarm(self) -> None:
         """Close the alarm and forget the failures that led to it."""
@@ -176,13 +176,13 @@ class Governor:
 
 
 def classify_error(text: str) -> str:
-    """Return the cause of an error: rate_limit, login, host, dependency or code."""
+    """Return the kind of an error: rate_limit, login, host, dependency or code."""
     return next((name for name, pattern in _ERROR_PATTERNS if pattern.search(text)), "code")
 
 
 def is_timeout_error(text: str) -> bool:
     """True when the error says that something took too long."""
-    return re.search(r"timeout|no sign of life|did not show within|was not ready", text) is not None
+    return re.search(r"timeout|no activity|did not show within|was not ready", text) is not None
 
 
 def _normalize_message(text: str) -> str:

@@ -6,8 +6,8 @@ import json
 
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
-from mngr.base.json_values import as_object
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_object
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_dir import RunDir

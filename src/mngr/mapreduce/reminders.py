@@ -58,5 +58,5 @@ def next_action(agent: AgentView, stall_timeout: float) -> Remind | Collect | No
     if agent.state in ("FAILED", "STOPPED"):
         return Collect(failure=describe_exit(agent))
     if agent.state == "RUNNING" and is_stalled(agent, stall_timeout):
-        return Remind("no sign of life", STALLED_MESSAGE)
+        return Remind("no activity", STALLED_MESSAGE)
     return None

@@ -14,13 +14,18 @@ from mngr.base.names_and_addresses import is_agent_name
 _MAX_SLUG_WORD = 31  # characters of a task's title in its slug, so that `tmr-RUN-SLUG-2` is a valid agent name
 
 
+def get_runs_dir(root: str) -> str:
+    """Return the directory that holds all runs of a project, and what they leave for later runs."""
+    return os.path.join(root, ".mngr", "runs")
+
+
 class RunDir:
     """The paths of one run."""
 
     def __init__(self, root: str, name: str) -> None:
         self.root = root  # the project's directory
         self.name = name
-        self.path = os.path.join(root, ".mngr", "runs", name)
+        self.path = os.path.join(get_runs_dir(root), name)
         self.plan = os.path.join(self.path, "run.json")
         self.journal = os.path.join(self.path, "journal.jsonl")
         self.repo = os.path.join(self.path, "repo.git")
@@ -65,7 +70,7 @@ def create_run_dir(root: str, name: str | None = None) -> RunDir:
 
 def list_runs(root: str) -> list[str]:
     """Return the names of a project's runs, the latest last."""
-    runs_dir = os.path.join(root, ".mngr", "runs")
+    runs_dir = get_runs_dir(root)
     try:
         names = [name for name in os.listdir(runs_dir) if is_agent_name(name)]
     except FileNotFoundError:

@@ -5,6 +5,7 @@ One thread decides and writes the journal. Slow work runs in other threads, afte
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,11 +24,11 @@ from mngr.mapreduce.journal import journal_rows
 from mngr.mapreduce.journal.journal_file import JournaledState
 from mngr.mapreduce.journal.run_state import ACTIVE_STATES, RunState, TaskState
 from mngr.mapreduce.recipe import AgentOptions, Recipe
-from mngr.mapreduce.remind_and_park import Messenger, make_delivery_row
 from mngr.mapreduce.reminders import Collect, Remind
+from mngr.mapreduce.reminders_and_parking import Messenger, make_delivery_row
+from mngr.mapreduce.resource_measurement import Budget, is_overloaded
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.task_watch import TaskWatch
-from mngr.mapreduce.usage_measurement import Budget, is_overloaded
 from mngr.mapreduce.worker_threads import THREAD_COUNTS, JobKind, WorkerThreads
 
 MAX_LAUNCHES = 3  # launches of one task; three times as many when the host or the model caused the failures
@@ -112,7 +113,7 @@ class Scheduler:
 
     def _is_parked(self) -> bool:
         """True when tasks are left, none is in progress, and nothing more may be launched."""
-        is_busy = self._has_pending_jobs() or self._state.list_in_state(*ACTIVE_STATES, "checking")
+        is_busy = self._has_pending_jobs() or self._state.tasks.count_in_state(*ACTIVE_STATES, "checking")
         if is_busy or self._state.is_settled:
             return False
         has_alarm = self._governor.alarm_reason is not None
@@ -133,12 +134,10 @@ class Scheduler:
 
     def _launch_ready_tasks(self) -> None:
         """Launch queued tasks and resume parked ones, as far as the governor allows."""
-        now = time.monotonic()
-        waiting = [
-            task for task in self._state.list_in_state("queued") if self._not_before.get(task.task.slug, 0.0) <= now
-        ]
+        delayed = self._list_delayed_tasks()
+        waiting_count = self._state.tasks.count_in_state("queued") - len(delayed)
         ready = [task for task in self._state.list_in_state("parked") if self._messenger.can_resume(task)]
-        if not waiting and not ready:
+        if not waiting_count and not ready:
             return
         allowance = self._governor.decide_launches(self._measure_load())
         if allowance.reason != self._reported_wait_reason and allowance.count == 0 and allowance.reason:
@@ -147,18 +146,20 @@ class Scheduler:
         if allowance.is_final:
             self._park_all(allowance.reason or "")
             return
-        waiting.sort(key=lambda task: (-task.task.priority, -task.task.expected_seconds))
-        if waiting and self._host_pool.needs_snapshot(len(waiting)):
-            self._host_pool.prepare_snapshot(self._recipe.choose_base(waiting[0]))
+        if waiting_count and self._host_pool.needs_snapshot(waiting_count):
+            self._host_pool.prepare_snapshot(self._recipe.choose_base(next(self._state.tasks.iter_queue(delayed))))
         if self._host_pool.is_preparing:
-            waiting = []
-        waiting = waiting[: self._host_pool.count_placeable(min(len(waiting), max(0, allowance.count - len(ready))))]
-        for task in [*ready, *waiting][: allowance.count]:
-            if task.state == "parked":
-                self._active_since[task.task.slug] = time.monotonic()
-                self._messenger.resume_task(task)
-            else:
-                self._launch_task(task)
+            waiting_count = 0
+        new_count = self._host_pool.count_placeable(min(waiting_count, max(0, allowance.count - len(ready))))
+        for task in ready[: allowance.count]:
+            self._active_since[task.task.slug] = time.monotonic()
+            self._messenger.resume_task(task)
+        for task in list(itertools.islice(self._state.tasks.iter_queue(delayed), new_count)):
+            self._launch_task(task)
+
+    def _list_delayed_tasks(self) -> set[str]:
+        tasks, delays = self._state.tasks, self._not_before.items()
+        return {slug for slug, at in delays if at > time.monotonic() and tasks[slug].state == "queued"}
 
     def _launch_task(self, task: TaskState) -> None:
         slug, attempt = task.task.slug, task.attempt + 1
@@ -222,24 +223,24 @@ class Scheduler:
     def _handle_launch_failure(self, stage: str, slug: str, error: MngrError) -> None:
         """Record a failed launch and queue the task again, unless it failed too often."""
         task = self._state.tasks[slug]
-        cause = governing.classify_error(error.message) if not isinstance(error, Unreachable) else "host"
+        error_kind = governing.classify_error(error.message) if not isinstance(error, Unreachable) else "host"
         # New agents avoid a host that does not answer.
         silent_host = self._host_pool.mark_unreachable(slug) if isinstance(error, Unreachable) else None
-        self._write(journal_rows.LaunchFailedRow(slug=slug, stage=stage, cause=cause, error=error.message))
-        self._report_failure(stage, error.message, silent_host or slug, cause)
-        is_external = cause in ("rate_limit", "host")  # the task itself did not fail
+        self._write(journal_rows.LaunchFailedRow(slug=slug, stage=stage, error_kind=error_kind, error=error.message))
+        self._report_failure(stage, error.message, silent_host or slug, error_kind)
+        is_external = error_kind in ("rate_limit", "host")  # the task itself did not fail
         if is_external and silent_host is None and self._governor.record_rate_limit(self._seconds_elapsed()):
-            self._write(journal_rows.WindowRow(size=int(self._governor.max_parallel), why=cause))
+            self._write(journal_rows.WindowRow(size=int(self._governor.max_parallel), why=error_kind))
         if task.attempt >= MAX_LAUNCHES * (3 if is_external else 1):
             reason = f"mngr could not start the agent: {error.message}"
             self._write(journal_rows.SettledRow(slug=slug, outcome="failed", reason=reason))
             return
         self._not_before[slug] = time.monotonic() + 2.0 ** min(task.attempt, 6)
 
-    def _report_failure(self, stage: str, text: str, slug: str, cause: str | None = None) -> None:
-        if cause is None and governing.is_timeout_error(text) and is_overloaded():
-            cause = "host"
-        alarm = self._governor.record_failure(stage, text, slug, self._seconds_elapsed(), cause)
+    def _report_failure(self, stage: str, text: str, slug: str, error_kind: str | None = None) -> None:
+        if error_kind is None and governing.is_timeout_error(text) and is_overloaded():
+            error_kind = "host"
+        alarm = self._governor.record_failure(stage, text, slug, self._seconds_elapsed(), error_kind)
         if alarm is not None:
             self._write(alarm)
 
@@ -311,7 +312,7 @@ class Scheduler:
     def _requeue_destroyed(self, task: TaskState) -> None:
         """Queue the task again, or settle it as failed after too many launches."""
         slug, error = task.task.slug, "its agent was destroyed"
-        self._write(journal_rows.LaunchFailedRow(slug=slug, stage="work", cause="host", error=error))
+        self._write(journal_rows.LaunchFailedRow(slug=slug, stage="work", error_kind="host", error=error))
         if task.attempt >= MAX_LAUNCHES:
             self._write(journal_rows.SettledRow(slug=slug, outcome="failed", reason=error))
 
@@ -413,8 +414,7 @@ class Scheduler:
             self._workers.submit(JobKind.COUNT, "", lambda: self._budget.count_usage(names))
 
     def _park_if_exhausted(self) -> None:
-        reason = self._governor.find_exhausted_limit(self._measure_load())
-        if reason is not None:
+        if reason := self._governor.find_exhausted_limit(self._measure_load()):
             self._park_all(reason)
 
     def _park_all(self, reason: str) -> None:

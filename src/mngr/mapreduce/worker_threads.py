@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -68,7 +69,9 @@ class JobQueue:
 
     def __init__(self, thread_count: int) -> None:
         self._changed = threading.Condition()
-        self._waiting: list[QueuedJob] = []
+        self._waiting: dict[str, deque[tuple[int, QueuedJob]]] = {}  # numbered jobs by host, without empty queues
+        self._waiting_count = 0
+        self._next_number = 0
         self._running_by_host: dict[str, int] = {}
         self._thread_count = thread_count
         self._extra_threads = 0  # additional threads that run now
@@ -76,11 +79,13 @@ class JobQueue:
     def put(self, job: QueuedJob) -> bool:
         """Add a job. Return True if the caller must start an additional thread, which calls `take(more=True)`."""
         with self._changed:
-            self._waiting.append(job)
+            self._waiting.setdefault(job.host, deque()).append((self._next_number, job))
+            self._next_number += 1
+            self._waiting_count += 1
             self._changed.notify()
             free = self._thread_count + self._extra_threads - sum(self._running_by_host.values())
             is_first = job.host != "" and not self._running_by_host.get(job.host)
-            is_needed = is_first and len(self._waiting) > free and self._extra_threads < _MAX_EXTRA_THREADS
+            is_needed = is_first and self._waiting_count > free and self._extra_threads < _MAX_EXTRA_THREADS
             self._extra_threads += is_needed
             return is_needed
 
@@ -89,18 +94,28 @@ class JobQueue:
         with self._changed:
             if not more:
                 self._changed.wait_for(lambda: self._waiting)
-            next_job = min(self._waiting, key=lambda job: self._running_by_host.get(job.host, 0), default=None)
-            if next_job is None or (more and self._running_by_host.get(next_job.host)):
+            # The first job of the host with the fewest running jobs; of several such hosts, the oldest job.
+            host = min(
+                self._waiting,
+                key=lambda name: (self._running_by_host.get(name, 0), self._waiting[name][0][0]),
+                default=None,
+            )
+            if host is None or (more and self._running_by_host.get(host)):
                 self._extra_threads -= 1
                 return None
-            self._waiting.remove(next_job)
-            self._running_by_host[next_job.host] = self._running_by_host.get(next_job.host, 0) + 1
+            next_job = self._waiting[host].popleft()[1]
+            if not self._waiting[host]:
+                del self._waiting[host]
+            self._waiting_count -= 1
+            self._running_by_host[host] = self._running_by_host.get(host, 0) + 1
             return next_job
 
     def finish(self, host: str) -> None:
         """Record that a job on this host has ended."""
         with self._changed:
             self._running_by_host[host] -= 1
+            if not self._running_by_host[host]:
+                del self._running_by_host[host]
 
 
 class WorkerThreads:
@@ -143,7 +158,8 @@ class WorkerThreads:
             try:
                 value: Any = job.run()
             except OSError as error:  # for example a full disk
-                value = MngrError(str(error))
+                place = f": {error.filename}" if error.filename else ""
+                value = MngrError(f"{error.strerror or error}{place}")
             except BaseException as error:
                 value = error
             jobs.finish(job.host)

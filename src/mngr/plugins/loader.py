@@ -111,9 +111,10 @@ class LoadedPlugins:
                     manager.register(_import_target(plugin.target), plugin.name)
                     manager.check_pending()  # A hook with a misspelt name would never be called.
                 except Exception as error:
+                    package = plugin.package.split()[0]
                     raise MngrError(
                         f"the plugin {plugin.name!r} ({plugin.package}) cannot be loaded: {error}",
-                        f"update or uninstall it: pip uninstall {plugin.package.split()[0]}",
+                        f"update it: pip install -U {package}; or uninstall it: pip uninstall {package}",
                     ) from error
             self._manager = manager
         return self._manager

@@ -40,7 +40,7 @@ class LocalHost:
         self._env = {name: value for name, value in os.environ.items() if name not in _GIT_LOCAL}
         self._env["LC_ALL"] = "C"  # mngr parses messages of git and tar
         self._env["GIT_TERMINAL_PROMPT"] = "0"
-        self._env["PATH"] = shell.get_absolute_search_path()
+        self._env["PATH"] = shell.get_path_without_relative_entries()
 
     @property
     def tmux_socket(self) -> str:
@@ -72,7 +72,7 @@ class LocalHost:
 
     def read(self, path: str) -> bytes:
         if os.path.exists(path) and not os.path.isfile(path):  # Reading a pipe would never end.
-            raise MngrError(f"{path} is not a regular file", f"move it out of the way: mv {path} {path}.old")
+            raise MngrError(f"{path} is not a regular file", f"rename it: mv {path} {path}.old")
         try:
             with open(path, "rb") as file:
                 return file.read()
@@ -136,11 +136,11 @@ class LocalProvider:
 
     def open(self, host: str) -> Host:
         if host != "local":
-            raise NotFound(f"the local provider has no host {host!r}", "this machine is the host called local")
+            raise NotFound(f"the local provider has no host {host!r}", "name this machine: NAME@local")
         return LocalHost(self._home)
 
     def create(self, host: str | None, options: dict[str, object]) -> Host:
-        raise MngrError("the local provider does not create hosts", "leave out the @ and what follows it")
+        raise MngrError("the local provider does not create hosts", "leave out @ and the text after it")
 
     def start(self, host: str) -> None:
         self.open(host)

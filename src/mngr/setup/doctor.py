@@ -155,7 +155,7 @@ def check_host(facts: dict[str, str], home: str) -> list[DoctorCheck]:
     if "terminfo" in facts:
         checks.append(DoctorCheck(name="terminfo", found="tmux-256color"))
     else:
-        problem = "the terminal description tmux-256color is missing, so programs may draw badly"
+        problem = "the terminal description tmux-256color is missing, so programs may draw their screens wrongly"
         checks.append(
             DoctorCheck(name="terminfo", status=WARNING, problem=problem, hint=_format_install_hint(facts, "infocmp"))
         )
@@ -219,7 +219,9 @@ def check_clock(facts: dict[str, str], before: float, after: float) -> DoctorChe
     """Check that a host's clock, read between these two moments, agrees with this machine's."""
     host_time = facts.get("clock", "")
     if not names_and_addresses.is_number(host_time):
-        return DoctorCheck(name="clock", status=WARNING, problem="the host does not report its time", hint="date")
+        return DoctorCheck(
+            name="clock", status=WARNING, problem="the host does not report its time", hint="on the host, run: date"
+        )
     ahead = max(0.0, int(host_time) - after) or min(0.0, int(host_time) + 1 - before)
     if abs(ahead) <= _MAX_CLOCK_SKEW:
         return DoctorCheck(name="clock", found="agrees with this machine's clock")

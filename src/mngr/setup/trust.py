@@ -25,7 +25,9 @@ def inspect_trust(ctx: Context, directory: str | None = None) -> ProjectTrust:
     start = ctx.resolve_path(directory) if directory else ctx.cwd
     root = paths.find_project_root(start)
     if root is None:
-        raise MngrError(f"{start} is in no project", "go to a project, or name its directory: mngr trust DIRECTORY")
+        raise MngrError(
+            f"{start} is not in a project", "change to a project, or name its directory: mngr trust DIRECTORY"
+        )
     settings = ctx.load_project_settings(root)
     values = settings.list_trusted_values()
     repository = project_trust.find_repository(root)
@@ -46,7 +48,7 @@ def trust_project(ctx: Context, project: ProjectTrust) -> None:
     if ctx.is_agent_work_dir(project.root):
         raise MngrError(
             f"{project.root} is an agent's work dir, which cannot be trusted",
-            "pull the agent's work and trust the project: mngr trust",
+            "pull the agent's work, then trust your own project, in its directory: mngr trust",
         )
     ctx.home.create()
     project_trust.save_trust(ctx.home.trust, project.repository, project.settings)
@@ -54,10 +56,11 @@ def trust_project(ctx: Context, project: ProjectTrust) -> None:
 
 def trust_place(ctx: Context, place: str, digest: str) -> None:
     """Trust the settings with this hash in copies of a project that come from a URL or from another host."""
-    if len(digest) != 64 or ":" not in place:
-        raise UsageError(
-            f"{place!r} with the hash {digest!r} names no settings", "mngr prints the command when it refuses them"
-        )
+    hint = "run the command that mngr prints when it refuses the settings: mngr trust URL --hash HASH"
+    if len(digest) != 64:
+        raise UsageError(f"--hash: {digest!r} is not the hash of settings", hint)
+    if ":" not in place:
+        raise UsageError(f"{place!r} is not a project directory, a URL or HOST:PATH", hint)
     ctx.home.create()
     project_trust.save_trusted_hash(ctx.home.trust, place, digest)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from mngr.base.json_values import as_objects, get_int, get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_objects, get_int, get_text
 
-LEVELS = ("refuse", "note", "justified")
+LEVELS = ("refuse", "note")
 
 
 class Finding(Struct):
     """One result of a check: the problem, its place and its level."""
 
     rule: str  # the rule's short, stable name
-    level: str  # refuse: the claim does not count | note: a person should look | justified: harmless and explained
+    level: str  # refuse: the claim does not count | note: a person should look
     path: str
     line: int = 0  # line in the new file, or in the old file if only that has it; 0: the whole file
     what: str  # one sentence

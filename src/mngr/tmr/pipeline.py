@@ -5,9 +5,10 @@ A new run, a resumed one and a retried one take the same path, because the journ
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +32,7 @@ from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests, prepare_run
 from mngr.tmr.recipe import TmrRecipe
 from mngr.tmr.redo import restore_unanswered
-from mngr.tmr.room_and_agent_options import build_agent_options, build_room_options, open_clean_rooms
+from mngr.tmr.room_and_agent_options import build_agent_options, open_clean_rooms
 from mngr.tmr.save_run_history import record_flaky_tests, save_history
 
 
@@ -100,15 +101,13 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
             observer.report.request_update()
 
     try:
-        with Journal(run.journal) as journal:
+        with contextlib.ExitStack() as stack:
+            journal = stack.enter_context(Journal(run.journal))
             # Prepare: run the tests without changes and group their failures.
-            room_options = build_room_options(fleet, plan, trusted_commit=plan.base)
-            clean_rooms = CleanRoomPool(fleet, run.name, run.repo, room_options)
-            verify_rooms = open_clean_rooms(fleet, run, plan) if plan.test_on else clean_rooms
-            verify_rooms.remove_leftovers("room", "judge")  # a running integration keeps its clean rooms
+            clean_rooms = stack.enter_context(_open_clean_rooms(fleet, run, plan))
             prepared = prepare_run(local, run, plan, clean_rooms, journal, on_row)
             _save_root_causes(run, prepared)
-            recipe = TmrRecipe(local, run, plan, prepared, verify_rooms, _join_cited_blocks(fleet, run, plan, prepared))
+            recipe = TmrRecipe(local, run, plan, prepared, clean_rooms, _join_cited_blocks(fleet, run, plan, prepared))
             if observer.confirm is not None and not replay_rows(journal.rows).tasks:
                 prompts = [recipe.build_test_prompt(baseline) for baseline in prepared.selected_tests]
                 history = RunHistory(run.root)
@@ -127,9 +126,19 @@ def run_tasks(fleet: Fleet, run: RunDir, limits: RunLimits, observer: RunObserve
                 state = replay_rows(journal.rows)
                 save_history(local, run, plan, state, prepared)
                 record_flaky_tests(local, run, plan, state, list(recipe.receipt_runs.values()))
-                verify_rooms.release_hosts()
     finally:
         observer.on_tasks_end()
+
+
+@contextlib.contextmanager
+def _open_clean_rooms(fleet: Fleet, run: RunDir, plan: RunPlan) -> Iterator[CleanRoomPool]:
+    """Yield the clean rooms for baseline and receipts, and release their hosts at the end."""
+    clean_rooms = open_clean_rooms(fleet, run, plan, "clean-room")
+    clean_rooms.remove_leftovers("clean-room", "verification")  # a running integration keeps its clean rooms
+    try:
+        yield clean_rooms
+    finally:
+        clean_rooms.release_hosts()
 
 
 def _save_root_causes(run: RunDir, prepared: PreparedTests) -> None:

@@ -7,8 +7,8 @@ import os
 
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
-from mngr.base.json_values import as_object
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_object
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.run_dir import RunDir
 
@@ -33,9 +33,11 @@ class RunPlan(Struct):
     only: str = "all"
     changed_since: str | None = None
     baseline_runs: int = 2  # how often the baseline runs each test
+    max_tasks: int = 100  # plan passing tests up to this number of tasks
+    fresh: bool = False  # run the baseline even if nothing has changed since an earlier one
     receipt_runs: int = 3  # how often a receipt runs its test
     verify: str = "quick"  # | full
-    test_on: str = ""  # the host for verification, as in an address
+    test_on: str = ""  # where mngr runs tests, as the host part of an address
     isolation: str = "on"  # | network | off: the isolation of the tests that mngr runs
     no_sandbox_reason: str = "--isolation off"  # why the tests run without isolation, if `isolation` is off
     policy: dict[str, object] = {}  # the project's additions to the rules for files

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Mapping
 
-from mngr.base.json_structs import encode
-from mngr.base.json_values import get_text
+from mngr.base.json_structs import encode, encode_briefly
+from mngr.base.untrusted_json import get_text
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import JournalRow, RunState, Task, TaskState
@@ -34,8 +35,8 @@ from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import list_claimed_changes, read_claim
-from mngr.tmr.verify.legacy.policy import DEFAULT, merged
 from mngr.tmr.verify.receipt import Receipt, find_verdict, make_receipt
+from mngr.tmr.verify.rules.path_policy import DEFAULT_POLICY, extend_policy
 from mngr.tmr.verify.verify import verify
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
@@ -66,6 +67,11 @@ class TmrRecipe:
         self._history = RunHistory(run.root).tests  # test -> how an earlier run ended
         self._rejections = list(RejectionFile(run.root).read().values())
         self._base = plan.base
+        affected = {test for root_cause in self._root_causes for test in self._list_affected_tests(root_cause)}
+        # The tests that share no root cause: all of them get their task at once.
+        self._single_tests = [baseline for baseline in self._selected_tests if baseline.test.id not in affected]
+        self._finished_causes: set[tuple[str, bool]] = set()  # root cause and whether it is confirmed: nothing to plan
+        self._tree_by_commit: dict[str, str] = {}
 
     # Planning
 
@@ -74,9 +80,9 @@ class TmrRecipe:
         moves = list_facts(state, BaseMoved)
         self._base = moves[-1].commit if moves else self._plan.base
         rows = [row for root_cause in self._root_causes for row in self._plan_root_cause(state, root_cause)]
-        affected = {test for root_cause in self._root_causes for test in self._list_affected_tests(root_cause)}
-        for baseline in self._selected_tests:
-            if baseline.test.id not in affected:
+        # The scheduler asks in every turn. If the last test has its task, all others have theirs.
+        if self._single_tests and make_slug(self._single_tests[-1].test.id) not in state.tasks:
+            for baseline in self._single_tests:
                 rows += self._plan_test(state, baseline)
         return rows
 
@@ -112,10 +118,16 @@ class TmrRecipe:
 
     def _plan_root_cause(self, state: RunState, root_cause: RootCause) -> list[JournalRow]:
         """Return the next task for a root cause or, once it is settled, the rows for its affected tests."""
-        attempts = [attempt for attempt in state.tasks.values() if attempt.task.data.get("root_cause") == root_cause.id]
+        names = (f"cause-{root_cause.id}-{number}" for number in itertools.count(1))
+        attempts = [state.tasks[name] for name in itertools.takewhile(state.tasks.__contains__, names)]
         confirmed = next((attempt for attempt in attempts if _is_confirmed(attempt)), None)
+        if (root_cause.id, confirmed is not None) in self._finished_causes:
+            return []
         if confirmed is not None:
-            return self._plan_affected_tests(state, root_cause, confirmed)
+            rows = self._plan_affected_tests(state, root_cause, confirmed)
+            if not rows:
+                self._finished_causes.add((root_cause.id, True))
+            return rows
         if any(attempt.state != "settled" for attempt in attempts):
             return []
         if len(attempts) < self._plan.root_cause_attempts:
@@ -130,6 +142,7 @@ class TmrRecipe:
             task = Task(slug=name, title=name, expected_seconds=seconds, priority=3, data=data)
             return [NewTaskRow(task=task)]
         if any(fact.root_cause == root_cause.id for fact in list_facts(state, RootCauseGivenUp)):
+            self._finished_causes.add((root_cause.id, False))
             return []
         reason = attempts[-1].reason or attempts[-1].outcome
         return [
@@ -248,9 +261,9 @@ class TmrRecipe:
                 artifacts_dir=receipt_dir,
                 on_run=functools.partial(self._record_run, task.commit),
             )
-        row: dict[str, object] = encode(receipt)
         with open(self._run.task_path(task.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
-            json.dump(row, file, indent=1)
+            json.dump(encode(receipt), file, indent=1)
+        row: dict[str, object] = encode_briefly(receipt)
         return row
 
     def _is_untouched(self, task: TaskState) -> bool:
@@ -262,7 +275,7 @@ class TmrRecipe:
         seed = int(task.task.slug[-6:], 16) if task.task.data["kind"] == "test" else 0
         return VerifyOptions(
             pytest=plan.pytest, args=plan.args, runs=plan.receipt_runs, timeout=plan.test_timeout, program=plan.program, level=plan.verify,
-            seed=seed, policy=merged(DEFAULT, plan.policy),
+            seed=seed, policy=extend_policy(DEFAULT_POLICY, plan.policy),
         )  # fmt: skip
 
     def _make_baseline_receipt(self, baseline: BaselineResult, commit: str) -> Receipt:
@@ -271,19 +284,25 @@ class TmrRecipe:
             baseline.verdict, "refuted"
         )
         explanation = explain_verdict(baseline.verdict)
-        reason = f"the agent changed nothing, so the result of the baseline counts: {explanation or baseline.verdict}"
+        result = f". {explanation}" if explanation else f": {baseline.verdict}"
+        reason = f"the agent changed nothing, so the result of the baseline counts{result}"
         blank = Receipt(
             test=baseline.test.id,
             verdict="unverified",
             reason="",
             commit=commit,
             base=self._plan.base,
-            tree=str(list_trees(self._local, self._run.repo, [commit])[0]),
+            tree=self._find_tree(commit),
             command=choose_runner_of_plan(self._plan).command(baseline.test.id),
             runs=self._plan.baseline_runs,
         )
         receipt = make_receipt(blank, baseline.runs, [], self._plan.program)
         return receipt.replace(verdict=verdict, reason=reason)
+
+    def _find_tree(self, commit: str) -> str:
+        if commit not in self._tree_by_commit:
+            self._tree_by_commit[commit] = str(list_trees(self._local, self._run.repo, [commit])[0])
+        return self._tree_by_commit[commit]
 
     def _record_run(self, commit: str, test: TestFunction, test_run: TestRun) -> None:
         self.receipt_runs.setdefault((commit, test.id), []).append(test_run)

@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 from mngr.agents.inspect.trash import TrashedAgent
 from mngr.api import Fleet
+from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound
 from mngr.base.model import AgentView, Struct
 from mngr.host import git
@@ -19,7 +20,7 @@ from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.commits.hostile_commits import clean_line
+from mngr.tmr.commits.untrusted_text import clean_line
 from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS
 from mngr.tmr.plan import load_plan
 from mngr.tmr.recipe import fingerprint_claim
@@ -76,7 +77,8 @@ def _get_author(fleet: Fleet, run: RunDir, tasks: dict[str, str], message: str) 
     if answering:
         return answering[0]
     task = tasks[names[0]]
-    hint = f"give the task to a new agent: mngr tmr retry {task} -m {clean_line(message, 60)!r} --agent claude"
+    text = shell.quote(message) if message == clean_line(message, 60) else "TEXT"
+    hint = f"give the task to a new agent: mngr tmr retry {task} --run {run.name} -m {text} --agent claude"
     if authors:
         raise MngrError(f"{names[0]} is an agent of kind {authors[0].kind}, which cannot answer messages", hint)
     raise NotFound(f"the author of the change no longer exists: {' and '.join(names)}", hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.api import Fleet
+from mngr.mapreduce.hosts.pool import find_host_provider
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
@@ -27,15 +28,18 @@ def open_clean_rooms(
     fleet: Fleet,
     run: RunDir,
     plan: RunPlan,
-    name_prefix: str = "judge",
+    name_prefix: str = "verification",
     max_rooms: int | None = None,
     trusted_commit: str | None = None,
 ) -> CleanRoomPool:
-    """Return the pool of clean rooms in which claims are verified. Raise SandboxUnavailable.
+    """Return the pool of clean rooms in which mngr runs tests. Raise SandboxUnavailable.
 
-    Set-up uses the files of `trusted_commit`, by default of the run's base, and never those of a claim.
+    Set-up uses the files of `trusted_commit`, by default of the run's base, and never those of a claim. If a provider
+    creates the hosts, there are at most as many as the run has agents.
     """
     options = build_room_options(fleet, plan, plan.test_on, trusted_commit or plan.base)
+    if max_rooms is None and find_host_provider(fleet.context, plan.test_on) is not None:
+        max_rooms = plan.limits.max_agents
     return CleanRoomPool(fleet, run.name, run.repo, options, name_prefix=name_prefix, at_once=max_rooms)
 
 

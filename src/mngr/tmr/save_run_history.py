@@ -48,7 +48,9 @@ def record_flaky_tests(
 ) -> list[FlakyTest]:
     """Record the tests that both passed and failed without a change. Return them with possible causes."""
     groups: list[Sequence[TestRun]] = [*receipt_runs]
-    for runs in list_baseline_runs(state).values():  # a difference between suite and alone is no flakiness
+    for runs in list_baseline_runs(
+        state, with_reused=False
+    ).values():  # a difference between suite and alone is no flakiness
         groups += [group for seen in ("suite", "alone") if (group := [run for run in runs if run.seen == seen])]
     flaky = FlakyTestFile(run.root)
     sources: dict[str, str] = {}

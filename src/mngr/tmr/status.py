@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from mngr.base import time_format
 from mngr.base.errors import MngrError
-from mngr.base.json_values import find_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import find_text
 from mngr.host import host_store
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal import host_costs
@@ -23,12 +23,12 @@ from mngr.mapreduce.journal.run_state import Alert, JournalRow, RunState, TaskSt
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps
 from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
-from mngr.tmr.commits.hostile_commits import clean_line, is_commit_id
+from mngr.tmr.commits.untrusted_text import clean_line, is_commit_id
 from mngr.tmr.finding import Finding
 from mngr.tmr.plan import load_plan
-from mngr.tmr.prepare.baseline_rows import RootCauseFound, RootCauseGivenUp, TestSkipped, list_facts
+from mngr.tmr.prepare.baseline_rows import BaselineRun, RootCauseFound, RootCauseGivenUp, TestSkipped, list_facts
 from mngr.tmr.prepare.root_causes import RootCause
-from mngr.tmr.verify.receipt import find_receipt, find_verdict
+from mngr.tmr.verify.receipt import find_all_findings, find_verdict
 
 _MAX_HEADS = 500  # commits that are compared at most
 _PREPARING_TEXT = "mngr prepares one host, and then creates all other hosts from its snapshot"
@@ -74,7 +74,7 @@ class RunStatus(Struct):
     state: str  # running | settled | parked | interrupted
     tasks: list[TaskStatus]
     root_causes: list[RootCause]
-    held: list[RootCauseGivenUp]
+    unrepaired_root_causes: list[RootCauseGivenUp]
     skipped: list[TestSkipped]
     alerts: Sequence[Alert]
     alarm: str | None
@@ -86,7 +86,7 @@ class RunStatus(Struct):
 
 def build_status(run: RunDir, local: Host | None = None) -> RunStatus:
     """Return the status. With a host, it includes the tasks that are `converging` on the same lines."""
-    rows = read_journal(run.journal)
+    rows = read_journal(run.journal, skip=BaselineRun.type_name)
     state = replay_rows(rows)
     questions = _load_question_state(run)
     hosts = [_refresh_host(local, name, host) for name, host in (*state.hosts.items(), *questions.hosts.items())]
@@ -97,7 +97,7 @@ def build_status(run: RunDir, local: Host | None = None) -> RunStatus:
         state=_decide_state(run, rows, state.is_finished),
         tasks=tasks,
         root_causes=[fact.root_cause for fact in list_facts(state, RootCauseFound)],
-        held=list_unrepaired_causes(state),
+        unrepaired_root_causes=list_unrepaired_causes(state),
         skipped=list_facts(state, TestSkipped),
         alerts=state.alerts,
         alarm=None if state.open_alarm is None else state.open_alarm.text,
@@ -147,7 +147,6 @@ def _decide_state(run: RunDir, rows: Sequence[JournalRow], is_finished: bool) ->
 
 
 def _summarize_task(task: TaskState, default_kind: str | None) -> TaskStatus:
-    receipt = find_receipt(task.check)
     return TaskStatus(
         task=task.task.title,
         slug=task.task.slug,
@@ -156,7 +155,7 @@ def _summarize_task(task: TaskState, default_kind: str | None) -> TaskStatus:
         reason=task.reason,
         claimed=find_text(task.claim, "outcome"),
         verdict=find_verdict(task.check),
-        findings=[] if receipt is None else receipt.all_findings,
+        findings=find_all_findings(task.check),
         root_cause=task.task.data.get("root_cause"),
         agent=task.agent,
         agent_kind=task.find_agent_kind() or default_kind,

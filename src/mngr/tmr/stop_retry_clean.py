@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mngr.api import Fleet
 from mngr.base.errors import MngrError, NotFound, suggest_closest
 from mngr.base.model import AgentView, Outcome, Struct
-from mngr.mapreduce.hosts.pool import delete_snapshot
+from mngr.mapreduce.hosts.pool import delete_snapshot, find_host_provider
 from mngr.mapreduce.journal.host_rows import ReleasedRow, RestedRow
 from mngr.mapreduce.journal.journal_file import Journal, find_writer, read_journal
 from mngr.mapreduce.journal.journal_rows import AgainRow
@@ -81,7 +81,7 @@ def _release_hosts(fleet: Fleet, run: RunDir, path: str) -> tuple[list[str], lis
             if run_host.state == "gone":
                 continue
             try:
-                agents = fleet.release_host(run_host.provider, name, ("run", run.name))
+                agents = fleet.trash_agents_and_destroy_host(run_host.provider, name, ("run", run.name))
                 journal.write(ReleasedRow(host=name, agents=agents))
                 hosts.append(name)
             except MngrError as failure:
@@ -141,8 +141,8 @@ def clean_run(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> CleanResul
     agents = list_agents(fleet, run)
     names = [agent.name for agent in agents]
     size = sum(_measure_size(os.path.join(top, name)) for top, _, files in os.walk(run.path) for name in files)
-    clean_rooms = [agent.name for agent in agents if agent.labels.get("role") == "room"]
-    room_hosts = _map_leftover_hosts_to_addresses(run, [agent for agent in agents if agent.name in clean_rooms])
+    clean_rooms = [agent.name for agent in agents if agent.labels.get("role") == "clean-room"]
+    room_hosts = _map_leftover_hosts_to_addresses(fleet, run)
     if dry_run:
         host_tables = [replay_rows(read_journal(path)).hosts for path in list_journals(run)]
         hosts = [name for table in host_tables for name, host in table.items() if host.state != "gone"]
@@ -160,11 +160,16 @@ def clean_run(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> CleanResul
     return CleanResult(agents=names, hosts=hosts, bytes=size, problems=problems)
 
 
-def _map_leftover_hosts_to_addresses(run: RunDir, clean_rooms: Sequence[AgentView]) -> dict[str, str]:
+def _map_leftover_hosts_to_addresses(fleet: Fleet, run: RunDir) -> dict[str, str]:
     """Return the hosts, with their addresses, of clean rooms that a killed process left behind."""
-    on = load_plan(run).test_on if clean_rooms else ""
-    hosts = [clean_room.host for clean_room in clean_rooms if on.startswith("@.") and clean_room.provider == on[2:]]
-    return {host: f"@{host}{on[1:]}" for host in sorted(set(hosts))}
+    try:
+        provider = find_host_provider(fleet.context, load_plan(run).test_on)
+    except MngrError:  # a run of `mngr map`
+        return {}
+    if provider is None:
+        return {}
+    hosts = [host for host in fleet.context.get_provider(provider).list() if host.startswith(f"tmr-{run.name}-")]
+    return {host: f"@{host}.{provider}" for host in sorted(hosts)}
 
 
 def _measure_size(path: str) -> int:

@@ -22,7 +22,7 @@ from mngr.setup.init.project_files import find_python_project
 from mngr.setup.init.pytest_needs import list_missing_packages
 from mngr.setup.init.python_setup import list_declared_requirements
 from mngr.setup.init.requirements import RequirementSource, normalize_name
-from mngr.setup.init.setup_command import NO_ADJUSTMENTS, Adjustments
+from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
@@ -43,7 +43,7 @@ _PIP_ERRORS = (
 Listener = Callable[[str], None]
 
 
-class Trial(Struct):
+class SettingsTrial(Struct):
     """The settings that `init` wrote, and what mngr saw when it tried them."""
 
     project: DetectedProject
@@ -62,20 +62,22 @@ class _Attempt(Struct):
     setup_output: str = ""
 
 
-def init_and_try(fleet: Fleet, *, force: bool, on_message: Listener) -> Trial:
+def init_and_try(fleet: Fleet, *, force: bool, on_message: Listener) -> SettingsTrial:
     """Write the project's settings, try them in a scratch copy, and correct them as far as possible."""
     project = init_project(fleet.context, force=force)
     root = paths.find_project_root(fleet.context.cwd) or fleet.context.cwd
     obstacle = _find_obstacle(fleet, project, root)
     if obstacle:
-        return Trial(project=project, summary=obstacle)
+        return SettingsTrial(project=project, summary=obstacle)
     adjustments, attempt = NO_ADJUSTMENTS, _Attempt()
     for _ in range(_MAX_ATTEMPTS):
         on_message(f"trying in a scratch copy: {project.find_value('project.setup') or 'collect the tests'}")
         try:
             attempt = _try_once(fleet, project, root)
         except SandboxUnavailable as error:
-            return Trial(project=project, summary=f"mngr did not try these settings: {error.message}. {error.hint}")
+            return SettingsTrial(
+                project=project, summary=f"mngr did not try these settings: {error.message}. {error.hint}"
+            )
         better = _adjust(root, project, adjustments, attempt)
         if better is None:
             break
@@ -158,17 +160,17 @@ def _describe_change(before: Adjustments, after: Adjustments) -> list[str]:
     return [*sentences, *(f"{need.reason}: adding {need.package}" for need in after.added[len(before.added) :])]
 
 
-def _make_trial(project: DetectedProject, attempt: _Attempt) -> Trial:
+def _make_trial(project: DetectedProject, attempt: _Attempt) -> SettingsTrial:
     """Return what the last attempt showed."""
     collected = attempt.collected
     if collected is None:
-        return Trial(project=project, tests=0, summary="set-up failed", error=attempt.error)
+        return SettingsTrial(project=project, tests=0, summary="set-up failed", error=attempt.error)
     count = sum(len(test.ids) for test in collected.tests)
     uncollected = [f"{failure.id}: {summarize_failure(failure)}" for failure in collected.failures]
     summary = f"{count} {'test' if count == 1 else 'tests'} collected in {collected.seconds:.1f} s"
     if uncollected and count:
         summary += f"; {len(uncollected)} {'file' if len(uncollected) == 1 else 'files'} cannot be collected"
-    return Trial(
+    return SettingsTrial(
         project=project,
         tests=count,
         seconds=collected.seconds,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound
-from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import parse_json
 from mngr.tutorial.open_shell_constructs import ShellLexer
 
 _MAX_PROBLEMS = 20  # after this number of problems, the rest is split only at empty lines

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mngr.base.errors import NotFound
-from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import parse_json
 from mngr.e2e.cast import redact_recording
 from mngr.e2e.redact import Redactor
 

@@ -36,10 +36,13 @@ def _get_redactor() -> Redactor:
 def escape_plain(value: object, max_length: int | None = None) -> str:
     """Return text for an attribute or a short element, escaped and cut to a length."""
     text = _to_text(value)
-    shown_text = text[:max_length]
-    ellipsis = "…" if len(shown_text) < len(text) else ""
-    redacted = _get_redactor()(shown_text.replace("\r\n", "\n"))
-    return escape(redacted.translate(_VISIBLE_REPLACEMENTS)) + ellipsis
+    if max_length is None or len(text) <= max_length:
+        return _escape_redacted(_get_redactor()(text))
+    return _escape_redacted(_get_redactor().redact_beginning(text, max_length)) + "…"
+
+
+def _escape_redacted(text: str) -> str:
+    return escape(text.replace("\r\n", "\n").translate(_VISIBLE_REPLACEMENTS))
 
 
 def escape_long(value: object, max_length: int = 20_000) -> str:
@@ -48,8 +51,8 @@ def escape_long(value: object, max_length: int = 20_000) -> str:
     surplus = len(text) - max_length
     if surplus <= 0:
         return escape_plain(text)
-    note = f'<span class="cut">… {format_count(surplus)} more characters are not shown</span>'
-    return escape_plain(text[:max_length]) + note
+    note = f'<span class="cut">… {shorten_number(surplus)} more characters are not shown</span>'
+    return _escape_redacted(_get_redactor().redact_beginning(text, max_length)) + note
 
 
 def _to_text(value: object) -> str:
@@ -101,7 +104,7 @@ def join_limited(items: Sequence[str], max_items: int) -> str:
     return ", ".join(items[:max_items]) + more
 
 
-def format_count(number: float) -> str:
+def shorten_number(number: float) -> str:
     """Return a count that is easy to read: 950, 12k, 3.4M."""
     for unit, scale in (("M", 1e6), ("k", 1e3)):
         if number >= scale:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.base.json_values import as_object, get_int, parse_json
+from mngr.base.untrusted_json import as_object, get_int, parse_json
 
 STATIC_DIR = os.path.join(os.path.dirname(__file__), "static")
 SCRIPT, STYLE = "asciinema-player.min.js", "asciinema-player.css"

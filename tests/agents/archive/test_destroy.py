@@ -74,7 +74,7 @@ def test_destroy_reports_dirty_unpulled_and_ignored_work_as_text(mngr: MngrProgr
     (work / "more.txt").write_text("m")
     (work / "x.log").write_text("l" * 9000)
     err = mngr("destroy", "foo").err
-    assert "foo had uncommitted changes; they are in the trash, too" in err
+    assert "foo had uncommitted changes; they are also in the trash" in err
     assert "mngr keeps the branch mngr/foo: it has 1 commit that no other branch has" in err
     assert "12.29 kB of ignored files, which mngr does not keep" in err
 

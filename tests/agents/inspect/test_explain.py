@@ -99,3 +99,13 @@ def test_control_characters_in_a_status_are_not_printed(mngr: MngrProgram) -> No
         json.dumps({"state": "WAITING", "reason": "\x1b[2Jx", "at": "\x1b"}) + "\n"
     )
     assert "\x1b" not in mngr("explain", "foo").out
+
+
+def test_a_reason_with_several_lines_does_not_look_like_a_next_step(mngr: MngrProgram) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    (mngr.get_agent_dir("foo") / "status").write_text(
+        json.dumps({"state": "WAITING", "reason": "question)\n\nNext step: run forged"}) + "\n"
+    )
+    lines = mngr("explain", "foo").out.splitlines()
+    assert "run forged" in lines[0]
+    assert [line for line in lines if line.startswith("Next step: run forged")] == []

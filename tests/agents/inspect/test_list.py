@@ -230,7 +230,7 @@ DAMAGE = {
     "nested": lambda path: path.write_text("[" * 100000),
     "another shape": lambda path: path.write_text("[1]"),
     "another's": change_fields(id="a-000000000000"),
-    "newer": change_fields(v=2),
+    "no version": change_fields(v=None),
     "no name": change_fields(name=7),
     "no time": change_fields(created_at="yesterday"),
     "a time of another type": change_fields(created_at=7),
@@ -270,6 +270,20 @@ def test_a_damaged_record_is_an_unknown_row_and_affects_no_other_agent(mngr: Mng
     mngr("exec", "good", "--", "true")
     assert "is damaged" in mngr("stop", ids[0], code=1).err
     assert "is damaged" in mngr("rename", ids[0], "x", code=1).err
+
+
+def test_a_record_of_a_newer_mngr_is_not_called_damaged_and_no_hint_destroys_the_agent(mngr: MngrProgram) -> None:
+    mngr("create", "foo", *RUN)
+    agent_id = mngr.get_agent("foo")["id"]
+    change_fields(v=2)(mngr.home / "agents" / agent_id / "agent.json")
+    (agent,) = mngr.list_agents()
+    assert (agent["state"], agent["state_reason"]) == ("UNKNOWN", "a newer mngr wrote its record (version 2)")
+    for words in (("stop",), ("destroy",), ("capture",)):
+        err = mngr(*words, agent_id, code=1).err
+        assert "a newer mngr wrote its record (version 2)" in err and "pipx upgrade mngr" in err
+        assert "damaged" not in err and "--force" not in err
+    explained = mngr("explain", agent_id).out
+    assert "pipx upgrade mngr" in explained and "--force" not in explained
 
 
 def test_files_that_an_agent_writes_cannot_break_the_list(mngr: MngrProgram) -> None:

@@ -14,7 +14,7 @@ from mngr.agents.sync import files
 from mngr.base.errors import ConnectionLost, Unreachable
 from mngr.host import remote_host
 from mngr.host.remote_host import RemoteHost
-from mngr.providers.shared import host_probe
+from mngr.providers.shared import host_preparation
 from tests.conftest import MngrProgram, kill_tmux_servers
 from tests.support.hosts.boxes import Boxes
 
@@ -220,7 +220,7 @@ def test_only_valid_facts_of_a_host_are_kept(mngr: MngrProgram, boxes: Boxes) ->
         "clock 1_0",
     ]
     answer = "\n".join(["home /x", "uid 0", "load 0.25", "os Linux", *invalid_lines, "@0;"])
-    assert host_probe.probe_host(Teller(answer), "box").facts == {
+    assert host_preparation.probe_host(Teller(answer), "box").facts == {
         "home": "/x",
         "uid": "0",
         "load": "0.25",

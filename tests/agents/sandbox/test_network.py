@@ -70,12 +70,12 @@ def list_proxy_pids(directory: Path) -> list[int]:
     return pids
 
 
-@pytest.mark.parametrize("walls", [["--sandbox"], []])
+@pytest.mark.parametrize("sandbox", [["--sandbox"], []])
 def test_allowed_addresses_are_reached_and_others_are_refused_and_logged(
-    mngr: MngrProgram, port: int, walls: list[str]
+    mngr: MngrProgram, port: int, sandbox: list[str]
 ) -> None:
     allow = f"allow=127.0.0.1:{port},example.invalid"
-    mngr("create", "foo", *walls, "--network", allow, "--", "sleep", "1000")
+    mngr("create", "foo", *sandbox, "--network", allow, "--", "sleep", "1000")
     lines = [
         f"CONNECT 127.0.0.1:{port}",
         f"GET http://127.0.0.1:{port}/page",

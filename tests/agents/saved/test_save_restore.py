@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mngr import AgentSpec, Fleet
 from mngr.agents.saved import tar
 from mngr.base.errors import MngrError
-from mngr.base.json_values import get_int
+from mngr.base.untrusted_json import get_int
 from tests.conftest import IS_FULL_SCALE, MngrProgram, run_git
 
 

@@ -313,7 +313,7 @@ def test_pull_refuses_hostile_outputs(mngr: MngrProgram, tmp_path: Path, how: st
     mngr("create", "foo", *RUN)
     plant_hostile_output(outputs(mngr), outside, how)
     result = mngr("pull", "foo", code=1)
-    assert "Error: refused:" in result.err and "Hint:" in result.err
+    assert "Error: mngr refused the copy:" in result.err and "Hint:" in result.err
     for path in pulled_outputs(mngr).rglob("*"):
         assert os.path.realpath(path).startswith(str(pulled_outputs(mngr)))
 

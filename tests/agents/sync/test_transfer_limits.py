@@ -186,7 +186,7 @@ def test_outputs_beyond_the_limits_or_with_links_out_are_refused(agent: Agent, h
         else []
     )
     result = agent.mngr(*limit_args, "pull", "foo", code=1)
-    assert result.err.startswith("Error: refused: ") and said in result.err
+    assert result.err.startswith("Error: mngr refused the copy: ") and said in result.err
     pulled_dir = agent.mngr.repo / ".mngr/outputs/foo"
     for path in pulled_dir.rglob("*"):
         assert os.path.realpath(path).startswith(str(pulled_dir)) and not path.name.startswith(".mngr-")

@@ -58,6 +58,16 @@ def test_setup_runs_once_although_git_does_not_ignore_the_metadata_of_a_build(mn
     assert (mngr.get_work_dir("two") / "src/new.egg-info/x").exists()
 
 
+def test_setup_runs_once_although_git_ignores_only_parts_of_its_result(mngr: MngrProgram) -> None:
+    (mngr.repo / ".gitignore").write_text("bin\n")
+    configure_setup(mngr)
+    mngr("create", "one", *RUN)
+    mngr("create", "two", *RUN)
+    assert count_runs(mngr) == 1
+    work = mngr.get_work_dir("two")
+    assert (work / ".venv/bin/tool").read_text() == f"#!{work}/.venv/bin/python\n" and (work / ".venv/cfg").exists()
+
+
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
 def test_setup_runs_once_and_its_result_is_adapted_to_each_work_dir(mngr: MngrProgram, mode: str) -> None:
     configure_setup(mngr)

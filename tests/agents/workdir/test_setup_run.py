@@ -102,8 +102,9 @@ def test_setup_fetches_submodules_and_leaves_the_users_repository_alone(
     configure_setup(mngr, "git -c protocol.file.allow=always submodule update --init --quiet")
     mngr("config", "set", "--user", "sandbox.show", f'["{inner}"]')
     before = (mngr.repo / ".git/config").read_text()
-    mngr("create", "foo", "--transfer", mode, *RUN)
-    assert (mngr.get_work_dir("foo") / "lib/lib.txt").read_text() == "library\n"
+    for name in ("foo", "again"):
+        mngr("create", name, "--transfer", mode, *RUN)
+        assert (mngr.get_work_dir(name) / "lib/lib.txt").read_text() == "library\n"
     assert (mngr.repo / ".git/config").read_text() == before
     assert not (mngr.repo / "lib/lib.txt").exists()
 

@@ -217,6 +217,30 @@ def test_from_a_mirror_agent_runs_no_programs_from_its_settings(mngr: MngrProgra
     assert is_independent(second, first)
 
 
+@pytest.mark.parametrize("target", ["", "--sandbox"])
+def test_dirty_include_copies_the_uncommitted_files_of_a_sandboxed_agent(mngr: MngrProgram, target: str) -> None:
+    first = create(mngr, "one", "--sandbox")
+    line = "echo more >> README.md; echo new > new.txt; echo staged > staged.txt; git add staged.txt; rm src/*"
+    mngr("exec", "one", "--", "sh", "-ec", line)
+    second = create(mngr, "two", "--from", "one", "--dirty", "include", *target.split())
+    assert read_tree(second) == read_tree(first)
+    assert status(second) == status(first) and "A  staged.txt" in status(first)
+    assert [ref for work in (first, second) for ref in list_refs(work) if ref.startswith("refs/mngr")] == []
+
+
+@pytest.mark.parametrize("place", ["", "src"])
+def test_a_directory_of_a_sandboxed_agent_is_as_guarded_as_the_agent(
+    mngr: MngrProgram, tmp_path: Path, place: str
+) -> None:
+    """git runs in the agent's sandbox, so that the settings of the agent's repository run nothing outside."""
+    first = create(mngr, "one", "--sandbox")
+    mngr("exec", "one", "--", "git", "config", "core.fsmonitor", f"touch {tmp_path}/ran; false")
+    second = create(mngr, "two", "--from", str(first / place))
+    assert (second / ".git").is_dir() and is_independent(second, first)
+    create(mngr, "three", cwd=first / place)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_from_a_url_creates_a_mirror_and_fetches_updates(mngr: MngrProgram, tmp_path: Path) -> None:
     elsewhere = tmp_path / "user"
     url = f"file://{mngr.repo}"

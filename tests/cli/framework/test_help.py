@@ -62,7 +62,7 @@ def test_the_options_of_a_run_are_in_groups_with_defaults_for_people(mngr: MngrP
     out = mngr("tmr", "run", "--help").out
     headings = [line for line in out.splitlines() if line and not line.startswith(" ")]
     assert {"Tests", "Verification", "Agents", "Limits", "Integration", "Output", "Common options"} <= set(headings)
-    assert "End a task after TIME (default: 1h)" in out
+    assert "Stop a task's agent after TIME (default: 1h)" in out
     assert "(default: on; turn it off with --no-start)" in " ".join(mngr("help", "clone").out.split())
     assert not re.search(r"default: (True|False|None|\d+\.\d)", out)
 
@@ -130,6 +130,10 @@ def test_an_unknown_command_suggests_the_closest_one(mngr: MngrProgram) -> None:
     result = mngr("destory", "foo", code=2)
     assert "mngr has no command 'destory'" in result.err
     assert "did you mean 'destroy'?" in result.err
+
+
+def test_a_mistyped_command_of_a_group_offers_the_nearest_one(mngr: MngrProgram) -> None:
+    assert "did you mean 'run'?" in mngr("tmr", "rum", code=2).err
 
 
 def test_the_help_option_works_on_a_wrong_command_line(mngr: MngrProgram) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mngr.base.errors import UsageError
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS, get_module_name
-from mngr.cli.framework.parse import mask_words, parse_words, scan_options, split_leading_options
+from mngr.cli.framework.parse import mask_words, parse_words, scan_options, split_leading_options, split_words_without
 
 SAY = CommandSpec(
     name="say",
@@ -27,7 +27,7 @@ SAY = CommandSpec(
         Option(flags=("-f", "--force"), help=""),
         Option(flags=("--all-of-it",), help=""),
     ),
-    trailing_help="CMD",
+    trailing=Argument(name="CMD", help="Run this command"),
 )
 
 
@@ -93,7 +93,7 @@ def test_options_and_arguments_can_be_written_in_every_form(line: str, values: d
         ("--after soon", "'soon' is not a length of time", None),
         ("--mode lout", "--mode cannot be 'lout'", "'loud'"),
         ("--mode x", "--mode cannot be 'x'", "one of: soft, loud"),
-        ("a b c", "mngr say does not take 'c'", "put -- before the command to run"),
+        ("a b c", "mngr say does not take 'c'", "if it belongs to CMD, put -- before it"),
     ],
 )
 def test_a_wrong_word_is_named_in_the_error(line: str, said: str, hint: str | None) -> None:
@@ -241,3 +241,11 @@ def test_common_options_may_come_before_the_command(line: str, leading: list[str
 def test_a_mask_hides_every_value_and_shows_the_flags() -> None:
     words = ["-mSECRET", "--message=SECRET", "-m", "--SECRET", "-f", "SECRET", "--secret", "--", "SECRET"]
     assert mask_words(SAY, words) == ["-m", "…", "--message", "…", "-m", "…", "-f", "…", "…", "…"]
+
+
+def test_options_are_removed_from_a_command_line_in_every_form() -> None:
+    words = ["ann", "--count=2", "-fmhi", "--count", "3", "-w", "--count", "--", "--count", "4"]
+    assert split_words_without(SAY, words, {"count", "force"}) == (
+        ["ann", "-m", "hi", "-w", "--count"],
+        ["--", "--count", "4"],
+    )

@@ -59,4 +59,4 @@ def test_install_command_writes_slash_commands_for_the_agents(mngr: MngrProgram,
         assert (
             text.startswith("---\ndescription: ") and "`mngr tutorial check`" in text and "write_tutorial_block" in text
         )
-    assert "has no slash commands" in mngr("tutorial", "install-command", "emacs", code=2).err
+    assert "cannot install the slash command for 'emacs'" in mngr("tutorial", "install-command", "emacs", code=2).err

@@ -150,7 +150,7 @@ def test_uncommitted_work_stops_create_unless_it_is_included(e2e: E2eSession) ->
     result = e2e.run("mngr create drafts -- sleep 1000", comment="uncommitted files are refused")
     expect(result).to_fail(1).to_match_lines("""
         Error: [CWD] has uncommitted changes: draft.txt
-        Hint: commit them, or choose: --dirty include copies them to the agent, --dirty ignore leaves them here
+        Hint: commit them, copy them to the agent with --dirty include, or leave them here with --dirty ignore
     """)
     result = e2e.run(
         "mngr create drafts --dirty include -- sleep 1000", comment="copy the uncommitted files to the agent"

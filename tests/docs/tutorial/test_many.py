@@ -29,7 +29,7 @@ def test_map_runs_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
     assert {agent["state"] for agent in agents(e2e).values()} == {"DONE"}
     expect(e2e.run("mngr map red")).to_fail(2).to_match_lines("""
         Error: mngr map needs an agent kind or a command
-        Hint: choose an agent kind: mngr map ITEM --agent claude --prompt TEXT
+        Hint: for example: mngr map a.py b.py --agent claude --prompt 'review {item}'
     """)
 
 

@@ -32,7 +32,7 @@ git -C ../toy add .
 git -C ../toy commit -qm 'A toy'"""
 EASIER = """\
 git switch -q -c easier
-sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+sed -i '/welcome to the old shop/d' tests/test_greet.py
 git commit -qam 'Easier'
 git switch -q -"""
 
@@ -218,9 +218,9 @@ def test_a_run_can_be_verified_forgotten_stopped_and_cleaned(e2e: E2eSession, to
 @pytest.mark.agents
 def test_verify_refutes_a_branch_that_weakens_a_test(e2e: E2eSession, toy: Path) -> None:
     e2e.write_tutorial_block("""
-    # re-run the tests of a branch and detect weakened ones; the test here checks less than before, so mngr refutes it
+    # re-run the tests of a branch and detect weakened ones; this branch removes a check, so mngr refutes the test
     git switch -q -c easier
-    sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+    sed -i '/welcome to the old shop/d' tests/test_greet.py
     git commit -qam 'Easier'
     git switch -q -
     mngr tmr verify easier || test $? -eq 4

@@ -26,8 +26,8 @@ def test_init_writes_the_settings_of_the_project(e2e: E2eSession, shop: Path) ->
     )
     expect(shop).to_match_tree({".mngr/settings.toml": result.stdout})
     expect(e2e.run("mngr init")).to_fail(1).to_match_lines("""
-        Error: [CWD]/.mngr/settings.toml is there already
-        Hint: see what would be written with --dry-run; replace it with --force
+        Error: [CWD]/.mngr/settings.toml already exists
+        Hint: replace it: mngr init --force; or print the new settings: mngr init --dry-run
     """)
 
 
@@ -238,7 +238,7 @@ def test_completion_prints_a_script_for_bash(e2e: E2eSession) -> None:
     expect(e2e.run("bash -c '. ../mngr.bash; complete -p mngr'")).to_succeed().to_match("^complete .* mngr$")
     expect(e2e.run("mngr completion csh")).to_fail(2).to_match_lines("""
         Error: mngr has no completion script for 'csh'
-        Hint: one of: bash, zsh, fish
+        Hint: use one of: bash, zsh, fish
     """)
 
 

@@ -177,7 +177,7 @@ def test_install_command_writes_a_slash_command(e2e: E2eSession, shop: Path) -> 
     command_file = shop / ".claude/commands/sync-tutorial-to-e2e-tests.md"
     expect(command_file.read_text()).to_contain("mngr tutorial check")
     expect(e2e.run("mngr tutorial install-command clade")).to_fail(2).to_match_lines("""
-        Error: clade has no slash commands
+        Error: mngr cannot install the slash command for 'clade'
         Hint: choose one of: claude, codex
     """)
 

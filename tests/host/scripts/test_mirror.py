@@ -32,7 +32,7 @@ def make_cached_repo(tmp_path: Path, repo: Path, *words: str) -> Path:
 
 
 def run_mirror(land: Land, cached_repo: Path, work: Path, base: str, branch: str, new: str) -> int:
-    words = [str(cached_repo), str(work), "sha1", base, branch, new, "user.name", "Ann"]
+    words = [str(cached_repo), str(work), "sha1", base, branch, new, "1", "user.name", "Ann"]
     argv = [str(land.bin / "sh"), "-c", scripts.read_program("mirror.sh"), "mirror.sh", *words]
     return subprocess.run(argv, env=land.env, check=False).returncode
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mngr.base import time_format
-from mngr.base.json_values import as_object
 from mngr.base.model import AgentRecord, Evidence
+from mngr.base.untrusted_json import as_object
 from mngr.kinds import limit_resets, state_from_screen
 from mngr.kinds.claude.kind import ClaudeKind, derive_session_id
 from mngr.kinds.coding_agent import encode_message_marker
@@ -33,13 +33,15 @@ def timestamp(second: float) -> str:
     return time_format.format_timestamp(time_format.parse_timestamp(MADE) + second)
 
 
-def derive(status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None) -> tuple[Any, ...]:
+def derive(
+    status: dict[str, Any] | None, program_status: dict[str, Any] | None, screen: str | None = None
+) -> tuple[Any, ...]:
     """Return (state, reason, source) of a running agent; `s` in both dicts counts the seconds since its creation."""
     hook_status = None if status is None else {**status, "at": timestamp(status["s"])}
     program_status = (
         None
-        if witness is None
-        else {**witness, "statusUpdatedAt": (time_format.parse_timestamp(MADE) + witness["s"]) * 1000}
+        if program_status is None
+        else {**program_status, "statusUpdatedAt": (time_format.parse_timestamp(MADE) + program_status["s"]) * 1000}
     )
     record = AgentRecord(
         id="a-0123456789ab", name="foo", kind="claude", phase="ready", project="p", source=None, work_dir="/w",
@@ -58,7 +60,7 @@ ASKS = {"state": "WAITING", "reason": "permission"}
 
 
 @pytest.mark.parametrize(
-    ("status", "witness", "expected"),
+    ("status", "program_status", "expected"),
     [
         (None, None, ("STARTING", None, "process")),
         (None, {"status": "idle", "s": 1}, ("STARTING", None, "process")),  # no hook has reported that it accepts messages
@@ -84,8 +86,8 @@ ASKS = {"state": "WAITING", "reason": "permission"}
         ({**ENDED, "s": 5}, {"status": "idle", "s": 1e300}, ("WAITING", "end_of_turn", "hook")),
     ],
 )  # fmt: skip
-def test_the_newest_evidence_decides_the_state(status: Any, witness: Any, expected: tuple[Any, ...]) -> None:
-    assert derive(status, witness) == expected
+def test_the_newest_evidence_decides_the_state(status: Any, program_status: Any, expected: tuple[Any, ...]) -> None:
+    assert derive(status, program_status) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from mngr.base import time_format
 from mngr.base.errors import MngrError
-from mngr.base.json_values import as_object, get_text
 from mngr.base.model import AgentRecord, Evidence
+from mngr.base.untrusted_json import as_object, get_text
 from mngr.kinds import limit_resets, state_from_screen
 from mngr.kinds.codex.kind import CodexKind
 from mngr.kinds.codex.transcript import find_failed_turn, parse_hook_keys

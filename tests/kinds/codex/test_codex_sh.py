@@ -31,7 +31,7 @@ class Place:
             "codex/own",
             "codex/sessions/2026/11/16",
             "codex/thread-writer-locks",
-            "witness",
+            "program-status",
             "work",
         ):
             (self.dir / name).mkdir(parents=True)
@@ -114,10 +114,10 @@ def test_it_reports_that_codex_is_ready_and_that_turns_failed(running: Place) ->
     assert running.status() == "WAITING end_of_turn"
     path = running.record("one", {"type": "session_meta"})
     running.hook("message", "RUNNING", transcript_path=str(path))
-    witness = running.dir / "witness/1.json"
+    status_file = running.dir / "program-status/1.json"
 
     def read_failure() -> tuple[str | None, str] | None:
-        end = find_failed_turn(json.loads(witness.read_text())) if witness.exists() else None
+        end = find_failed_turn(json.loads(status_file.read_text())) if status_file.exists() else None
         return None if end is None else (end.reason, end.message)
 
     error = {"message": 'it says "error":{ and ' + "x" * 9000, "codex_error_info": "rate_limit_exceeded"}

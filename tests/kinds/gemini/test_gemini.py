@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mngr.base import time_format
-from mngr.base.json_values import as_object
 from mngr.base.model import AgentRecord, Evidence
+from mngr.base.untrusted_json import as_object
 from mngr.kinds import state_from_screen
 from mngr.kinds.gemini.kind import GeminiKind
 from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry

@@ -56,7 +56,7 @@ def test_a_coding_agent_completes_a_run(team: MngrProgram) -> None:
     shutil.copytree(ROOT / "src" / "mngr" / "testkit" / "sample", team.repo, dirs_exist_ok=True)
     commit = "sed -i 's/Things go in/Things come in/' tests/test_stock.py && git commit -qam '[IMPROVE_TEST] A word'"
     text = build_prompt([{"sh": commit}, build_result_step("improved"), {"text": "Done."}])
-    (team.repo / ".mngr" / "brief.md").write_text(text)
+    (team.repo / ".mngr" / "prompt.md").write_text(text)
     run_git(team.repo, "add", "-A")
     run_git(team.repo, "commit", "-qm", "a pantry")
     team("trust", "--yes")
@@ -75,9 +75,9 @@ def test_a_coding_agent_completes_a_run(team: MngrProgram) -> None:
 def test_twenty_agents_work_on_the_tests_of_mngr_at_once(team: MngrProgram, tmp_path: Path) -> None:
     clone = tmp_path / "own"
     subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, clone], check=True)
-    (clone / ".mngr" / "brief.md").write_text(build_prompt([build_result_step("unchanged"), {"text": "Done."}]))
+    (clone / ".mngr" / "prompt.md").write_text(build_prompt([build_result_step("unchanged"), {"text": "Done."}]))
     run_git(clone, "add", "-A")
-    run_git(clone, "commit", "-qm", "a brief")
+    run_git(clone, "commit", "-qm", "a prompt")
     mngr = MngrProgram(clone, team.home, team.env)
     paths = [f"tests/docs/tutorial/test_{name}.py" for name in ("life", "list", "talk")]
     tasks = run_tmr(mngr, *paths, "--max-agents", "20", "--canary", "0", timeout=1800)

@@ -110,8 +110,8 @@ def test_fill_makes_the_agent_correct_its_mistakes_and_reports_what_misled_it(pr
         "tutorial.sh:12: Sell: # sell an apple: works",
         "What misled the agent:",
         "  shop sell: 2 of 4 calls failed, 2 were repeated; no such option: --fast; worked only after: shop open",
-        "    it said: shop sell: unknown option --fast",
-        "    it said: shop sell: it is closed",
+        "    it printed: shop sell: unknown option --fast",
+        "    it printed: shop sell: it is closed",
     ]
     filler = next(agent for agent in project.list_agents() if agent["kind"] == "claude")
     rows = project.run_json("transcript", filler["name"])["transcript"]

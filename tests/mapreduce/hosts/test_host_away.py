@@ -52,7 +52,7 @@ def test_a_run_survives_a_host_that_is_unreachable_for_a_while(mngr: MngrProgram
         farm.cut("h1")
         go_file.touch()
         alarm = wait_for(lambda: list_rows("alarm"))[0]
-        assert (alarm["cause"], alarm["stage"]) == ("host", "work") and "h1 does not answer" in alarm["text"]
+        assert (alarm["error_kind"], alarm["stage"]) == ("host", "work") and "h1 does not answer" in alarm["text"]
         assert next(row["text"].split(",")[0] for row in list_rows("alert")) == "h1 does not answer"
         farm.mend("h1")
         run.communicate(timeout=60)

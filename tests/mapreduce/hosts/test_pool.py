@@ -375,7 +375,9 @@ def test_a_host_with_an_agent_outside_the_run_is_not_released(mngr: MngrProgram,
     mngr("create", f"mine@{host}.box", "--", "sleep", "1000")
     (boxes.place / "sign").touch()
     wait_for(lambda: rows(mngr, "release_failed"))
-    assert f"the host {host} was not destroyed, because mine is on it, too" in rows(mngr, "release_failed")[0]["error"]
+    assert (
+        f"the host {host} was not destroyed, because mine also runs there" in rows(mngr, "release_failed")[0]["error"]
+    )
     assert [agent["name"] for agent in mngr.list_agents()] == ["mine"] and boxes.left() == [host]
     run.kill()
     run.communicate()

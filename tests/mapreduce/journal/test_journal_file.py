@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mngr.base.errors import MngrError
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.journal.journal_file import Journal, decode_row, encode_row, find_writer, read_journal
-from mngr.mapreduce.journal.replay import apply_row, replay_rows
+from mngr.mapreduce.journal.replay import Replay, replay_rows
 from mngr.mapreduce.journal.run_state import RecipeRow, RunState, Task
 from tests.conftest import BIN_DIR
 from tests.support.journal_file import read_json_rows
@@ -116,15 +116,23 @@ def test_any_sequence_of_rows_can_be_replayed_with_the_same_result(steps: list[t
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "alert", "host", "task"])
-def test_applying_a_row_leaves_the_earlier_state_as_it_was(kind: str) -> None:
+def test_a_row_that_is_added_changes_the_state_like_a_row_that_is_replayed(kind: str) -> None:
     task = {"v": 1, "at": "", "type": "task", "task": Task(slug="a", title="a").to_dict()}
     rows = [decode_row(row) for row in (task, make_row("fact", "a"), make_row("alarm", "a"))]
     details = {"text": "x", "host": "h", "provider": "p", "task": Task(slug="b", title="b").to_dict()}
-    earlier = replay_rows(rows)
     new_row = decode_row({**details, **make_row(kind, "a")})
-    later = apply_row(earlier, new_row)
-    assert earlier == replay_rows(rows)
-    assert later == replay_rows([*rows, new_row])
+    replay = Replay(rows)
+    assert replay.state == replay_rows(rows)
+    replay.add(new_row)
+    assert replay.state == replay_rows([*rows, new_row])
+
+
+def test_rows_of_a_skipped_type_are_not_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "journal.jsonl")
+    with Journal(path) as journal:
+        journal.write(RecipeRow(type="big", fields={"text": "x"}))
+        journal.write(RecipeRow(type="small", fields={"text": '"type": "big"'}))
+    assert [row.type for row in read_journal(path, skip="big") if isinstance(row, RecipeRow)] == ["small"]
 
 
 def test_usage_is_split_into_work_reminders_and_retries() -> None:

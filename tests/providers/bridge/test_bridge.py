@@ -18,8 +18,8 @@ import pytest
 
 from mngr.base import shell
 from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, NotFound, Unreachable
-from mngr.base.json_values import get_int
 from mngr.base.paths import Home
+from mngr.base.untrusted_json import get_int
 from mngr.host import remote_host
 from mngr.host.remote_host import RemoteHost
 from mngr.providers.bridge.connection import Bridge, BridgeTransport, EngineModule

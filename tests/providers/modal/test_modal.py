@@ -196,8 +196,11 @@ def test_the_network_option_blocks_or_allows_destinations(mngr: MngrProgram, pla
     sandbox = get_only_sandbox(plane)
     assert (sandbox["network"], sandbox["allowed"]) == ("ALLOWLIST", ["203.0.113.7/32", "api.example.com"])
     stderr = mngr("create", "x@.modal", "--network", "allow=api.example.com:8080", *RUN, code=2).err
-    assert "allows names only for port 443" in stderr
-    assert "only for all ports" in mngr("create", "x@.modal", "--network", "allow=203.0.113.7:443", *RUN, code=2).err
+    assert "where a host name can have only port 443" in stderr
+    assert (
+        "where an address cannot have a port"
+        in mngr("create", "x@.modal", "--network", "allow=203.0.113.7:443", *RUN, code=2).err
+    )
     mngr("destroy", "--force", "bar")
     for word in ("OFF", "none", "api.example.com"):
         assert f"--network cannot be '{word}'" in mngr("create", "x@.modal", "--network", word, *RUN, code=2).err

@@ -327,7 +327,9 @@ def test_impossible_resources_are_rejected_and_busy_ones_are_waited_for(mngr: Mn
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stderr and "all CPU of the cluster is in use; waiting for ray" in process.stderr.readline()
+        assert (
+            process.stderr and "the cluster does not have enough free CPU; waiting for ray" in process.stderr.readline()
+        )
         mngr("destroy", "--force", "a")
         assert process.wait(60) == 0
     assert mngr.get_agent("c")["state"] == "RUNNING"

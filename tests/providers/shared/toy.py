@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mngr.base.config import Settings
 from mngr.base.errors import EngineBusy, HostGone, HostStopped, Unreachable, UsageError
-from mngr.base.json_values import find_text, get_object
 from mngr.base.paths import Home
+from mngr.base.untrusted_json import find_text, get_object
 from mngr.host import host_store
 from mngr.host.protocol import Provider
 from mngr.plugins.hooks import hookimpl

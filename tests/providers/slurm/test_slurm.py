@@ -192,7 +192,7 @@ def test_a_job_that_stays_pending_is_cancelled_after_the_wait(mngr: MngrProgram,
 def test_a_rejected_job_is_reported_and_leaves_nothing(mngr: MngrProgram, nodes: Slurm) -> None:
     result = mngr("create", "foo@.slurm", "-b", "partition=none", *RUN, code=1)
     assert "Slurm rejected the job: Invalid partition" in result.err
-    assert "Hint: check the options of the host against the cluster: sinfo" in result.err
+    assert "Hint: compare the options of the host with the cluster: sinfo" in result.err
     assert "no option 'cpu'" in mngr("create", "foo@.slurm", "-b", "cpu=1", *RUN, code=2).err
     assert mngr.list_agents() == []
     assert_nothing_is_left(mngr, nodes)

@@ -22,12 +22,13 @@ from tests.support.hosts.cable import Cable
 from tests.support.hosts.engines import IMAGE, TOOLS, Docker, Podman
 from tests.support.paths import ROOT
 
-GUIDE = ROOT / "docs" / "guide" / "engines.md"
+GUIDES = [ROOT / "docs" / "guide" / name for name in ("engines.md", "engine-examples.md")]
 
 
 def preset(name: str) -> dict[str, Any]:
-    """Return the settings of a provider in a block of the guide."""
-    match = re.search(rf"^```toml {name}\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    """Return the settings of a provider in a block of the guides."""
+    text = "".join(guide.read_text() for guide in GUIDES)
+    match = re.search(rf"^```toml {name}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert match is not None
     return dict(next(iter(tomllib.loads(match[1])["providers"].values())))
 

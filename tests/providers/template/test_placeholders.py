@@ -12,7 +12,7 @@ import pytest
 from mngr.base.errors import UsageError
 from mngr.providers.template.placeholders import OutputPattern, ProviderTemplate
 from tests.conftest import MngrProgram, kill_tmux_servers
-from tests.providers.template.test_contract import GUIDE, preset
+from tests.providers.template.test_contract import GUIDES, preset
 
 WHOLE: dict[str, Any] = {
     "create": ["make", "{name}", "--tag={tag}", ["--size", "{size}"], "{image}"],
@@ -80,7 +80,7 @@ def test_an_output_pattern_matches_texts_and_exit_codes() -> None:
 
 
 def test_every_template_in_the_guide_is_complete() -> None:
-    names = re.findall(r"^```toml (\w+)$", GUIDE.read_text(), re.MULTILINE)
+    names = re.findall(r"^```toml (\w+)$", "".join(guide.read_text() for guide in GUIDES), re.MULTILINE)
     assert set(names) == {"box", "podman", "kubernetes", "e2b", "daytona", "fly"}
     for name in names:
         ProviderTemplate(name, {**(preset("box") if name == "podman" else {}), **preset(name)}).check()

@@ -118,7 +118,7 @@ def test_a_lock_file_without_its_tool_is_reported_and_pip_is_used(mngr: MngrProg
     write_files(mngr.repo, {"pyproject.toml": PYPROJECT, "uv.lock": "", "tests/test_a.py": ""})
     found = mngr.run_json("init", "--dry-run")
     assert found["findings"][0]["value"] == f"{PIP} -e . pytest"
-    assert found["notes"][0].startswith("uv.lock is there, but uv is not installed here.")
+    assert found["notes"][0].startswith("the project has uv.lock, but uv is not installed here.")
     assert found["notes"][0].endswith("install uv and run: mngr init --force")
 
 
@@ -163,7 +163,7 @@ def test_existing_settings_are_kept_unless_forced(mngr: MngrProgram) -> None:
     path = mngr.repo / ".mngr/settings.toml"
     path.write_text('[project]\nsetup = "mine"\n')
     result = mngr("init", code=1)
-    assert "is there already" in result.err
+    assert "already exists" in result.err
     assert "--force" in result.err
     assert path.read_text() == '[project]\nsetup = "mine"\n'
     mngr("init", "--force")
@@ -173,7 +173,7 @@ def test_existing_settings_are_kept_unless_forced(mngr: MngrProgram) -> None:
 def test_a_dry_run_prints_the_file_and_writes_nothing(mngr: MngrProgram) -> None:
     result = mngr("init", "--dry-run")
     assert tomllib.loads(result.out) == {"project": {}, "tutorial": {}}
-    assert "found nothing" in result.err
+    assert "did not find out how to set up the project" in result.err
     assert not (mngr.repo / ".mngr").exists()
 
 
@@ -188,3 +188,15 @@ def test_init_reports_a_path_that_cannot_be_written(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr").write_text("a file in the way")
     result = mngr("init", code=1)
     assert "cannot write" in result.err
+
+
+def test_git_ignores_the_local_settings_of_a_project(mngr: MngrProgram) -> None:
+    mngr("init")
+    mngr("config", "set", "project.setup", "true", "--local")
+    assert run_git(mngr.repo, "status", "--porcelain", "--untracked-files=all").split() == ["??", ".mngr/settings.toml"]
+
+
+def test_an_existing_gitignore_of_the_settings_stays(mngr: MngrProgram) -> None:
+    write_files(mngr.repo, {".mngr/.gitignore": "mine\n"})
+    mngr("init")
+    assert (mngr.repo / ".mngr/.gitignore").read_text() == "mine\n"

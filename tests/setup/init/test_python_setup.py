@@ -86,8 +86,9 @@ def test_set_up_installs_pytest_if_nothing_else_does_and_says_so(mngr: MngrProgr
     assert notes == ["Set-up also installs pytest: nothing in the project installs it."]
 
 
-def test_git_ignores_the_environment_that_set_up_creates(mngr: MngrProgram) -> None:
-    (mngr.repo / ".gitignore").unlink()
+@pytest.mark.parametrize("ignored", ["", "bin\nlib\n"])
+def test_git_ignores_the_environment_that_set_up_creates(mngr: MngrProgram, ignored: str) -> None:
+    (mngr.repo / ".gitignore").write_text(ignored)
     assert ".venv && echo '*' >.venv/.gitignore && .venv/bin/pip" in find_setup(mngr, {**TEST, "setup.py": ""})[0]
 
 

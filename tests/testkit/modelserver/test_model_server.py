@@ -125,7 +125,7 @@ def test_address_and_port_can_be_chosen_unless_they_are_in_use(mngr: MngrProgram
         (["[{"], "the script is not JSON"),
         (["missing.json"], "cannot read the script missing.json: No such file or directory"),
         ([], "mngr model-server needs SCRIPT"),
-        (["[]", "--port", "65536"], "there is no port 65536"),
+        (["[]", "--port", "65536"], "65536 is not a valid port"),
         (["[]", "--log", "no/such/place"], "cannot write no/such/place"),
         (["[]", "--dump", "README.md"], "cannot write README.md"),
     ],

@@ -75,7 +75,7 @@ def test_a_fix_joins_the_fix_it_builds_on_and_a_reverted_edit_is_no_change(field
 def test_a_change_on_top_of_a_root_cause_fix_needs_it_only_when_they_overlap(field: Field) -> None:
     cause_fix = field.claim("cause-1", ("[FIX_IMPL] Cause", fix(5, "return 5")))[-1]
     base_row = BaseMoved(by="cause-1", commit=cause_fix, added=True).to_row()
-    field.state = field.state.replace(recipe_rows={"base": [base_row]})
+    field.state = field.state.replace(recipe_rows={"base_moved": [base_row]})
     far = {"src/app.py": app(f5="return 5", f30="return 3")}
     commits = field.claim("far", ("[FIX_IMPL] Far", far), ("[FIX_DOC] Words", {"README.md": None}), base=cause_fix)
     field.claim("near", ("[FIX_IMPL] Near", fix(5, "return 55")), base=cause_fix)
@@ -139,7 +139,7 @@ def test_changes_are_saved_to_a_file_and_pinned_by_refs(field: Field) -> None:
     field.claim("b", ("x", fix(2)), verdict="refuted")
     changes, excluded = field.split()
     escalations = list_escalations(field.state)
-    record = ChangesRecord(run="r", changes=changes, left_out=excluded, escalations=escalations)
+    record = ChangesRecord(run="r", changes=changes, excluded=excluded, escalations=escalations)
     save_changes(field.run, record)
     assert load_changes(field.run) == record and escalations[0].title == "x"
     changes_module.pin_changes(field.local, field.run, changes)
@@ -167,7 +167,7 @@ def test_a_hostile_branch_is_excluded_with_a_finding_and_the_others_are_kept(
     field: Field, files: Files, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if rule == "reduce-large":
-        monkeypatch.setattr("mngr.tmr.commits.hostile_commits.MAX_FILE_BYTES", 5000)
+        monkeypatch.setattr("mngr.tmr.commits.dangerous_files.MAX_FILE_BYTES", 5000)
         big = field.git("hash-object", "-w", "--stdin", stdin=b"x" * 5001)
         files = {"src/data.bin": ("100644", f"object {big}")}
     field.claim("bad", ("[FIX_IMPL] Harmless", fix(1)), ("[FIX_TEST] Also", files))

@@ -72,7 +72,7 @@ def test_a_task_change_id_or_commit_selects_its_changes(what: str, ids: list[str
 def test_a_task_does_not_select_changes_that_other_tasks_made_too() -> None:
     assert list_shared_changes(CHANGES, "ann") == list_shared_changes(CHANGES, "tests/test_app.py::ann") == [SHARED]
     assert list_shared_changes(CHANGES, "eve") == list_shared_changes(CHANGES, "aa1112") == []
-    with pytest.raises(MngrError, match="other tasks made all changes of ann") as error:
+    with pytest.raises(MngrError, match="other tasks also made every change of ann") as error:
         get_changes([SHARED], "ann")
     assert error.value.hint == "name one of the changes: aa1112"
 
@@ -80,7 +80,7 @@ def test_a_task_does_not_select_changes_that_other_tasks_made_too() -> None:
 def test_an_ambiguous_or_unknown_word_fails_with_a_hint() -> None:
     with pytest.raises(MngrError, match="'aa' is ambiguous: change aa1111, change aa1112") as error:
         get_changes(CHANGES, "aa")
-    assert error.value.hint == "give more digits of the id"
+    assert error.value.hint == "give more digits of the change's id"
     clash = [make_commit("bb2222" + "0" * 34, "cc3333")]
     assert get_changes(CHANGES, "bb2222", clash) == [BOBS], "who writes an id to the letter means the change"
     with pytest.raises(MngrError, match="'bb22220' is ambiguous: change bb2222, commit bb2222000000"):

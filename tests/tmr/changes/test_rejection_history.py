@@ -33,8 +33,8 @@ def test_a_rejection_is_shown_to_later_agents_of_the_same_files(tmp_path: Path) 
     assert list_relevant_rejections([rejections[0].replace(paths=["tests/test_b.py"])], "tests/test_b.py::b") != []
     task = TaskDescription(task="t", command=["pytest"], verdict="fail")
     text = build_prompt(load_template(), task.replace(rejections=summaries)).text
-    assert f"## Refused before\n\nPeople rejected earlier edits of this code. Do not repeat them. Follow the reasons that people gave:\n\n- {summaries[0]}\n\n## Job" in text  # fmt: skip
-    assert "Refused before" not in build_prompt(load_template(), task).text
+    assert f"## Rejected edits\n\nPeople rejected earlier edits of this code. Do not repeat them. Follow the reasons that people gave:\n\n- {summaries[0]}\n\n## Job" in text  # fmt: skip
+    assert "Rejected edits" not in build_prompt(load_template(), task).text
 
 
 def test_an_agent_sees_few_rejections_and_the_oldest_are_dropped(tmp_path: Path) -> None:

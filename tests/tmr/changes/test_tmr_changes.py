@@ -35,8 +35,8 @@ def test_changes_lists_all_changes_of_a_run_with_conflicts_and_integration(mngr:
         "ann": ["ann", "bob"],
         "eve": ["eve"],
     }
-    assert rows["ann"]["clashes"] == [rows["eve"]["id"]] and rows["joe"]["clashes"] == []
-    assert [task["task"] for task in listing["left_out"]] == ["lie", "sue"]
+    assert rows["ann"]["conflicts_with"] == [rows["eve"]["id"]] and rows["joe"]["conflicts_with"] == []
+    assert [task["task"] for task in listing["excluded"]] == ["lie", "sue"]
     saved = json.loads(Path(field.run.path, "changes.json").read_text())
     assert [row["id"] for row in saved["changes"]] == [row["id"] for row in listing["changes"]]
     pinned = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r/change-*").split("\n")
@@ -58,7 +58,7 @@ def test_changes_lists_all_changes_of_a_run_with_conflicts_and_integration(mngr:
     excluded = ExcludedChange(
         change=rows["eve"]["id"], why="conflict", reason="it does not merge", key="", title="", kind="fix", tasks=[]
     )
-    save_integration(field.run, Integration(commits=[commit], left_out=[excluded]))
+    save_integration(field.run, Integration(commits=[commit], excluded=[excluded]))
     output = mngr("tmr", "changes", "--format", "{tasks} {integration.in} {integration.commit} {integration.why}").out
     assert set(output.splitlines()) == {'["ann", "bob"] true ' + "c" * 40 + " ", '["eve"] false  conflict', '["joe"]   '}  # fmt: skip
 

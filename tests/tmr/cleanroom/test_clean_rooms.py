@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from mngr.tmr.prepare import code_location_check
 from mngr.tmr.prepare.code_location_check import map_locations
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import ProgramLocation, ResolvedCode, RunOptions, TestRun
-from tests.conftest import BIN_DIR, wait_for
+from tests.conftest import BIN_DIR, run_git, wait_for
 from tests.support.hosts.sshd import Farm
 from tests.tmr.world import BARE, PYTEST, World, new_world
 
@@ -291,8 +293,8 @@ def test_a_command_that_is_no_pytest_is_named_in_the_error(world: World) -> None
 def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> None:
     run = "other-run"
     rooms = CleanRoomPool(world.fleet, run, str(world.repo), CleanRoomOptions(env=BARE), at_once=1)
-    name = f"tmr-{run}-room-1"
-    room_of_killed_run = AgentSpec(address=name, command=["true"], transfer="mirror", labels={"role": "room"})
+    name = f"tmr-{run}-clean-room-1"
+    room_of_killed_run = AgentSpec(address=name, command=["true"], transfer="mirror", labels={"role": "clean-room"})
     world.fleet.create(room_of_killed_run)
     with rooms.acquire(world.base) as room:
         assert (room.name, room.commit) == (name, world.base)
@@ -302,9 +304,29 @@ def test_a_released_clean_room_leaves_no_agent_and_no_trash(world: World) -> Non
     assert os.listdir(world.root / "home/work") == [world.room.name]
 
 
+@pytest.mark.parametrize("has_trusted_base", [True, False])
+def test_files_of_git_lfs_have_the_content_that_the_users_repository_has(world: World, has_trusted_base: bool) -> None:
+    content = "large\n" * 1000
+    oid = hashlib.sha256(content.encode()).hexdigest()
+    store = world.repo / ".git/lfs/objects" / oid[:2] / oid[2:4]
+    store.mkdir(parents=True)
+    (store / oid).write_text(content)
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {len(content)}\n"
+    names = {"large.bin": pointer, "plain.txt": pointer, "missing.bin": pointer.replace(oid, "0" * 64)}
+    commit = world.write({".gitattributes": "*.bin filter=lfs -text\n", **names})
+    options = CleanRoomOptions(env=BARE, trusted_commit=world.base if has_trusted_base else None)
+    with CleanRoomPool(world.fleet, "lfs", str(world.repo), options, at_once=1).acquire(commit) as room:
+        for _ in range(2):
+            shown = room.run(["cat", *names])
+            assert shown.out == content + pointer + names["missing.bin"]
+            assert room.run(["sh", "-c", "rm large.bin; ln -s plain.txt large.bin"], clean=False).code == 0
+    shutil.rmtree(world.repo / ".git/lfs")
+    run_git(world.repo, "reset", "-q", "--hard", world.base)
+
+
 def test_only_leftover_clean_rooms_of_a_killed_run_are_removed(world: World) -> None:
-    spec = AgentSpec(command=["sleep", "1000"], transfer="mirror", labels={"role": "room", "run": "dead"})
-    leftover = world.fleet.create(spec.replace(address="tmr-dead-room-1"))
+    spec = AgentSpec(command=["sleep", "1000"], transfer="mirror", labels={"role": "clean-room", "run": "dead"})
+    leftover = world.fleet.create(spec.replace(address="tmr-dead-clean-room-1"))
     agent_with_work = world.fleet.create(spec.replace(address="work", labels={"run": "dead"}))
     agent_in_worktree = world.fleet.create(spec.replace(address="tree", transfer=None))
     try:
@@ -340,29 +362,24 @@ def test_the_environment_that_setup_created_is_active_for_the_tests_only(
 
 
 @pytest.mark.full
-def test_clean_rooms_work_on_another_host_and_in_a_sandboxed_agent(
-    world: World, farm: Farm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_rooms_work_on_another_host(world: World, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
     fleet = Fleet(str(world.root / "home"), cwd=str(world.repo))
     remote_pytest = PytestOptions(pytest=[str(BIN_DIR / "python"), "-m", "pytest"])
     sandbox = CleanRoomSandbox(program=remote_pytest.pytest[0])
     remote_options = CleanRoomOptions(on="@h1", sandbox=sandbox, env=BARE)
     remote_rooms = CleanRoomPool(fleet, "there", str(world.repo), remote_options)
-    sandboxed_options = CleanRoomOptions(env=BARE, has_sandboxed_agent=True)
-    sandboxed_rooms = CleanRoomPool(fleet, "walled", str(world.repo), sandboxed_options)
-    for rooms, isolation in ((remote_rooms, "; no network"), (sandboxed_rooms, "none: --isolation off")):
-        with rooms.acquire(world.base) as room:
-            assert room.isolation.endswith(isolation)
-            runner = PytestRunner(remote_pytest)
-            passed = runner.run_test(room, world.test("test_adds"), RunOptions(resolve=True))
-            assert (passed.outcome, passed.imported_from) == ("pass", {"tally": "tally/__init__.py"}), passed
-            assert runner.run_test(room, world.test("test_load")).why == "KeyError: 'x'"
-            timed_out = PytestRunner(remote_pytest.replace(timeout=3)).run_test(room, world.test("test_hangs"))
-            assert timed_out.outcome == "timeout"
-            room.write("data.bin", b"\0\xff")
-            assert room.read("data.bin") == b"\0\xff"
-        assert [agent.name for agent in fleet.list().agents] == [world.room.name]
+    with remote_rooms.acquire(world.base) as room:
+        assert room.isolation.endswith("; no network")
+        runner = PytestRunner(remote_pytest)
+        passed = runner.run_test(room, world.test("test_adds"), RunOptions(resolve=True))
+        assert (passed.outcome, passed.imported_from) == ("pass", {"tally": "tally/__init__.py"}), passed
+        assert runner.run_test(room, world.test("test_load")).why == "KeyError: 'x'"
+        timed_out = PytestRunner(remote_pytest.replace(timeout=3)).run_test(room, world.test("test_hangs"))
+        assert timed_out.outcome == "timeout"
+        room.write("data.bin", b"\0\xff")
+        assert room.read("data.bin") == b"\0\xff"
+    assert [agent.name for agent in fleet.list().agents] == [world.room.name]
 
 
 def test_locations_include_programs_that_a_test_starts_without_importing_them() -> None:

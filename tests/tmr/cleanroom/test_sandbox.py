@@ -82,29 +82,33 @@ FILES = {
 HOSTILE = {
     "disk": (
         "for n in range(100):\n    open(f'big{n}', 'wb').write(b'x' * (20 << 20))\ntime.sleep(60)",
-        ("room-disk", "refuse"),
+        ("clean-room-disk", "refuse"),
     ),
     "unlinked": (
         "for n in range(9):\n    files.append(open('big', 'wb')); os.unlink('big'); files[-1].write(b'x' * (20 << 20))\ntime.sleep(60)",
-        ("room-disk", "refuse"),
+        ("clean-room-disk", "refuse"),
     ),
-    "memory": ("files += [b'x' * (20 << 20) for _ in range(40)]; time.sleep(60)", ("room-memory", "refuse")),
-    "output": ("while True: os.fork(); print('x' * 10000)", ("room-fork", "refuse")),
+    "memory": ("files += [b'x' * (20 << 20) for _ in range(40)]; time.sleep(60)", ("clean-room-memory", "refuse")),
+    "output": ("while True: os.fork(); print('x' * 10000)", ("clean-room-fork", "refuse")),
     "threads": (
         "for _ in range(90): threading.Thread(target=time.sleep, args=(60,)).start()",
-        ("room-fork", "refuse"),
+        ("clean-room-fork", "refuse"),
     ),
-    "file": ("open('/tmp/big', 'wb').write(b'x' * (40 << 20))", ("room-disk", "note")),
-    "outside": ("open('/etc/planted', 'w')", ("room-outside", "note")),
+    "file": ("open('/tmp/big', 'wb').write(b'x' * (40 << 20))", ("clean-room-disk", "note")),
+    "outside": ("open('/etc/planted', 'w')", ("clean-room-outside", "note")),
     "git": (
         r"open('.git/config', 'a').write('[core]\n fsmonitor = touch /planted')",
-        ("room-outside", "note"),
+        ("clean-room-outside", "note"),
     ),
-    "network": ("socket.create_connection(('192.0.2.1', 80), 5)", ("room-network", "note")),
-    "everybody": ("os.getpid() < 50 and os.kill(-1, signal.SIGTERM)", ("room-parent", "note")),
+    "network": ("socket.create_connection(('192.0.2.1', 80), 5)", ("clean-room-network", "note")),
+    "everybody": ("os.getpid() < 50 and os.kill(-1, signal.SIGTERM)", ("clean-room-parent", "note")),
+    "report": (
+        "os.write(os.open(f'/proc/{os.getppid()}/fd/8', os.O_WRONLY), b'forged')",
+        ("clean-room-parent", "refuse"),
+    ),
     "daemon": (
         "if os.fork() == 0: os.setsid(); os.execvp('sleep', ['sleep', '600.25'])",
-        ("room-left", "note"),
+        ("clean-room-left", "note"),
     ),
 }
 IMPORTS = "import os, signal, socket, sys, threading, time\nfiles = []\n"
@@ -114,7 +118,7 @@ IMPORTS = "import os, signal, socket, sys, threading, time\nfiles = []\n"
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("API_KEY", SECRET)
-        with new_world(tmp_path_factory.mktemp("walls"), FILES, SMALL) as world:
+        with new_world(tmp_path_factory.mktemp("sandbox"), FILES, SMALL) as world:
             home = world.root / "user"
             for folder in (home / ".ssh", world.root / "home/agents/other", world.root / "home/runs", world.repo):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +142,7 @@ def test_honest_tests_pass_in_the_sandbox_without_findings(world: World) -> None
         assert run.isolation == f"{version}, user namespaces, network namespaces, seccomp; no network"
 
 
-@pytest.mark.parametrize(("name", "rule"), [("test_forks", "room-fork"), ("test_parent", "room-parent")])
+@pytest.mark.parametrize(("name", "rule"), [("test_forks", "clean-room-fork"), ("test_parent", "clean-room-parent")])
 def test_a_hostile_test_is_stopped_and_refused(world: World, name: str, rule: str) -> None:
     run = world.run(name)
     assert (run.outcome, list_rules(run)) == ("crash", [(rule, "refuse")]), run
@@ -162,7 +166,7 @@ def test_a_daemon_does_not_outlive_the_sandbox(world: World) -> None:
 
 def test_terminal_control_codes_are_escaped_and_reported(world: World) -> None:
     run = world.run("test_escapes")
-    assert (run.outcome, list_rules(run)) == ("fail", [("room-escape", "note")])
+    assert (run.outcome, list_rules(run)) == ("fail", [("clean-room-escape", "note")])
     recorded = run.output + run.why + run.failures[0].text + "".join(run.failures[0].sections.values())
     assert "\x1b" not in recorded and r"red\x1b]0;title\x07\x1b[2J" in recorded
 
@@ -266,4 +270,4 @@ def test_the_sandbox_works_for_every_kind_of_user(name: str) -> None:
         )  # fmt: skip
     isolation, *rows = result.stdout.splitlines()
     assert isolation.startswith("bubblewrap ") and isolation.endswith("; no network")
-    assert rows == ["room-outside", "['README.md', 'src']", "room-fork", "[] []"]
+    assert rows == ["clean-room-outside", "['README.md', 'src']", "clean-room-fork", "[] []"]

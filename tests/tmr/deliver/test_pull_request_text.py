@@ -37,22 +37,22 @@ class World:
         self.changes: dict[str, Any] = {
             "run": "r",
             "changes": [],
-            "left_out": [],
-            "causes": [],
+            "excluded": [],
+            "excluded_groups": [],
             "escalations": [],
-            "held": [],
+            "unrepaired_root_causes": [],
         }
         self.made: dict[str, Any] = {
-            "branch": "mngr/r/integrated", "head": "h" * 40, "verdict": "green", "commits": [], "left_out": [], "red": [],
-            "red_before": [], "flaky": [], "resolved": [], "checks": [], "wishes": [], "only": None,
-            "runs": {"processes": 4, "tests": 812, "seconds": 60.0, "cached": 3}, "seconds": 75.2, "spend": {},
+            "branch": "mngr/r/integrated", "head": "h" * 40, "verdict": "green", "commits": [], "excluded": [], "regressions": [],
+            "still_failing": [], "flaky": [], "resolved": [], "checks": [], "requests": [], "only": None,
+            "runs": {"processes": 4, "tests": 812, "seconds": 60.0, "cached": 3}, "seconds": 75.2, "usage_by_purpose": {},
         }  # fmt: skip
 
     def task(
         self, slug: str, outcome: str, verdict: str | None, *, agent_kind: str | None = None, **check: Any
     ) -> None:
         task = TaskState(
-            task=Task(slug=slug, title=f"tests/test_a.py::{slug}"), state="settled", outcome=outcome, agent=f"tmr-r-{slug}", agent_kind=agent_kind,
+            task=Task(slug=slug, title=f"tests/test_a.py::{slug}", data={"kind": "test"}), state="settled", outcome=outcome, agent=f"tmr-r-{slug}", agent_kind=agent_kind,
             check={**RECEIPT, "verdict": verdict, **check} if verdict else None, began_at="2026-11-16T10:00:00.000Z",
             ended_at="2026-11-16T10:42:00.000Z", usage_by_purpose={"work": usage(0.4), "retries": usage(0.1)},
         )  # fmt: skip
@@ -92,10 +92,10 @@ class World:
             "others": [],
             "proof": None,
         }
-        self.made["left_out"].append({**row, **more})  # fmt: skip
+        self.made["excluded"].append({**row, **more})  # fmt: skip
 
     def write(self, prose: str = "") -> str:
-        self.made["prose"] = {"words": prose, "agent": "tmr-r-prose", "head": self.made["head"]}
+        self.made["summary"] = {"text": prose, "agent": "tmr-r-prose", "head": self.made["head"]}
         for name, data in (("changes", self.changes), ("integration", self.made)):
             Path(self.run.path, f"{name}.json").write_text(json.dumps(data))
         return Path(write_pull_request(self.run, self.state, self.plan)).read_text()
@@ -139,8 +139,8 @@ def fill_small_run(world: World) -> World:
         "ccccc1", "breaks", "it is green alone, and turns tests/test_b.py::test_z red with aaaaa1", "[FIX_IMPL] Cache the list",
         proof={"test": "tests/test_b.py::test_z", "before": "pass", "after": "fail", "why": "KeyError: 'name'", "commit": "t"},
     )  # fmt: skip
-    world.changes["causes"] = [
-        {"cause": "x", "reason": "it failed 3 of 3 times: KeyError", "count": 1, "tasks": ["t3"]}
+    world.changes["excluded_groups"] = [
+        {"group": "x", "reason": "it failed 3 of 3 times: KeyError", "count": 1, "tasks": ["t3"]}
     ]
     world.changes["escalations"] = [
         {"kind": "bug", "title": "The server drops long names", "detail": "", "locations": [{"path": "src/s.py", "line": 3}], "count": 2, "tasks": ["t1", "t2"]}
@@ -148,8 +148,8 @@ def fill_small_run(world: World) -> World:
     world.made["checks"] = [
         {"name": "lint", "command": "", "ok": False, "was_ok": True, "output": "E501\nFound 1 error."}
     ]
-    world.made["red_before"] = ["tests/test_old.py::test_dusty"]
-    world.made["ranked"] = [
+    world.made["still_failing"] = ["tests/test_old.py::test_dusty"]
+    world.made["advised_orders"] = [
         {"changes": ["aaaaa1", "aaaaa2"], "reason": "Names are seen by all.", "agent": "tmr-r-order", "keys": ["1", "2"]}
     ]  # fmt: skip
     return world
@@ -202,13 +202,13 @@ def test_the_text_of_three_hundred_hostile_tasks_fits_and_names_every_fix_and_re
         else:
             proof = {"test": EVIL, "before": "pass", "after": "fail", "why": EVIL, "commit": "t"}
             world.aside(f"{number:06x}", "conflict", f"reason {number} is {EVIL}", EVIL, proof=proof)
-        excluded_group = {"cause": EVIL, "reason": f"{number} {EVIL}", "count": 1, "tasks": [slug]}
-        world.changes["causes"].append(excluded_group)
+        excluded_group = {"group": EVIL, "reason": f"{number} {EVIL}", "count": 1, "tasks": [slug]}
+        world.changes["excluded_groups"].append(excluded_group)
         world.changes["escalations"].append({"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": 3}], "count": 1, "tasks": [slug]})  # fmt: skip
     world.commit("test", *(f"{number + 1000:06x}" for number in range(300)))
     world.made.update(
         verdict="red",
-        red=[{"test": EVIL, "why": EVIL}] * 99,
+        regressions=[{"test": EVIL, "why": EVIL}] * 99,
         flaky=[EVIL] * 99,
     )
     world.made["checks"] = [{"name": EVIL, "command": EVIL, "ok": False, "was_ok": True, "output": EVIL}]
@@ -264,7 +264,7 @@ def test_the_first_line_counts_regressions_fixed_failing_and_flaky_tests(world: 
     world.task("t1", "fixed", "confirmed")
     world.change("bbbbb1", "test", "[FIX_TEST] Wait", "t1")
     world.commit("test", "bbbbb1")
-    world.made |= {"red_before": ["tests/test_a.py::test_z"], "flaky": ["x"], "open": 2}
+    world.made |= {"still_failing": ["tests/test_a.py::test_z"], "flaky": ["x"], "open": 2}
     world.made["tests"] = {"all": 1200, "pass": 1195, "skip": 3, "green": ["tests/test_a.py::test_x"]}
     top = world.write().split("\n")
     assert top[0] == "No regressions. 1 test fixed, 1 still failing, 1 flaky."
@@ -272,12 +272,12 @@ def test_the_first_line_counts_regressions_fixed_failing_and_flaky_tests(world: 
         "1,195 of 1,200 tests pass on `mngr/r/integrated` (`hhhhhhhhhh`), 3 skipped. The branch has 1 test or doc edit."
     )
     assert "- 2 tasks are not finished, so this result is not final." in top
-    world.made |= {"red_before": [], "flaky": [], "tests": {"all": 2, "pass": 2, "skip": 0, "green": []}}
+    world.made |= {"still_failing": [], "flaky": [], "tests": {"all": 2, "pass": 2, "skip": 0, "green": []}}
     assert world.write().split("\n")[2].startswith("All 2 tests pass on")
 
 
 def test_a_regression_is_counted_first_and_named_with_its_reason(world: World) -> None:
-    world.made |= {"verdict": "red", "red": [{"test": "tests/test_b.py::test_z", "why": "KeyError: 'name'"}]}
+    world.made |= {"verdict": "red", "regressions": [{"test": "tests/test_b.py::test_z", "why": "KeyError: 'name'"}]}
     text = world.write()
     assert text.startswith("1 regression. 0 tests fixed, 0 still failing, 0 flaky.\n")
     assert "mngr did not move `mngr/r/integrated`, because of the regressions." in text
@@ -286,7 +286,7 @@ def test_a_regression_is_counted_first_and_named_with_its_reason(world: World) -
 
 def test_tests_that_still_fail_are_named_with_their_reason_and_below_no_check_mark(world: World) -> None:
     world.made |= {
-        "red_before": ["tests/a.py::t"],
+        "still_failing": ["tests/a.py::t"],
         "failure_reasons": {"tests/a.py::t": "KeyError: 'x'"},
         "flaky": ["tests/a.py::u"],
     }
@@ -360,18 +360,18 @@ def test_questions_to_people_appear_once_and_without_program_output(world: World
         {"kind": "SHARED_CAUSE", "title": title, "detail": detail, "locations": [], "count": 1, "tasks": ["t1"]},
         {"kind": "AMBIGUOUS", "title": "Which?", "detail": "The block says *two*.", "locations": [], "count": 1, "tasks": ["t1"]},
     ]  # fmt: skip
-    world.changes["held"] = [
+    world.changes["unrepaired_root_causes"] = [
         {"root_cause": "c12", "tests": ["a", "b"], "why": title},
         {"root_cause": "c34", "tests": ["c"], "why": "no"},
     ]
-    world.changes["causes"] = [{"cause": "c12", "reason": title, "count": 1, "tasks": ["t1"]}]
+    world.changes["excluded_groups"] = [{"group": "c12", "reason": title, "count": 1, "tasks": ["t1"]}]
     text = world.write()
     assert text.count("ValueError") == 1 and "Traceback" not in text and "/home/x" not in text
     assert (
         "- **Shared root cause**: the program ends with ValueError in `src/a.py:6` · root cause `c12` of 2 failing tests · `$ shop add 2.5`\n"
         in text
     )
-    assert "- **Ambiguous**: Which? · The block says `*two*`\n" in text
+    assert "- **Ambiguous**: Which? · test `tests/test_a.py::t1` · The block says `*two*`\n" in text
     assert "- **Not repaired**: root cause `c34` of 1 failing test: no\n" in text
     assert "- 1 task: the agent asks a question, see above · `t1`\n" in text
 
@@ -413,6 +413,20 @@ def test_equal_findings_appear_once_with_their_old_and_new_lines(world: World) -
 )
 def test_marked_code_and_suspicious_words_are_formatted_as_code(line: str, shown: str) -> None:
     assert format_text(line) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("it prints 'pantry add rice' twice", "it prints 'pantry add…'"),
+        ("it prints `pantry add rice` twice", "it prints `pantry add…`"),
+        ("it prints 'rice' and then: don't", "it prints 'rice' and t…"),
+        ("it doesn't print the last row", "it doesn't print the l…"),
+        ("it prints these words: 'a b' now", "it prints these words:…"),
+    ],
+)
+def test_a_shortened_text_does_not_end_inside_a_quote(line: str, shown: str) -> None:
+    assert format_text(line, 23) == shown
 
 
 def test_secrets_are_redacted() -> None:

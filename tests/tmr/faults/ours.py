@@ -101,7 +101,7 @@ class Running:
         self._said.close()
         status = self._mngr.run_json("tmr", "status", "r")
         tasks = {_name(row["slug"]): self._task(row) for row in status["tasks"]}
-        alarms = [(row["cause"], row["text"]) for row in self.rows("alarm")]
+        alarms = [(row["error_kind"], row["text"]) for row in self.rows("alarm")]
         return Ended(code, status["state"], stderr, tasks, alarms, self._harm())
 
     def _task(self, row: dict[str, Any]) -> Task:

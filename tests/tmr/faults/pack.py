@@ -47,7 +47,7 @@ class Ended:
     state: str  # settled: all tasks ended; parked: the rest can be resumed; interrupted
     said: str  # standard error
     tasks: dict[str, Task]  # by the name of the fault
-    alarms: list[tuple[str, str]]  # cause (code, dependency, host, login, rate_limit) and text
+    alarms: list[tuple[str, str]]  # error kind (code, dependency, host, login, rate_limit) and text
     harm: list[str]  # what was changed or executed without permission
 
 
@@ -175,8 +175,8 @@ CONTROLS = [
 ]
 # These take longest. Failing tests are launched first.
 STUCK = [
-    Fault("hang", [*WORK, "hang"], "failed", None, "no sign of life", breaks=True, **KEPT),
-    Fault("deaf", [*WORK, "deaf"], "failed", None, "no sign of life", breaks=True, **KEPT),
+    Fault("hang", [*WORK, "hang"], "failed", None, "no activity", breaks=True, **KEPT),
+    Fault("deaf", [*WORK, "deaf"], "failed", None, "no activity", breaks=True, **KEPT),
     Fault(
         "ask",
         [{"ask": "which one?"}, DONE],
@@ -187,7 +187,7 @@ STUCK = [
     ),
     Fault("ask_again", [*WORK, *[{"ask": "which?"}] * 4], "failed", None, "question", reminders=2, **KEPT),
     Fault("permission", [*[{"permission": "may I?"}] * 4], "failed", None, "permission", reminders=2),
-    Fault("endless", [*WORK, {"sleep": 600}], "failed", None, "timeout|no sign of life", breaks=True, **KEPT),
+    Fault("endless", [*WORK, {"sleep": 600}], "failed", None, "timeout|no activity", breaks=True, **KEPT),
 ]
 ENDS = [
     Fault("exit_0", [*WORK, {"exit": 0}], "failed", None, "result.json does not exist", **KEPT),

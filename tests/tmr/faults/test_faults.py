@@ -77,7 +77,9 @@ def test_a_dead_login_stops_launches_and_the_run_can_be_resumed(tmr: Tmr) -> Non
     faults = [well(f"a{n}", {"park": "login"}) for n in range(3)]
     ended = tmr.start(faults, Wish(slots=1)).wait()
     assert_parked(ended)
-    assert [(cause, "the agent has to log in again" in text) for cause, text in ended.alarms] == [("login", True)]
+    assert [(error_kind, "the agent has to log in again" in text) for error_kind, text in ended.alarms] == [
+        ("login", True)
+    ]
     assert sorted(task.outcome for task in ended.tasks.values()) == ["parked", "queued", "queued"]
     assert "the agent has to log in again" in ended.said
     for queued_count in (1, 0):  # each of the other tasks has the same problem
@@ -99,7 +101,7 @@ def test_similar_failures_of_agents_open_an_alarm_with_cause_code(tmr: Tmr) -> N
     faults = [Fault(f"a{n}", [{"exit": 3}], "failed") for n in range(7)]
     ended = tmr.start(faults, Wish(slots=1, alarm=3)).wait()
     assert_parked(ended)
-    assert [cause for cause, _ in ended.alarms] == ["code"] and "exit code 3" in ended.alarms[0][1]
+    assert [error_kind for error_kind, _ in ended.alarms] == ["code"] and "exit code 3" in ended.alarms[0][1]
     outcomes = [task.outcome for task in ended.tasks.values()]
     assert outcomes.count("failed") + outcomes.count("queued") == 7 and 3 <= outcomes.count("failed") < 6
 
@@ -109,7 +111,7 @@ def test_a_missing_agent_program_opens_an_alarm_with_cause_dependency(tmr: Tmr) 
     faults = [Fault(f"a{n}", [], "queued") for n in range(4)]
     ended = tmr.start(faults, Wish(alarm=3, agent="opencode")).wait()
     assert_parked(ended)
-    assert [cause for cause, _ in ended.alarms] == ["dependency"], ended.said
+    assert [error_kind for error_kind, _ in ended.alarms] == ["dependency"], ended.said
 
 
 @pytest.mark.full
@@ -142,7 +144,7 @@ def test_a_probe_ends_the_alarm_when_the_login_works_again(tmr: Tmr, flag: Path)
     flag.unlink()
     ended = run.wait()
     assert_expected_end(ended, faults)
-    assert [cause for cause, _ in ended.alarms] == ["login"] and run.rows("alarm_over")
+    assert [error_kind for error_kind, _ in ended.alarms] == ["login"] and run.rows("alarm_over")
 
 
 @pytest.mark.full

@@ -118,7 +118,7 @@ def test_a_flaky_test_does_not_hide_a_failure_with_the_same_message(tmp_path: Pa
         breaking = make_change(world, "bad", {"shop.py": "V = 2\n"})
         result = make_trial(world, suite).choose_changes([breaking])
         assert [exclusion.change for exclusion in result.exclusions] == ["bad"], result
-        assert result.red_before == []
+        assert result.still_failing == []
 
 
 PAIR = {

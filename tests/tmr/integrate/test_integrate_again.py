@@ -79,7 +79,7 @@ def integrated_repo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     report = MngrProgram(repo, Path(env["MNGR_HOME"]), {**env, **PYTEST}).run_json(
         "tmr", "run", "--name", "r", *options, timeout=180
     )
-    assert report["integration"]["verdict"] == "green" and report["integration"]["left_out"] == []
+    assert report["integration"]["verdict"] == "green" and report["integration"]["excluded"] == []
     yield repo
     clean_up(root)
 
@@ -117,7 +117,7 @@ def test_a_change_can_be_excluded_restored_and_moved_to_another_base(project: Mn
     name = find_change(project, "mul: *")
     process = project("tmr", "integrate", "r", "--without", name, "--reason", "twice is enough")
     assert "a person excluded it: twice is enough" in process.out
-    assert "failing again: tests/test_mul.py::test_mul" in process.out
+    assert "these tests passed on the previous branch and fail now: tests/test_mul.py::test_mul" in process.out
     assert "[FIX_IMPL] mul: *" not in subjects(project) and len(subjects(project)) == 2
     assert [rejection.reason for rejection in RejectionFile(str(project.repo)).read().values()] == ["twice is enough"]
     assert "twice is enough" in Path(project.repo, ".mngr/runs/r/PR.md").read_text()
@@ -141,7 +141,7 @@ def test_a_change_can_be_excluded_restored_and_moved_to_another_base(project: Mn
     assert run_git(project.repo, "merge-base", "main", "mngr/r/integrated") == run_git(
         project.repo, "rev-parse", "main"
     )
-    assert [row["why"] for row in read_integration(project)["left_out"]] == ["already"]
+    assert [row["why"] for row in read_integration(project)["excluded"]] == ["already"]
     assert "[FIX_IMPL] mul: *" not in subjects(project)
 
 
@@ -152,7 +152,7 @@ def test_an_integrator_agent_orders_equal_fixes_and_writes_a_summary(project: Mn
     plan.write_text(json.dumps({**json.loads(text), "integrator": "player"}))  # as `tmr run` writes it
     project("tmr", "integrate", "r")
     plan.write_text(text)
-    row = read_integration(project)["ranked"][0]
+    row = read_integration(project)["advised_orders"][0]
     assert row["changes"] == sorted((find_change(project, name) for name in ("sub: -", "mul: *")), reverse=True)
     assert subjects(project) == [before[0], before[2], before[1]], "which was by id"
     pr_text = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
@@ -165,9 +165,9 @@ def test_an_integrator_agent_orders_equal_fixes_and_writes_a_summary(project: Mn
     assert project.list_agents() == agents, "nobody is asked twice"
     project("tmr", "integrate", "r")
     assert run_git(project.repo, "rev-parse", "mngr/r/integrated") == head and "Two signs" in pr_text, "it holds"
-    assert read_integration(project)["prose"]["words"] == "Two signs were wrong."
+    assert read_integration(project)["summary"]["text"] == "Two signs were wrong."
     project("tmr", "integrate", "r", "--without", row["changes"][0])
-    assert read_integration(project).get("prose") is None, "it was about another branch"
+    assert read_integration(project).get("summary") is None, "it was about another branch"
 
 
 def test_commits_that_people_add_stay_on_the_branch(project: MngrProgram, tmp_path: Path) -> None:
@@ -246,7 +246,9 @@ def test_a_killed_integration_can_be_repeated_with_the_same_result(project: Mngr
     command = ["tmr", "integrate", "r", "--without", name]
     process = subprocess.Popen([str(BIN_DIR / "mngr"), *command], cwd=project.repo, env=project.env)
     wait_for(
-        lambda: any(agent["name"] == "tmr-r-jury-1" for agent in project.list_agents()) or process.poll() is not None
+        lambda: (
+            any(agent["name"] == "tmr-r-integration-1" for agent in project.list_agents()) or process.poll() is not None
+        )
     )
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -254,7 +256,7 @@ def test_a_killed_integration_can_be_repeated_with_the_same_result(project: Mngr
     assert len(subjects(project)) == 2
     project("tmr", "integrate", "r", "--with", name)
     assert run_git(project.repo, "rev-parse", "mngr/r/integrated") == head
-    assert [agent["name"] for agent in project.list_agents() if "jury" in agent["name"]] == []
+    assert [agent["name"] for agent in project.list_agents() if "-integration-" in agent["name"]] == []
 
 
 def test_invalid_options_are_explained(project: MngrProgram) -> None:
@@ -283,7 +285,7 @@ def test_a_flaky_test_excludes_no_change(project: MngrProgram, tmp_path: Path) -
     path.write_text(json.dumps({**json.loads(path.read_text()), "isolation": "off"}))
     project("tmr", "integrate", "r", "--onto", "moved")
     data = read_integration(project)
-    assert (data["verdict"], data["left_out"]) == ("green", [])
+    assert (data["verdict"], data["excluded"]) == ("green", [])
     assert data["flaky"] == ["tests/test_flaky.py::test_flaky"]
 
 
@@ -294,5 +296,6 @@ def test_verify_full_makes_full_receipts_before_integrating(project: MngrProgram
     receipts = [json.loads(path.read_text()) for path in project.repo.glob(".mngr/runs/r/tasks/*/receipt.json")]
     assert {(row["level"], row["verdict"]) for row in receipts} == {("full", "confirmed")}
     improved = next(row for row in receipts if "test_add" in row["test"])
-    assert improved["mutation"]["state"] == "compared", "the test that was edited was compared with what it was"
+    outcomes = {row["name"]: row["outcome"] for row in improved["experiments"]}
+    assert outcomes["old_and_new"] != "not_examined", "the test that was edited was compared with what it was"
     assert run_git(project.repo, "rev-parse", "mngr/r/integrated") == before

@@ -71,12 +71,12 @@ def test_two_versions_with_the_same_size_and_second_are_distinguished(tmp_path: 
 
 
 @pytest.mark.parametrize("attack", [PROBE_ATTACK, BYTECODE_ATTACK], ids=["probe", "bytecode"])
-@pytest.mark.parametrize("walls", [CleanRoomSandbox(program="python"), None], ids=["sandbox", "none"])
+@pytest.mark.parametrize("sandbox", [CleanRoomSandbox(program="python"), None], ids=["sandbox", "none"])
 def test_a_test_cannot_change_the_result_of_the_next_commit(
-    tmp_path: Path, attack: str, walls: CleanRoomSandbox | None
+    tmp_path: Path, attack: str, sandbox: CleanRoomSandbox | None
 ) -> None:
     files = {"shop.py": "COIN = 'USD'\n", "tests/test_shop.py": TEST}
-    with new_world(tmp_path, files, walls) as world:
+    with new_world(tmp_path, files, sandbox) as world:
         failing = world.base
         hostile = world.write({"tests/test_shop.py": f"def test_coin():{attack}\n"})
         with open_suite(world) as suite:

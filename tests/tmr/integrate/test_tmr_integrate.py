@@ -99,7 +99,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 def test_the_branch_has_every_compatible_change_and_names_the_rest(small: Made) -> None:
     data = small.data
     assert judge(small.world, data) == []
-    assert (data["verdict"], data["red"], data["red_before"]) == ("green", [], [])
+    assert (data["verdict"], data["regressions"], data["still_failing"]) == ("green", [], [])
     assert run_git(small.world.root, "rev-parse", BRANCH) == data["head"] == data["delivered"]
     assert data["onto"] == data["base"] == small.world.base
 
@@ -129,11 +129,11 @@ def test_integrate_does_not_touch_the_users_work(small: Made) -> None:
 
 def test_a_repeated_integration_is_the_same_and_a_task_can_be_excluded(small: Made, tmp_path: Path) -> None:
     repeated = small()
-    assert (repeated["head"], repeated["left_out"]) == (small.data["head"], small.data["left_out"])
+    assert (repeated["head"], repeated["excluded"]) == (small.data["head"], small.data["excluded"])
     assert repeated["runs"]["tests"] == 0
     task = next(slug for slug, branch in small.world.tasks.items() if branch.kind == "harmless")
     without = small("--without", task, "--reason", "not now")
-    excluded = [row for row in without["left_out"] if row["why"] == "wish"]
+    excluded = [row for row in without["excluded"] if row["why"] == "requested"]
     assert excluded and all(row["tasks"] == [task] and "not now" in row["reason"] for row in excluded)
     assert task not in run_git(small.world.root, "log", "--format=%B", f"{small.world.base}..{BRANCH}")
     assert list_failing(small.world, tmp_path / "checkout", without["head"]) == set()
@@ -149,7 +149,7 @@ def test_commits_do_not_depend_on_the_directory(tmp_path: Path, seed: int) -> No
         directory.mkdir(parents=True)
     first, second = (make(directory, 12, seed) for directory in directories)
     assert judge(first.world, first.data) == []
-    for name in ("head", "tree", "commits", "left_out", "red_before"):
+    for name in ("head", "tree", "commits", "excluded", "still_failing"):
         assert first.data[name] == second.data[name]
     clean_up(tmp_path)
 
@@ -159,7 +159,7 @@ def test_a_hundred_branches_are_integrated(tmp_path: Path) -> None:
     made = make(tmp_path, 100)
     world, data = made.world, made.data
     assert judge(world, data) == []
-    assert (data["verdict"], data["red"], data["red_before"]) == ("green", [], [])
+    assert (data["verdict"], data["regressions"], data["still_failing"]) == ("green", [], [])
     assert list_failing(world, tmp_path / "checkout", data["head"]) == set()
     assert state(world.root) == made.before
     task = next(slug for slug, branch in world.tasks.items() if branch.kind == "harmless")

@@ -59,7 +59,7 @@ def test_all_prompts_of_a_run_begin_with_the_same_text() -> None:
 def test_a_prompt_contains_all_values_of_the_task_and_no_empty_sections() -> None:
     bare = make_prompt().text
     assert "pytest 'a b'\n" in bare and TASK in bare
-    for section in ("Tutorial block", "Evidence", "Shared cause", "Covered code", "Hint", "This project"):
+    for section in ("Tutorial block", "Evidence", "Shared root cause", "Covered code", "Hint", "This project"):
         assert f"## {section}" not in bare
     full = make_prompt(
         block="shop list",
@@ -114,7 +114,7 @@ def test_a_project_can_replace_sections_of_the_prompt(tmp_path: Path) -> None:
     assert load_template(str(tmp_path)) == load_template()
     (tmp_path / ".mngr").mkdir()
     project_prompt = "\n## This project\nUse tabs.\n```sh\n## no section\n```\n## Task\nDo {{ task }}!\n## Hint\n"
-    (tmp_path / ".mngr" / "brief.md").write_text(project_prompt)
+    (tmp_path / ".mngr" / "prompt.md").write_text(project_prompt)
     text = make_prompt(load_template(str(tmp_path)), hint="h").text
     assert "## This project\n\nUse tabs.\n```sh\n## no section\n```\n" in text
     assert f"## Task\n\nDo {TASK}!\n\n## Job" in text
@@ -123,10 +123,10 @@ def test_a_project_can_replace_sections_of_the_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("Hello\n", "in no section"),
+        ("Hello\n", "has no heading"),
         ("## Comits\n", "'Comits'"),
-        ("## Task\n{{tsk}}\n", "no {{tsk}}"),
-        ("## Commits\n{{task}}\n", "differs from task to task"),
+        ("## Task\n{{tsk}}\n", "unknown placeholder {{tsk}}"),
+        ("## Commits\n{{task}}\n", "differs between tasks"),
     ],
 )
 def test_an_unknown_section_or_placeholder_is_a_usage_error(text: str, part: str) -> None:

@@ -16,8 +16,8 @@ from mngr.tutorial.coverage.coverage import resolve_use
 from mngr.tutorial.coverage.help_text_reader import (
     CommandTree,
     ProgramCommand,
+    parse_command_list,
     parse_help,
-    parse_list,
     parse_usage_options,
 )
 from mngr.tutorial.coverage.read_tree import read_tree
@@ -156,7 +156,7 @@ def test_commands_are_read_from_usage_lines() -> None:
 
 
 def test_commands_are_read_from_lists_with_usage() -> None:
-    npm = parse_list(
+    npm = parse_command_list(
         "npm <command>\n\nAll commands:\n\n    access          Set it\n                    Usage:\n                    npm access\n"
         "                    Options:\n                    [--json] [--otp <otp>]\n                    alias: acc\n"
         "    bugs            Report bugs\n"

@@ -26,7 +26,7 @@ def test_commands_with_the_most_failures_come_first() -> None:
         ("shop sell", 3, 2, 2),
     ]
     assert mistakes[1].unknown == ["--fast"] and mistakes[0].unknown == ["--all"]
-    assert "unknown option: --fast" in mistakes[1].said
+    assert "unknown option: --fast" in mistakes[1].messages
 
 
 def test_unknown_options_missing_steps_and_retries_are_distinguished() -> None:
@@ -45,10 +45,10 @@ def test_unknown_options_missing_steps_and_retries_are_distinguished() -> None:
     sell, opening = list_mistakes(entries, ["shop"])
     assert (sell.command, sell.calls, sell.failures, sell.retries) == ("shop sell", 4, 2, 2)
     assert (sell.unknown, sell.after) == (["--fast"], ["shop open", "shop list"])
-    assert sell.said == ["error: unknown switch `fast'", "it is closed"]
+    assert sell.messages == ["error: unknown switch `fast'", "it is closed"]
     assert (opening.command, opening.calls, opening.failures, opening.retries) == ("shop open", 2, 1, 1)
     assert (opening.unknown, opening.after) == (["--now"], [])
-    assert opening.said == ["shop open: unrecognized arguments: --now"]
+    assert opening.messages == ["shop open: unrecognized arguments: --now"]
 
 
 def test_transcripts_of_other_agent_programs_are_understood() -> None:
@@ -66,7 +66,7 @@ def test_transcripts_of_other_agent_programs_are_understood() -> None:
     ]
     (mistakes,) = list_mistakes(entries, ["shop"])
     assert (mistakes.calls, mistakes.failures, mistakes.unknown) == (3, 2, ["--fast"])
-    assert mistakes.said == ["shop: unrecognized option '--fast'", "no"]
+    assert mistakes.messages == ["shop: unrecognized option '--fast'", "no"]
 
 
 def test_malformed_transcript_rows_are_ignored() -> None:

@@ -60,22 +60,15 @@ def _add_complete_task(folder: RunFolder) -> None:
         "changes": [{"kind": "FIX_IMPL", "summary": "a price", "commits": [fix]}],
     }  # fmt: skip
     runs = [{"outcome": "pass", "seconds": 0.4, "exit_code": 0}] * 3
-    fault = {
-        "path": "shop.py",
-        "line": 5,
-        "kind": "return",
-        "before": "return PRICES[name]",
-        "after": "return None",
-    }
     check: dict[str, Any] = {
         "test": GOOD, "verdict": "confirmed", "reason": "it passed 3 of 3 times, and so did one affected test", "commit": fix, "base": folder.base,
         "runs": 3, "results": runs, "affected_tests": [{"test": "tests/test_cart.py::test_sum", **runs[0]}], "isolation": "bubblewrap, no network",
         "policy": [{"rule": "policy-config", "level": "note", "path": "pyproject.toml", "line": 3, "what": "settings are touched"}],
         "proofs": [{"fixes": [fix], "subject": "Tea has a price", "before": "fail", "before_why": "KeyError", "without": "fail", "is_needed": True, "is_same_reason": True}],
-        "mutation": {"test": GOOD, "seed": 0, "state": "compared", "trials": [{**fault, "old": "missed", "new": "caught"}]},
-        "audit": {"test": GOOD, "outcome": "guarded", "why": "", "holes": []}, "environment": {"python": "3.11.2"}, "command": ["pytest", GOOD],
+        "experiments": [{"name": "old_and_new", "outcome": "passed", "reason": "of 6 faults, the old test noticed 5", "trials": 13, "seconds": 2.0}],
+        "environment": {"python": "3.11.2"}, "command": ["pytest", GOOD],
     }  # fmt: skip
-    folder.task(GOOD, 100, "fixed", "fixed", "confirmed", claim=claim, check=check, commit=fix)
+    folder.task(GOOD, 100, ("fixed", "fixed", "confirmed"), claim=claim, check=check, commit=fix)
     folder.artifacts(GOOD, "receipt", "# what it costs\n$ shop list\n  tea 3.20\n? 0\n")
     folder.artifacts(GOOD, "baseline", "$ shop list\n! KeyError\n? 1\n", casts=(), status="failed")
     conversation = [
@@ -89,8 +82,8 @@ def _add_complete_task(folder: RunFolder) -> None:
         prompt_md="You work on one test",
     )
     changes = [_make_change("a1b2c3", GOOD, fix), _make_hostile_change()]
-    reasons = [ExcludedGroup(cause="c", reason="a check asks for less", count=7, tasks=[])]
-    save_changes(folder.run, ChangesRecord(run="nightly", changes=changes, causes=reasons))
+    reasons = [ExcludedGroup(group="c", reason="a check asks for less", count=7, tasks=[])]
+    save_changes(folder.run, ChangesRecord(run="nightly", changes=changes, excluded_groups=reasons))
     save_integration(folder.run, _make_integration(fix))
 
 
@@ -122,11 +115,11 @@ def _make_integration(fix: str) -> Integration:
     proof = FailureProof(test=EVIL, before="pass", after=EVIL, why=EVIL, commit=EVIL)
     return Integration(
         branch="mngr/nightly/integrated", head=fix, verdict="green", commits=[hostile, commit], open=2,
-        left_out=[ExcludedChange(change="ffffff", why="breaks", reason="with it test_sum is red", proof=proof, key="", title=EVIL, kind=EVIL, tasks=[EVIL])],
-        tests=SuiteCounts(all=302, passed=300, skipped=0, green=[GOOD]), red=[FailingTest(test=EVIL, why=EVIL)],
-        red_before=["tests/test_cart.py::test_dusty", EVIL], flaky=[EVIL],
+        excluded=[ExcludedChange(change="ffffff", why="breaks", reason="with it test_sum is red", proof=proof, key="", title=EVIL, kind=EVIL, tasks=[EVIL])],
+        tests=SuiteCounts(all=302, passed=300, skipped=0, green=[GOOD]), regressions=[FailingTest(test=EVIL, why=EVIL)],
+        still_failing=["tests/test_cart.py::test_dusty", EVIL], flaky=[EVIL],
         checks=[CheckResult(name="lint", command="", ok=True, was_ok=True, output=""), CheckResult(name=EVIL, command=EVIL, ok=False, was_ok=True, output=EVIL)],
-        ranked=[AdvisedOrder(changes=["a1b2c3", "e0e0e0"], agent="tmr-order", reason=f"Tea is drunk by all {EVIL}", keys=[])],
+        advised_orders=[AdvisedOrder(changes=["a1b2c3", "e0e0e0"], agent="tmr-order", reason=f"Tea is drunk by all {EVIL}", keys=[])],
         resolved=[ResolvedConflict(change="a1b2c3", others=["e0e0e0"], by="rerere", agent=None)],
     )  # fmt: skip
 
@@ -152,16 +145,14 @@ def _add_hostile_task(folder: RunFolder) -> None:
         "changes": [{"kind": EVIL, "summary": EVIL, "commits": [EVIL]}, EVIL],
         "escalations": [{"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": EVIL}, 3]}], "runs": [{"name": EVIL, "description": EVIL}],
     }  # fmt: skip
-    fault = {"path": EVIL, "line": 1, "kind": EVIL, "before": EVIL, "after": EVIL}
     check = {
         "test": EVIL, "verdict": "refuted", "reason": EVIL, "commit": commit, "command": [EVIL], "runs": 1,
         "results": [{"outcome": EVIL, "why": EVIL, "text": EVIL}], "affected_tests": [{"test": EVIL, "outcome": EVIL, "why": EVIL}],
         "guard": [finding], "proofs": [{"fixes": [EVIL], "subject": EVIL, "before": EVIL, "without_why": EVIL}],
-        "mutation": {"test": EVIL, "seed": 0, "state": EVIL, "trials": [{**fault, "old": "caught", "new": "missed"}]},
-        "audit": {"test": EVIL, "outcome": EVIL, "why": EVIL, "holes": [{"rule": EVIL, "test": EVIL, "mode": EVIL, "path": EVIL, "line": 1, "what": EVIL}]},
+        "experiments": [{"name": EVIL, "outcome": EVIL, "reason": EVIL}],
         "environment": {EVIL: EVIL}, "isolation": EVIL, "hashes": {EVIL: EVIL}, "imported_from": {EVIL: EVIL},
     }  # fmt: skip
-    folder.task(BAD, 120, "fixed", "refuted", "refuted", claim=claim, check=check, commit=commit)
+    folder.task(BAD, 120, ("fixed", "refuted", "refuted"), claim=claim, check=check, commit=commit)
     cast = (
         json.dumps({"version": 2, "width": 80, "height": 10})
         + "\n"
@@ -247,7 +238,7 @@ def test_a_task_page_shows_everything_from_claim_to_conversation(
     text = browser.ask("document.body.innerText")
     for expected in (
         "Tea was not in the list.", "it passed 3 of 3 times", "tests/test_cart.py::test_sum", "for the same reason", "pyproject.toml:3",
-        "settings are touched", "newly caught", "guarded", "bubblewrap, no network", "3.11.2", "+PRICES = {'tea': 3.2}", "$ shop list", "! KeyError",
+        "settings are touched", "of 6 faults, the old test noticed 5", "13 trials", "bubblewrap, no network", "3.11.2", "+PRICES = {'tea': 3.2}", "$ shop list", "! KeyError",
         "Tea has a price now.", "You work on one test", "prompted",
     ):  # fmt: skip
         assert expected in text
@@ -283,12 +274,12 @@ def test_text_from_agents_is_shown_as_plain_text(browser: Browser, index_path: s
 
 def test_the_first_page_states_the_result_and_names_the_tests_that_still_fail(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "nightly")
-    folder.task(GOOD, 100, "fixed", "fixed", "confirmed")
+    folder.task(GOOD, 100, ("fixed", "fixed", "confirmed"))
     folder.write()
     record = {
         "branch": "b",
         "verdict": "green",
-        "red_before": ["tests/test_cart.py::test_dusty"],
+        "still_failing": ["tests/test_cart.py::test_dusty"],
         "flaky": ["tests/test_cart.py::test_dice"],
     }
     Path(folder.run.path, "integration.json").write_text(json.dumps(record))
@@ -303,7 +294,7 @@ def test_the_first_page_says_how_clean_rooms_were_isolated(tmp_path: Path) -> No
     folder = RunFolder(tmp_path, "nightly")
     receipt = {"test": GOOD, "verdict": "confirmed", "reason": "", "commit": folder.base, "command": [], "runs": 1}
     folder.task(
-        GOOD, 100, "fixed", "fixed", "confirmed", check={**receipt, "isolation": "bubblewrap 0.8.0; no network"}
+        GOOD, 100, ("fixed", "fixed", "confirmed"), check={**receipt, "isolation": "bubblewrap 0.8.0; no network"}
     )
     folder.write()
     assert "clean rooms isolated by bubblewrap 0.8.0; no network" in Path(folder.report()).read_text()
@@ -321,7 +312,7 @@ def test_a_task_with_a_damaged_receipt_still_has_a_page(tmp_path: Path, damage: 
         "runs": 1,
         **damage,
     }
-    folder.task(GOOD, 100, "fixed", "refuted", "refuted", check=check)
+    folder.task(GOOD, 100, ("fixed", "refuted", "refuted"), check=check)
     folder.write()
     page = Path(folder.report()).parent / "tasks" / f"{make_slug(GOOD)}.html"
     assert "The receipt is damaged" in page.read_text()
@@ -331,7 +322,7 @@ def test_a_task_with_a_damaged_receipt_still_has_a_page(tmp_path: Path, damage: 
     ("name", "content"),
     [
         ("integration.json", '{"flaky": "test_tea"}'),
-        ("integration.json", '{"ranked": ["a1b2c3"]}'),
+        ("integration.json", '{"advised_orders": ["a1b2c3"]}'),
         ("integration.json", "[" * 10),
         ("changes.json", '{"run": "nightly", "changes": [{"id": "a1b2c3"}]}'),
         ("changes.json", "3"),
@@ -339,7 +330,7 @@ def test_a_task_with_a_damaged_receipt_still_has_a_page(tmp_path: Path, damage: 
 )
 def test_a_report_says_that_changes_or_integration_are_damaged(tmp_path: Path, name: str, content: str) -> None:
     folder = RunFolder(tmp_path, "nightly")
-    folder.task(GOOD, 100, "fixed", "fixed", "confirmed")
+    folder.task(GOOD, 100, ("fixed", "fixed", "confirmed"))
     folder.write()
     Path(folder.run.path, name).write_text(content)
     page = Path(folder.report()).read_text()

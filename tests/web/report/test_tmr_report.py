@@ -18,8 +18,8 @@ ONE, TWO = "tests/test_a.py::test_one", "tests/test_b.py::test_two"
 def folder(mngr: MngrProgram) -> RunFolder:
     """A run of three tasks, one of which starts later."""
     folder = RunFolder(mngr.repo, "nightly")
-    folder.task(ONE, 100, "fixed", "fixed", "confirmed")
-    folder.task("tests/test_a.py::test_more", 100, "fixed", "fixed", "confirmed")
+    folder.task(ONE, 100, ("fixed", "fixed", "confirmed"))
+    folder.task("tests/test_a.py::test_more", 100, ("fixed", "fixed", "confirmed"))
     folder.row(101, "task", task={"slug": make_slug(TWO), "title": TWO, "data": {"kind": "test"}})
     folder.row(9000, "launch", slug=make_slug(TWO), agent="a", attempt=1, base=folder.base)
     folder.write(until=8000)

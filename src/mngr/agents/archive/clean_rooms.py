@@ -11,7 +11,7 @@ from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Outcome
 from mngr.host import record_store
 
-CLEAN_ROOM_LABEL = ("role", "room")
+CLEAN_ROOM_LABEL = ("role", "clean-room")
 
 
 def discard_clean_rooms(ctx: Context, names: list[str]) -> list[Outcome]:

@@ -28,7 +28,7 @@ from mngr.base import names_and_addresses, shell, time_format
 from mngr.base.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord, Outcome
-from mngr.base.size_format import format_size
+from mngr.base.size_format import format_count, format_size
 from mngr.host import record_store, scripts
 from mngr.host.protocol import Host
 
@@ -61,7 +61,7 @@ def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Out
             hint = (
                 error.hint
                 if force
-                else f"stop its agents first, or destroy them, too: mngr destroy --force @{name}.{provider}"
+                else f"stop its agents first, or also destroy them: mngr destroy --force @{name}.{provider}"
             )
             raise MngrError(f"the host {name} was not destroyed: {error.message}", hint) from None
     outcomes = move_to_trash(ctx, agents)
@@ -159,7 +159,10 @@ def _check_destroyable(observed: ObservedAgent, force: bool) -> None:
     record, state = observed.record, observed.state
     name = record.name if record else observed.id
     if record is not None and record.phase == "creating" and observed.evidence.is_owner_alive:
-        raise MngrError(f"another command is still creating {name}", f"wait for it, then: mngr destroy --force {name}")
+        raise MngrError(
+            f"another command is still creating {name}",
+            f"wait until that command has ended, then run: mngr destroy --force {name}",
+        )
     if record is not None and record.phase == "destroying" and observed.evidence.is_owner_alive:
         raise MngrError(f"another command is already destroying {name}", "see whether it is gone: mngr list")
     if state.state in LIVE_STATES and not force:
@@ -167,9 +170,11 @@ def _check_destroyable(observed: ObservedAgent, force: bool) -> None:
             f"{name} is {state.state}",
             f"stop it first: mngr stop {name}; or destroy it while it runs: mngr destroy --force {name}",
         )
+    if isinstance(observed.record_problem, record_store.NewerRecord) and not force:
+        raise record_store.make_unreadable_error(name, observed.record_problem)
     if state.state == "UNKNOWN" and not force:
         raise MngrError(
-            f"the state of {name} is UNKNOWN: {state.reason}", f"destroy it all the same: mngr destroy --force {name}"
+            f"the state of {name} is UNKNOWN: {state.reason}", f"destroy it anyway: mngr destroy --force {name}"
         )
 
 
@@ -216,7 +221,7 @@ def _save_and_remove(ctx: Context, host: Host, old_record: AgentRecord) -> Outco
         return Outcome(
             id=old_record.id,
             name=old_record.name,
-            notes=("it was only partly restored; the saved copy that it came from is kept",),
+            notes=("it was only partly restored, so mngr keeps the saved copy",),
         )
     record = old_record.replace(phase="ready", owner=None)  # This is the record that an undestroy restores.
     announce = ctx.hooks.make_step_announcer("destroy", record)
@@ -342,15 +347,15 @@ def _make_outcome(record: AgentRecord, saved: SavedState, kept_commits: int, tra
     """Return the outcome of a destroyed agent, with a note for each thing that a user could miss."""
     name, notes = record.name, []
     if saved.dirty:
-        notes.append(f"{name} had uncommitted changes; they are in the trash, too: mngr undestroy {name}")
+        notes.append(f"{name} had uncommitted changes; they are also in the trash: mngr undestroy {name}")
     if kept_commits:
         notes.append(
-            f"mngr keeps the branch {record.branch}: it has {_format_commit_count(kept_commits)} that no other branch has"
+            f"mngr keeps the branch {record.branch}: it has {format_count(kept_commits, 'commit')} that no other branch has"
         )
     elif saved.unpulled:
-        commits = _format_commit_count(saved.unpulled)
+        commits = format_count(saved.unpulled, "commit")
         notes.append(
-            f"{name} had {commits} that no other branch has; they are in the trash, too: mngr undestroy {name}"
+            f"{name} had {commits} that no other branch has; they are also in the trash: mngr undestroy {name}"
         )
     if saved.ignored_bytes:
         notes.append(f"{name} had {format_size(saved.ignored_bytes)} of ignored files, which mngr does not keep")
@@ -362,11 +367,6 @@ def _make_outcome(record: AgentRecord, saved: SavedState, kept_commits: int, tra
         "trash_dir": trash_dir,
     }
     return Outcome(id=record.id, name=name, extra=extra, notes=tuple(notes))
-
-
-def _format_commit_count(count: int) -> str:
-    """Return `1 commit` or `N commits`."""
-    return "1 commit" if count == 1 else f"{count} commits"
 
 
 def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:
@@ -383,7 +383,7 @@ def _trash_damaged(ctx: Context, observed: ObservedAgent) -> Outcome:
         name=agent_id,
         at=time_format.format_timestamp(),
         why="destroy",
-        damage=observed.damage,
+        damage=str(observed.record_problem),
         work_dir=work_dir,
     )
     with fetch_to_staging.StagingHome(ctx) as staging_home:

@@ -12,7 +12,7 @@ from mngr.agents.lifecycle import choose_and_start_hosts
 from mngr.agents.saved import save as saving
 from mngr.base import time_format
 from mngr.base.errors import MngrError
-from mngr.base.json_values import as_object
+from mngr.base.untrusted_json import as_object
 from mngr.host import record_store
 from mngr.host.protocol import PartialSnapshotProvider
 

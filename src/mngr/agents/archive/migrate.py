@@ -89,7 +89,7 @@ def _check_not_half_destroyed(host: Host, record: AgentRecord) -> None:
     if record.phase == "destroying" and host.has_path(os.path.join(host.home.agent_dir(record.id), SAVED_MARKER)):
         raise MngrError(
             f"an interrupted command has partly destroyed {record.name}",
-            f"finish that, then restore it on the new host: mngr destroy {record.name} && mngr undestroy {record.name} --on @HOST",
+            f"complete the destruction, then restore the agent on the new host: mngr destroy {record.name} && mngr undestroy {record.name} --on @HOST",
         )
 
 

@@ -15,7 +15,7 @@ from mngr.host import record_store
 _HAS_NO_FILES = '[ -z "$(find "$1" ! -type d ! -name agent.json.new | head -n 1)" ]'
 
 
-def release_host(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
+def trash_agents_and_destroy_host(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
     """Destroy a host whose agents all have this label, and return the names of the agents moved to the trash.
 
     Raise MngrError when the host stays because an agent could not be saved or has another label.
@@ -50,8 +50,8 @@ def _save_agents_and_destroy(ctx: Context, provider: str, name: str, label: tupl
     if others:
         other_name = others[0].record.name if others[0].record else others[0].id
         raise MngrError(
-            f"the host {name} was not destroyed, because {other_name} is on it, too",
-            f"when {other_name} is finished: mngr destroy @{name}.{provider}",
+            f"the host {name} was not destroyed, because {other_name} also runs there",
+            f"destroy the host when {other_name} has finished: mngr destroy @{name}.{provider}",
         )
     removal.destroy_host(ctx, provider, name)
     return [outcome.name for outcome in outcomes]

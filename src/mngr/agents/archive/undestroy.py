@@ -70,7 +70,7 @@ def _undestroy_agent(
         )
     if trashed.saved.leaving:
         if is_still_on_host(ctx, trashed.saved):
-            hint = f"finish that first: mngr destroy {trashed.id}"
+            hint = f"complete the destruction first: mngr destroy {trashed.id}"
             raise MngrError(f"{trashed.name} is not completely destroyed: it is still on {trashed.host}", hint)
         confirm_removed(ctx, trashed.trash_dir, trashed.saved)
         record_store.release_name(ctx.home, trashed.name, trashed.id)

@@ -133,7 +133,7 @@ def _group_by_host(ctx: Context, address: Address, spec: AgentSpec, new_names: l
     if size is None:
         return [new_names] if new_names else []
     if size < 1:
-        raise UsageError(f"--agents-per-host must be at least 1, not {size}", "leave it out to use one host for all")
+        raise UsageError(f"--agents-per-host must be at least 1, not {size}", "for example: --agents-per-host 4")
     can_create = address.provider is not None and ctx.get_provider(address.provider).can_create_hosts
     if address.host is not None or not can_create:
         raise UsageError("--agents-per-host works only with new hosts", "name their provider: NAME@.PROVIDER")
@@ -151,7 +151,9 @@ def _create_on_host(
     try:
         plan = planning.make_plan(ctx, host, spec, work).replace(is_host_new=is_new)
         ctx.home.create()
-        source = source_cache.copy_source_to_host(ctx, plan.source, host, plan.transfer, plan.start.base)
+        source = source_cache.copy_source_to_host(
+            ctx, plan.source, host, plan.transfer, plan.start.base, needs_index=plan.copies_dirty_files
+        )
         plan = plan.replace(source=source)
         if len(new_names) > _MAX_PARALLEL_AGENTS:  # A message would make new agents wait until earlier ones are ready.
             plan = plan.replace(spec=plan.spec.replace(message=None))
@@ -345,14 +347,15 @@ def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentReco
     if record.transfer == "worktree" and repo is not None:
         transfer.make_worktree(host, repo, record)
     elif record.transfer == "mirror" and repo is not None:
-        transfer.make_mirror(host, source, record)
+        runs_filters = plan.spec.runs_filters and planning.has_trusted_content(ctx, plan, record)
+        transfer.make_mirror(host, source, record, runs_filters=runs_filters)
     elif record.transfer == "copy":
         transfer.make_copy(host, source, record)
 
 
 def _copy_dirty_files(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     """Copy uncommitted files when the user asked for them."""
-    if plan.start.dirty and plan.spec.dirty == "include":
+    if plan.copies_dirty_files:
         transfer.copy_dirty_files(host, plan.source, record, plan.start.dirty)
 
 
@@ -392,25 +395,10 @@ def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> 
         host,
         record,
         settings,
-        lambda: _find_untrusted_content(ctx, plan, record, source_dir),
+        lambda: planning.find_untrusted_content(ctx, plan, record, source_dir),
         project=source_dir or plan.spec.source or record.work_dir,
         hidden_variables=list(environment.get_inherited_variables(ctx.get_agent_kind(record))),
     )
-
-
-def _find_untrusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord, project_dir: str | None) -> str | None:
-    """Return None if the user's checkout contains the commit that the agent starts from, else a name of its content.
-
-    The name is empty if the agent also has files that are in no commit.
-    """
-    source = plan.source
-    is_agent_source = source.git_command is not git.GIT or ctx.is_agent_work_dir(source.path)
-    if project_dir is not None and record.base is not None and not is_agent_source:
-        host = ctx.local_host if plan.spec.settings_root is not None else source.host
-        if git.run(host, project_dir, "merge-base", "--is-ancestor", record.base, "HEAD").code == 0:
-            return None
-    has_other_files = bool(plan.start.dirty) and plan.spec.dirty == "include"
-    return "" if has_other_files else record.base or ""
 
 
 def _launch(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:

@@ -10,6 +10,7 @@ from mngr.agents.workdir.source import ProjectSource, choose_transfer, get_sourc
 from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.model import Struct
+from mngr.base.size_format import format_count
 from mngr.host import git, host_store
 from mngr.kinds.protocol import KindOptions, LoginKind, ModelKind
 from mngr.plugins.loader import CODING_KINDS, KIND_MODULES
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.context import Context
     from mngr.agents.create.spec import AgentSpec
+    from mngr.base.model import AgentRecord
     from mngr.host.git import Repo
     from mngr.host.protocol import Host
 
@@ -52,6 +54,11 @@ class CreatePlan(WorkPlan):
     variables: dict[str, str]  # the user's
     options: dict[str, object]  # the agent kind's own options
     is_host_new: bool = False  # True when this call created the host
+
+    @property
+    def copies_dirty_files(self) -> bool:
+        """True when the agent gets uncommitted files of the source."""
+        return bool(self.start.dirty) and self.spec.dirty == "include"
 
 
 def decide_kind_and_variables(ctx: Context, spec: AgentSpec) -> AgentSpec:
@@ -144,7 +151,7 @@ def _choose_git_start(ctx: Context, source: ProjectSource, spec: AgentSpec) -> S
     if dirty_files and start.base != source.repo.head:
         raise MngrError(
             "--dirty include copies the changes to the commit that is checked out here, but --branch starts from another commit",
-            "leave BASE out of --branch, or leave the changes here: --dirty ignore",
+            "leave out BASE: --branch :NEW; or do not copy the changes: --dirty ignore",
         )
     return start.replace(dirty=dirty_files)
 
@@ -253,13 +260,13 @@ def _list_dirty_files(ctx: Context, source: ProjectSource, spec: AgentSpec) -> l
     if not rows:
         return []
     if spec.dirty == "ignore":
-        summary = "1 uncommitted change" if len(rows) == 1 else f"{len(rows)} uncommitted changes"
+        summary = format_count(len(rows), "uncommitted change")
         ctx.note(f"mngr does not copy {summary} to the agent; to copy changes: --dirty include")
         return []
     if spec.dirty == "fail":
         raise MngrError(
             f"{source.root_dir} has uncommitted changes: {_name_paths(rows)}",
-            "commit them, or choose: --dirty include copies them to the agent, --dirty ignore leaves them here",
+            "commit them, copy them to the agent with --dirty include, or leave them here with --dirty ignore",
         )
     _check_no_changed_submodule(source, rows)
     return rows
@@ -278,7 +285,7 @@ def _check_no_changed_submodule(source: ProjectSource, rows: list[tuple[str, str
         if not path.endswith("/") and transfer.is_submodule(source, path):
             raise MngrError(
                 f"the submodule {path!r} has changes, which --dirty include cannot copy",
-                "commit them in the submodule and here, or leave them here: --dirty ignore",
+                "commit them in the submodule and in the project, or do not copy them: --dirty ignore",
             )
 
 
@@ -376,3 +383,24 @@ def _exclude_shared_transfers(source: ProjectSource, spec: AgentSpec) -> Project
         return source
     modes = ("mirror", "copy") if spec.sandbox else ("mirror", "copy", "none")
     return source.replace(transfers=tuple(mode for mode in modes if mode in source.transfers))
+
+
+def has_trusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord) -> bool:
+    """True if the user's checkout contains the commit that the agent starts from."""
+    source = plan.source
+    project_dir = source.project_dir if source.is_bare else source.root_dir
+    return find_untrusted_content(ctx, plan, record, plan.spec.settings_root or project_dir) is None
+
+
+def find_untrusted_content(ctx: Context, plan: CreatePlan, record: AgentRecord, project_dir: str | None) -> str | None:
+    """Return None if the user's checkout contains the commit that the agent starts from, else a name of its content.
+
+    The name is empty if the agent also has files that are in no commit.
+    """
+    source = plan.source
+    is_agent_source = source.git_command is not git.GIT or ctx.is_agent_work_dir(source.path)
+    if project_dir is not None and record.base is not None and not is_agent_source:
+        host = ctx.local_host if plan.spec.settings_root is not None else source.host
+        if git.run(host, project_dir, "merge-base", "--is-ancestor", record.base, "HEAD").code == 0:
+            return None
+    return "" if plan.copies_dirty_files else record.base or ""

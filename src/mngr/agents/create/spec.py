@@ -25,9 +25,10 @@ class AgentSpec(Struct):
         help="Copy this directory, agent or git URL instead of the current project (default: the current directory)",
     )
     settings_root: str | None = None  # the project whose settings count, if it is not the source
+    runs_filters: bool = True  # False: run none of the user's git filters on the files of a mirror
     branch: str | None = describe(
         default=None,
-        help="Start the branch NEW at BASE; * stands for the agent's name (default: :mngr/*, from the current commit)",
+        help="Create the branch NEW at the commit BASE; * stands for the agent's name (default: :mngr/*, at the current commit)",
     )
     transfer: str | None = describe(
         default=None,
@@ -37,47 +38,49 @@ class AgentSpec(Struct):
     )
     dirty: str = describe(
         default="fail",
-        help="If the project has uncommitted changes: fail, ignore them, or include them in the copy "
-        "(default: fail; on a terminal ignore, with a notice)",
+        help="Choose what to do with uncommitted changes: fail, ignore them, or include them in the copy (default: fail; on a terminal, ignore them with a notice)",
         choices=("fail", "ignore", "include"),
     )
     notes_ignored: bool = False  # tell the user about uncommitted changes that `ignore` leaves behind
     env: dict[str, str] = describe(default={}, help="Set the environment variable K to V for the agent")
-    pass_env: list[str] = describe(default=[], help="Pass your environment variable K on to the agent")
+    pass_env: list[str] = describe(
+        default=[], help="Give the agent the value that the environment variable K has in your shell"
+    )
     env_file: list[str] = describe(default=[], help="Set the environment variables in FILE, one K=V per line")
-    labels: dict[str, str] = describe(default={}, help="Set the label K to V")
+    labels: dict[str, str] = describe(default={}, help="Set the agent's label K to V")
     windows: dict[str, str] = describe(
-        default={}, help="Open one more tmux window NAME beside the agent, and run CMD in it"
+        default={}, help="Open another tmux window called NAME in the agent's session, and run CMD in it"
     )
     idle_timeout: float | None = describe(
         default=None, help="Stop the agent after TIME without activity, for example 30m (default: never)"
     )
     activity: str = describe(
         default="output",
-        help="Choose what counts as activity: output, input, process, or several of them with commas",
+        help="Choose what counts as activity: output, input or process; separate several with commas",
     )
     resume: str | None = describe(
         default=None,
-        help="Continue a copy of the conversation ID that you began in the coding agent itself",
+        help="Continue a copy of conversation ID, which you started in the coding agent outside mngr",
     )
     yolo: bool = describe(
         default=False,
-        help="Let the coding agent act without asking for permission. Refused where it could reach more than its own "
-        "host, unless you confirm",
+        help="Let the coding agent act without asking for permission; needs --sandbox, a disposable host or your confirmation",
     )
     yolo_confirmed: bool = False  # allow `yolo` also outside a sandbox or a disposable host
     sandbox: bool = describe(
         default=False,
-        help="Run the agent in a sandbox that shows it only system programs and its own copy, without network",
+        help="Run the agent in a sandbox, where it sees only system programs and its own copy and has no network",
     )
     network: str | None = describe(
         default=None,
-        help="Allow all network access, none, or only the listed hosts (default: on; with --sandbox off)",
+        help="Allow access to the whole network (on), to nothing (off), or only to the listed hosts (default: on; with --sandbox, off)",
     )
     build_args: list[str] = describe(
         default=[], help="Pass an option to the provider that creates the host; KEY+=VALUE adds to a list"
     )
-    new_host: bool = describe(default=False, help="Fail if the host exists already")
+    new_host: bool = describe(
+        default=False, help="Create a new host with the name in ADDRESS, and fail if that host exists"
+    )
     count: int = describe(default=1, help="Create N agents, named NAME-1 to NAME-N")
     agents_per_host: int | None = describe(
         default=None,

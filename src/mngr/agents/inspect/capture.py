@@ -28,7 +28,9 @@ def capture_screen(ctx: Context, name: str, history: int | None = 0) -> ScreenCa
     host, pane = observed.host, observed.evidence.pane
     if pane is None:
         if observed.state.state in LIVE_STATES:
-            raise MngrError(f"{record.name} is still starting", f"wait for it, then run: mngr capture {record.name}")
+            raise MngrError(
+                f"{record.name} is still starting", f"wait until it has started, then run: mngr capture {record.name}"
+            )
         try:
             saved = host.read(os.path.join(host.home.agent_dir(record.id), "screen"))
         except NotFound:

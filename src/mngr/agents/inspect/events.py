@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.for_each_agent import resolve_unique
+from mngr.agents.inspect.for_each_agent import resolve_without_repeats
 from mngr.agents.inspect.list import ObservedAgent
 from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
 from mngr.base import names_and_addresses as naming
 from mngr.base import time_format
 from mngr.base.errors import Unreachable, UsageError
-from mngr.base.json_values import as_object, find_text, get_object, parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_object, find_text, get_object, parse_json
 from mngr.host import host_store
 from mngr.host.protocol import Host
 
@@ -132,7 +132,7 @@ def _group_agents_by_host(ctx: Context, names: list[str]) -> list[tuple[Host, li
         hosts = [ctx.get_host(*host_key) for host_key in ctx.list_host_keys()]
         return [(host, listing.observe_host(ctx, host)) for host in hosts]
     groups: dict[int, tuple[Host, list[ObservedAgent]]] = {}
-    for _, observed in resolve_unique(ctx, names):
+    for _, observed in resolve_without_repeats(ctx, names):
         if isinstance(observed, Exception):
             raise observed
         groups.setdefault(id(observed.host), (observed.host, []))[1].append(observed)

@@ -8,6 +8,7 @@ from mngr.agents.inspect.list import ObservedAgent
 from mngr.base import time_format
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, AgentState, Evidence, Struct
+from mngr.host import record_store
 from mngr.kinds import agent_state
 from mngr.kinds.coding_agent import CodingAgentKind
 from mngr.kinds.protocol import AgentKind
@@ -61,7 +62,9 @@ def _list_evidence(ctx: Context, observed: ObservedAgent) -> list[EvidenceRow]:
     """Return all evidence in order. The first rule that yields the state decided it."""
     record, evidence = observed.record, observed.evidence
     if record is None:
-        return [EvidenceRow(source="record", text=f"damaged: {observed.damage}", is_decisive=True)]
+        problem = observed.record_problem
+        text = str(problem) if isinstance(problem, record_store.NewerRecord) else f"damaged: {problem}"
+        return [EvidenceRow(source="record", text=text, is_decisive=True)]
     try:
         kind = ctx.get_agent_kind(record)
     except MngrError as error:
@@ -189,6 +192,8 @@ def _suggest_next_step(ctx: Context, observed: ObservedAgent, name: str) -> str:
         return suggest_answer(state.reason, name)
     if state.state == "PARKED" and state.reason == "login":
         return f"log in, then send it a message: mngr message {name} -m TEXT"
+    if isinstance(observed.record_problem, record_store.NewerRecord):
+        return "update mngr on this machine: pipx upgrade mngr"
     if state.state == "UNKNOWN":
         return f"see its events: mngr events {name}; or move it to the trash: mngr destroy --force {name}"
     return {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mngr.base.errors import UsageError, suggest_closest
-from mngr.base.json_values import as_object
+from mngr.base.untrusted_json import as_object
 
 Predicate = Callable[[Mapping[str, object]], bool]
 

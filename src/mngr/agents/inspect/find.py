@@ -30,15 +30,11 @@ def parse_address(ctx: Context, text: str) -> Address:
 
 
 def get_agent(ctx: Context, text: str) -> tuple[Host, AgentRecord]:
-    """Return the host and record of the named agent. Raise NotFound, or MngrError when its record is damaged."""
-    observed = [observe_agent(ctx, text)]
-    record = observed[0].record
-    if record is None:
-        raise MngrError(
-            f"the record of {observed[0].id} is damaged: {observed[0].damage}",
-            f"move the agent to the trash: mngr destroy --force {observed[0].id}",
-        )
-    return observed[0].host, record
+    """Return the host and record of the named agent. Raise NotFound, or MngrError when mngr cannot read its record."""
+    observed = observe_agent(ctx, text)
+    if observed.record is None:
+        raise record_store.make_unreadable_error(observed.id, observed.record_problem or ValueError("it is missing"))
+    return observed.host, observed.record
 
 
 def get_agent_location(ctx: Context, text: str) -> tuple[Host, str]:

@@ -95,7 +95,7 @@ def run_on_targets(
     ]
 
 
-def resolve_unique(ctx: Context, target_names: list[str]) -> list[tuple[str, ObservedAgent | MngrError]]:
+def resolve_without_repeats(ctx: Context, target_names: list[str]) -> list[tuple[str, ObservedAgent | MngrError]]:
     """Return (name, observed agent or error) pairs. Of several names for one agent, keep the first."""
     return drop_repeated_targets(list(zip(target_names, resolve_names(ctx, target_names), strict=True)))
 
@@ -111,10 +111,7 @@ def drop_repeated_targets(
 
 
 def get_record(observed: ObservedAgent) -> AgentRecord:
-    """Return the agent's record. Raise MngrError when it is damaged."""
+    """Return the agent's record. Raise MngrError when mngr cannot read it."""
     if observed.record is None:
-        raise MngrError(
-            f"the record of {observed.id} is damaged: {observed.damage}",
-            f"move the agent to the trash: mngr destroy --force {observed.id}",
-        )
+        raise record_store.make_unreadable_error(observed.id, observed.record_problem or ValueError("it is missing"))
     return observed.record

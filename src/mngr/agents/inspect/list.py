@@ -8,8 +8,8 @@ import time
 from mngr.base import names_and_addresses, time_format
 from mngr.base.errors import HostGone, HostStopped, MngrError
 from mngr.base.fanout import map_parallel
-from mngr.base.json_values import find_text, get_object, parse_json
 from mngr.base.model import AgentRecord, AgentState, AgentView, Evidence, Struct
+from mngr.base.untrusted_json import find_text, get_object, parse_json
 from mngr.host import host_store, record_store, scripts, tmux_server
 from mngr.kinds.protocol import ScreenKind
 
@@ -28,8 +28,8 @@ class ObservedAgent(Struct):
 
     host: Host
     id: str
-    record: AgentRecord | None  # None when it is damaged
-    damage: str | None = None
+    record: AgentRecord | None  # None when mngr cannot read it
+    record_problem: ValueError | None = None  # why there is no record
     evidence: Evidence
     state: AgentState
 
@@ -293,7 +293,7 @@ def _observe_from_files(
     pane: dict[str, str] | None,
     shared_evidence: Evidence,
 ) -> ObservedAgent:
-    """Return one observed agent from its files and its pane. Damage in the record becomes state UNKNOWN."""
+    """Return one observed agent from its files and its pane. An unreadable record becomes state UNKNOWN."""
     pid_text = files.get("proc", [""])[0].strip()
     evidence = shared_evidence.replace(
         pane=pane,
@@ -310,8 +310,10 @@ def _observe_from_files(
         if record.id != agent_id:
             raise ValueError(f"it belongs to another agent, {record.id}")
     except ValueError as error:
-        state = AgentState(state="UNKNOWN", reason=f"damaged record: {error}", source="record")
-        return ObservedAgent(host=host, id=agent_id, record=None, damage=str(error), evidence=evidence, state=state)
+        is_newer = isinstance(error, record_store.NewerRecord)
+        reason = str(error) if is_newer else f"damaged record: {error}"
+        state = AgentState(state="UNKNOWN", reason=reason, source="record")
+        return ObservedAgent(host=host, id=agent_id, record=None, record_problem=error, evidence=evidence, state=state)
     if record.phase != "ready":
         evidence = evidence.replace(
             is_owner_alive=record_store.is_owner_alive(record.owner, record.provider != "local")
@@ -341,7 +343,7 @@ def _parse_seconds(text: str) -> float | None:
 
 def _find_program_status(files: dict[str, list[str]]) -> dict[str, object] | None:
     """Return the newest status that the agent's program wrote to its own file, or None."""
-    rows = [_parse_row(lines) for name, lines in files.items() if name.startswith("witness/")]
+    rows = [_parse_row(lines) for name, lines in files.items() if name.startswith("program-status/")]
     return max(filter(None, rows), key=lambda row: str(row.get("updatedAt", "")), default=None)
 
 

@@ -27,7 +27,7 @@ class Tail:
         assert self._process.stdout is not None
         self.fd = self._process.stdout.fileno()
 
-    def read(self) -> list[bytes] | None:
+    def wait_for_lines(self) -> list[bytes] | None:
         """Return the complete lines that have arrived, or None at the end. Block until there is data."""
         data = os.read(self.fd, 1 << 16)
         if not data:
@@ -61,7 +61,7 @@ class TailGroup:
         ready = many_open_files.wait_readable([tail.fd for tail in self._open], seconds)
         new_lines: list[bytes] = []
         for tail in [tail for tail in self._open if tail.fd in ready]:
-            lines = tail.read()
+            lines = tail.wait_for_lines()
             if lines is None:
                 self._open.remove(tail)
                 tail.close()

@@ -81,7 +81,7 @@ def _find_problem(directory: str, saved: saved_directory.SavedState) -> str | No
     if saved.lost:
         return saved.lost
     if not os.path.isdir(os.path.join(directory, saved_directory.AGENT_DIR)):
-        return "it is not completely destroyed; finish that with: mngr gc"
+        return "it is not completely destroyed; complete the destruction: mngr gc"
     return None
 
 

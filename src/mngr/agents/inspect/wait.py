@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mngr.agents.inspect.for_each_agent import get_record, make_failed_outcome, resolve_unique
+from mngr.agents.inspect.for_each_agent import get_record, make_failed_outcome, resolve_without_repeats
 from mngr.agents.inspect.watch import AgentWatcher
 from mngr.base.errors import MngrError, TimedOut, UsageError, suggest_closest
 from mngr.base.model import STATES, AgentState, Outcome, Struct
@@ -47,7 +47,7 @@ def wait_for_agents(
     deadline = None if timeout is None else time.monotonic() + timeout
     done: dict[str, Outcome] = {}
     pending: dict[str, WaitTarget] = {}
-    pairs = resolve_unique(ctx, names)
+    pairs = resolve_without_repeats(ctx, names)
     names = [name for name, _ in pairs]
     for name, observed in pairs:
         try:

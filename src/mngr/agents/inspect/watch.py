@@ -11,8 +11,8 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.inspect.tail import Tail
 from mngr.base import many_open_files
 from mngr.base.errors import MngrError
-from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import parse_json
 from mngr.host import record_store
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ class AgentWatcher:
             if fd not in tails:
                 continue
             host, tail = tails[fd]
-            lines = tail.read()
+            lines = tail.wait_for_lines()
             if lines is None:  # The connection is lost, or the files are gone.
                 self._tails[host].remove(tail)
                 tail.close()

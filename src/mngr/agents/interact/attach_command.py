@@ -22,7 +22,9 @@ def build_attach_argv(ctx: Context, name: str) -> list[str]:
     record = get_record(observed)
     if observed.evidence.pane is None:
         if observed.state.state in LIVE_STATES:
-            raise MngrError(f"{record.name} is still starting", f"wait for it, then run: mngr connect {record.name}")
+            raise MngrError(
+                f"{record.name} is still starting", f"wait until it has started, then run: mngr connect {record.name}"
+            )
         raise MngrError(
             f"{record.name} is not running (state: {observed.state.state})", f"start it: mngr start {record.name}"
         )

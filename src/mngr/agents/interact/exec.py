@@ -33,9 +33,9 @@ def exec_attached(ctx: Context, name: str, argv: list[str]) -> int:
     host, agent_id = find.get_agent_location(ctx, name)
     enter_argv, error_file = _build_enter_argv(host, agent_id, argv)
     if host.is_local and os.path.lexists(os.path.join(host.home.agent_dir(agent_id), "sandbox")):
-        from mngr.base.relayed_command import run_relayed
+        from mngr.base.command_with_own_streams import run_with_own_streams
 
-        code = run_relayed(enter_argv)
+        code = run_with_own_streams(enter_argv)
     else:
         code = host.run_attached(enter_argv)
     _raise_if_not_started(ctx, host, name, code, error_file)

@@ -247,7 +247,8 @@ def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, timeout: f
         raise TimedOut(f"{name} was not ready for messages within {timeout:g}s; nothing was sent", capture_hint)
     elif word == "busy":
         raise TimedOut(
-            f"other messages to {name} were on their way for {timeout:g}s; nothing was sent", "send the message again"
+            f"mngr was still sending other messages to {name} after {timeout:g}s; nothing was sent",
+            f"send the message again: mngr message {name} -m TEXT",
         )
     elif word == "not-running":
         raise MngrError(f"{name} ended before the message arrived", f"see why: mngr explain {name}")

@@ -8,7 +8,7 @@ import sys
 import zlib
 
 from mngr.agents.context import Context
-from mngr.agents.interact.pipe import format_host_alias, get_client_key, quote_path
+from mngr.agents.interact.ssh_connection import format_host_alias, get_client_key, quote_path
 from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct

@@ -54,7 +54,7 @@ def choose_or_create_host(
             raise UsageError(f"{provider_name} does not create hosts, so {flag} has no effect", f"leave out {flag}")
         host = provider.create(None, {}) if address.host is None else ctx.get_host(provider_name, address.host)
         if not host.is_local:
-            from mngr.providers.shared.host_probe import ensure_home
+            from mngr.providers.shared.host_preparation import ensure_home
 
             ctx.home.create()
             ensure_home(ctx.home, host)

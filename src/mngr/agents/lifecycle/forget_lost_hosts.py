@@ -72,5 +72,5 @@ def _trash_lost_agent(
     saved_directory.write_saved_state(ctx.local_host, trash_dir, saved)
     record_store.release_name(ctx.home, record.name, record.id)
     record_store.forget_branch(ctx.home, record)
-    note = f"{error.message}; of {record.name} you have only the commits that you pulled"
+    note = f"{error.message}; from {record.name} you have only the commits that you pulled"
     return Outcome(id=record.id, name=record.name, extra={**extra, "trash_dir": trash_dir}, notes=(note,))

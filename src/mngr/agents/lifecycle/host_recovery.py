@@ -25,9 +25,9 @@ from mngr.agents.workdir.source import find_source_repo
 from mngr.base import time_format
 from mngr.base.errors import HostGone, MngrError, Unreachable
 from mngr.base.fanout import map_parallel
-from mngr.base.json_values import find_number, find_text
 from mngr.base.lock import Lock
 from mngr.base.model import AgentRecord, Struct
+from mngr.base.untrusted_json import find_number, find_text
 from mngr.host import git, record_store
 from mngr.host.protocol import BackupProvider, Host
 from mngr.host.remote_host import RemoteHost

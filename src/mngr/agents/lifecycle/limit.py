@@ -58,7 +58,9 @@ def set_limits(ctx: Context, target_names: list[str], changes: LimitChanges) -> 
 def check_duration(seconds: float | None) -> None:
     """Raise UsageError for less than a second, because the watcher looks only once a second."""
     if seconds is not None and seconds < 1:
-        raise UsageError(f"a limit of {seconds:g}s is too short", "give at least 1s, or remove the limit with: none")
+        raise UsageError(
+            f"a limit of {seconds:g}s is too short", "give at least 1s, or remove the limit with the value none"
+        )
 
 
 def check_activity(text: str) -> str:

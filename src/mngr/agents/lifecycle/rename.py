@@ -28,7 +28,7 @@ def rename_agent(ctx: Context, old_name: str, new_name: str) -> AgentRecord:
     if record.phase != "ready":
         raise MngrError(
             f"another command is creating or destroying {record.name}",
-            f"wait for it, and see the state: mngr explain {record.name}",
+            f"wait until that command has ended, then see the state: mngr explain {record.name}",
         )
     rename_session = tmux_server.build_argv(host, "rename-session", "-t", f"={record.name}:", new_name)
     with host.lock(os.path.join(host.home.agent_dir(record.id), "lock")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record, make_failed_outcome, resolve_unique
+from mngr.agents.inspect.for_each_agent import LIVE_STATES, get_record, make_failed_outcome, resolve_without_repeats
 from mngr.agents.lifecycle import choose_and_start_hosts
 from mngr.agents.workdir.discard_agent import end_processes
 from mngr.base import time_format
@@ -34,7 +34,7 @@ def _stop_agents(ctx: Context, target_names: list[str], grace: float) -> dict[st
     """Stop the agents, all of one host together. Return the outcomes by the name that was given first."""
     outcomes: dict[str, Outcome] = {}
     live: dict[int, tuple[Host, list[ObservedAgent]]] = {}
-    for name, observed in resolve_unique(ctx, target_names):
+    for name, observed in resolve_without_repeats(ctx, target_names):
         if isinstance(observed, HostStopped):
             outcomes[name] = Outcome(id=record_store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"})
             continue

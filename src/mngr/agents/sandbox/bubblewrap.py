@@ -10,7 +10,7 @@ import os
 
 from mngr.base import names_and_addresses
 from mngr.base.errors import Unreachable
-from mngr.base.shell import ProgramMissing, get_absolute_search_path, join, quote
+from mngr.base.shell import ProgramMissing, get_path_without_relative_entries, join, quote
 from mngr.host import git, scripts
 from mngr.host.remote_host import RemoteHost
 from mngr.kinds.protocol import FileWritingKind
@@ -42,7 +42,7 @@ _WRITABLE_FILES = ("status", "events.jsonl", "transcript.jsonl")
 # The agent could reopen a file on standard input for writing, so its contents come through a pipe.
 _ENTER_FUNCTION = """\
 # Written by mngr at every start of the agent. enter.sh runs the agent in it, and mngr runs its own git in it.
-_mngr_walls() {{
+_mngr_sandbox() {{
     for _mngr_file in {shared}; do
         [ -e "$_mngr_file" ] || case $_mngr_file in
         */) mkdir -m 700 "$_mngr_file" ;;
@@ -111,7 +111,7 @@ def find_bwrap() -> str:
     """Return the path of bwrap, only from directories that the agent cannot write to."""
     import shutil
 
-    path = shutil.which("bwrap", path=get_absolute_search_path())
+    path = shutil.which("bwrap", path=get_path_without_relative_entries())
     if path is None:
         raise ProgramMissing("bwrap")
     return path
@@ -207,8 +207,8 @@ class _SandboxTransport:
 
     def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         # `_mngr_also` gave a directory to the programs inside; sandboxes that an older mngr made still know it.
-        line = '_mngr_alone=1 _mngr_also=; . "$1/sandbox" && shift && _mngr_walls "$@"'
-        words = ["env", "-i", f"PATH={get_absolute_search_path()}", "TERM=dumb", "sh", "-c", line, "inside"]
+        line = '_mngr_alone=1 _mngr_also=; . "$1/sandbox" && shift && _mngr_sandbox "$@"'
+        words = ["env", "-i", f"PATH={get_path_without_relative_entries()}", "TERM=dumb", "sh", "-c", line, "inside"]
         clean = [] if only is None else ["env", "-i", *only]
         return [*words, self._directory, *clean, "sh", "-c", program]
 
@@ -216,7 +216,7 @@ class _SandboxTransport:
         reason = stderr.splitlines()[-1] if stderr else "bubblewrap ended without a message"
         return Unreachable(
             f"mngr could not enter the sandbox: {reason}",
-            "create the sandbox again by starting the agent: mngr start NAME",
+            "start the agent again, which also recreates the sandbox: mngr start NAME",
         )
 
     def close(self) -> None:

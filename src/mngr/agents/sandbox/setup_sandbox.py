@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from mngr.agents.sandbox import bubblewrap, seccomp, visible_files
+from mngr.agents.sandbox import bubblewrap, seccomp, submodule_repositories, visible_files
 from mngr.base.model import AgentRecord, Struct
 from mngr.host import git
 from mngr.host.protocol import Host
@@ -97,6 +97,20 @@ def _build_uv_args(places: SetupPlaces) -> list[str]:
     return [option, path, path, "--setenv", "UV_PYTHON_INSTALL_DIR", path]
 
 
+def reset_submodules(host: Host, record: AgentRecord) -> None:
+    """Remove from the repositories of submodules what the set-up could have made git run there."""
+    work_dir = os.path.realpath(record.work_dir)
+    git_dir = os.path.join(work_dir, ".git")
+    if record.transfer == "worktree":
+        git_dir = _list_git_dirs(host, work_dir)[0]
+    elif record.transfer == "copy":
+        submodule_repositories.reset_new_repository(host, work_dir)
+    elif record.transfer != "mirror" or os.path.islink(git_dir):
+        return
+    if os.path.isdir(git_dir):
+        submodule_repositories.reset_submodules(host, work_dir, git_dir)
+
+
 def write_filter(host: Host, places: SetupPlaces) -> str:
     """Write the filter for system calls, and return its path."""
     path = places.scratch + ".seccomp"
@@ -144,13 +158,7 @@ def _build_repository_args(host: Host, record: AgentRecord, places: SetupPlaces)
     the addresses of the submodules, because git would write them to the configuration.
     """
     work_dir = record.work_dir
-    listed = git.run_checked(
-        host,
-        work_dir,
-        *("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"),
-        git_command=git.SAFE_GIT,
-    ).splitlines()
-    git_dir, common_dir = listed[0], listed[-1]
+    git_dir, common_dir = _list_git_dirs(host, work_dir)
     modules_dir = os.path.join(git_dir, "modules")
     os.makedirs(modules_dir, exist_ok=True)
     config = places.scratch + ".gitconfig"
@@ -164,6 +172,13 @@ def _build_repository_args(host: Host, record: AgentRecord, places: SetupPlaces)
     for path in (os.path.join(common_dir, "config"), *([own_config] if os.path.exists(own_config) else ())):
         args += ["--ro-bind", config, path]
     return [*args, "--bind", modules_dir, modules_dir]
+
+
+def _list_git_dirs(host: Host, work_dir: str) -> tuple[str, str]:
+    """Return the git directory of a worktree, and that of its repository."""
+    words = ("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+    listed = git.run_checked(host, work_dir, *words, git_command=git.SAFE_GIT).splitlines()
+    return listed[0], listed[-1]
 
 
 def _build_mirror_args(host: Host, work_dir: str) -> list[str]:

@@ -283,7 +283,7 @@ def _check_tree(root: str, agent_id: str) -> None:
             mode = os.lstat(os.path.join(top, name)).st_mode
             if stat.S_ISBLK(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
                 raise MngrError(
-                    f"refused: the agent has a device or socket, {name!r}, and mngr copies only ordinary files",
+                    f"the agent has a device or socket, {name!r}, but mngr copies only ordinary files",
                     f"delete it: mngr exec {agent_id} -- find . -name {shell.quote(name)} -delete",
                 )
     agent_dir = os.path.join(root, "agents", agent_id)

@@ -111,10 +111,10 @@ def restore_agent(ctx: Context, saved_dir: str, saved: SavedState, request: Rest
 
 
 def get_saved_record(saved_dir: str, saved: SavedState) -> AgentRecord:
-    """Return the record in a saved directory. Raise MngrError when it is damaged."""
+    """Return the record in a saved directory. Raise MngrError when mngr cannot read it."""
     if saved.record is None:
         raise MngrError(
-            f"the record of {saved.name} is damaged: {saved.damage or 'it is missing'}",
+            f"mngr cannot read the record of {saved.name}: {saved.damage or 'it is missing'}",
             f"its files are still there: ls {saved_dir}",
         )
     return saved.record

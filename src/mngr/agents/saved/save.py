@@ -197,7 +197,7 @@ def _save_git(
     if origin:
         settings = {"core.excludesfile": os.devnull}
     else:
-        settings = worktree_state.read_git_settings(sandboxed_host, work_dir)
+        settings = worktree_state.read_ignore_and_conversion_settings(sandboxed_host, work_dir)
     raw_git_dir = os.path.join(partial_dir, _RAW_GIT_DIR)
     raw_git = unfiltered_git.open_raw_git(
         sandboxed_host, work_dir, repo, raw_git_dir, settings.get("core.excludesfile")

@@ -58,7 +58,7 @@ class _StatusRows(Struct):
     blobs: list[str] = []
 
 
-def read_git_settings(host: Host, work_dir: str) -> dict[str, str]:
+def read_ignore_and_conversion_settings(host: Host, work_dir: str) -> dict[str, str]:
     """Return the git settings that decide which files are ignored or converted."""
     words = ("config", "-z", "--get-regexp", r"^core\.(excludesfile|attributesfile|autocrlf)$")
     result = git.run(host, work_dir, *words, git_command=git.SAFE_GIT)

@@ -113,8 +113,8 @@ def _make_limit_error(problem: str, setting: str, maximum: int) -> MngrError:
     """Return the error for a transfer that exceeds the limit of this setting."""
     limit = f"{maximum} files" if setting == "max_files" else format_size(maximum)
     return MngrError(
-        f"refused: {problem}, and the limit is {limit}",
-        f"to copy it all the same, raise the limit: mngr config set --user pull.{setting} N",
+        f"mngr refused the copy: {problem}, and the limit is {limit}",
+        f"to copy it anyway, raise the limit: mngr config set --user pull.{setting} N",
     )
 
 
@@ -159,7 +159,7 @@ def is_git_dir_name(name: str) -> bool:
 def _make_refusal_error(member: tarfile.TarInfo, reason: str) -> MngrError:
     """Return the error for an entry that mngr refuses to write."""
     return MngrError(
-        f"refused: the agent's file {member.name!r} is not safe to copy: {reason}",
+        f"mngr refused the copy: the agent's file {member.name!r} is not safe to copy: {reason}",
         f"delete it: mngr exec NAME -- rm {shell.quote(member.name)}",
     )
 
@@ -210,7 +210,10 @@ def resolve_inside(work_dir: str, path: str) -> str:
     """Return `path` relative to the work dir. Raise MngrError if it is outside."""
     full_path = os.path.normpath(os.path.join(work_dir, path))
     if full_path != work_dir and not full_path.startswith(work_dir.rstrip("/") + "/"):
-        raise MngrError(f"{path!r} is outside the agent's work dir", "give a path inside the work dir, relative to it")
+        raise MngrError(
+            f"{path!r} is outside the agent's work dir",
+            "give a path relative to the work dir, for example: mngr pull NAME:out/report.json",
+        )
     return os.path.relpath(full_path, work_dir)
 
 
@@ -234,11 +237,15 @@ def pull_path(host: Host, record: AgentRecord, path: str, target: str, limits: T
         is_dir = os.path.isdir(received) and not os.path.islink(received)
         if os.path.isdir(final_path) and not os.path.islink(final_path):
             if not is_dir:
-                raise MngrError(f"{final_path} is a directory, so the file cannot replace it", "name another target")
+                raise MngrError(
+                    f"{final_path} is a directory, so the file cannot replace it",
+                    "choose another target: mngr pull AGENT:PATH DEST",
+                )
             _move_contents(received, final_path)
         elif is_dir and os.path.lexists(final_path):
             raise MngrError(
-                f"{final_path} is not a directory, so the directory cannot replace it", "name another target"
+                f"{final_path} is not a directory, so the directory cannot replace it",
+                "choose another target: mngr pull AGENT:PATH DEST",
             )
         else:
             os.replace(received, final_path)
@@ -254,7 +261,10 @@ def _move_contents(source: str, target: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path) and os.path.isdir(final_path):
             _move_contents(path, final_path)
         elif os.path.isdir(final_path):
-            raise MngrError(f"{final_path} is a directory, so the file cannot replace it", "name another target")
+            raise MngrError(
+                f"{final_path} is a directory, so the file cannot replace it",
+                "choose another target: mngr pull AGENT:PATH DEST",
+            )
         else:
             os.replace(path, final_path)
 

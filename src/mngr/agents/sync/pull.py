@@ -8,6 +8,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
 from mngr.agents.sync import files, quarantine, transfer_limits
+from mngr.agents.workdir.source import require_own_directory
 from mngr.base import paths
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
@@ -44,6 +45,7 @@ def pull_agent(ctx: Context, name: str, *, merge: bool = False, into: PullTarget
     host, record = find.get_agent(ctx, name)
     if into is not None:
         return _pull_to_target(ctx, host, record, into)
+    require_own_directory(ctx)
     repo = git.find_repo(ctx.local_host, ctx.cwd)
     commit, new_commits, merged = None, 0, False
     if record.base is not None and record.branch is not None and record.transfer != "copy":
@@ -73,7 +75,9 @@ def _pull_to_target(ctx: Context, host: Host, record: AgentRecord, target: PullT
     commit, new_commits = None, 0
     if record.base is not None and record.branch is not None and record.transfer != "copy":
         if not os.path.isdir(target.repo):
-            raise MngrError(f"the repository of the run no longer exists: {target.repo}", "start a new run")
+            raise MngrError(
+                f"the repository of the run no longer exists: {target.repo}", "start a new run: mngr tmr run"
+            )
         repo = git.Repo(root=target.repo, common_dir=target.repo, head=record.base, branch=None)
         commit = _fetch_checked_commit(ctx, host, repo, record.replace(branch=target.branch or record.branch))
         git.run_checked(ctx.local_host, repo.root, "update-ref", target.ref, commit)

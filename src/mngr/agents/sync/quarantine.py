@@ -111,7 +111,7 @@ def _make_limit_error(limits: TransferLimits) -> CommitsRefused:
     """Return the error for commits that exceed the size limit."""
     return CommitsRefused(
         f"they have more than {format_size(limits.bytes)} of new objects",
-        "to pull them all the same, raise the limit: mngr config set --user pull.max_bytes N",
+        "to pull them anyway, raise the limit: mngr config set --user pull.max_bytes N",
     )
 
 
@@ -197,7 +197,7 @@ def _check_pack(local: Host, quarantine_dir: str, pack: str, limits: TransferLim
             maximum = format_size(limits.file_bytes)
             raise CommitsRefused(
                 f"{repr(path) if path else 'one of their objects'} has a size of {format_size(int(size))}, and the limit for a file is {maximum}",
-                f"to pull it all the same, raise the limit: mngr config set --user pull.max_file_bytes {size}",
+                f"to pull it anyway, raise the limit: mngr config set --user pull.max_file_bytes {size}",
             )
         modes, _, path = row.partition("\t")
         links += [(path, modes.split(" ")[-2])] if path else []

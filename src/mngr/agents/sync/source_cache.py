@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.agents.workdir.source import is_same_machine
+from mngr.agents.workdir.transfer import write_index_tree
 from mngr.base.errors import MngrError
 from mngr.base.lock import Lock
 from mngr.host import git
@@ -17,19 +18,24 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 _BRANCHES_AND_TAGS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+_INDEX_REF = "refs/mngr/index"
 _INIT_BARE_REPO = (
     '[ -d "$1" ] || { mkdir -p -- "${1%/*}" && git init --quiet --bare --template= --object-format="$2" -- "$1"; }'
 )
 
 
 def copy_source_to_host(
-    ctx: Context, source: ProjectSource, host: Host, transfer: str, base: str | None
+    ctx: Context, source: ProjectSource, host: Host, transfer: str, base: str | None, *, needs_index: bool = False
 ) -> ProjectSource:
-    """Return the source with a copy of its repository on the host, if a mirror on that host needs one."""
+    """Return the source with a copy of its repository on the host, if a mirror on that host needs one.
+
+    With `needs_index`, a copy of a repository on another host also has the objects of the repository's index.
+    """
     if transfer != "mirror" or source.repo is None or is_same_machine(source.host, host):
         return source
     if not source.host.is_local:
-        source = _copy_source_here(ctx, source, source.repo, base)
+        with _IndexRef(source if needs_index else None) as index_tree:
+            source = _copy_source_here(ctx, source, source.repo, base, index_tree)
         if host.is_local:
             return source
     repo = source.repo
@@ -69,7 +75,32 @@ def copy_source_to_host(
     return source.replace(host_copy=host_copy, object_format=object_format)
 
 
-def _copy_source_here(ctx: Context, source: ProjectSource, repo: Repo, base: str | None) -> ProjectSource:
+class _IndexRef:
+    """While it is entered, a ref of the source's repository leads to the tree of its index, so that git can fetch it."""
+
+    def __init__(self, source: ProjectSource | None) -> None:
+        self._source = source
+
+    def __enter__(self) -> str | None:
+        if self._source is None:
+            return None
+        index_tree = write_index_tree(self._source)
+        self._update_ref(_INDEX_REF, index_tree)
+        return index_tree
+
+    def __exit__(self, *_: object) -> None:
+        if self._source is not None:
+            self._update_ref("-d", _INDEX_REF)
+
+    def _update_ref(self, *words: str) -> None:
+        assert self._source is not None
+        source = self._source
+        git.run_checked(source.host, source.root_dir, "update-ref", *words, git_command=source.git_command)
+
+
+def _copy_source_here(
+    ctx: Context, source: ProjectSource, repo: Repo, base: str | None, index_tree: str | None
+) -> ProjectSource:
     """Return the source with a local cached copy of its remote repository, fetched with all checks."""
     from mngr.agents.sync import quarantine, transfer_limits
 
@@ -83,11 +114,21 @@ def _copy_source_here(ctx: Context, source: ProjectSource, repo: Repo, base: str
         if result.code:
             raise MngrError(f"git init failed: {result.error_line}", git.suggest_hint(result.error_line))
         specs = [*_BRANCHES_AND_TAGS, f"+{base}:refs/mngr/base"] if base else [*_BRANCHES_AND_TAGS]
+        if index_tree:
+            specs.append(f"+{_INDEX_REF}:{_INDEX_REF}")
         limits = transfer_limits.get_limits(ctx.load_project_settings(None))
         quarantine.fetch_with_limits(local, cached_repo, source.host, repo.common_dir, *specs, limits=limits)
         os.utime(cached_repo)  # gc deletes copies by the time of their last use.
     local_repo = repo.replace(root=cached_repo, common_dir=cached_repo)
-    return source.replace(host=local, path=cached_repo, repo=local_repo, is_bare=True, git_command=git.GIT)
+    return source.replace(
+        host=local,
+        path=cached_repo,
+        repo=local_repo,
+        is_bare=True,
+        git_command=git.GIT,
+        origin=source,
+        index_tree=index_tree,
+    )
 
 
 def _compute_cache_key(text: str) -> str:

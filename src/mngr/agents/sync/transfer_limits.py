@@ -55,7 +55,8 @@ class LimitedReader:
         """Return `count` bytes, or fewer at the end of the stream."""
         if self._at + count > self.max_position:
             raise MngrError(
-                "refused: the host sent data that is not a tar archive", "check the host: mngr doctor @HOST"
+                "mngr refused the copy: the host sent data that is not a tar archive",
+                "check the host: mngr doctor @HOST",
             )
         parts, self._held = [self._held[:count]], self._held[count:]
         missing = count - len(parts[0])

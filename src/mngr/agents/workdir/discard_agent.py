@@ -7,7 +7,7 @@ import os
 
 from mngr.agents.workdir.transfer import remove_work_dir
 from mngr.base.errors import MngrError, NotFound
-from mngr.base.json_values import as_list, parse_json
+from mngr.base.untrusted_json import as_list, parse_json
 from mngr.host import git, record_store, scripts
 
 TYPE_CHECKING = False
@@ -86,6 +86,8 @@ def _find_restored_branches(host: Host, record: AgentRecord) -> list[tuple[str, 
         return None
     except ValueError:
         return []
+    if not host.is_local:
+        return []  # A restore on another host creates no branches, and there the agent could write this file.
     if not record.source or not host.has_path(record.source):
         return []
     return [(str(row[0]), str(row[1])) for row in rows if isinstance(row, list) and len(row) == 2]

@@ -162,13 +162,21 @@ def run_or_reuse_setup(
             host, record, settings, project=project, hidden_variables=hidden_variables, is_trusted=content is None
         )
         after = _list_untracked_rows(host, record)
-        if before is None or after is None or content == "":
+        if before is None or after is None or content == "" or _has_fetched_submodules(host, record.work_dir):
             return
         has_replaced_directory = any(f"{row}/" in before for row in after)  # The next agent carries the directory.
         if not has_replaced_directory:
             new_in_old_directories = _list_ignored_files(host, record.work_dir, before) - carried
             new_rows = (after - before) | new_in_old_directories
             _cache_setup_files(host, record.work_dir, cached_dir, sorted(new_rows))
+
+
+def _has_fetched_submodules(host: Host, work_dir: str) -> bool:
+    """True if set-up fetched submodules. Their files are not in the cache, because git does not report them as new."""
+    listed = git.run(host, work_dir, "ls-files", "--stage", "-z", git_command=git.SAFE_GIT)
+    rows = listed.out.decode("utf-8", "surrogateescape").split("\0")
+    paths = [row.partition("\t")[2] for row in rows if row.startswith("160000 ")]
+    return any(host.has_path(os.path.join(work_dir, path, ".git")) for path in paths)
 
 
 _READ_FILES = 'cd -- "$1" && shift && for name; do if [ -f "$name" ]; then printf "%s\\0" "$name"; cat "$name"; printf "\\0"; fi; done'
@@ -237,19 +245,17 @@ def _list_ignored_files(host: Host, work_dir: str, rows: set[str]) -> set[str]:
 
 
 def _cache_setup_files(host: Host, work_dir: str, cached_dir: str, new_rows: list[str]) -> None:
-    """Cache the files that set-up created, if git ignores all of them.
-
-    Metadata of setuptools and bytecode need not be ignored: building a package always creates them.
-    """
+    """Cache the files that set-up created, if it changed no tracked file except metadata of setuptools and bytecode."""
     import re
 
     names: list[str] = []
-    for row in new_rows:
-        is_metadata = re.search(r"\.egg-info(/|$)|(/| )__pycache__(/|$)", row) is not None
-        if row.startswith("!! ") or (row.startswith("?? ") and is_metadata):
-            names.append(row[3:].rstrip("/"))
-        elif not is_metadata:  # Every build rewrites metadata that git tracks, so it may stay as it is.
-            return
+    for row in sorted(new_rows, key=lambda row: row[3:].rstrip("/").split("/")):  # A directory comes before its files.
+        name = row[3:].rstrip("/")
+        if not row.startswith(("!! ", "?? ")):
+            if re.search(r"\.egg-info(/|$)|(/| )__pycache__(/|$)", row) is None:
+                return
+        elif not any(name.startswith(f"{parent}/") for parent in names[-1:]):
+            names.append(name)
     if not host.is_local:
         listed = "".join(f"{name}\0" for name in names)
         host.run(

@@ -54,7 +54,8 @@ def _has_setup_sandbox(host: Host, record: AgentRecord, settings: Settings, *, i
     mode = settings.get("sandbox.setup") or "auto"
     if mode not in ("auto", "on", "off"):
         raise MngrError(
-            f"sandbox.setup is {mode!r}, but it must be auto, on or off", "mngr config set --user sandbox.setup auto"
+            f"sandbox.setup is {mode!r}, but it must be auto, on or off",
+            "set it to auto: mngr config set --user sandbox.setup auto",
         )
     if mode == "off" or not host.is_local or (record.sandbox and not is_trusted):
         return False
@@ -117,7 +118,10 @@ def _run_in_sandbox(
         argv = [log, env_file, setup_sandbox.write_filter(host, places), *sandbox_argv, *_SETUP_ARGV, command]
         result = host.run(["env", "-i", "sh", "-c", _SANDBOX_SCRIPT, "setup", *argv], timeout=_TIMEOUT_SECONDS)
     finally:
-        _remove_setup_places(host, places)
+        try:
+            setup_sandbox.reset_submodules(host, record)
+        finally:
+            _remove_setup_places(host, places)
     if result.code:
         hint = (
             "set-up may write only the work dir, and sees nothing of your home; show it a directory: "

@@ -10,11 +10,12 @@ from mngr.base import names_and_addresses, paths, shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.lock import Lock
 from mngr.base.model import TRANSFER_MODES, Struct
-from mngr.host import git
+from mngr.host import git, record_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.context import Context
+    from mngr.base.model import AgentRecord
     from mngr.host.git import Repo
     from mngr.host.protocol import Host
 
@@ -38,6 +39,8 @@ class ProjectSource(Struct):
     git_command: tuple[str, ...] = git.GIT  # guarded if the repository belongs to an agent
     host_copy: Repo | None = None  # a copy of the repository on the agent's host, if that is another host
     object_format: str | None = None  # sha1 or sha256, if known
+    origin: ProjectSource | None = None  # the source on another host or in a sandbox, of which this is a copy
+    index_tree: str | None = None  # the tree of the origin's index, which the copy has, too
 
     @property
     def root_dir(self) -> str:
@@ -48,16 +51,16 @@ class ProjectSource(Struct):
 def get_source(ctx: Context, from_option: str | None) -> ProjectSource:
     """Return the source that `--from` names, or the current directory. Raise MngrError if it does not exist."""
     if from_option is None:
-        return _get_directory_source(ctx.local_host, ctx.cwd)
+        return _get_local_source(ctx, ctx.cwd)
     if from_option.startswith("@"):
         return _get_host_source(ctx, from_option)
     if _is_remote_address(from_option):
         return _get_remote_source(ctx, from_option)
     path = os.path.abspath(os.path.join(ctx.cwd, os.path.expanduser(from_option)))
     if os.path.isdir(path):
-        return _get_directory_source(ctx.local_host, path)
+        return _get_local_source(ctx, path)
     if names_and_addresses.is_agent_name(from_option):
-        return _get_agent_source(ctx, from_option)
+        return _get_agent_source(*find.get_agent(ctx, from_option))
     raise MngrError(
         f"--from: {from_option!r} is not a directory, an agent or a URL",
         "give the path of a directory, the name of an agent or the URL of a repository",
@@ -108,7 +111,7 @@ def _get_host_source(ctx: Context, text: str) -> ProjectSource:
             f"--from: there is no directory {address.path!r} on {host.name}",
             "give the absolute path of a directory there: @HOST:/PATH",
         )
-    return _get_directory_source(host, result.text)
+    return _get_local_source(ctx, result.text) if host.is_local else _get_directory_source(host, result.text)
 
 
 def _get_directory_source(host: Host, path: str) -> ProjectSource:
@@ -163,12 +166,43 @@ def get_project_dir(source: str) -> str:
     return root if separator else source
 
 
-def _get_agent_source(ctx: Context, name: str) -> ProjectSource:
+def _get_local_source(ctx: Context, path: str) -> ProjectSource:
+    """Return the source for a directory of this machine, which can be inside the work dir of a sandboxed agent."""
+    record = _find_sandboxed_agent(ctx, path)
+    return _get_agent_source(ctx.local_host, record) if record else _get_directory_source(ctx.local_host, path)
+
+
+def require_own_directory(ctx: Context) -> None:
+    """Raise MngrError in the work dir of a sandboxed agent, where git would obey the agent's settings."""
+    record = _find_sandboxed_agent(ctx, ctx.cwd)
+    if record is not None:
+        raise MngrError(
+            f"{ctx.cwd} belongs to the sandboxed agent {record.name}, and git would run the agent's programs here",
+            "run the command in your own project: cd PROJECT",
+        )
+
+
+def _find_sandboxed_agent(ctx: Context, path: str) -> AgentRecord | None:
+    """Return the sandboxed agent whose work dir contains a directory."""
+    if not ctx.is_agent_work_dir(path):
+        return None
+    relative_path = os.path.relpath(os.path.realpath(path), os.path.realpath(ctx.home.work_dirs))
+    work_dir = os.path.join(ctx.home.work_dirs, relative_path.split(os.sep)[0])
+    for agent_id in os.listdir(ctx.home.agents):
+        try:
+            record = record_store.get_record(ctx.local_host, agent_id)
+        except MngrError:
+            continue
+        if record.sandbox and record.work_dir == work_dir:
+            return record
+    return None
+
+
+def _get_agent_source(host: Host, record: AgentRecord) -> ProjectSource:
     """Return another agent's work dir as a source.
 
     An agent's own repository allows no worktrees, and git runs guarded in it, so that its settings run nothing.
     """
-    host, record = find.get_agent(ctx, name)
     if not host.has_path(record.work_dir):
         raise MngrError(
             f"the work dir of {record.name} no longer exists: {record.work_dir}",

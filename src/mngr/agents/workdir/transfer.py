@@ -60,10 +60,11 @@ def _make_branch_error(record: AgentRecord, problem: str) -> MngrError:
     return MngrError(f"git worktree add failed: {problem}", git.suggest_hint(problem))
 
 
-def make_mirror(host: Host, source: ProjectSource, record: AgentRecord) -> None:
+def make_mirror(host: Host, source: ProjectSource, record: AgentRecord, *, runs_filters: bool = True) -> None:
     """Create an independent repository with all branches and tags of the source.
 
-    It has none of the source's hooks, settings, alternates or hard links.
+    It has none of the source's hooks, settings, alternates or hard links. Without `runs_filters`, git runs none of the
+    filters that the user has set up.
     """
     assert record.branch is not None and record.base is not None and source.repo is not None
     origin, nearest = source.repo, source.host_copy or source.repo
@@ -89,7 +90,7 @@ def make_mirror(host: Host, source: ProjectSource, record: AgentRecord) -> None:
                 f"git could not copy the repository: {result.error_line}", git.suggest_hint(result.error_line)
             )
 
-    argv += [record.base, record.branch, "1" if record.branch_is_new else "0", *identity]
+    argv += [record.base, record.branch, "1" if record.branch_is_new else "0", "1" if runs_filters else "0", *identity]
     run_deferred(host, argv, check)
 
 
@@ -103,7 +104,7 @@ def make_copy(host: Host, source: ProjectSource, record: AgentRecord) -> None:
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         listed = git.run_checked(source.host, root_dir, *words, git_command=source.git_command)
         unique_paths = dict.fromkeys(listed.split("\0"))
-        wanted_paths = [path for path in unique_paths if path and not _is_mngr_output(path)]
+        wanted_paths = [path for path in unique_paths if _is_project_file(path)]
         names = list_existing_files(source.host, root_dir, wanted_paths)
     copy_files(source.host, root_dir, names, host, record.work_dir)
 
@@ -146,25 +147,67 @@ def is_submodule(source: ProjectSource, path: str) -> bool:
     return source.host.has_path(os.path.join(source.root_dir, path, ".git"))
 
 
-def copy_dirty_files(host: Host, source: ProjectSource, record: AgentRecord, rows: list[tuple[str, str]]) -> None:
-    """Copy staged, changed, deleted and untracked files to the work dir, exactly as they are in the source."""
-    work_dir, root_dir = record.work_dir, source.root_dir
-    tree = git.run(source.host, root_dir, "write-tree", git_command=source.git_command)
+def write_index_tree(source: ProjectSource) -> str:
+    """Return the tree of the source's index. Raise MngrError if the index has conflicts."""
+    tree = git.run(source.host, source.root_dir, "write-tree", git_command=source.git_command)
     if tree.code:
         raise MngrError(
             "the source has unmerged files", "finish the merge first, or leave the changes here: --dirty ignore"
         )
+    return tree.text
+
+
+def copy_dirty_files(host: Host, source: ProjectSource, record: AgentRecord, rows: list[tuple[str, str]]) -> None:
+    """Copy staged, changed, deleted and untracked files to the work dir, exactly as they are in the source."""
+    work_dir, origin = record.work_dir, source.origin or source
+    tree = source.index_tree or write_index_tree(origin)
     if record.transfer == "mirror":
-        _send_tree(host, source, work_dir, tree.text)
+        _send_tree(host, source, work_dir, tree)
     paths = [path for _, path in rows]
-    existing = list_existing_files(source.host, root_dir, paths)
-    missing = dict.fromkeys(_get_highest_missing(source, path) for path in paths if path not in existing)
-    remove_files(host, work_dir, [*missing, *(path.rstrip("/") for path in existing)])
-    copy_files(source.host, root_dir, existing, host, work_dir)
-    git.run_checked(host, work_dir, "read-tree", tree.text)
-    git.run(host, work_dir, "update-index", "-q", "--refresh")
+    existing = list_existing_files(origin.host, origin.root_dir, paths)
+    missing = dict.fromkeys(_get_highest_missing(origin, path) for path in paths if path not in existing)
+    replaced = _select_topmost([*missing, *(path.rstrip("/") for path in existing)])
+    _check_paths_are_inside(host, work_dir, replaced)
+    remove_files(host, work_dir, replaced)
+    copy_files(origin.host, origin.root_dir, existing, host, work_dir)
+    git.run_checked(host, work_dir, "read-tree", tree)
+    git_command = git.GIT if source.origin is None else git.ISOLATED_GIT  # The user's filters read no file of an agent.
+    git.run(host, work_dir, "update-index", "-q", "--refresh", git_command=git_command)
     if record.transfer == "mirror":
         git.run_checked(host, work_dir, "update-ref", "-d", "refs/mngr/index")
+
+
+def _select_topmost(paths: list[str]) -> list[str]:
+    """Return the paths that are not below another of the paths."""
+    known = set(paths)
+    return [path for path in dict.fromkeys(paths) if known.isdisjoint(_list_parents(path))]
+
+
+def _list_parents(path: str) -> list[str]:
+    """Return the directories that contain a relative path, the topmost first."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+_LIST_LINKS = (
+    """cd -- "$1" && exec xargs -0 sh -c 'for n; do if [ -L "./$n" ]; then printf "%s\\0" "$n"; fi; done' links"""
+)
+
+
+def _check_paths_are_inside(host: Host, work_dir: str, paths: list[str]) -> None:
+    """Raise MngrError if a path leads out of the work dir or into its repository.
+
+    git reports whatever a hostile index contains, and a commit can contain a link in place of a directory.
+    """
+    parents = list(dict.fromkeys(parent for path in paths for parent in _list_parents(path)))
+    listed = host.run(["sh", "-c", _LIST_LINKS, "links", work_dir], stdin=_join_names(parents)).out if parents else b""
+    links = set(listed.decode("utf-8", "surrogateescape").split("\0"))
+    for path in paths:
+        parts = path.lower().split("/")
+        if not {"", ".", "..", ".git"}.isdisjoint(parts) or not links.isdisjoint(_list_parents(path)):
+            raise MngrError(
+                f"the uncommitted path {path!r} leads out of the work dir", "leave the changes there: --dirty ignore"
+            )
 
 
 def _send_tree(host: Host, source: ProjectSource, work_dir: str, tree: str) -> None:
@@ -280,8 +323,9 @@ def _remove_tree(host: Host, path: str) -> None:
         result = host.run(["rm", "-rf", "--", path])
         if result.code:
             raise MngrError(
-                f"cannot remove {path}: {result.error_line}",
-                f"remove it by hand, then run the command again: rm -r {path}",
+                f"cannot remove {path} on {host.name}: {result.error_line}",
+                f"check its owner and permissions on {host.name}: ls -ld {shell.quote(path)}; "
+                "remove it there, then run the command again",
             )
 
 
@@ -295,3 +339,8 @@ def _mkdir(host: Host, path: str) -> None:
 def _is_mngr_output(name: str) -> bool:
     """True when mngr wrote this file into the project."""
     return name.startswith((".mngr/runs/", ".mngr/outputs/", ".mngr/e2e/"))
+
+
+def _is_project_file(name: str) -> bool:
+    """True for a path inside the project that mngr did not write. A hostile index can list its own repository."""
+    return bool(name) and not _is_mngr_output(name) and {".git", ".."}.isdisjoint(name.lower().split("/"))

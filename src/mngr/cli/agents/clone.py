@@ -17,7 +17,7 @@ COMMAND = CommandSpec(
     description=(
         "The clone has the same files, also uncommitted ones, and the same conversation, variables and labels. "
         "It works on its own branch mngr/NEW, which starts at the same commit. "
-        "mngr creates ignored files anew by running the project's set-up."
+        "The project's set-up runs again, and creates the ignored files."
     ),
     arguments=(
         Argument(name="AGENT", help="The name or id of the agent to copy", complete="agents"),

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 CONNECT_COMMAND = Option(
     flags=("--connect-command",),
     metavar="CMD",
-    help="Run the shell command CMD instead of attaching; MNGR_AGENT_NAME and MNGR_WORK_DIR are set",
+    help="Run the shell command CMD instead of attaching; CMD can use $MNGR_AGENT_NAME and $MNGR_WORK_DIR",
 )
 COMMAND = CommandSpec(
     name="connect",
     summary=COMMANDS["connect"][1],
     description=(
-        "Without NAME, you choose an agent from a list. The status line shows the keys that detach; the agent keeps running. "
+        "Without NAME, mngr lets you choose an agent from a list. The status line shows the keys that detach; the agent keeps running. "
         "To run your own command instead of attaching, use --connect-command or one of the settings "
         "commands.connect.connect_command and commands.create.connect_command."
     ),
@@ -78,7 +78,10 @@ def _find_connect_command(cli: Cli) -> str | None:
 def check_can_connect(cli: Cli, count: int, command: str | None) -> None:
     """Raise UsageError unless there is one agent, and MngrError unless there is a terminal or a command."""
     if count != 1:
-        raise UsageError("--connect works with one agent only", "leave out --count, or write --no-connect")
+        raise UsageError(
+            f"mngr can attach to one agent only, but --count is {count}",
+            "create them without attaching: add --no-connect",
+        )
     if not is_interactive() and not command and not _find_connect_command(cli):
         raise MngrError(
             "--connect needs a terminal", "leave out --connect, and print the agent's screen later: mngr capture NAME"

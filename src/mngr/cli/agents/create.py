@@ -59,7 +59,7 @@ COMMAND = CommandSpec(
             Option(
                 flags=("--snapshot",),
                 metavar="NAME",
-                help="Create the agent from a snapshot, as snapshot restore does",
+                help="Create the agent from the snapshot NAME, as mngr snapshot restore does",
                 complete="snapshots",
             ),
             _option("reuse", "--reuse"),
@@ -84,7 +84,7 @@ COMMAND = CommandSpec(
                 flags=("-t", "--template"),
                 metavar="NAME",
                 is_repeatable=True,
-                help="Take options from the settings [templates.NAME]; repeatable options are added together",
+                help="Use the options of [templates.NAME] in the settings; options on the command line replace or extend them",
                 complete="templates",
             ),
             _option("idle_timeout", "--idle-timeout", metavar="TIME"),
@@ -104,11 +104,13 @@ COMMAND = CommandSpec(
             _option("agents_per_host", "--agents-per-host", metavar="N"),
         ),
     ),
-    trailing_help="ARGS",
+    trailing=Argument(
+        name="ARGS", help="Pass these arguments to the agent's program unchanged; without KIND, run them as the command"
+    ),
     examples=(
         ("mngr create fix claude -m 'make the failing tests pass'", "Start Claude Code on the branch mngr/fix"),
         ("mngr create foo -- make test", "Run a command in its own worktree, on the branch mngr/foo"),
-        ("mngr create foo codex --dirty include", "Start Codex, and copy your uncommitted changes too"),
+        ("mngr create foo codex --dirty include", "Start Codex with a copy of your uncommitted changes"),
         ("mngr create w --count 3 --label team=red -- sleep 1000", "Create three agents: w-1, w-2 and w-3"),
         (
             "mngr create foo --env-file .env -w logs='tail -f log' -- ./serve",
@@ -224,7 +226,7 @@ def _build_spec(cli: Cli, args: Args, message: str | None, *, on_terminal: bool)
     """Return the agents that the command line describes."""
     fields = args.collect_fields(COMMAND)
     fields["env"] = parse_pairs(
-        args["env"], "--env", "write --env NAME=VALUE; to pass your own variable on, write --pass-env NAME"
+        args["env"], "--env", "write --env NAME=VALUE; to use the value from your shell, write --pass-env NAME"
     )
     fields["labels"] = parse_pairs(args["label"], "--label", "for example: --label team=red")
     fields["windows"] = parse_pairs(args["window"], "--window", "for example: --window logs='tail -f log.txt'")

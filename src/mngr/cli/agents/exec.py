@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from mngr.base.errors import UsageError
-from mngr.base.json_values import get_int, get_text
+from mngr.base.untrusted_json import get_int, get_text
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.cli_invocation import compute_exit_code, raise_single_failure
-from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec
+from mngr.cli.framework.command_spec import NAMES_ARGUMENT, Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import read_names
 
@@ -27,7 +27,7 @@ COMMAND = CommandSpec(
         "and the exit code is 0 or 4. mngr never runs a command twice."
     ),
     arguments=(NAMES_ARGUMENT,),
-    trailing_help="CMD",
+    trailing=Argument(name="CMD", help="Run this command for each agent"),
     examples=(
         ("mngr exec foo -- git log --oneline -3", "Show foo's latest commits"),
         ("mngr exec foo bar -- make test", "Run the tests in two work dirs at the same time"),

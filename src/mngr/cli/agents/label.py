@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError
-from mngr.base.json_values import get_object
+from mngr.base.untrusted_json import get_object
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import Argument, CommandSpec
 from mngr.cli.framework.command_table import COMMANDS

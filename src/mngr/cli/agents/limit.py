@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mngr.agents.create.spec import AgentSpec
 from mngr.agents.lifecycle.limit import NO_LIMIT, LimitChanges
-from mngr.base.json_values import find_number
 from mngr.base.time_format import format_duration, parse_duration
+from mngr.base.untrusted_json import find_number
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec, Option, make_field_option
 from mngr.cli.framework.command_table import COMMANDS
@@ -41,7 +41,9 @@ COMMAND = CommandSpec(
             metavar="TIME",
             help="Stop the agent TIME after its creation; none removes the limit (default: no change)",
         ),
-        make_field_option(AgentSpec, "activity", "--activity", metavar="WHAT").replace(default=None),
+        make_field_option(AgentSpec, "activity", "--activity", metavar="WHAT").replace(
+            help=f"{AgentSpec._descriptions['activity'].help} (default: no change)", default=None
+        ),
     ),
     examples=(
         ("mngr limit foo --idle 30m", "Stop foo after half an hour without activity"),

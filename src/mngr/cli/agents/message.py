@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import NAMES_ARGUMENT, CommandSpec, Option
@@ -30,7 +31,7 @@ COMMAND = CommandSpec(
         Option(flags=("--message-file",), metavar="FILE", help="Send the text in FILE", complete="files"),
         Option(flags=("--allow",), help="Grant the permission that the agent asks for, instead of sending a message"),
         Option(flags=("--deny",), help="Refuse the permission that the agent asks for, instead of sending a message"),
-        Option(flags=("--start",), help="Start agents that are not running first"),
+        Option(flags=("--start",), help="Before sending, start agents that are not running"),
         Option(flags=("--wait",), help="Wait until the agent has finished the turn that the message starts"),
         Option(
             flags=("--timeout",),
@@ -40,7 +41,7 @@ COMMAND = CommandSpec(
         ),
         Option(
             flags=("--raw",),
-            help="Send text that the agent's program treats as its own command, such as /exit",
+            help="Allow a message that the agent's program treats as a command, such as /exit",
         ),
     ),
     examples=(
@@ -102,7 +103,8 @@ def read_message(path: str) -> str:
             return _decode_message(file.read())
     except OSError as error:
         raise MngrError(
-            f"--message-file: cannot read {path}: {error.strerror}", f"see whether the file exists: ls -l {path}"
+            f"--message-file: cannot read {path}: {error.strerror}",
+            f"see whether the file exists: ls -l {shell.quote(path)}",
         ) from None
 
 

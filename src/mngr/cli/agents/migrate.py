@@ -16,9 +16,9 @@ COMMAND = CommandSpec(
     summary=COMMANDS["migrate"][1],
     description=(
         "mngr stops the agent, recreates it on the other host with the same id, name, branch, index, files and conversation, "
-        "starts it there if it was running, and removes it from the old host. Uncommitted files move too. "
+        "starts it there if it was running, and removes it from the old host. Uncommitted files also move. "
         "The agent keeps its variables, except those that belong to a machine, such as PATH and HOME. "
-        "The project's set-up creates ignored files anew. On another machine, a worktree becomes a mirror.\n"
+        "The project's set-up runs again there, and creates the ignored files. On another machine, a worktree becomes a mirror.\n"
         "If a step fails, the agent stays where it was, and keeps running if it ran."
     ),
     arguments=(

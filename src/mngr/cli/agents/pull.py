@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError
+from mngr.base.size_format import format_count
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
@@ -34,7 +35,7 @@ COMMAND = CommandSpec(
     options=(
         Option(
             flags=("--merge",),
-            help="Merge the agent's branch into the current branch as well; a merge with conflicts is undone",
+            help="Also merge the agent's branch into the current branch; undo the merge if it has conflicts",
         ),
     ),
     examples=(
@@ -51,25 +52,26 @@ def run(cli: Cli, args: Args) -> int:
     if colon:
         if args["merge"]:
             raise UsageError(
-                "--merge merges commits and cannot be combined with AGENT:PATH", f"write: mngr pull {name} --merge"
+                "--merge merges commits and cannot be combined with AGENT:PATH",
+                f"to merge its commits, leave out the path: mngr pull {name} --merge; to copy files, leave out --merge",
             )
         destination = cli.fleet.pull_path(name, path, args["dest"] or ".")
         render.render_agent_result(cli, name, f"copied to {destination}", path=destination)
         return 0
     if args["dest"] is not None:
         raise UsageError(
-            f"DEST {args['dest']!r} is only for files: mngr pull AGENT:PATH DEST",
+            f"{args['dest']!r} is a destination, but you named no file to copy: mngr pull AGENT:PATH DEST",
             "for example: mngr pull foo:out.json .",
         )
     result = cli.fleet.pull(name, merge=args["merge"])
     lines = []
     if result.branch and result.commit:
         lines.append(
-            f"{result.branch} is at {result.commit[:12]} ({_format_count(result.commits, 'new commit')})"
+            f"{result.branch} is at {result.commit[:12]} ({format_count(result.commits, 'new commit')})"
             + (", merged" if result.merged else "")
         )
     if result.outputs:
-        lines.append(f"{_format_count(result.outputs, 'output')} in {result.outputs_dir}")
+        lines.append(f"{format_count(result.outputs, 'output')} in {result.outputs_dir}")
     if not lines:
         lines.append(f"{result.name} has no commits and no outputs")
     render.render_rows(
@@ -79,7 +81,3 @@ def run(cli: Cli, args: Args) -> int:
         None if cli.quiet else "\n".join(lines),
     )
     return 0
-
-
-def _format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -26,7 +26,8 @@ COMMAND = CommandSpec(
     ),
     options=(
         Option(
-            flags=("--stash",), help="Stash the agent's uncommitted changes during the merge, and restore them after it"
+            flags=("--stash",),
+            help="Stash the agent's uncommitted changes before the merge, and restore them afterwards",
         ),
     ),
     examples=(

@@ -85,7 +85,7 @@ class CommandSpec(Struct):
     description: str = ""
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
-    trailing_help: str | None = None  # The name of the words that may follow `--`.
+    trailing: Argument | None = None  # The words that may follow `--`.
     examples: tuple[tuple[str, str], ...] = ()  # (command, explanation)
     formats: tuple[str, ...] = ()  # For --format, in addition to those of every command.
     can_run_without_settings: bool = False  # True for a command that helps to repair broken settings.

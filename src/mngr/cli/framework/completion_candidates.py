@@ -35,7 +35,7 @@ def _list_for_position(ctx: Context, before: list[str], current: str) -> Candida
     if command is None:
         return _list_commands(rest)
     if "--" in rest:
-        return [(FILE_CANDIDATES, "")] if command.trailing_help else _list_arguments(ctx, command, rest)
+        return [(FILE_CANDIDATES, "")] if command.trailing else _list_arguments(ctx, command, rest)
     options = {flag: option for option in (*command.options, *COMMON_OPTIONS) for flag in option.flags}
     if rest and rest[-1] in options and not options[rest[-1]].is_switch:
         return _list_option_values(ctx, options[rest[-1]])

@@ -141,7 +141,7 @@ def print_command(command: CommandSpec, stream: TextIO) -> None:
         write(f"\n{wrap_paragraphs(command.description, width)}\n")
     if command.examples:
         write("\nExamples\n" + "".join(f"  # {text}\n  {line}\n" for line, text in command.examples))
-    if command.arguments or command.trailing_help:
+    if command.arguments or command.trailing:
         write("\nArguments\n")
         rows = [(argument.name, argument.help) for argument in command.arguments]
         for term, text in [*rows, *format_trailing(command)]:
@@ -160,16 +160,16 @@ def format_usage(command: CommandSpec) -> str:
         parts.append(text if argument.required else f"[{text}]")
     if command.options:
         parts.append("[OPTIONS]")
-    if command.trailing_help:
-        parts.append(f"[-- {command.trailing_help}]")
+    if command.trailing:
+        parts.append(f"[-- {command.trailing.name}]")
     return " ".join(parts)
 
 
 def format_trailing(command: CommandSpec) -> list[tuple[str, str]]:
     """Return the entry for the words after `--`, or nothing if the command takes none."""
-    if not command.trailing_help:
+    if not command.trailing:
         return []
-    return [(f"-- {command.trailing_help}", "mngr passes the words after -- on unchanged")]
+    return [(f"-- {command.trailing.name}", command.trailing.help)]
 
 
 def group_options(options: tuple[Option, ...]) -> list[tuple[str, list[Option]]]:

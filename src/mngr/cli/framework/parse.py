@@ -126,6 +126,16 @@ def mask_words(command: CommandSpec | None, words: list[str]) -> list[str]:
     return masked + ["…" for _ in tokenizer.queue]
 
 
+def split_words_without(command: CommandSpec, words: list[str], keys: set[str]) -> tuple[list[str], list[str]]:
+    """Return a command line without the options with these keys, split before the separator `--`."""
+    remaining: list[str] = []
+    tokenizer = _Tokenizer((*command.options, *COMMON_OPTIONS), words)
+    for token in tokenizer:
+        if token.option is None or token.option.key not in keys:
+            remaining += [token.text, token.value] if token.kind == "value" else [token.text]
+    return remaining, (["--"] if tokenizer.has_separator else []) + tokenizer.queue
+
+
 def split_leading_options(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the common options before the command, and the words from the command on."""
     tokenizer = _Tokenizer(COMMON_OPTIONS, words)
@@ -144,7 +154,7 @@ def parse_words(command: CommandSpec, words: list[str], defaults: Mapping[str, o
     from_settings = {key.replace("-", "_") for key in defaults or {}}
     plain_words = parser.parse_options()
     rest = parser.tokenizer.queue if parser.tokenizer.has_separator else None
-    if rest is not None and command.trailing_help is None:
+    if rest is not None and command.trailing is None:
         plain_words.extend(rest)
         rest = None
     parser.assign_arguments(plain_words)
@@ -238,8 +248,8 @@ class _Parser:
                 raise UsageError(f"mngr {command.name} needs {argument.name}", self.help_hint)
         if remaining and wants_all:
             hint = (
-                f"put -- before the command to run: mngr {command.name} … -- {remaining[0]}"
-                if command.trailing_help
+                f"if it belongs to {command.trailing.name}, put -- before it: mngr {command.name} … -- {remaining[0]}"
+                if command.trailing
                 else self.help_hint
             )
             raise UsageError(f"mngr {command.name} does not take {remaining[0]!r}", hint)
@@ -270,7 +280,7 @@ def convert_value(option: Option, text: str) -> Any:
     """Return the value of `text` for this option; raise UsageError if the text does not fit."""
     flag = option.flags[-1]
     if option.choices and text not in option.choices:
-        hint = suggest_closest(text, list(option.choices)) or "one of: " + ", ".join(option.choices)
+        hint = suggest_closest(text, list(option.choices)) or "use one of: " + ", ".join(option.choices)
         raise UsageError(f"{flag} cannot be {text!r}", hint)
     if option.kind == "int":
         if not text.isascii() or not text.isdigit():

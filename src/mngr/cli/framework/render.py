@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from mngr.base.errors import UsageError, suggest_closest
-from mngr.base.json_values import as_object
+from mngr.base.untrusted_json import as_object
 from mngr.cli.framework.terminal_text import (
     colour_state,
     count_columns,
@@ -137,7 +137,7 @@ def get_field(item: Mapping[str, object], path: str) -> object:
     """Return the value at `a` or `a.b`; raise UsageError if `a` is unknown, return None if only `b` is missing."""
     first, _, rest = path.partition(".")
     if first not in item:
-        hint = suggest_closest(first, list(item)) or "one of: " + ", ".join(item)
+        hint = suggest_closest(first, list(item)) or "use one of: " + ", ".join(item)
         raise UsageError(f"there is no field {first!r}", hint)
     value = item[first]
     while rest:

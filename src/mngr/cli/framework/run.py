@@ -120,4 +120,4 @@ def _check_format(text: str) -> None:
 
     if list_template_fields(text):
         return
-    raise UsageError(f"--format cannot be {text!r}", "human, json, jsonl, or a template such as '{name} {state}'")
+    raise UsageError(f"--format cannot be {text!r}", "use human, json, jsonl, or a template such as '{name} {state}'")

@@ -25,6 +25,11 @@ def strip_controls(text: str) -> str:
     return text.translate(_CONTROL_CHARACTERS)
 
 
+def join_lines(text: str) -> str:
+    """Return the text as one line without control characters, so that it cannot look like several lines of mngr."""
+    return strip_controls(text.translate({9: " ", 10: " "}))
+
+
 def clean_screen(text: str, *, colours: bool) -> str:
     """Return a captured screen without escape sequences, except its colours if `colours` is set."""
     import re
@@ -98,7 +103,7 @@ def _count_char_columns(char: str) -> int:
 
 def fit_line(text: str, max_columns: int) -> str:
     """Return the text on one line, cut to a number of columns, without control characters."""
-    line = strip_controls(text.translate({9: " ", 10: " "}))
+    line = join_lines(text)
     if line.isascii():
         return line[:max_columns]
     used = 0

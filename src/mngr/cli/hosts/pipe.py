@@ -48,7 +48,7 @@ def run(cli: Cli, args: Args) -> int:
 
 def _send_error(error: MngrError) -> None:
     """Send the error to the ssh client as a disconnect packet, then read until the client closes."""
-    from mngr.agents.interact.pipe import build_refusal_packet
+    from mngr.agents.interact.ssh_connection import build_refusal_packet
     from mngr.cli.framework.terminal_text import strip_controls
 
     hint = f" ({strip_controls(error.hint)})" if error.hint else ""

@@ -93,10 +93,10 @@ class DemoResult(Struct):
     branch: str
     verdict: str
     commits: list[dict[str, Any]]
-    left_out: list[dict[str, Any]]
+    excluded: list[dict[str, Any]]
     pr: str
     report: str
-    said: str  # The result of the integration as one line.
+    summary: str  # The result of the integration as one line.
 
     @property
     def is_done(self) -> bool:
@@ -144,8 +144,8 @@ def _run_demo(cli: Cli, fleet: Fleet, project_dir: str, paths: list[str]) -> Dem
     return DemoResult(
         dir=project_dir, run=run.name, before=list_facts(state, BaselineDone)[-1].counts, counts=status.counts,
         tasks=_select_keys(encode(status.tasks), "task", "outcome", "verdict", "reason"),
-        branch=integration.branch, verdict=integration.verdict, said=format_integration(integration),
-        commits=_select_keys(encode(integration.commits), "commit", "kind", "subject"), left_out=_select_keys(encode(integration.left_out), "change", "title", "why", "reason"),
+        branch=integration.branch, verdict=integration.verdict, summary=format_integration(integration),
+        commits=_select_keys(encode(integration.commits), "commit", "kind", "subject"), excluded=_select_keys(encode(integration.excluded), "change", "title", "why", "reason"),
         pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local_host, run),
     )  # fmt: skip
 
@@ -164,9 +164,9 @@ def _format_result(cli: Cli, result: DemoResult) -> str:
     for task in result.tasks:
         if task["outcome"] != "unchanged":
             lines.append(f"  {task['outcome']:9} {task['task']}" + (f": {task['reason']}" if task["reason"] else ""))
-    lines.append(f"Result:            {result.said}")
+    lines.append(f"Result:            {result.summary}")
     lines += [f"  {row['commit'][:10]} {row['subject']}" for row in result.commits]
-    lines += [f"  excluded: {row['title']}: {row['reason']}" for row in result.left_out]
+    lines += [f"  excluded: {row['title']}: {row['reason']}" for row in result.excluded]
     branch = f"; git log --stat {result.branch}" if result.commits else ""
     lines += [f"Pull request text: {result.pr}", f"Report:            {result.report}"]
     lines += [f"Next:              cd {result.dir}; mngr tmr status; mngr tmr changes{branch}"]

@@ -70,7 +70,11 @@ COMMAND = CommandSpec(
             help="Start no new test after TIME, and report how many were not run (default: no limit)",
         ),
         Option(
-            flags=("--timeout",), metavar="TIME", kind="length", default=600.0, help="End one run of a test after TIME"
+            flags=("--timeout",),
+            metavar="TIME",
+            kind="length",
+            default=600.0,
+            help="Stop a test that runs longer than TIME",
         ),
         Option(
             flags=("--jobs",),
@@ -80,7 +84,7 @@ COMMAND = CommandSpec(
         ),
         Option(flags=("--strict",), help="Also fail if a command or an option is unguarded"),
     ),
-    trailing_help="PYTEST ARGS",
+    trailing=Argument(name="PYTEST ARGS", help="Pass these arguments to pytest unchanged"),
     examples=(
         ("mngr e2e audit", "Audit all tests of the tutorial with every stub"),
         ("mngr e2e audit tests/e2e/test_list.py --modes drop", "Find options that no test checks"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.runs.run_options import (
-    AGENT_OPTIONS,
     LIMIT_OPTIONS,
     NOTIFY_OPTION,
     RunProgress,
@@ -18,6 +18,7 @@ from mngr.cli.runs.run_options import (
     compute_exit_code,
     format_summary,
     get_project_root,
+    make_agent_options,
     merge_agent_request,
     merge_limits,
     parse_limits,
@@ -39,7 +40,7 @@ COMMAND = CommandSpec(
         "mngr destroys nothing.\n"
         "A run survives a crash, a reboot and Ctrl-C: --resume continues it with its options, except --deadline, and repeats "
         "nothing that is finished.\n"
-        "The exit code is 4 when some items failed, and 5 when time or money ran out and the rest is parked."
+        "The exit code is 4 when some items failed, and 5 when time or money ran out before all items were finished."
     ),
     arguments=(
         Argument(
@@ -55,15 +56,18 @@ COMMAND = CommandSpec(
         Option(
             flags=("--output",),
             metavar="FILE",
-            help="Remind an agent until it has left FILE in $MNGR_OUTPUT_DIR (default: require no file)",
+            help="Require each agent to leave FILE in $MNGR_OUTPUT_DIR, and remind it if it does not (default: no file)",
         ),
         Option(flags=("--name",), metavar="RUN", help="Name the run (default: the current time)"),
         Option(flags=("--resume",), metavar="RUN", help="Continue this run", complete="runs"),
-        *AGENT_OPTIONS,
+        *make_agent_options("required unless a command follows --"),
         *LIMIT_OPTIONS,
         NOTIFY_OPTION,
     ),
-    trailing_help="ARGS",
+    trailing=Argument(
+        name="ARGS",
+        help="Run this command for each item; with --agent, pass these arguments to the agent's program unchanged",
+    ),
     examples=(
         (
             "mngr map a.py b.py --agent claude -p 'add types to {item}' --yolo --sandbox",
@@ -135,7 +139,7 @@ def _build_new_plan(cli: Cli, args: Args) -> MapPlan:
     if not items:
         raise UsageError(
             "mngr map needs at least one item",
-            "name items, or read them from standard input: git ls-files | mngr map - …",
+            "name items, or read them from standard input: git ls-files | mngr map - --agent claude -p 'review {item}'",
         )
     prompt = args["prompt"]
     if args["prompt_file"] is not None:
@@ -147,14 +151,15 @@ def _build_new_plan(cli: Cli, args: Args) -> MapPlan:
         except OSError as error:
             path = args["prompt_file"]
             raise MngrError(
-                f"--prompt-file: cannot read {path}: {error.strerror}", f"see whether the file exists: ls -l {path}"
+                f"--prompt-file: cannot read {path}: {error.strerror}",
+                f"see whether the file exists: ls -l {shell.quote(path)}",
             ) from None
     command = args.rest or []
     kind = args["agent"] or ("command" if command and prompt is None else None)
     if kind is None:
         raise UsageError(
             "mngr map needs an agent kind or a command",
-            "choose an agent kind: mngr map ITEM --agent claude --prompt TEXT",
+            "for example: mngr map a.py b.py --agent claude --prompt 'review {item}'",
         )
     if prompt is None and kind != "command":
         raise UsageError(f"{kind} agents need a prompt", "add --prompt TEXT, with {item} in place of the item")

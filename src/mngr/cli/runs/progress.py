@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+from mngr.base.size_format import format_count
 from mngr.base.time_format import parse_timestamp
 from mngr.cli.framework.terminal_text import count_columns, fit_line, get_terminal_size
 from mngr.mapreduce.journal import host_costs
@@ -19,7 +20,7 @@ from mngr.mapreduce.journal.journal_rows import (
     ResumedRow,
     WindowRow,
 )
-from mngr.mapreduce.journal.replay import apply_row
+from mngr.mapreduce.journal.replay import Replay
 from mngr.mapreduce.journal.run_state import JournalRow, RecipeRow, RunState
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ class ProgressScreen:
     """Collects journal rows and draws them from its own thread. `rows` are the earlier rows of a resumed run."""
 
     def __init__(self, rows: list[JournalRow]) -> None:
-        self._state = RunState()
+        self._replay = Replay()
         self._news: dict[bool, list[str]] = {False: [], True: []}  # The latest events (False) and alerts (True).
         self._lines: list[str] = []  # The lines that the screen shows now.
         self._began = time.time()
@@ -49,18 +50,22 @@ class ProgressScreen:
             self.add_row(row)
         if rows:
             self._began = time.time()
-            self._paced = self._began, len(self._state.list_in_state("settled"))
+            self._paced = self._began, self._state.tasks.count_in_state("settled")
         threading.Thread(target=self._draw_until_closed, daemon=True).start()
+
+    @property
+    def _state(self) -> RunState:
+        return self._replay.state
 
     def add_row(self, row: JournalRow) -> None:
         """Add one more row of the journal."""
         with self._guard:
-            self._state = apply_row(self._state, row)
+            self._replay.add(row)
             is_resumed = isinstance(row, ResumedRow)
             timestamp = parse_timestamp(row.at)
             self._began = timestamp if is_resumed else min(self._began, timestamp)
             if is_resumed or (isinstance(row, LaunchRow) and self._paced is None):
-                self._paced = timestamp, len(self._state.list_in_state("settled"))
+                self._paced = timestamp, self._state.tasks.count_in_state("settled")
             text = format_row(row)
             if text:
                 is_alert = _is_alert(row)
@@ -136,7 +141,9 @@ class ProgressScreen:
         if not collected:
             return "collecting tests"
         run_count = len(self._state.recipe_rows.get(BaselineRun.type_name, ()))
-        return f"baseline: {run_count} test runs so far, {len(collected[0].tests)} tests"
+        return (
+            f"baseline: {format_count(run_count, 'test run')} so far, {format_count(len(collected[0].tests), 'test')}"
+        )
 
     def _format_root_causes(self) -> str:
         """Return a line on the root causes and how many of them are repaired."""
@@ -148,8 +155,7 @@ class ProgressScreen:
         test_count = sum(len(fact.root_cause.tests) for fact in found)
         repaired = len(list_facts(self._state, BaseMoved))
         given_up = len(list_facts(self._state, RootCauseGivenUp))
-        noun = "root cause" if len(found) == 1 else "root causes"
-        return f"{len(found)} {noun} of {test_count} tests: {repaired} repaired, {given_up} not repaired"
+        return f"{format_count(len(found), 'root cause')}, shared by {format_count(test_count, 'test')}: {repaired} repaired, {given_up} not repaired"
 
     def _format_cost(self) -> str:
         """Return a line on tokens, cost and hosts."""
@@ -195,4 +201,4 @@ def format_row(row: JournalRow) -> str:
 
 def _is_alert(row: JournalRow) -> bool:
     """True when the row stays on the screen longer than others."""
-    return isinstance(row, _ALERT_ROWS) or (isinstance(row, RecipeRow) and row.type == "held")
+    return isinstance(row, _ALERT_ROWS) or (isinstance(row, RecipeRow) and row.type == "root_cause_unrepaired")

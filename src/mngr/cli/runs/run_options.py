@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 NOTIFY_OPTION = Option(
     flags=("--notify",),
     metavar="CMD",
-    help="Run the shell command CMD when an alarm is raised and when the run ends, with MNGR_EVENT and MNGR_TEXT set",
+    help="Run the shell command CMD at each alarm and at the end of the run; CMD can use $MNGR_EVENT and $MNGR_TEXT",
     group="Output",
 )
 INTEGRATOR_OPTION = Option(
     flags=("--integrator",),
     metavar="KIND",
-    help="Let an agent of this kind resolve the remaining conflicts, rank equal fixes and summarize the result "
+    help="Let an agent of this kind resolve the remaining conflicts, choose the order of fixes with equal evidence, and summarize the result "
     "(default: no agent)",
     complete="kinds",
     group="Integration",
@@ -54,16 +54,15 @@ CHANGED_ISOLATION_OPTION = Option(
     flags=("--isolation",),
     metavar="HOW",
     choices=("on", "network", "off"),
-    help="Change the sandbox around the tests for the rest of this run: on, network or off (default: no change)",
+    help="For the rest of this run, run tests in a sandbox without network (on), in a sandbox with network (network), or without a sandbox (off) (default: no change)",
     group="Tests",
 )
-AGENT_OPTIONS = place_below(
+_AGENT_OPTIONS = place_below(
     "Agents",
-    Option(flags=("--agent",), metavar="KIND", help="Use agents of this kind", complete="kinds"),
     Option(
         flags=("--on",),
         metavar="ADDRESS",
-        help="Create the agents on @HOST, .PROVIDER or @HOST.PROVIDER (default: this machine)",
+        help="Create the agents on @HOST, @.PROVIDER (new hosts) or @HOST.PROVIDER (default: this machine)",
     ),
     Option(
         flags=("--agents-per-host",),
@@ -86,7 +85,7 @@ AGENT_OPTIONS = place_below(
     Option(
         flags=("--network",),
         metavar="on|off|allow=HOST[:PORT],…",
-        help="Allow all network access, none, or only the listed hosts (default: on; with --sandbox off)",
+        help="Allow access to the whole network (on), to nothing (off), or only to the listed hosts (default: on; with --sandbox, off)",
     ),
     Option(flags=("--yolo",), help="Let the agents act without asking for permission, as create --yolo does"),
 )
@@ -102,26 +101,32 @@ LIMIT_OPTIONS = place_below(
     Option(
         flags=("--budget",),
         metavar="USD",
-        help="Park the remaining tasks once the run has cost USD (default: no limit)",
+        help="Stop the run's agents, and keep their work, when the run has cost USD dollars (default: no limit)",
     ),
     Option(
         flags=("--budget-per-day",),
         metavar="USD",
-        help="Park the remaining tasks once the runs of the day have cost USD together (default: no limit)",
+        help="Stop the run's agents, and keep their work, when all of today's runs have cost USD dollars (default: no limit)",
     ),
     Option(
         flags=("--max-tokens",),
         metavar="N",
         kind="int",
-        help="Park the remaining tasks once the run has used N tokens (default: no limit)",
+        help="Stop the run's agents, and keep their work, when the run has used N tokens (default: no limit)",
     ),
     Option(
         flags=("--deadline",),
         metavar="TIME",
         kind="length",
-        help="Park the remaining tasks after TIME (default: no limit)",
+        help="Stop the run's agents, and keep their work, TIME after the start of the run (default: no limit)",
     ),
-    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="End a task after TIME"),
+    Option(
+        flags=("--timeout",),
+        metavar="TIME",
+        kind="length",
+        default=3600.0,
+        help="Stop a task's agent after TIME",
+    ),
     Option(
         flags=("--stall",),
         metavar="TIME",
@@ -141,7 +146,7 @@ LIMIT_OPTIONS = place_below(
         metavar="N",
         kind="int",
         default=5,
-        help="Raise an alarm and start no more agents when N agents fail in the same way",
+        help="Raise an alarm, and start no more agents, when N agents have failed in the same way",
     ),
     Option(
         flags=("--on-alarm",),
@@ -151,6 +156,14 @@ LIMIT_OPTIONS = place_below(
         help="After an alarm, pause until you resume the run, or probe with one agent from time to time",
     ),
 )
+
+
+def make_agent_options(default: str) -> tuple[Option, ...]:
+    """Return the options for the agents of a run. `default` says in words what happens without --agent."""
+    kind_help = f"Use agents of this kind ({default})"
+    kind_option = Option(flags=("--agent",), metavar="KIND", help=kind_help, complete="kinds")
+    return (*place_below("Agents", kind_option), *_AGENT_OPTIONS)
+
 
 _FIELD_OF_OPTION = {"stall": "stall_timeout"}  # options whose field in RunLimits has another name
 
@@ -179,7 +192,8 @@ def merge_limits(args: Args, saved: RunLimits) -> RunLimits:
 
 def merge_agent_request(args: Args, options: AgentOptions, saved: AgentOptions) -> AgentOptions:
     """Return the saved agent options of a run, replaced by those given now."""
-    return _replace_given(saved, options, {option.key for option in AGENT_OPTIONS if option.key in args.chosen})
+    given = {"agent", *(option.key for option in _AGENT_OPTIONS)} & set(args.chosen)
+    return _replace_given(saved, options, given)
 
 
 def _replace_given(saved: R, current: R, given_fields: set[str]) -> R:
@@ -217,7 +231,7 @@ def build_agent_request(cli: Cli, args: Args, prefix: str, kind: str) -> AgentOp
     host_suffix = format_host_suffix(args["on"])
     if "agents_per_host" in args.given and host_suffix and not host_suffix.startswith("@."):
         raise UsageError(
-            "--agents-per-host works only with hosts that a provider creates", "choose a provider: --on .PROVIDER"
+            "--agents-per-host works only with hosts that a provider creates", "choose a provider: --on @.PROVIDER"
         )
     if host_suffix:
         _check_hosts(cli.context, parse_address(cli.context, host_suffix), args)
@@ -238,7 +252,8 @@ def _check_hosts(ctx: Context, address: Address, args: Args) -> None:
         return
     if args["sandbox"]:
         raise MngrError(
-            f"--sandbox does not work on {address.provider} hosts", "leave out --sandbox: each host is isolated already"
+            f"--sandbox does not work on {address.provider} hosts",
+            "leave out --sandbox, or leave out --on to run the agents on this machine",
         )
     find_hourly_rate(ctx, address.provider)
     provider = ctx.get_provider(address.provider)
@@ -321,11 +336,16 @@ def format_summary(state: RunState) -> str:
 
 def get_project_root(cli: Cli) -> str:
     """Return the root of the current project; raise MngrError if there is none."""
+    from mngr.agents.workdir.source import require_own_directory
     from mngr.base.paths import find_project_root
 
+    require_own_directory(cli.context)
     root = find_project_root(cli.context.cwd)
     if root is None:
-        raise MngrError(f"{cli.context.cwd} is not in a git repository", "change to your project: cd PROJECT")
+        raise MngrError(
+            f"{cli.context.cwd} is not in a git repository",
+            "change to your project, or make this directory a repository: git init && git add -A && git commit -m start",
+        )
     return root
 
 
@@ -345,17 +365,24 @@ def build_pytest_command(cli: Cli, args: Args) -> list[str]:
         raise UsageError(f"--pytest is not a valid command: {error}", "for example: --pytest 'uv run pytest'") from None
 
 
+def _find_raised_limit(reason: str) -> tuple[str, str]:
+    """Return the words and the option for the limit that must be higher before the run can continue."""
+    if "budget" in reason:
+        return " with a higher budget", " --budget-per-day USD" if "per day" in reason else " --budget USD"
+    if "tokens" in reason:
+        return " with a higher limit", " --max-tokens N"
+    return "", ""
+
+
 def build_parked_error(resume_command: str, state: RunState) -> MngrError:
     """Return the error for a run that is not finished; `resume_command` continues the run."""
     reason = (
         state.wait_reason or next((task.reason for task in state.list_in_state("parked") if task.reason), None) or ""
     )
-    extra_option = (
-        " --budget-per-day USD" if "day's budget" in reason else " --budget USD" if "budget" in reason else ""
-    )
+    raised_limit, extra_option = _find_raised_limit(reason)
     error = MngrError(
         f"the run is not finished: some tasks are parked{reason and f' ({reason})'}",
-        f"continue the run: {resume_command}{extra_option}",
+        f"continue the run{raised_limit}: {resume_command}{extra_option}",
     )
     error.exit_code = 5
     return error

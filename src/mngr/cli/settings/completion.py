@@ -27,7 +27,7 @@ COMMAND = CommandSpec(
             help="Print the candidates for word N of WORDS; the completion scripts use this",
         ),
     ),
-    trailing_help="WORDS",
+    trailing=Argument(name="WORDS", help="Complete the command line WORDS; the completion scripts use this"),
     examples=(
         (
             "mngr completion bash >~/.local/share/bash-completion/completions/mngr",
@@ -48,7 +48,7 @@ def run(cli: Cli, args: Args) -> int:
     """Print the completion script, or the candidates for one word."""
     shell = args["shell"]
     if shell not in _SCRIPTS:
-        raise UsageError(f"mngr has no completion script for {shell!r}", "one of: " + ", ".join(_SCRIPTS))
+        raise UsageError(f"mngr has no completion script for {shell!r}", "use one of: " + ", ".join(_SCRIPTS))
     if args["index"] is None:
         cli.print_data(_SCRIPTS[shell])
         return 0

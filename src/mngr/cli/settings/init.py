@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.cli_invocation import Cli
     from mngr.cli.framework.parse import Args
     from mngr.setup.init.init import DetectedProject
-    from mngr.tmr.try_settings import Trial
+    from mngr.tmr.try_settings import SettingsTrial
 
 COMMAND = CommandSpec(
     name="init",
@@ -28,7 +28,7 @@ COMMAND = CommandSpec(
     options=(
         Option(flags=("--force",), help="Replace existing settings"),
         Option(flags=("--no-try",), help="Write the settings without trying them in a scratch copy"),
-        Option(flags=("-n", "--dry-run"), help="Print the settings file; write and try nothing"),
+        Option(flags=("-n", "--dry-run"), help="Print the settings file without writing or trying it"),
     ),
     examples=(
         ("mngr init", "Write .mngr/settings.toml, try it and print the findings"),
@@ -53,13 +53,13 @@ def run(cli: Cli, args: Args) -> int:
     return 0
 
 
-def _render(cli: Cli, project: DetectedProject, *, written: bool, trial: Trial | None = None) -> None:
+def _render(cli: Cli, project: DetectedProject, *, written: bool, trial: SettingsTrial | None = None) -> None:
     """Print the settings with their reasons, and the result of the trial."""
     rows = [(finding.key, format_value(finding.value), finding.reason) for finding in project.settings]
     table = (
         render.format_table(("SETTING", "VALUE", "BECAUSE OF"), rows)
         if rows
-        else "found nothing that says how to set the project up\n"
+        else "mngr did not find out how to set up the project\n"
     )
     lines = [table.rstrip("\n"), *project.notes]
     if not written and cli.format == "human":

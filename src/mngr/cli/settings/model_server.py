@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mngr.base.errors import UsageError
+from mngr.base.errors import UsageError, describe_file_error
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
@@ -37,7 +37,7 @@ COMMAND = CommandSpec(
             flags=("--listen",),
             metavar="ADDR",
             default="127.0.0.1",
-            help="Listen on this address; any other than a loopback address admits other machines",
+            help="Listen on this address (default: 127.0.0.1, which only this machine can reach)",
         ),
         Option(
             flags=("--log",),
@@ -75,11 +75,17 @@ def run(cli: Cli, args: Args) -> int:
         stop_signals.add(signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)  # Before threads start, so that no thread receives it.
     if args["port"] > 65535:
-        raise UsageError(f"there is no port {args['port']}", "a port is at most 65535; 0 takes a free one")
+        raise UsageError(
+            f"{args['port']} is not a valid port",
+            "use a port up to 65535, or a free port: mngr model-server SCRIPT --port 0",
+        )
     try:
         server = ModelServer(script, listen=args["listen"], port=args["port"], log=args["log"], dump=args["dump"])
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename}: {error.strerror}", "see: mngr model-server --help") from None
+        raise UsageError(
+            f"cannot write {error.filename}: {error.strerror}",
+            f"check the path and its permissions: ls -ld {error.filename}",
+        ) from None
     with server:
         render.render_item(cli, {"url": server.url(), "pid": os.getpid()}, server.url())
         sys.stdout.flush()
@@ -96,6 +102,5 @@ def _read_script(text: str) -> str:
         with open(os.path.expanduser(text), encoding="utf-8") as file:
             return file.read()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
         hint = """name a JSON file, or write JSON: mngr model-server '[{"text": "done"}]'"""
-        raise UsageError(f"cannot read the script {text}: {reason}", hint) from None
+        raise UsageError(f"cannot read the script {text}: {describe_file_error(error)}", hint) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.project_trust import describe_changes, escape, format_question, format_value
 from mngr.cli.framework import render
@@ -35,7 +36,7 @@ COMMAND = CommandSpec(
     options=(
         Option(flags=("--show",), help="Print the settings that need trust, and change nothing"),
         Option(flags=("--hash",), metavar="HASH", help="Trust the settings without asking, if they have this hash"),
-        Option(flags=("--yes",), help="Trust the settings without asking, whatever they are"),
+        Option(flags=("--yes",), help="Trust the settings without asking, whatever their values are"),
         Option(flags=("--revoke",), help="Stop trusting the project"),
     ),
     examples=(
@@ -80,23 +81,24 @@ def _confirm(cli: Cli, args: Args, project: ProjectTrust) -> None:
     if args["yes"]:
         return
     listed = describe_changes(project.changes)
+    place = f" {shell.quote(args['project'])}" if args["project"] else ""
     if args["hash"]:
         if args["hash"] != project.hash:
             raise MngrError(
                 f"the settings of {project.root} have the hash {project.hash}:\n{listed}",
-                f"if you agree with them: mngr trust --hash {project.hash}",
+                f"if you agree with them: mngr trust{place} --hash {project.hash}",
             )
         return
     ask = cli.context.ask_trust
     if ask is None:
         raise MngrError(
             f"there is no terminal to ask whether you trust the settings of {project.root}:\n{listed}",
-            f"if you agree with them: mngr trust --hash {project.hash}",
+            f"if you agree with them: mngr trust{place} --hash {project.hash}",
         )
     if not ask(format_question(project.root, project.changes)):
         raise MngrError(
             f"you did not trust the settings of {project.root}",
-            "to be asked again: mngr trust; to read them: mngr trust --show",
+            f"to be asked again: mngr trust{place}; to read them: mngr trust{place} --show",
         )
 
 
@@ -114,5 +116,7 @@ def _format(project: ProjectTrust) -> str:
         lines = [f"{escape(project.root)}: {state} (hash {project.hash})"]
         lines += [f"  {escape(key)} = {format_value(value)}" for key, value in sorted(project.settings.items())]
     if project.ignored:
-        lines.append("ignored, because only your own settings count: " + ", ".join(map(escape, project.ignored)))
+        lines.append(
+            "mngr ignores these settings, because only you may set them: " + ", ".join(map(escape, project.ignored))
+        )
     return "\n".join(lines)

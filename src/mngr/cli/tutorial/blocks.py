@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_spec import Argument, CommandSpec
@@ -54,7 +55,7 @@ def run(cli: Cli, args: Args) -> int:
         sys.stdout.flush()
         raise MngrError(
             "; ".join(map(str, script.problems)),
-            f"correct these lines, then run again: mngr tutorial blocks {script.path}",
+            f"correct these lines, then run again: mngr tutorial blocks {shell.quote(script.path)}",
         )
     return 0
 

@@ -32,7 +32,7 @@ COMMAND = CommandSpec(
         Option(
             flags=("--program",),
             metavar="NAME",
-            help="Measure this program (default: the setting project.program)",
+            help="Measure how much of program NAME the tutorial covers (default: the setting project.program)",
         ),
         Option(
             flags=("--source",),
@@ -85,7 +85,7 @@ def run(cli: Cli, args: Args) -> int:
         *others, last = map(_format_problem, coverage.problems)
         if others:
             cli.print_message("\n".join(others))
-        raise MngrError(last, "mend it, and ask again")
+        raise MngrError(last, "correct this in the program, then run the same command again")
     return 0
 
 

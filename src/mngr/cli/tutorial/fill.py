@@ -7,7 +7,7 @@ import sys
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_spec import CommandSpec, Option
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.framework.run import is_interactive
 from mngr.cli.tutorial.blocks import FILE_ARGUMENT
@@ -47,9 +47,9 @@ COMMAND = CommandSpec(
         Option(
             flags=("--section",),
             metavar="TEXT",
-            help="Fill only headings whose own text or section contains TEXT (default: all)",
+            help="Fill only headings with TEXT in the heading or in the title of its section (default: all headings)",
         ),
-        Option(flags=("--interactive",), help="Ask you to keep, edit or drop each block"),
+        Option(flags=("--interactive",), help="Ask for each block whether to keep, edit or drop it"),
         Option(
             flags=("--output",),
             metavar="FILE",
@@ -57,7 +57,7 @@ COMMAND = CommandSpec(
             complete="files",
         ),
     ),
-    trailing_help="ARGS",
+    trailing=Argument(name="ARGS", help="Pass these arguments to the agent's program unchanged"),
     examples=(
         (
             "mngr tutorial fill --sandbox --yolo --output fill.patch",
@@ -130,7 +130,7 @@ def _format_filled(result: FillResult, file: str) -> str:
         text += f"  {confusion.command}: {confusion.failures} of {confusion.calls} calls failed, {confusion.retries} were repeated"
         text += f"; no such option: {', '.join(confusion.unknown)}" if confusion.unknown else ""
         text += f"; worked only after: {', '.join(confusion.after)}" if confusion.after else ""
-        text += "".join(f"\n    it said: {message}" for message in confusion.said) + "\n"
+        text += "".join(f"\n    it printed: {message}" for message in confusion.messages) + "\n"
     return terminal_text.strip_controls(text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_spec import CommandSpec, Option, place_below
+from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
 from mngr.cli.runs.run_options import parse_dollars
 from mngr.cli.tutorial.blocks import FILE_ARGUMENT
@@ -26,16 +26,22 @@ WORKER_OPTIONS = place_below(
         metavar="N",
         kind="int",
         default=3,
-        help="Tell the agent at most N times what is still wrong",
+        help="Let the agent correct its work in at most N rounds",
     ),
-    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="End a round after TIME"),
-    Option(flags=("--budget",), metavar="USD", help="Stop the agent when it has cost this much (default: no limit)"),
+    Option(
+        flags=("--timeout",),
+        metavar="TIME",
+        kind="length",
+        default=3600.0,
+        help="Stop waiting for the agent in one round after TIME",
+    ),
+    Option(flags=("--budget",), metavar="USD", help="Stop the agent when it has cost USD dollars (default: no limit)"),
     Option(flags=("--on",), metavar="ADDRESS", help="Create the agent on @HOST or @.PROVIDER (default: this machine)"),
     Option(flags=("--sandbox",), help="Run the agent in a sandbox, as create --sandbox does"),
     Option(
         flags=("--network",),
         metavar="on|off|allow=HOST[:PORT],…",
-        help="Allow all network access, none, or only the listed hosts (default: on; with --sandbox off)",
+        help="Allow access to the whole network (on), to nothing (off), or only to the listed hosts (default: on; with --sandbox, off)",
     ),
     Option(flags=("--yolo",), help="Let the agent act without asking for permission, as create --yolo does"),
 )
@@ -51,7 +57,7 @@ COMMAND = CommandSpec(
     ),
     arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
     options=WORKER_OPTIONS,
-    trailing_help="ARGS",
+    trailing=Argument(name="ARGS", help="Pass these arguments to the agent's program unchanged"),
     examples=(
         ("mngr tutorial sync --agent claude --sandbox --yolo", "Let Claude Code write the missing tests in a sandbox"),
         ("mngr tutorial sync --sandbox", "Write the missing tests without a model"),

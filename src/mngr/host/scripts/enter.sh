@@ -54,7 +54,7 @@ if [ -z "$_mngr_inactive" ]; then
     done
 fi
 eval "$_mngr_has" || _mngr_fail 127 "$1: command not found"
-_mngr_walls() { exec "$@"; }
+_mngr_sandbox() { exec "$@"; }
 if [ -n "${MNGR_SANDBOX:-}" ]; then
     [ -r "$_mngr_dir/sandbox" ] || _mngr_fail 125 "the agent's sandbox files are missing; mngr start creates them again"
     . "$_mngr_dir/sandbox"
@@ -63,7 +63,7 @@ if [ -n "${MNGR_SANDBOX:-}" ]; then
     case $_mngr_at in
     /usr/* | /bin/*) ;; # visible in every sandbox
     *)
-        (_mngr_alone=1 _mngr_walls /usr/bin/env "PATH=$_mngr_inner" /bin/sh -c "$_mngr_has" has "$1") </dev/null ||
+        (_mngr_alone=1 _mngr_sandbox /usr/bin/env "PATH=$_mngr_inner" /bin/sh -c "$_mngr_has" has "$1") </dev/null ||
             _mngr_fail 127 "$1: command not found in the agent's sandbox"
         ;;
     esac
@@ -76,4 +76,4 @@ fi
 unset OLDPWD _mngr_note _mngr_file _mngr_inactive _mngr_dir _mngr_has _mngr_at _mngr_left _mngr_try
 unset _mngr_path _mngr_inner _mngr_venv
 unset -f _mngr_fail
-_mngr_walls "$@"
+_mngr_sandbox "$@"

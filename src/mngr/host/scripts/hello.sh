@@ -36,9 +36,9 @@ make_home() {
     cd / && mkdir -p "$home/agents" "$home/names" "$home/work" "$home/cache" "$home/lib" || return
     [ -e "$home/version" ] || { echo 'mngr 1' >"$home/version.$$" && mv -f "$home/version.$$" "$home/version"; }
 }
-said=$(check_home 2>&1)
-if [ -z "$said" ] && [ "$2" = make ]; then
-    said=$(make_home 2>&1) || said="unwritable ${said##*: }"
+output=$(check_home 2>&1)
+if [ -z "$output" ] && [ "$2" = make ]; then
+    output=$(make_home 2>&1) || output="unwritable ${output##*: }"
 fi
 
 # Find the real path of the home, which may not exist yet.
@@ -53,19 +53,19 @@ case $PWD in
 *) real=$PWD$rest ;;
 esac
 printf '%s\n' "home $real" "uid $uid" "login $user" "os $(uname -s)" "clock $(date +%s)"
-[ -z "$said" ] || printf '%s\n' "$said"
+[ -z "$output" ] || printf '%s\n' "$output"
 #include boot.sh
 find_boot
 echo "boot $boot"
 for program in git tmux tar find awk; do
     command -v "$program" >/dev/null 2>&1 || echo "missing $program"
 done
-said=$(git --version 2>/dev/null) && said=${said#git version } && echo "git ${said%% *}"
-said=$(tmux -V 2>/dev/null) && echo "tmux ${said#tmux }"
+output=$(git --version 2>/dev/null) && output=${output#git version } && echo "git ${output%% *}"
+output=$(tmux -V 2>/dev/null) && echo "tmux ${output#tmux }"
 for program in flock python3 rsync; do
-    said=$(command -v "$program" 2>/dev/null) && echo "$program $said"
+    output=$(command -v "$program" 2>/dev/null) && echo "$program $output"
 done
-said=$(PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v sshd 2>/dev/null) && echo "sshd $said"
+output=$(PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v sshd 2>/dev/null) && echo "sshd $output"
 df -Pk . 2>/dev/null | awk 'NR == 2 && $4 ~ /^[0-9]+$/ { print "free " $4 }'
 { read -r load _ </proc/loadavg; } 2>/dev/null || load=$(sysctl -n vm.loadavg 2>/dev/null | tr -d '{ ' | cut -c 1-4)
 echo "load $load"

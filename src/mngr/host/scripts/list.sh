@@ -22,14 +22,14 @@ if [ -e "${socket%/*}" ] && ! [ -O "${socket%/*}" ]; then
 elif [ -S "$socket" ]; then
     tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached} #{session_created} #{pane_title}' 2>/dev/null
 fi
-files= witnesses=
+files= has_status=
 hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f]'
 ids=a-$hex$hex$hex # an agent can create directories with misleading names
 # Adds the status files that agents' programs write. The programs also choose the file names, so these are checked.
-add_witnesses() {
+add_program_status() {
     for name; do
-        case $name in *[!a-z0-9/.-]* | */witness/*[!0-9]*.json) continue ;; esac
-        if [ -f "$name" ] && ! [ -L "$name" ]; then files="$files $name" witnesses=1; fi
+        case $name in *[!a-z0-9/.-]* | */program-status/*[!0-9]*.json) continue ;; esac
+        if [ -f "$name" ] && ! [ -L "$name" ]; then files="$files $name" has_status=1; fi
     done
 }
 if [ $# -eq 0 ]; then
@@ -40,18 +40,18 @@ if [ $# -eq 0 ]; then
         set -- $ids/$name
         if [ -e "$1" ] || [ -L "$1" ]; then files="$files $*"; fi
     done
-    add_witnesses $ids/witness/*.json
+    add_program_status $ids/program-status/*.json
 else
     printf 'dir %s\n' "$@"
     for id; do
         for name in agent.json exit stopped status proc; do
             [ ! -e "$id/$name" ] || files="$files $id/$name"
         done
-        add_witnesses "$id"/witness/*.json
+        add_program_status "$id"/program-status/*.json
     done
 fi
 [ -n "$files" ] || exit 0
-[ -z "$witnesses" ] || date '+clock %s.%N' # times in these files are compared with it
+[ -z "$has_status" ] || date '+clock %s.%N' # times in these files are compared with it
 set -f
 # A huge line makes grep fail because of the memory limit. In this case, and if grep cannot skip pipes, `rows` reads
 # everything again, more carefully.

@@ -1,8 +1,10 @@
-# mirror.sh SOURCE WORK FORMAT BASE BRANCH NEW [KEY VALUE]...: creates an independent repository at WORK. It has all
+# mirror.sh SOURCE WORK FORMAT BASE BRANCH NEW FILTERS [KEY VALUE]...: creates an independent repository at WORK. It has all
 # branches and tags of SOURCE, but none of its hooks, settings, alternates or hard links. BRANCH is checked out, and
-# created at BASE if NEW is 1. Exit code 9: BRANCH exists already.
-from=$1 work=$2 form=$3 base=$4 branch=$5 new=$6
-shift 6
+# created at BASE if NEW is 1. If FILTERS is 0, the settings of the user and of the system do not count, so git runs no
+# filter on the files. Otherwise git-lfs finds the contents of files in SOURCE.
+# Exit code 9: BRANCH exists already.
+from=$1 work=$2 form=$3 base=$4 branch=$5 new=$6 filters=$7
+shift 7
 set -e
 case $from in
 */cache/sources/*.git)
@@ -37,4 +39,10 @@ while [ $# -ge 2 ]; do
     git config "$1" "$2"
     shift 2
 done
+if [ "$filters" = 0 ]; then
+    export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
+elif [ -d "$from/lfs" ]; then
+    # A mirror has no remote from which git-lfs could fetch.
+    export GIT_LFS_SKIP_DOWNLOAD_ERRORS=1 GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=lfs.storage GIT_CONFIG_VALUE_0="$from/lfs"
+fi
 git reset --quiet --hard --no-recurse-submodules

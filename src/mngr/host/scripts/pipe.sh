@@ -10,11 +10,11 @@ user=$(id -un 2>/dev/null) || exit 4
 
 # As root, sshd needs its privilege separation directory. It is missing after a boot if no ssh server was started.
 try() {
-    said=$("$sshd" -t -f /dev/null -h "$place/host_key" 2>&1 </dev/null) && return
-    said=${said%"$(printf '\r')"}
-    dir=${said##*privilege separation directory: }
-    [ "$dir" != "$said" ] && mkdir -p -m 755 "$dir" 2>/dev/null && return
-    printf '%s\n' "$said" >&2
+    output=$("$sshd" -t -f /dev/null -h "$place/host_key" 2>&1 </dev/null) && return
+    output=${output%"$(printf '\r')"}
+    dir=${output##*privilege separation directory: }
+    [ "$dir" != "$output" ] && mkdir -p -m 755 "$dir" 2>/dev/null && return
+    printf '%s\n' "$output" >&2
     exit 5
 }
 make_key() { # the first of several processes wins

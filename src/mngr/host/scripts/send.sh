@@ -115,15 +115,15 @@ if [ -n "$box" ]; then
     # The agent can put links into the box, so the file is written beside the box and gets a name that nobody can guess.
     draft=$(mktemp ./letter.XXXXXXXXXX)
     letter=$box/$(date +%s).$$.${draft##*.}.${key:-message}
-    said=$({ cat >"$draft" && mv "$draft" "$letter"; } 2>&1)
+    output=$({ cat >"$draft" && mv "$draft" "$letter"; } 2>&1)
 elif [ -n "$key" ]; then
-    said=$(press "$key")
+    output=$(press "$key")
 elif [ "$pause" = 0 ]; then
-    said=$(paste "; send-keys -t $pane Enter")
+    output=$(paste "; send-keys -t $pane Enter")
 else
-    said=$(paste) && { sleep "$pause" 2>/dev/null || sleep 1; } && [ "$said" != mngr:dead ] && said=$(press Enter)
-fi || [ "$said" = mngr:dead ] || answer failed "$said"
-[ "$said" != mngr:dead ] || answer not-running
+    output=$(paste) && { sleep "$pause" 2>/dev/null || sleep 1; } && [ "$output" != mngr:dead ] && output=$(press Enter)
+fi || [ "$output" = mngr:dead ] || answer failed "$output"
+[ "$output" != mngr:dead ] || answer not-running
 if [ -f limit ] && ! [ -L input ] && { [ -f input ] || ! [ -e input ]; }; then date +%s >input; fi # for watch.sh
 [ -n "$mark" ] || answer sent
 

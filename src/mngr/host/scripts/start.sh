@@ -23,7 +23,7 @@ drop() {
     done
 }
 drop exit proc status unstarted
-[ ! -d "$dir/witness" ] || rm -f "$dir"/witness/*.json 2>/dev/null
+[ ! -d "$dir/program-status" ] || rm -f "$dir"/program-status/*.json 2>/dev/null
 # If another process owns the server, ask it to start the server. A server started here would end with this command.
 keeper=${conf%/*}/keeper
 if [ -r "$keeper" ] && read -r pid since <"$keeper" && [ "$(process_start "$pid")" = "$since" ] && kill -USR1 "$pid" 2>/dev/null; then
@@ -31,17 +31,17 @@ if [ -r "$keeper" ] && read -r pid since <"$keeper" && [ "$(process_start "$pid"
     napped=0
 fi
 while :; do
-    said=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
+    output=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
         set-option -t "=$name:" @mngr_id "$id" \; set-option -p -t "=$name:" @mngr_role agent 2>&1) && break
-    case $said in
+    case $output in
     *"server exited"* | *"lost server"* | *"no server running"* | *"error connecting"*) ;;
     *)
-        echo "$said" >&2
+        echo "$output" >&2
         exit 8
         ;;
     esac
     if [ $napped -ge 2000 ]; then
-        echo "$said" >&2
+        echo "$output" >&2
         exit 8
     fi
     nap 50

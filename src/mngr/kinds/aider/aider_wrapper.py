@@ -37,7 +37,7 @@ class AiderSession:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self.said: dict[str, str] | None = None
+        self.last_status: dict[str, str] | None = None
         self.trouble: dict[str, str] = {}
         self.usage: dict[str, float] | None = None
         self.is_busy = False
@@ -58,9 +58,9 @@ class AiderSession:
 
     def report_state(self, state: str, reason: str = "", **error: str) -> None:
         status = {"state": state, "reason": reason, **error}
-        if status == self.said:
+        if status == self.last_status:
             return
-        self.said = status
+        self.last_status = status
         path = os.path.join(self.directory, "status")
         text = json.dumps({**status, "at": format_now()}) + "\n"
         try:

@@ -7,8 +7,8 @@ import os
 
 from mngr.base import time_format
 from mngr.base.errors import MngrError
-from mngr.base.json_values import as_object, get_object
 from mngr.base.model import AgentState
+from mngr.base.untrusted_json import as_object, get_object
 from mngr.kinds import state_from_screen
 from mngr.kinds.agent_files import copy_to_agent, get_conversation, read_json, read_user_json, write_file
 from mngr.kinds.claude import transcript
@@ -24,8 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord, Evidence
+    from mngr.base.untrusted_json import JsonObject
     from mngr.host.protocol import Host
     from mngr.kinds.transcript_entry import TranscriptEntry
 
@@ -88,13 +88,13 @@ class ClaudeKind(CodingAgentKind):
     yolo_arguments = ("--dangerously-skip-permissions",)
     ask_arguments = ("--permission-mode", "default")  # newer versions call it manual, but still accept this
     paste_patterns = ("[Pasted text #",)
-    ready = "status witness/[0-9]*.json"  # in some versions the first hook runs before the input box exists
+    ready = "status program-status/[0-9]*.json"  # in some versions the first hook runs before the input box exists
     asking = "❯ 1. Yes"
     clear = "C-u C-e"
     empty = "❯\n❯\u00a0"
     obeyed = "/!#"
     transcript_paths = (f"{_CONFIG_DIR}/projects/*/*.jsonl", f"{_CONFIG_DIR}/projects/*/*/subagents/*.jsonl")
-    written_names = (f"{_CONFIG_DIR}/", "witness/")
+    written_names = (f"{_CONFIG_DIR}/", "program-status/")
     renewal_key = ("refreshToken", None)
 
     def list_login_files(self) -> dict[str, str]:
@@ -245,9 +245,9 @@ def make_kind(name: str, load_settings: Callable[[], Mapping[str, object]]) -> C
     return ClaudeKind(name, load_settings)
 
 
-# Claude writes its status files into `sessions`, which this script links to the agent's `witness` directory.
+# Claude writes its status files into `sessions`, which this script links to the agent's `program-status` directory.
 _MAKE_DIRS_SCRIPT = """
-cd "$1" && mkdir -p "$2" witness && { [ -e "$2/sessions" ] || ln -s ../witness "$2/sessions"; } && rm -f witness/*.json || exit
+cd "$1" && mkdir -p "$2" program-status && { [ -e "$2/sessions" ] || ln -s ../program-status "$2/sessions"; } && rm -f program-status/*.json || exit
 . ./env
 printf %s "${ANTHROPIC_API_KEY-}" | tail -c 20
 """

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mngr.base import time_format
-from mngr.base.json_values import as_objects, find_int, find_text, get_object, get_text
+from mngr.base.untrusted_json import as_objects, find_int, find_text, get_object, get_text
 from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mngr.base.json_values import JsonObject
+    from mngr.base.untrusted_json import JsonObject
 
 _MAX_ROW_DELAY = 5.0  # seconds after which a missing row is no longer expected
 

@@ -1,9 +1,9 @@
 # codex.sh CMD…: run Codex and report what its hooks do not report: that it accepts messages, and that a turn ended by an error
-# or by Esc. witness/1.json holds the unchanged row of Codex's own record about such an end.
+# or by Esc. program-status/1.json holds the unchanged row of Codex's own record about such an end.
 #include nap.sh
 cd "$MNGR_AGENT_DIR" || exit 125
 last=$CODEX_HOME/last # a link to the record of the conversation on the screen; codex_hook.sh sets it for each message
-rm -f "$CODEX_HOME"/thread-writer-locks/*.lock witness/*
+rm -f "$CODEX_HOME"/thread-writer-locks/*.lock program-status/*
 # Codex's indexes hold absolute paths: after a clone or a move it would continue another agent's conversation. It rebuilds them.
 if [ "$(cat "$CODEX_HOME/place" 2>/dev/null)" != "$CODEX_HOME" ]; then
     rm -f "$CODEX_HOME"/state_*.sqlite* "$CODEX_HOME"/thread_history_*.sqlite* "$CODEX_HOME"/queue_*.sqlite*
@@ -36,7 +36,7 @@ tell_ends() {
         if [ ${#row} -gt 4000 ]; then row="${row%%,*},\"payload\":{\"error\":{\"codex_error_info\":${row##*\"codex_error_info\":}"; fi
         [ ${#row} -le 4000 ] || continue
         row="{\"zone\":\"$(date +%z)\",${row#?}" # its messages name times in the time zone of the host
-        printf '%s\n' "$row" >witness/new && mv -f witness/new witness/1.json
+        printf '%s\n' "$row" >program-status/new && mv -f program-status/new program-status/1.json
         printf '%s\n' "$row" | sh ./hook.sh turn_failed -
     done
 }

@@ -1,8 +1,8 @@
 # codex_hook.sh TYPE STATE [REASON] <JSON: run hook.sh for Codex, and separate the agent's own conversations from its sub-agents'.
 # The directory own/ links the agent's own records. Of the sub-agents' records it holds only the usage rows.
-said=$(cat)
+input=$(cat)
 file_of() { # KEY
-    file=${said#*"\"$1\":\""}
+    file=${input#*"\"$1\":\""}
     file=${file%%\"*}
 }
 {
@@ -13,7 +13,7 @@ file_of() { # KEY
         ln -f "$file" "$CODEX_HOME/own/"
         ;;
     tool_*) # a sub-agent may continue after the turn has ended, so its tools do not change the state
-        case $said in *'"agent_id":"'*) set -- "$1" - ;; esac
+        case $input in *'"agent_id":"'*) set -- "$1" - ;; esac
         ;;
     helper)
         file_of agent_transcript_path
@@ -23,4 +23,4 @@ file_of() { # KEY
         ;;
     esac
 } >/dev/null 2>&1
-printf '%s\n' "$said" | sh "$MNGR_AGENT_DIR/hook.sh" "$@"
+printf '%s\n' "$input" | sh "$MNGR_AGENT_DIR/hook.sh" "$@"

@@ -6,9 +6,9 @@ import json
 import os
 import re
 
-from mngr.base.errors import MngrError, NotFound
-from mngr.base.json_values import as_objects, get_object, get_text
+from mngr.base.errors import MngrError, NotFound, describe_file_error
 from mngr.base.model import AgentState
+from mngr.base.untrusted_json import as_objects, get_object, get_text
 from mngr.host import scripts
 from mngr.kinds import state_from_screen
 from mngr.kinds.agent_files import copy_to_agent, get_conversation, make_dirs, write_file
@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord, Evidence
+    from mngr.base.untrusted_json import JsonObject
     from mngr.host.protocol import Host
     from mngr.kinds.delivery_plan import Delivery
     from mngr.kinds.transcript_entry import TranscriptEntry
@@ -87,17 +87,17 @@ for place in "$PWD" "$(cd "$(git rev-parse --git-common-dir 2>/dev/null || echo 
     done
 done
 [ -n "$found" ] || exit 0
-said=$(mktemp) || exit 3
+answers=$(mktemp) || exit 3
 tries=0
 {
     cat
-    until grep -q '^{"id":2,' "$said" || [ $tries -ge 100 ]; do
+    until grep -q '^{"id":2,' "$answers" || [ $tries -ge 100 ]; do
         tries=$((tries + 1))
         sleep 0.1 2>/dev/null || sleep 1
     done
-} | "$2" app-server >"$said" 2>/dev/null
-grep '^{"id":2,' "$said" || tries=
-rm -f "$said"
+} | "$2" app-server >"$answers" 2>/dev/null
+grep '^{"id":2,' "$answers" || tries=
+rm -f "$answers"
 [ -n "$tries" ] || exit 3
 """
 
@@ -119,7 +119,7 @@ class CodexKind(CodingAgentKind):
     empty = "› Ask Codex to do anything"
     obeyed = "/!"
     transcript_paths = (f"{_CONFIG_DIR}/own/*.jsonl",)
-    written_names = (f"{_CONFIG_DIR}/", "witness/", "tmp/")
+    written_names = (f"{_CONFIG_DIR}/", "program-status/", "tmp/")
     renewal_key = ("refresh_token", "")
 
     def get_user_variables(self) -> dict[str, str]:
@@ -364,7 +364,8 @@ def _read_user_settings() -> JsonObject:
         return {}
     except (OSError, ValueError) as error:
         raise MngrError(
-            f"cannot read {path}: {error}", "correct the file: Codex itself cannot start with it either"
+            f"cannot read {path}: {describe_file_error(error)}",
+            "correct the file: Codex itself cannot start with it either",
         ) from None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mngr.base.json_values import as_objects, find_text, get_int, get_object, get_text, parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_objects, find_text, get_int, get_object, get_text, parse_json
 from mngr.kinds import limit_resets
 from mngr.kinds.agent_state import parse_row_time
 from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mngr.base.json_values import JsonObject
+    from mngr.base.untrusted_json import JsonObject
 
 _CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call")
 _OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output")

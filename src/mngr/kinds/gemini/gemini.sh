@@ -5,7 +5,7 @@
 cd "$MNGR_AGENT_DIR" || exit 0
 idle=gemini/idle
 record=gemini/record # a link to the record of the conversation on the screen; the hooks set it
-tell() { printf '%s\n' "$said" | sh ./hook.sh "$@"; }
+tell() { printf '%s\n' "$input" | sh ./hook.sh "$@"; }
 last_error() {
     tail -n 12 "$record" 2>/dev/null | awk '
         /^{"id":"[^"]*","timestamp":"[^"]*","type":"(user|gemini)"/ { row = "" }
@@ -26,7 +26,7 @@ end_turn() {
     if [ -z "$error" ]; then
         tell turn_end WAITING end_of_turn
     else
-        said="{\"error\":\"$error\"}"
+        input="{\"error\":\"$error\"}"
         tell turn_failed WAITING end_of_turn
     fi
     echo >"$idle"
@@ -39,7 +39,7 @@ watch() {
     done
     tail -n 0 -F "$record" | while IFS= read -r row; do
         case $row in '{"id":"'*'","type":"info","content":"Request cancelled."}')
-            said={}
+            input={}
             end_turn
             ;;
         esac
@@ -51,8 +51,8 @@ if [ "$1" = run ]; then
     watch </dev/null >/dev/null 2>&1 &
     cd "$MNGR_WORK_DIR" && exec "$@"
 fi
-said=$(cat)
-file=${said#*\"transcript_path\":\"}
+input=$(cat)
+file=${input#*\"transcript_path\":\"}
 ln -f "${file%%\"*}" "$record" 2>/dev/null
 case $1 in
 ready)

@@ -7,8 +7,8 @@ import os
 import re
 
 from mngr.base import time_format
-from mngr.base.json_values import get_object, parse_json
 from mngr.base.model import AgentState
+from mngr.base.untrusted_json import get_object, parse_json
 from mngr.host import scripts
 from mngr.kinds import limit_resets, state_from_screen
 from mngr.kinds.agent_files import (
@@ -26,8 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord, Evidence
+    from mngr.base.untrusted_json import JsonObject
     from mngr.host.protocol import Host
     from mngr.kinds.delivery_plan import Delivery
     from mngr.kinds.transcript_entry import TranscriptEntry

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mngr.base.json_values import as_objects, find_int, find_text, get_object, get_objects, get_text
+from mngr.base.untrusted_json import as_objects, find_int, find_text, get_object, get_objects, get_text
 from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mngr.base.json_values import JsonObject
+    from mngr.base.untrusted_json import JsonObject
 
 _CONTEXT_PREFIX = "<session_context>"  # the start of a message that it writes again after a cancelled turn
 _FINAL_STATUSES = ("success", "error", "cancelled")

@@ -7,7 +7,7 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import MngrError
-from mngr.base.json_values import as_list, parse_json
+from mngr.base.untrusted_json import as_list, parse_json
 from mngr.host import scripts
 from mngr.kinds.agent_files import copy_to_agent, make_dirs, write_file
 from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses
@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord
+    from mngr.base.untrusted_json import JsonObject
     from mngr.host.protocol import Host
     from mngr.kinds.transcript_entry import TranscriptEntry
 

@@ -14,7 +14,7 @@ const PLACES = { CONFIG: ".config", DATA: ".local/share", STATE: ".local/state",
 
 let client = null
 let current = null // the conversation that receives messages
-let said = "" // the last written status
+let lastStatus = "" // the last written status
 let trouble = null // the error that ended the last turn
 let taking = false
 let copying = false // while a conversation is copied, its events are old
@@ -68,16 +68,16 @@ function state() {
 
 function tell() {
   const now = state()
-  if (JSON.stringify(now) === said) return
-  said = JSON.stringify(now)
+  if (JSON.stringify(now) === lastStatus) return
+  lastStatus = JSON.stringify(now)
   replace(path.join(DIR, "status"), JSON.stringify({ ...now, at: stamp() }) + "\n")
 }
 
 function reasonOf(error) {
   const { statusCode, message = "", responseBody = "" } = error.data ?? {}
-  const told = `${message} ${responseBody}`
+  const text = `${message} ${responseBody}`
   const isRefused = [402, 403, 429].includes(statusCode)
-  if (statusCode === 402 || (isRefused && /quota|billing|credit|usage.?limit|limit reached/i.test(told))) return "quota"
+  if (statusCode === 402 || (isRefused && /quota|billing|credit|usage.?limit|limit reached/i.test(text))) return "quota"
   if (error.name === "ProviderAuthError" || statusCode === 401 || statusCode === 403) return "login"
   if (statusCode === 429 || statusCode === 529 || /overloaded|rate.?limit/i.test(message)) return "rate_limit"
   return null
@@ -213,11 +213,11 @@ function settle(session) {
     asked.clear()
   }
   tell()
-  if (!children.has(session)) event(trouble ? "turn_failed" : "turn_end", trouble ? told(trouble) : {})
+  if (!children.has(session)) event(trouble ? "turn_failed" : "turn_end", trouble ? describeTrouble(trouble) : {})
 }
 
 // Omit the message of a refused login, because providers quote API keys in it.
-function told(error) {
+function describeTrouble(error) {
   const { statusCode: status, message = "" } = error.data ?? {}
   return { error: error.name, status, message: reasonOf(error) === "login" ? "" : String(message).slice(0, 500) }
 }

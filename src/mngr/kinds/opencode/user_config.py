@@ -6,12 +6,12 @@ import json
 import os
 import re
 
-from mngr.base.errors import MngrError
-from mngr.base.json_values import as_list, as_object, get_object, get_text
+from mngr.base.errors import MngrError, describe_file_error
+from mngr.base.untrusted_json import as_list, as_object, get_object, get_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.base.json_values import JsonObject
+    from mngr.base.untrusted_json import JsonObject
 
 # The built-in providers: the URL of each, and the variables that may hold its API key.
 PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -106,7 +106,10 @@ def _read_lenient_json(path: str) -> JsonObject:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise MngrError(f"cannot read {path}: {error}", "correct the file, or move it out of the way") from None
+        raise MngrError(
+            f"cannot read {path}: {describe_file_error(error)}",
+            "correct the file: opencode itself cannot read it either",
+        ) from None
     for _ in range(2):  # a comment may separate a trailing comma from the bracket
         text = _JSON_EXTRAS.sub(lambda match: match[1] or "", text)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import NotFound
-from mngr.base.json_values import as_object, find_number, find_text, get_int, get_object, get_objects, get_text
+from mngr.base.untrusted_json import as_object, find_number, find_text, get_int, get_object, get_objects, get_text
 from mngr.kinds.coding_agent import format_milliseconds
 from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mngr.base.json_values import JsonObject
+    from mngr.base.untrusted_json import JsonObject
 
 
 def get_database(data_dir: str, name: str) -> str:
@@ -22,7 +22,7 @@ def get_database(data_dir: str, name: str) -> str:
     from urllib.parse import quote
 
     path = os.path.join(data_dir, "opencode.db")
-    hint = f"there are no conversations in {data_dir}"
+    hint = f"leave out --resume: there are no conversations in {data_dir}"
     try:
         database = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
         try:
@@ -31,7 +31,8 @@ def get_database(data_dir: str, name: str) -> str:
             latest = database.execute(
                 "SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT 3"
             )
-            hint = "use the id of a conversation, for example: " + (", ".join(str(row[0]) for row in latest) or "none")
+            if names := ", ".join(str(row[0]) for row in latest):
+                hint = f"use the id of a conversation, for example: {names}"
         finally:
             database.close()
     except sqlite3.Error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from mngr.base.json_values import as_objects, get_object, get_text
+from mngr.base.untrusted_json import as_objects, get_object, get_text
 from mngr.host import scripts
 from mngr.kinds.agent_files import (
     copy_to_agent,
@@ -23,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mngr.base.json_values import JsonObject
     from mngr.base.model import AgentRecord
+    from mngr.base.untrusted_json import JsonObject
     from mngr.host.protocol import Host
     from mngr.kinds.transcript_entry import TranscriptEntry
 

@@ -11,7 +11,7 @@ const BEGIN = 10_000 // ms within which a message begins a turn, if it begins on
 const FAR = 60_000 // ms: only a limit that lasts longer is reported
 
 let now = { state: "WAITING", reason: "end_of_turn" }
-let said = ""
+let lastStatus = ""
 let tries = 0 // consecutive failures
 let timer = null
 let clock = null
@@ -38,8 +38,8 @@ function replace(file, text) {
 
 function tell(state) {
   now = state
-  if (JSON.stringify(now) === said) return
-  said = JSON.stringify(now)
+  if (JSON.stringify(now) === lastStatus) return
+  lastStatus = JSON.stringify(now)
   replace(path.join(DIR, "status"), JSON.stringify({ ...now, at: stamp() }) + "\n")
 }
 
@@ -113,9 +113,9 @@ function listen(pi, ctx) {
   clock = setInterval(() => take(pi, ctx), 100)
 }
 
-const safely = (act) => async (told, ctx) => {
+const safely = (act) => async (event_data, ctx) => {
   try {
-    act(told, ctx)
+    act(event_data, ctx)
   } catch (error) {
     event("fault", { message: String(error).slice(0, 500) })
   }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.base.json_values import as_objects, find_int, find_number, find_text, get_object, get_text
+from mngr.base.untrusted_json import as_objects, find_int, find_number, find_text, get_object, get_text
 from mngr.kinds.coding_agent import format_milliseconds
 from mngr.kinds.transcript_entry import TokenUsage, TranscriptEntry, parse_json_lines
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mngr.base.json_values import JsonObject
+    from mngr.base.untrusted_json import JsonObject
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:

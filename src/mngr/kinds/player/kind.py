@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr.base.errors import NotFound, UsageError
+from mngr.base.errors import NotFound, UsageError, describe_file_error
 from mngr.host import scripts
 from mngr.kinds.agent_state import derive_state
 from mngr.kinds.coding_agent import reject_coding_options
@@ -94,8 +94,7 @@ def _load_scenario(args: list[str]) -> dict[str, object]:
             with open(os.path.expanduser(text), encoding="utf-8") as file:
                 text = file.read()
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError(f"cannot read {source}: {reason}", _SCENARIO_HINT) from None
+            raise UsageError(f"cannot read {source}: {describe_file_error(error)}", _SCENARIO_HINT) from None
     try:
         return parse_scenario(text)
     except ValueError as error:

@@ -21,7 +21,7 @@ from mngr.mapreduce.hosts.slots import HostSlots, PooledHost
 from mngr.mapreduce.journal.host_rows import NewHostRow, ReleasedRow, ReleaseFailedRow, ReleaseRow, RestedRow, WokenRow
 from mngr.mapreduce.journal.journal_file import JournaledState
 from mngr.mapreduce.journal.journal_rows import AlertRow, PreparedRow, PrepareRow, UnpreparedRow
-from mngr.mapreduce.journal.run_state import JournalRow, TaskState
+from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
 from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.worker_threads import JobKind, WorkerThreads
@@ -152,14 +152,13 @@ class HostPool:
             return
         for problem in remove_incomplete_hosts(self._fleet.context, self.provider):
             self._write(AlertRow(text=problem))
+        slugs_by_host: dict[str, list[str]] = {}
+        for task in _list_tasks_on_hosts(state):
+            if task.agent_id and task.host is not None:
+                slugs_by_host.setdefault(task.host, []).append(task.task.slug)
         for name, run_host in state.hosts.items():
             if run_host.state in ("running", "resting"):
-                slugs = [
-                    slug
-                    for slug, task in state.tasks.items()
-                    if task.host == name and task.agent_id and _is_agent_needed(task)
-                ]
-                self._slots.add_host(name, slugs)
+                self._slots.add_host(name, slugs_by_host.get(name, []))
         for name in [name for name, run_host in state.hosts.items() if run_host.state == "leaving"]:
             self._release_host(name)
         snapshot = state.pending_snapshot
@@ -223,10 +222,10 @@ class HostPool:
         """Release the hosts without agents, except those that queued tasks can still use."""
         if self.provider is None:
             return
-        self._slots.retain_tasks({slug for slug, task in self._state.current.tasks.items() if _is_agent_needed(task)})
+        self._slots.retain_tasks({task.task.slug for task in _list_tasks_on_hosts(self._state.current)})
         if self._options.keep_hosts:
             return
-        wanted = 0 if is_launching_over else len(self._state.current.list_in_state("queued"))
+        wanted = 0 if is_launching_over else self._state.current.tasks.count_in_state("queued")
         for host in self._slots.take_idle_hosts(wanted, self._reachability.unreachable):
             if host in self._state.current.hosts:
                 self._release_host(host)
@@ -240,7 +239,9 @@ class HostPool:
         provider, label = self._state.current.hosts[host].provider, ("run", self._run.name)
         self._write(ReleaseRow(host=host))
         self._releasing.add(host)
-        self._workers.submit(JobKind.RELEASE, host, lambda: self._fleet.release_host(provider, host, label), host)
+        self._workers.submit(
+            JobKind.RELEASE, host, lambda: self._fleet.trash_agents_and_destroy_host(provider, host, label), host
+        )
 
     def handle_released(self, host: str, result: list[str] | MngrError) -> None:
         """Journal a released host. After a failure try again later, and finally leave the host to `tmr clean`."""
@@ -297,6 +298,7 @@ def delete_snapshot(fleet: Fleet, name: str, write: Callable[[JournalRow], objec
     return outcome.error or "mngr could not delete it"
 
 
-def _is_agent_needed(task: TaskState) -> bool:
-    """True when the task still needs its agent, and so its host. Collected work needs none."""
-    return task.state in _STATES_ON_HOST or (task.state == "pulling" and not task.is_stopped)
+def _list_tasks_on_hosts(state: RunState) -> list[TaskState]:
+    """Return the tasks that still need their agent, and so its host. Collected work needs none."""
+    tasks = state.list_in_state(*_STATES_ON_HOST, "pulling")
+    return [task for task in tasks if task.state != "pulling" or not task.is_stopped]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from mngr.base import time_format
 from mngr.base.model import Struct
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 
 class RunHost(Struct):
@@ -31,6 +28,44 @@ class RunHost(Struct):
     def stop_billing(self, stopped_at: str, state: str) -> RunHost:
         """Return the host in a new state in which it costs nothing."""
         return self.replace(state=state, billed_hours=self.count_hours(stopped_at), billed_since=None)
+
+
+class HostTable(Mapping[str, RunHost]):
+    """The hosts of a run by name. The sum of their costs does not slow down with the number of released hosts."""
+
+    def __init__(self, hosts: Mapping[str, RunHost] | None = None) -> None:
+        self._hosts: dict[str, RunHost] = {}
+        self._billed: set[str] = set()  # hosts whose cost still grows
+        self._ended_cost = 0.0  # US dollars of all other hosts
+        for name, host in (hosts or {}).items():
+            self.put(name, host)
+
+    def __repr__(self) -> str:
+        return f"HostTable({self._hosts!r})"
+
+    def __getitem__(self, name: str) -> RunHost:
+        return self._hosts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hosts)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def put(self, name: str, host: RunHost) -> None:
+        """Add or replace a host. Only the replay of the journal does this."""
+        if name in self._hosts and name not in self._billed:
+            self._ended_cost -= sum_costs([self._hosts[name]])
+        self._hosts[name] = host
+        if host.billed_since is None:
+            self._billed.discard(name)
+            self._ended_cost += sum_costs([host])
+        else:
+            self._billed.add(name)
+
+    def sum_costs(self) -> float:
+        """Return the cost in US dollars of the hosts that have a price."""
+        return self._ended_cost + sum_costs(self._hosts[name] for name in self._billed)
 
 
 class HostCosts(Struct):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mngr.base.size_format import format_count
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.journal.host_rows import NewHostRow, ReleasedRow, ReleaseFailedRow, ReleaseRow, RestedRow, WokenRow
 from mngr.mapreduce.journal.run_state import JournalRow, Task, TaskState
@@ -71,7 +72,7 @@ class LaunchFailedRow(TaskRow):
 
     type_name = "launch_failed"
     stage: str = ""  # launch, prompt or work
-    cause: str = ""
+    error_kind: str = ""
     error: str = ""
 
     def apply(self, task: TaskState) -> TaskState:
@@ -80,7 +81,7 @@ class LaunchFailedRow(TaskRow):
 
     def describe(self) -> str:
         """Return the stage and the error."""
-        return f"{self.slug}: {self.stage} failed ({self.cause}): {self.error}"
+        return f"{self.slug}: {self.stage} failed ({self.error_kind}): {self.error}"
 
 
 class BusyRow(TaskRow):
@@ -343,7 +344,7 @@ class AlarmRow(MessageRow):
     """Several tasks failed alike, or the login is dead."""
 
     type_name = "alarm"
-    cause: str = ""
+    error_kind: str = ""
     stage: str = ""
     tasks: list[str] = []
 
@@ -367,7 +368,7 @@ class WindowRow(JournalRow):
 
     def describe(self) -> str:
         """Return the new limit."""
-        return f"{self.why}: from now on mngr runs at most {self.size} agents at the same time"
+        return f"{self.why}: from now on mngr runs at most {format_count(self.size, 'agent')} at the same time"
 
 
 class PrepareRow(JournalRow):

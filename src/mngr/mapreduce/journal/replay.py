@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from mngr.base import garbage_collection
+from mngr.mapreduce.journal.host_costs import HostTable
 from mngr.mapreduce.journal.host_rows import HostRow, NewHostRow
 from mngr.mapreduce.journal.journal_rows import (
     AlarmOverRow,
@@ -19,17 +21,55 @@ from mngr.mapreduce.journal.journal_rows import (
     TaskRow,
     UnpreparedRow,
 )
-from mngr.mapreduce.journal.run_state import Alert, JournalRow, RecipeRow, RunState, TaskState
+from mngr.mapreduce.journal.run_state import Alert, JournalRow, RecipeRow, RunState, TaskState, TaskTable
+
+
+class Replay:
+    """The state of a run, which grows with each row of the journal."""
+
+    def __init__(self, rows: Iterable[JournalRow] = ()) -> None:
+        self._hosts = HostTable()
+        self._alerts: list[Alert] = []
+        self._recipe_rows: dict[str, list[RecipeRow]] = {}
+        self.state = RunState(hosts=self._hosts, alerts=self._alerts, recipe_rows=self._recipe_rows)
+        tasks: dict[str, TaskState] = {}  # faster than a table, which updates its counts with every row
+        for row in rows:
+            task = self._apply(row, tasks)
+            if task is not None:
+                tasks[task.task.slug] = task
+        self._tasks = TaskTable(tasks.values())
+        self.state = self.state.replace(tasks=self._tasks)
+
+    def add(self, row: JournalRow) -> None:
+        """Apply one more row."""
+        task = self._apply(row, self._tasks)
+        if task is not None:
+            self._tasks.put(task)
+
+    def _apply(self, row: JournalRow, tasks: Mapping[str, TaskState]) -> TaskState | None:
+        """Apply a row to everything except the tasks. Return the row's task after the row, if it is about one."""
+        slug = find_task_slug(row)
+        if slug is not None:
+            task = apply_task_row(tasks.get(slug), row)
+            if task is not None and self.state.wait_reason is not None and isinstance(row, LaunchRow):
+                self.state = self.state.replace(wait_reason=None)
+            return task
+        if isinstance(row, NewHostRow):
+            self._hosts.put(row.host, row.build())
+        elif isinstance(row, HostRow) and row.host in self._hosts:
+            self._hosts.put(row.host, row.apply(self._hosts[row.host]))
+        elif isinstance(row, RecipeRow):
+            self._recipe_rows.setdefault(row.type, []).append(row)
+        elif isinstance(row, MessageRow):
+            self._alerts.append(_make_alert(row))
+        self.state = _apply_run_row(self.state, row)
+        return None
 
 
 def replay_rows(rows: Iterable[JournalRow]) -> RunState:
     """Return the state after all rows."""
-    return _apply_rows(RunState(), rows)
-
-
-def apply_row(state: RunState, row: JournalRow) -> RunState:
-    """Return the state after one more row."""
-    return _apply_rows(state, [row])
+    with garbage_collection.pause():
+        return Replay(rows).state
 
 
 def find_task_slug(row: JournalRow) -> str | None:
@@ -44,31 +84,6 @@ def apply_task_row(task: TaskState | None, row: JournalRow) -> TaskState | None:
     if isinstance(row, NewTaskRow):
         return TaskState(task=row.task, agent=row.task.existing_agent, agent_usage=row.agent_usage)
     return row.apply(task) if task is not None and isinstance(row, TaskRow) else task
-
-
-def _apply_rows(state: RunState, rows: Iterable[JournalRow]) -> RunState:
-    """Return the state after more rows. Its tables are copied once, not for each row."""
-    tasks, hosts, alerts = dict(state.tasks), dict(state.hosts), list(state.alerts)
-    new_recipe_rows: dict[str, list[RecipeRow]] = {}
-    for row in rows:
-        slug = find_task_slug(row)
-        task = apply_task_row(tasks.get(slug or ""), row)
-        if slug is not None and task is not None:
-            tasks[slug] = task
-        if isinstance(row, NewHostRow):
-            hosts[row.host] = row.build()
-        elif isinstance(row, HostRow) and row.host in hosts:
-            hosts[row.host] = row.apply(hosts[row.host])
-        elif isinstance(row, RecipeRow):
-            new_recipe_rows.setdefault(row.type, []).append(row)
-        elif isinstance(row, MessageRow):
-            alerts.append(_make_alert(row))
-        is_launch = isinstance(row, LaunchRow) and task is not None
-        state = state.replace(wait_reason=None) if is_launch else _apply_run_row(state, row)
-    recipe_rows = dict(state.recipe_rows)
-    for kind, new_rows in new_recipe_rows.items():
-        recipe_rows[kind] = [*recipe_rows.get(kind, []), *new_rows]
-    return state.replace(tasks=tasks, hosts=hosts, alerts=alerts, recipe_rows=recipe_rows)
 
 
 def _apply_run_row(state: RunState, row: JournalRow) -> RunState:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import bisect
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from mngr.base.model import Struct
 from mngr.mapreduce.journal.agent_usage import AgentUsage
-from mngr.mapreduce.journal.host_costs import RunHost
+from mngr.mapreduce.journal.host_costs import HostTable
 
 # The states of a task. queued: not launched yet. launching: its agent is being created or prompted. working.
 # parked: its model reached a limit. talking: its agent is being reminded. pulling: its work is being collected.
@@ -92,15 +93,84 @@ class Alert(Struct):
     text: str
 
 
-class RunState(Struct):
-    """A run and all of its tasks."""
+class TaskTable(Mapping[str, TaskState]):
+    """The tasks of a run by slug, in order of creation. Counts and sums do not slow down with the number of tasks."""
 
-    tasks: Mapping[str, TaskState] = {}
+    def __init__(self, tasks: Iterable[TaskState] = ()) -> None:
+        self._tasks: dict[str, TaskState] = {}
+        self._positions: dict[str, int] = {}  # the order of creation, by slug
+        self._slugs_by_state: dict[str, set[str]] = {}
+        self._queue: list[tuple[float, float, int, str]] = []  # queued tasks in the order of launch; the slug is last
+        self.cost_usd = 0.0  # what all tasks have used, as far as it is known
+        self.budget_tokens = 0
+        self.success_count = 0  # settled tasks that did not fail
+        for task in tasks:
+            self.put(task)
+
+    def __repr__(self) -> str:
+        return f"TaskTable({self._tasks!r})"
+
+    def __getitem__(self, slug: str) -> TaskState:
+        return self._tasks[slug]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def put(self, task: TaskState) -> None:
+        """Add or replace a task. Only the replay of the journal does this."""
+        slug = task.task.slug
+        old = self._tasks.get(slug)
+        if old is not None:
+            self._remove_from_indexes(old)
+        self._positions.setdefault(slug, len(self._positions))
+        self._tasks[slug] = task
+        self._slugs_by_state.setdefault(task.state, set()).add(slug)
+        if task.state == "queued":
+            bisect.insort(self._queue, self._make_queue_key(task))
+        self._count(task, 1)
+
+    def _remove_from_indexes(self, task: TaskState) -> None:
+        self._slugs_by_state[task.state].discard(task.task.slug)
+        if task.state == "queued":
+            del self._queue[bisect.bisect_left(self._queue, self._make_queue_key(task))]
+        self._count(task, -1)
+
+    def _count(self, task: TaskState, sign: int) -> None:
+        self.success_count += sign * (task.state == "settled" and task.outcome != "failed")
+        if task.usage is not None:
+            self.cost_usd += sign * (task.usage.cost_usd or 0.0)
+            self.budget_tokens += sign * task.usage.budget_tokens
+
+    def _make_queue_key(self, task: TaskState) -> tuple[float, float, int, str]:
+        slug = task.task.slug
+        return -task.task.priority, -task.task.expected_seconds, self._positions[slug], slug
+
+    def count_in_state(self, *states: str) -> int:
+        """Return the number of tasks in these states."""
+        return sum(len(self._slugs_by_state.get(state, ())) for state in states)
+
+    def list_in_state(self, *states: str) -> list[TaskState]:
+        """Return the tasks in these states, in order of creation."""
+        slugs = [slug for state in states for slug in self._slugs_by_state.get(state, ())]
+        return [self._tasks[slug] for slug in sorted(slugs, key=self._positions.__getitem__)]
+
+    def iter_queue(self, excluded: Collection[str] = ()) -> Iterator[TaskState]:
+        """Yield the queued tasks in the order of launch: by priority, then the longest first."""
+        return (self._tasks[key[-1]] for key in self._queue if key[-1] not in excluded)
+
+
+class RunState(Struct):
+    """A run and all of its tasks. The replay that made it changes its tables with every row."""
+
+    tasks: TaskTable = TaskTable()
     recipe_rows: Mapping[str, Sequence[RecipeRow]] = {}  # the recipe's own rows, by type
     alerts: Sequence[Alert] = ()
     open_alarm: Alert | None = None  # nothing is launched while an alarm is open
     wait_reason: str | None = None  # why nothing is launched
-    hosts: Mapping[str, RunHost] = {}  # the hosts that a provider created for the run
+    hosts: HostTable = HostTable()  # the hosts that a provider created for the run
     snapshot: str | None = None  # the snapshot that new hosts are created from
     pending_snapshot: str | None = None  # the snapshot that is being made
     is_finished: bool = False
@@ -108,8 +178,8 @@ class RunState(Struct):
     @property
     def is_settled(self) -> bool:
         """True when all tasks are settled."""
-        return all(task.state == "settled" for task in self.tasks.values())
+        return self.tasks.count_in_state("settled") == len(self.tasks)
 
     def list_in_state(self, *states: str) -> list[TaskState]:
         """Return the tasks in these states, in order of creation."""
-        return [task for task in self.tasks.values() if task.state in states]
+        return self.tasks.list_in_state(*states)

@@ -18,9 +18,9 @@ from mngr.base.errors import (
     Unreachable,
     UsageError,
 )
-from mngr.base.json_values import as_object, parse_json
 from mngr.base.lock import Lock
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_object, parse_json
 from mngr.host import scripts
 from mngr.providers.bridge.messages import EXEC_VERB, read_reply
 from mngr.providers.shared import socket_paths

@@ -21,7 +21,7 @@ import traceback
 from typing import cast
 
 from mngr.base import many_open_files
-from mngr.base.json_values import as_object
+from mngr.base.untrusted_json import as_object
 from mngr.providers.bridge import streams
 from mngr.providers.bridge.engine_interface import BufferedEngine, EngineError, UndoableResult
 from mngr.providers.bridge.messages import CallRequest, ExecRequest, read_request

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mngr.base.json_values import as_list, get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_list, get_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 
-from mngr.base import json_values
+from mngr.base import untrusted_json
 from mngr.base.config import as_list
 from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
-from mngr.base.json_values import as_object, get_text
 from mngr.base.paths import find_project_root
+from mngr.base.untrusted_json import as_object, get_text
 from mngr.host import host_store, record_store, scripts
 from mngr.host.host_store import HostFacts
 from mngr.host.remote_host import RemoteHost
 from mngr.providers.docker import docker_cli, images, leftovers, snapshots
 from mngr.providers.docker.container_record import ContainerFacts, read_container
 from mngr.providers.docker.docker_cli import DockerCli, DockerTransport
-from mngr.providers.shared import host_probe
+from mngr.providers.shared import host_preparation
 from mngr.providers.shared.host_options import get_author, get_original_options, reject_options
 from mngr.providers.shared.interrupted_hosts import finish_interrupted, host_lock
 
@@ -141,7 +141,7 @@ class DockerProvider:
         )
 
     def delete_snapshot(self, facts: dict[str, object]) -> None:
-        engine = DockerCli([str(word) for word in json_values.as_list(facts.get("engine"))])
+        engine = DockerCli([str(word) for word in untrusted_json.as_list(facts.get("engine"))])
         result = engine.run("rmi", get_text(facts, "image"))
         if result.code and not docker_cli.is_image_missing(result):
             raise _build_error("the image of the snapshot could not be removed", result.err)
@@ -173,13 +173,13 @@ class DockerProvider:
         """Return the settings, overridden by the options of this host. Raise UsageError if they are invalid."""
         for key in self._options:
             if key not in (*OPTIONS, *ENGINE_OPTIONS) and not key.startswith("arg."):
-                hint = suggest_closest(key, [*OPTIONS, *ENGINE_OPTIONS]) or "known: " + ", ".join(
+                hint = suggest_closest(key, [*OPTIONS, *ENGINE_OPTIONS]) or "use one of: " + ", ".join(
                     (*OPTIONS, *ENGINE_OPTIONS)
                 )
                 raise UsageError(f"[providers.{self.name}] has no setting {key!r}", hint)
         for key in options:
             if key not in OPTIONS and not key.startswith("arg."):
-                hint = suggest_closest(key, list(OPTIONS)) or f"known: {', '.join(OPTIONS)}, arg.NAME"
+                hint = suggest_closest(key, list(OPTIONS)) or f"use one of: {', '.join(OPTIONS)}, arg.NAME"
                 raise UsageError(f"-b: {self.name} has no option {key!r}", hint)
         settings = self._options
         if any(options.get(key) for key in _IMAGE_OPTIONS):  # An image option replaces all of them.
@@ -241,7 +241,7 @@ class DockerProvider:
                 self._remove_container(name, plan)
             except MngrError:
                 pass  # The saved facts let `gc` remove it later.
-            if isinstance(error, host_probe.HostUnfit):
+            if isinstance(error, host_preparation.HostUnfit):
                 missing = error.message.removeprefix(f"{name} has ")
                 raise MngrError(f"{image.origin} has {missing}", _IMAGE_HINT) from None
             raise
@@ -328,9 +328,9 @@ class DockerProvider:
         words = ("container", "inspect", "--format", "{{json .Config.Env}}", container.container)
         output = engine.run_checked(f"{name} could not be inspected", *words)
         image_env = dict(
-            str(word).split("=", 1) for word in json_values.as_list(json.loads(output or "[]")) if "=" in str(word)
+            str(word).split("=", 1) for word in untrusted_json.as_list(json.loads(output or "[]")) if "=" in str(word)
         )
-        prepared = host_probe.prepare_host(self._open_transport(name, container), name)
+        prepared = host_preparation.prepare_host(self._open_transport(name, container), name)
         return prepared.replace(env={**image_env, **prepared.env})
 
     def _remove_container(self, name: str, facts: HostFacts) -> None:

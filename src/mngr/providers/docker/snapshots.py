@@ -36,7 +36,7 @@ def take_snapshot(engine: DockerCli, container: str, host: Host, directory: str,
     if process.returncode and not has_only_harmless_warnings:
         why = lines[-1].decode("utf-8", "replace") if lines else "the connection ended"
         raise MngrError(
-            f"the home directory on {host.name} could not be read: {why}", "start the host: mngr start @" + host.name
+            f"cannot read the home directory on {host.name}: {why}", f"check the host: mngr doctor @{host.name}"
         )
     arguments = ("commit", "-c", _LABELS, container, tag)
     engine.run_checked(f"the snapshot of {host.name} could not be created", *arguments, timeout=MAX_COMMIT_SECONDS)
@@ -50,7 +50,7 @@ def load_snapshot(home: Home, name: str) -> tuple[str, str]:
         with open(os.path.join(directory, "meta.json"), encoding="utf-8") as file:
             return str(json.load(file)["host"]["image"]), os.path.join(directory, HOME_TAR)
     except (OSError, ValueError, KeyError, TypeError):
-        raise NotFound(f"there is no snapshot {name!r} of a host", "list the snapshots: mngr snapshot list") from None
+        raise NotFound(f"there is no host snapshot {name!r}", "list the snapshots: mngr snapshot list") from None
 
 
 def restore_home(host: Host, path: str) -> None:

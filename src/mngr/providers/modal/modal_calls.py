@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from mngr.base.json_values import get_text
+from mngr.base.untrusted_json import get_text
 from mngr.providers.bridge.engine_interface import EngineError, UndoableResult
 from mngr.providers.modal import run_in_sandbox
 from mngr.providers.modal.control_plane_probe import (

@@ -6,11 +6,11 @@ import json
 import os
 import time
 
-from mngr.base import json_values, names_and_addresses, shell, time_format
+from mngr.base import names_and_addresses, shell, time_format, untrusted_json
 from mngr.base.config import as_list
 from mngr.base.errors import HostGone, HostStopped, MngrError, UsageError
-from mngr.base.json_values import as_object, find_text, get_int, get_object, get_objects, get_text
 from mngr.base.paths import SNAPSHOT_EXCLUDES, find_project_root
+from mngr.base.untrusted_json import as_object, find_text, get_int, get_object, get_objects, get_text
 from mngr.host import host_store, scripts
 from mngr.host.host_store import HostFacts
 from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeTransport, EngineModule, StoppedTransport
@@ -33,7 +33,7 @@ ERROR_HINTS = {
     "unreachable": "check your network connection and https://status.modal.com",
     "auth": "log in: modal token new; or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET",
     "missing": "install it for that Python: pip install 'modal>=1.5,<1.7'; or choose another Python: mngr config set providers.modal.python PATH",
-    "busy": "wait until hosts are stopped or destroyed, or ask for fewer at a time",
+    "busy": "wait until hosts are stopped or destroyed, or create fewer hosts at a time",
 }
 _ENGINE = EngineModule(
     name="mngr.providers.modal.modal_calls",
@@ -276,7 +276,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         """Return the recorded images of a host's files, the newest last."""
         facts = host_store.find_facts(self._home, self._provider, name, "images")
         images = facts.own.get("images") if facts is not None else None
-        return [str(image) for image in json_values.as_list(images)]
+        return [str(image) for image in untrusted_json.as_list(images)]
 
     def _save_recorded_images(self, name: str, images: builtins.list[str]) -> None:
         host_store.save_facts(self._home, self._provider, name, HostFacts(own={"images": images}), "images")
@@ -386,13 +386,13 @@ def _parse_network(text: str) -> dict[str, object]:
             (destination, port), *_ = names_and_addresses.parse_network(f"allow={word}")[1]
         if _is_address(destination):
             raise UsageError(
-                f"--network allow: {word} does not work on Modal, which allows an address only for all ports",
+                f"--network allow: {word} does not work on Modal, where an address cannot have a port",
                 f"leave out the port: --network allow={destination}",
             )
         if port not in (None, 443):
             raise UsageError(
-                f"--network allow: {word} does not work on Modal, which allows names only for port 443",
-                "use port 443, or an address or a range such as 203.0.113.0/24",
+                f"--network allow: {word} does not work on Modal, where a host name can have only port 443",
+                "use port 443, or name an address or a range such as 203.0.113.0/24",
             )
         allowlists["outbound_domain_allowlist"].append(destination)
     return {key: value for key, value in allowlists.items() if value}

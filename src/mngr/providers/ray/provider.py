@@ -6,7 +6,7 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import HostGone, MngrError, UsageError
-from mngr.base.json_values import find_text, get_object, get_objects, get_text
+from mngr.base.untrusted_json import find_text, get_object, get_objects, get_text
 from mngr.host import host_store
 from mngr.providers.bridge.connection import Bridge, BridgeTransport, EngineModule, StoppedTransport
 from mngr.providers.ray.actor_messages import ActorAddress, ActorPlan, OpenedHost, ResourceRequest
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ERROR_HINTS = {
     "unreachable": "see whether the cluster runs: ray status; and check its address: mngr config get providers.ray.address",
     "missing": "install the cluster's version for that Python: pip install ray==VERSION; or choose another Python: mngr config set providers.ray.python PATH",
-    "busy": "wait until hosts are stopped or destroyed, or ask for less: -b cpus=0",
+    "busy": "wait until hosts are stopped or destroyed, or request less with -b",
 }
 _ENGINE = EngineModule(name="mngr.providers.ray.ray_calls", variables=("RAY_",), hints=ERROR_HINTS)
 PLACEMENTS = ("spread", "pack")

@@ -297,7 +297,7 @@ class RayBridgeEngine:
         free = ray.available_resources()
         for key, value in wanted.items():
             if free.get(key, 0) < value:
-                raise EngineError("busy", f"all {key} of the cluster is in use")
+                raise EngineError("busy", f"the cluster does not have enough free {key}")
 
 
 class RayCommand:

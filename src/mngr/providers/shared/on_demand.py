@@ -9,12 +9,12 @@ from functools import partial
 from typing import Generic
 
 from mngr.base.errors import EngineBusy, MngrError, NotFound, ServiceUnavailable, UsageError, suggest_closest
-from mngr.base.json_values import as_object, get_object
+from mngr.base.untrusted_json import as_object, get_object
 from mngr.host import host_store, record_store
 from mngr.host.host_store import HostFacts
 from mngr.host.protocol import Leftover
 from mngr.host.remote_host import RemoteHost
-from mngr.providers.shared import host_probe
+from mngr.providers.shared import host_preparation
 from mngr.providers.shared.engine_protocol import AnyMachine
 from mngr.providers.shared.host_options import get_original_options, parse_network, reject_options
 from mngr.providers.shared.interrupted_hosts import build_cleanup, finish_interrupted, host_lock
@@ -192,7 +192,7 @@ class OnDemandProvider(Generic[AnyMachine]):
         all_settings = (*known, *self._engine.settings, "kind", "cost_per_hour")
         for key in self._options:
             if not _is_known_option(key, all_settings):
-                hint = suggest_closest(key, list(all_settings)) or "known: " + ", ".join(all_settings)
+                hint = suggest_closest(key, list(all_settings)) or "use one of: " + ", ".join(all_settings)
                 raise UsageError(f"[providers.{self.name}] has no setting {key!r}", hint)
         host_options = dict(options)
         if "network" not in known and host_options.pop("network", "on") != "on":
@@ -202,7 +202,7 @@ class OnDemandProvider(Generic[AnyMachine]):
             )
         for key in host_options:
             if not _is_known_option(key, known):
-                hint = suggest_closest(key, list(known)) or f"known: {', '.join(known)}"
+                hint = suggest_closest(key, list(known)) or f"use one of: {', '.join(known)}"
                 raise UsageError(f"-b: {self.name} has no option {key!r}", hint)
         merged = {
             **{key: value for key, value in self._options.items() if _is_known_option(key, known)},
@@ -246,14 +246,14 @@ class OnDemandProvider(Generic[AnyMachine]):
         known = host_store.find_image_facts(self._home, self.name, files) if files else None
         transport = self._engine.open_transport(name, machine)
         if known is not None:
-            opening = host_probe.build_home_program(first, known.home, machine.tag)
+            opening = host_preparation.build_home_program(first, known.home, machine.tag)
             if not machine.clears:
                 return known.replace(opening=opening)
-            host_probe.run_home_program(transport, name, opening)  # now, because it must not run twice at once
+            host_preparation.run_home_program(transport, name, opening)  # now, because it must not run twice at once
             return known
-        prepared = host_probe.prepare_host(transport, name, machine.home, first)
+        prepared = host_preparation.prepare_host(transport, name, machine.home, first)
         if files:
-            host_store.save_image_facts(self._home, self.name, files, host_probe.select_shared_facts(prepared))
+            host_store.save_image_facts(self._home, self.name, files, host_preparation.select_shared_facts(prepared))
         return prepared
 
     def _use_existing(self, name: str, options: dict[str, object]) -> bool:
@@ -262,7 +262,7 @@ class OnDemandProvider(Generic[AnyMachine]):
         if machine is None:
             return False
         reject_options(name, options)
-        prepared = host_probe.prepare_host(self._engine.open_transport(name, machine), name, machine.home)
+        prepared = host_preparation.prepare_host(self._engine.open_transport(name, machine), name, machine.home)
         guest = machine.whose != host_store.compute_owner_key(self._home)
         facts = prepared.replace(guest=guest, own={"engine": machine.write()})
         host_store.save_facts(self._home, self.name, name, facts)
@@ -320,7 +320,7 @@ def load_snapshot(home: Home, name: str) -> dict[str, object]:
             kept = get_object(as_object(json.load(file)), "host")["kept"]
         return {**as_object(kept), "place": directory}
     except (OSError, ValueError, KeyError):
-        raise NotFound(f"there is no snapshot {name!r} of a host", "list the snapshots: mngr snapshot list") from None
+        raise NotFound(f"there is no host snapshot {name!r}", "list the snapshots: mngr snapshot list") from None
 
 
 def _is_known_option(key: str, known: Sequence[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import NotFound
-from mngr.base.json_values import get_object
+from mngr.base.untrusted_json import get_object
 from mngr.host import host_store
 from mngr.host.remote_host import CommandStarter
 

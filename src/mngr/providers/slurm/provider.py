@@ -136,7 +136,7 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
         self._cancel_jobs(name, machine)
         host_dir = machine.home
         if machine.shared and host_dir.endswith(f"-{machine.tag}"):
-            result = self._calls.run_shell(_REMOVE_SCRIPT, host_dir)
+            result = self._calls.run_shell_script(_REMOVE_SCRIPT, host_dir)
             if result.code:
                 raise MngrError(
                     f"mngr could not remove {host_dir}: {result.error_line}", f"remove it by hand: rm -r {host_dir}"
@@ -148,7 +148,7 @@ class SlurmEngine(EngineDefaults[SlurmMachine]):
             for job in self._calls.list_jobs()
             if job.home_key == self._key
         ]
-        result = self._calls.run_shell(_FIND_SCRIPT, f"{self._root.rstrip('/')}/{self._key}")
+        result = self._calls.run_shell_script(_FIND_SCRIPT, f"{self._root.rstrip('/')}/{self._key}")
         parent_dir, *names = result.text.splitlines() if result.code == 0 else [""]
         for name in names:
             path = os.path.join(parent_dir, name)

@@ -119,7 +119,7 @@ class SlurmPrograms:
                 f"Slurm accepts no more jobs now: {reason}", "wait until other jobs have ended: squeue --me"
             )
         raise MngrError(
-            f"Slurm rejected the job: {reason}", "check the options of the host against the cluster: sinfo -l"
+            f"Slurm rejected the job: {reason}", "compare the options of the host with the cluster: sinfo -l"
         )
 
     def list_jobs(self, *filters: str) -> list[SlurmJob]:
@@ -137,9 +137,9 @@ class SlurmPrograms:
         if result.code and b"invalid job id" not in result.err.lower():
             raise MngrError(f"mngr could not cancel the job: {parse_error(result)}", "see your jobs: squeue --me")
 
-    def run_shell(self, program: str, *words: str) -> ProcessResult:
-        """Run a shell program on the machine that has Slurm's programs."""
-        return self.run("sh", "-c", program, "sh", *words, timeout=600.0)
+    def run_shell_script(self, script: str, *args: str) -> ProcessResult:
+        """Run a shell script on the machine that has Slurm's programs."""
+        return self.run("sh", "-c", script, "sh", *args, timeout=600.0)
 
 
 def build_comment(home_key: str, host_dirs: Sequence[str], *, is_shared: bool) -> str:

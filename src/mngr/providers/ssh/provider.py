@@ -6,8 +6,8 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound, Unreachable
-from mngr.base.json_values import as_list
 from mngr.base.lock import Lock
+from mngr.base.untrusted_json import as_list
 from mngr.host import host_store, scripts
 from mngr.host.remote_host import RemoteHost
 from mngr.providers.shared import socket_paths
@@ -147,10 +147,10 @@ class SshProvider:
         if facts is not None:
             transport = SshTransport(host, self._options, facts.env.get("SHELL", ""))
             return RemoteHost(host, self.name, transport, facts.home, facts.uid)
-        from mngr.providers.shared import host_probe
+        from mngr.providers.shared import host_preparation
 
         transport = SshTransport(host, self._options)
-        answer = host_probe.probe_host(transport, host, self._options.get("home"))
+        answer = host_preparation.probe_host(transport, host, self._options.get("home"))
         return RemoteHost(host, self.name, transport, answer.home, answer.uid)
 
     def create(self, host: str | None, options: Mapping[str, object]) -> Host:
@@ -161,9 +161,11 @@ class SshProvider:
                 f"the provider {self.name} has no list of hosts to choose from",
                 f"name a host: NAME@HOST; or list hosts: mngr config set providers.{self.name}.hosts '[\"HOST\"]'",
             )
-        from mngr.providers.shared import host_probe
+        from mngr.providers.shared import host_preparation
 
-        return self.open(host_probe.choose_least_loaded(self._pool, lambda name: SshTransport(name, self._options)))
+        return self.open(
+            host_preparation.choose_least_loaded(self._pool, lambda name: SshTransport(name, self._options))
+        )
 
     def start(self, host: str) -> None:
         raise MngrError("mngr cannot start a host that it reaches by ssh", "start the machine yourself")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mngr.base.errors import UsageError, suggest_closest
-from mngr.base.json_values import as_list
+from mngr.base.untrusted_json import as_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class ProviderTemplate:
         """Raise UsageError if a command or a placeholder is missing."""
         for key in _REQUIRED:
             if key not in self.commands:
-                raise UsageError(f"{self._at} does not set {key}", f"set each of: {', '.join(_REQUIRED)}")
+                raise UsageError(f"{self._at} does not set {key}", f"set all of these keys: {', '.join(_REQUIRED)}")
         for command, other in _PAIRS:
             if command in self.commands and other not in self.commands:
-                raise UsageError(f"{self._at} sets {command} but not {other}", f"set {other}, too, or remove {command}")
+                raise UsageError(f"{self._at} sets {command} but not {other}", f"also set {other}, or remove {command}")
         for key, groups in _REQUIRED_PLACEHOLDERS.items():
             for names in groups if key in self.commands else ():
                 if not set(names) & set(self.list_placeholders(key)):
@@ -108,7 +108,7 @@ class ProviderTemplate:
     def fill_command(self, key: str, values: Mapping[str, str]) -> list[str]:
         """Return the words of a command with all placeholders filled. Raise UsageError if one has no value."""
         if key not in self.commands:  # The host was created when the command existed.
-            raise UsageError(f"{self._at} does not set {key}", f"set each of: {', '.join(_REQUIRED)}")
+            raise UsageError(f"{self._at} does not set {key}", f"set all of these keys: {', '.join(_REQUIRED)}")
         argv: list[str] = []
         for word in self.commands[key]:
             group = word if isinstance(word, list) else [word]
@@ -158,10 +158,10 @@ class OutputPattern:
     def get_line(self, output: str) -> str:
         """Return the last line that matches, otherwise the last line."""
         matching = [line for line in output.splitlines() if any(text.search(line) for text in self._texts)]
-        return get_last_line("\n".join(matching) or output)
+        return get_last_line_as_reason("\n".join(matching) or output)
 
 
-def get_last_line(output: str) -> str:
+def get_last_line_as_reason(output: str) -> str:
     """Return the last line of a program's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1] if lines else "it gave no reason"

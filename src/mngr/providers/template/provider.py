@@ -7,8 +7,8 @@ import time
 
 from mngr.base import shell, time_format
 from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, TimedOut, Unreachable, UsageError
-from mngr.base.json_values import find_text, get_object, get_text
 from mngr.base.paths import SNAPSHOT_EXCLUDES
+from mngr.base.untrusted_json import find_text, get_object, get_text
 from mngr.host import host_store, remote_host, scripts
 from mngr.providers.shared.engine_protocol import EngineDefaults, FoundMachine, Machine
 from mngr.providers.shared.host_options import get_author
@@ -17,7 +17,7 @@ from mngr.providers.template.placeholders import (
     BUILTIN_PLACEHOLDERS,
     OutputPattern,
     ProviderTemplate,
-    get_last_line,
+    get_last_line_as_reason,
 )
 
 TYPE_CHECKING = False
@@ -229,7 +229,7 @@ class TemplateEngine(EngineDefaults[TemplateMachine]):
             raise HostGone(self._provider, name, patterns["gone"].get_line(output))
         action = f"{key} {name}".strip()
         raise MngrError(
-            f"{self._provider} could not {action}: {get_last_line(output)}",
+            f"{self._provider} could not {action}: {get_last_line_as_reason(output)}",
             f"run the command by hand: {shell.join(argv)}",
         )
 
@@ -258,7 +258,7 @@ class TemplateEngine(EngineDefaults[TemplateMachine]):
         if self._signs["stopped"].is_match(stderr):
             return HostStopped(self._provider, name)
         return Unreachable(
-            f"{name}: {get_last_line(stderr) if stderr else 'the connection ended'}",
+            f"{name}: {get_last_line_as_reason(stderr) if stderr else 'the connection ended'}",
             "mngr does not know whether the command ran; see the agents: mngr list",
         )
 

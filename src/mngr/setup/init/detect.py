@@ -7,9 +7,9 @@ import glob
 import os
 
 from mngr.agents.workdir.project_setup import LOCK_FILES
-from mngr.base.json_values import as_object, get_text, parse_json
 from mngr.base.model import Struct
 from mngr.base.shell import join
+from mngr.base.untrusted_json import as_object, get_text, parse_json
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init.find_tests import FoundTests, find_tests
@@ -17,7 +17,7 @@ from mngr.setup.init.other_setup import find_compiled_setup, find_make_setup, fi
 from mngr.setup.init.project_files import ProjectFiles, find_python_project, has_modules, read_project
 from mngr.setup.init.python_setup import find_python_setup
 from mngr.setup.init.requirements import RequirementSource
-from mngr.setup.init.setup_command import NO_ADJUSTMENTS, Adjustments, SetupCommand
+from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments, SetupCommand
 
 # Names of ignored files that a program needs to run: its local settings, but not build results.
 _CARRY_PATTERNS = (
@@ -58,7 +58,9 @@ def detect_project(host: Host, root: str, adjustments: Adjustments = NO_ADJUSTME
     carried = _detect_carried_files(host, root)
     settings = _describe_setups(setups)
     if carried:
-        settings.append(DetectedSetting(key="project.carry", value=carried, reason="ignored by git, and there"))
+        settings.append(
+            DetectedSetting(key="project.carry", value=carried, reason="ignored by git, and the file exists")
+        )
     settings += [*_detect_program(python_files), *_detect_pytest(python_files, tests, setups), *_detect_tutorial(root)]
     return Detection(
         settings=settings,
@@ -169,9 +171,9 @@ def _detect_tutorial(root: str) -> list[DetectedSetting]:
     test_dirs: tuple[str, ...] = _TUTORIAL_TESTS
     script = next((name for name in _TUTORIAL_PATHS if os.path.isfile(os.path.join(root, name))), None)
     if script:
-        settings.append(DetectedSetting(key="tutorial.file", value=script, reason="it is there"))
+        settings.append(DetectedSetting(key="tutorial.file", value=script, reason="it exists"))
         test_dirs = (*_TUTORIAL_TESTS, "tests")
     tests = next((name for name in test_dirs if os.path.isdir(os.path.join(root, name))), None)
     if tests:
-        settings.append(DetectedSetting(key="tutorial.tests", value=tests, reason="it is there"))
+        settings.append(DetectedSetting(key="tutorial.tests", value=tests, reason="it exists"))
     return settings

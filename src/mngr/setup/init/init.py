@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from mngr.agents.context import Context
-from mngr.agents.edit_settings import write_settings
+from mngr.agents.edit_settings import replace_settings_file
 from mngr.base import config, paths
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
 from mngr.setup.init.detect import DetectedSetting, detect_project
 from mngr.setup.init.requirements import RequirementSource
-from mngr.setup.init.setup_command import NO_ADJUSTMENTS, Adjustments
+from mngr.setup.init.setup_command_types import NO_ADJUSTMENTS, Adjustments
 
 
 class DetectedProject(Struct):
@@ -37,7 +37,9 @@ def init_project(
     root = paths.find_project_root(ctx.cwd) or ctx.cwd
     path = os.path.join(root, paths.PROJECT_SETTINGS)
     if os.path.lexists(path) and not (force or dry_run):
-        raise MngrError(f"{path} is there already", "see what would be written with --dry-run; replace it with --force")
+        raise MngrError(
+            f"{path} already exists", "replace it: mngr init --force; or print the new settings: mngr init --dry-run"
+        )
     detection = detect_project(ctx.local_host, root, adjustments)
     project = DetectedProject(
         path=path,
@@ -48,7 +50,7 @@ def init_project(
         has_tests=detection.has_tests,
     )
     if not dry_run:
-        write_settings(ctx, path, project.text)
+        replace_settings_file(ctx, path, project.text)
         ctx.extend_trust(root, {setting.key: setting.value for setting in detection.settings})
         ctx.reload_settings()
     return project

@@ -8,7 +8,7 @@ from mngr.host.protocol import Host
 from mngr.setup.init.project_files import ProjectFiles
 from mngr.setup.init.python_setup import list_programs
 from mngr.setup.init.requirements import RequirementSource
-from mngr.setup.init.setup_command import VENV_PYTHON, SetupCommand
+from mngr.setup.init.setup_command_types import VENV_PYTHON, SetupCommand
 
 _MAKE_TARGETS = ("setup", "bootstrap", "deps", "install-dev", "develop")
 _ENVIRONMENT_TOOLS = ("uv", "poetry", "pdm", "pipenv", "conda", "hatch", "tox", "nox")

@@ -8,8 +8,8 @@ import os
 import re
 import tomllib
 
-from mngr.base.json_values import get_object
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import get_object
 
 _MAX_FILE_BYTES = 1 << 20
 _PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")

@@ -7,8 +7,8 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from mngr.base.json_values import as_list
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_list
 from mngr.setup.init.project_files import ProjectFiles
 
 # The start of an option on pytest's command line, and the plugin that defines it.
@@ -62,7 +62,7 @@ _MODULE_PACKAGES = {**_COMMON_MODULES, **_TEST_MODULES}
 _TOP_IMPORT = re.compile(r"^(?:import|from)\s+([A-Za-z_]\w*)", re.MULTILINE)
 
 
-class MissingPackage(Struct):
+class NeededPackage(Struct):
     """A package that the tests need and the project does not declare."""
 
     package: str
@@ -81,24 +81,24 @@ def find_package(module: str, declared: Iterable[str]) -> str | None:
     return known
 
 
-def list_pytest_needs(files: ProjectFiles, test_files: Iterable[str]) -> list[MissingPackage]:
+def list_packages_for_tests(files: ProjectFiles, test_files: Iterable[str]) -> list[NeededPackage]:
     """Return the packages that pytest's settings and the imports of the test files need."""
     settings = read_pytest_settings(files)
     needs = [
-        MissingPackage(package=package, reason=f"pytest's option {option}")
+        NeededPackage(package=package, reason=f"pytest's option {option}")
         for option, package in _list_option_plugins(settings.get("addopts"))
     ]
     needs += [
-        MissingPackage(package=package, reason=f"pytest's setting {key}")
+        NeededPackage(package=package, reason=f"pytest's setting {key}")
         for key, package in _SETTING_PLUGINS.items()
         if key in settings
     ]
     plugins = settings.get("required_plugins")
     for text in plugins.split() if isinstance(plugins, str) else as_list(plugins):
-        needs.append(MissingPackage(package=str(text), reason="pytest's setting required_plugins"))
+        needs.append(NeededPackage(package=str(text), reason="pytest's setting required_plugins"))
     for path in test_files:
         needs += [
-            MissingPackage(package=_MODULE_PACKAGES[module], reason=f"{path} imports {module}")
+            NeededPackage(package=_MODULE_PACKAGES[module], reason=f"{path} imports {module}")
             for module in _TOP_IMPORT.findall(files.replace(folder="").read_text(path))
             if module in _TEST_MODULES and not _is_local(files, module, path)
         ]
@@ -156,32 +156,29 @@ def _matches(option: str, start: str) -> bool:
     return option == start or option.startswith(f"{start}-")
 
 
-def list_missing_packages(output: str, declared: Iterable[str], files: ProjectFiles) -> list[MissingPackage]:
+def list_missing_packages(output: str, declared: Iterable[str], files: ProjectFiles) -> list[NeededPackage]:
     """Return the packages whose absence the output of a failed collection shows."""
     declared = list(declared)
-    missing: list[MissingPackage] = []
+    missing: list[NeededPackage] = []
     for module in re.findall(r"No module named '?([A-Za-z_]\w*)", output):
         package = find_package(module, declared)
         if package is not None and not _is_local(files, module, ""):
-            missing.append(MissingPackage(package=package, reason=f"the tests import {module}"))
+            missing.append(NeededPackage(package=package, reason=f"the tests import {module}"))
     for words in re.findall(r"unrecognized arguments: (.*)", output):
         missing += [
-            MissingPackage(package=package, reason=f"pytest's option {option}")
+            NeededPackage(package=package, reason=f"pytest's option {option}")
             for option, package in _list_option_plugins(words)
         ]
     for names in re.findall(r"Missing required plugins: (.*)", output):
         missing += [
-            MissingPackage(package=name.strip(), reason="pytest's setting required_plugins")
-            for name in names.split(",")
+            NeededPackage(package=name.strip(), reason="pytest's setting required_plugins") for name in names.split(",")
         ]
     for marker in re.findall(r"'(\w+)' not found in `markers`", output):
         if marker in _MARKER_PLUGINS:
-            missing.append(MissingPackage(package=_MARKER_PLUGINS[marker], reason=f"the marker {marker}"))
+            missing.append(NeededPackage(package=_MARKER_PLUGINS[marker], reason=f"the marker {marker}"))
     if "can not be found in the hookspec" in output:
-        missing.append(
-            MissingPackage(package="pytest<9", reason="the tests use a hook that newer versions do not have")
-        )
+        missing.append(NeededPackage(package="pytest<9", reason="the tests use a hook that newer versions do not have"))
     for key in re.findall(r"Unknown config option: (\w+)", output):
         if key in _SETTING_PLUGINS:
-            missing.append(MissingPackage(package=_SETTING_PLUGINS[key], reason=f"pytest's setting {key}"))
+            missing.append(NeededPackage(package=_SETTING_PLUGINS[key], reason=f"pytest's setting {key}"))
     return list(dict.fromkeys(missing))

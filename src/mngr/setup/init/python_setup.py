@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from mngr.base.json_values import get_text
 from mngr.base.shell import join
+from mngr.base.untrusted_json import get_text
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init.find_tests import FoundTests
 from mngr.setup.init.project_files import ProjectFiles
-from mngr.setup.init.pytest_needs import MissingPackage, list_pytest_needs
+from mngr.setup.init.pytest_needs import NeededPackage, list_packages_for_tests
 from mngr.setup.init.requirements import (
     DEV_NAMES,
     TEST_NAMES,
@@ -21,7 +21,7 @@ from mngr.setup.init.requirements import (
     list_runtime_requirements,
     normalize_name,
 )
-from mngr.setup.init.setup_command import VENV_PYTHON, Adjustments, SetupCommand
+from mngr.setup.init.setup_command_types import VENV_PYTHON, Adjustments, SetupCommand
 from mngr.setup.init.task_runners import list_task_runner_sources
 
 _PACKAGE_SOURCE = RequirementSource(name="the package itself")
@@ -45,7 +45,7 @@ def find_python_setup(
             return _build_tool_setup(files, tests, adjustments, tool, evidence)
         if evidence.endswith(".lock"):
             notes.append(
-                f"{evidence} is there, but {tool} is not installed here. Set-up uses pip, which does not read {evidence}. "
+                f"the project has {evidence}, but {tool} is not installed here. Set-up uses pip, which does not read {evidence}. "
                 f"To use it, install {tool} and run: mngr init --force"
             )
     chosen = _choose_sources(files, adjustments)
@@ -154,7 +154,7 @@ def _build_pip_setup(
     missing = _list_missing(files, tests, adjustments, chosen)
     words += [missing_package.package for missing_package in missing]
     steps = [f"{_choose_python(host, files)} -m venv .venv"]
-    if git.run(host, files.root, "check-ignore", "-q", ".venv/bin").code:
+    if git.run(host, files.root, "check-ignore", "-q", ".venv/pyvenv.cfg").code:
         steps.append("echo '*' >.venv/.gitignore")  # Otherwise git would list every file of the environment.
     if "--group" in words:
         steps.append(f".venv/bin/pip install {join([_GROUPS_NEED])}")
@@ -185,17 +185,17 @@ def _is_installable(files: ProjectFiles) -> bool:
 
 def _list_missing(
     files: ProjectFiles, tests: FoundTests, adjustments: Adjustments, chosen: list[RequirementSource]
-) -> list[MissingPackage]:
+) -> list[NeededPackage]:
     """Return the packages that the tests need and that none of the chosen sources brings; pytest is one of them."""
     runtime = list_runtime_requirements(files)
     known = {normalize_name(text) for source in chosen for text in source.requirements} | {
         normalize_name(text) for text in runtime
     }
     known.add(normalize_name(get_text(files.get_table("project"), "name") or "-"))
-    needs = [*adjustments.added, *list_pytest_needs(files, tests.files)]
+    needs = [*adjustments.added, *list_packages_for_tests(files, tests.files)]
     if tests.reason and not _brings_pytest(chosen):
-        needs.append(MissingPackage(package="pytest", reason="nothing in the project installs it"))
-    missing: dict[str, MissingPackage] = {}
+        needs.append(NeededPackage(package="pytest", reason="nothing in the project installs it"))
+    missing: dict[str, NeededPackage] = {}
     for need in needs:
         name = normalize_name(need.package)
         is_known = name in known and need not in adjustments.added
@@ -204,13 +204,13 @@ def _list_missing(
     return list(missing.values())
 
 
-def _list_optional(missing: Iterable[MissingPackage]) -> list[RequirementSource]:
+def _list_optional(missing: Iterable[NeededPackage]) -> list[RequirementSource]:
     """Return the missing packages, which the project did not ask for, as sources."""
     packages = [need.package for need in missing if need.package != "pytest"]
     return [RequirementSource(name=package, args=(package,), requirements=(package,)) for package in packages]
 
 
-def _describe_missing(missing: Iterable[MissingPackage]) -> list[str]:
+def _describe_missing(missing: Iterable[NeededPackage]) -> list[str]:
     return [f"Set-up also installs {need.package}: {need.reason}." for need in missing]
 
 

@@ -7,8 +7,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from mngr.base.json_values import as_list, get_object
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_list, get_object
 from mngr.setup.init.project_files import ProjectFiles, list_names
 
 TEST_NAMES = ("test", "tests", "testing", "unittest", "unit-tests", "pytest", "test-requires")

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 
-from mngr.base.json_values import as_list, as_object, get_object
+from mngr.base.untrusted_json import as_list, as_object, get_object
 from mngr.setup.init.project_files import ProjectFiles, parse_ini
 from mngr.setup.init.requirements import (
     RequirementSource,

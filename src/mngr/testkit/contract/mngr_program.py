@@ -58,7 +58,10 @@ class MngrProgram:
         data = None if stdin is None else stdin.encode()
         completed = self.run_bytes(*words, data=data, cwd=cwd, env=env, timeout=timeout)
         result = ProgramResult(
-            (str(BIN_DIR / "mngr"), *words), completed.returncode, completed.stdout.decode(), completed.stderr.decode()
+            (str(BIN_DIR / "mngr"), *words),
+            completed.returncode,
+            completed.stdout.decode(errors="replace"),  # `diff` passes the bytes of a file on unchanged
+            completed.stderr.decode(errors="replace"),
         )
         if code is not None and result.code != code:
             agents = self.run_bytes("list", "--format", "{name} {state} {state_reason} {exit_code}").stdout.decode()

@@ -156,8 +156,8 @@ class SyncContract(ContractChecks):
             client.run_script(
                 "foo", f'rm -f "$MNGR_OUTPUT_DIR/evil" evil; {command} "$MNGR_OUTPUT_DIR/evil"; {command} evil'
             )
-            assert "Error: refused:" in client("pull", "foo", code=1).err
-            assert "Error: refused:" in client("pull", "foo:evil", code=1).err
+            assert "Error: mngr refused the copy:" in client("pull", "foo", code=1).err
+            assert "Error: mngr refused the copy:" in client("pull", "foo:evil", code=1).err
             assert not os.path.lexists(client.repo / "evil")
             assert not os.path.lexists(client.repo / ".mngr/outputs/foo/evil")
         assert "has no file 'nowhere'" in client("pull", "foo:nowhere", code=1).err

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 
 from mngr.base.json_structs import encode
-from mngr.base.json_values import get_object, get_objects
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import get_object, get_objects
 from mngr.testkit.modelserver.answer import ModelAnswer, format_sse_event, new_id, split_text
 from mngr.testkit.modelserver.request import (
     ConversationTurn,

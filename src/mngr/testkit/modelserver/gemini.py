@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mngr.base.json_values import get_object, get_objects
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import get_object, get_objects
 from mngr.testkit.modelserver.answer import ModelAnswer, ToolCall, new_id, split_text
 from mngr.testkit.modelserver.answer import format_sse_event as plain_event
 from mngr.testkit.modelserver.request import (

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, unquote
 
 from mngr.base.errors import UsageError
-from mngr.base.json_values import get_object
+from mngr.base.untrusted_json import get_object
 from mngr.testkit.modelserver import anthropic
 from mngr.testkit.modelserver.answer import ModelAnswer, Usage, new_id
 from mngr.testkit.modelserver.apis import APIS, find_api, find_token_count_response_key, parse_model_request

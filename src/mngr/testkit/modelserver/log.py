@@ -154,7 +154,7 @@ class RequestLog:
         except OSError as error:
             self.trouble = f"cannot write the dump: {error.strerror}"
 
-    def close_file(self) -> None:
+    def write_unanswered_and_close(self) -> None:
         """Write the rows of unanswered requests, and close the file."""
         with self._lock:
             for row in self._under_way.values():

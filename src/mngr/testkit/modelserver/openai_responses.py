@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mngr.base.json_structs import encode
-from mngr.base.json_values import get_object, get_objects
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import get_object, get_objects
 from mngr.testkit.modelserver import chat_completions
 from mngr.testkit.modelserver.answer import ModelAnswer, ToolCall, format_sse_event, new_id, split_text
 from mngr.testkit.modelserver.request import (

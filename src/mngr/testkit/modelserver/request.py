@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mngr.base.json_values import as_list, as_object, find_text, get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_list, as_object, find_text, get_text
 
 # Agent programs send side requests for titles, topics, summaries and routing. These never use up a step.
 _SIDE_REQUEST = re.compile(r"title|topic|summar|classif|next speaker|complexity|commit message", re.I)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mngr.base.errors import UsageError
-from mngr.base.json_values import find_number, find_text, get_int, get_text
+from mngr.base.untrusted_json import find_number, find_text, get_int, get_text
 
 EXAMPLE = '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]'
+_GROUPS_HINT = 'for example: {"NAME": [{"text": "done"}]}'
 HINT = f"write a list of steps, for example: {EXAMPLE}"
 UNLIMITED = -1
 MATCH_MODES = ("tools", "all")
@@ -122,7 +123,7 @@ def parse_match(value: object) -> str:
 def _parse_groups(data: dict[str, object], key: str) -> dict[str, Steps]:
     groups = data.get(key, {})
     if not isinstance(groups, dict):
-        raise UsageError(f"{key} must be an object that maps names to steps, not {_format_value(groups)}", HINT)
+        raise UsageError(f"{key} must be an object that maps names to steps, not {_format_value(groups)}", _GROUPS_HINT)
     for name in groups:
         if not name or "/" in name:
             raise UsageError(f"{key}: {name!r} cannot be a name, because names are part of a path", HINT)
@@ -185,7 +186,9 @@ def _check_simple_values(step: dict[str, object], location: str) -> None:
         _check_value(_is_times(step.get(key, 1)), location, step, key, _TIMES)
         fault = key.removesuffix("_times")
         if key in step and not step.get(fault):
-            raise UsageError(f"{location}: {key} works only together with {fault}", HINT)
+            raise UsageError(
+                f"{location}: {key} works only together with {fault}", f"add {fault} to the step, or remove {key}"
+            )
     _check_value(isinstance(step.get("hang", True), bool), location, step, "hang", "true or false")
     _check_value(_is_count(step.get("cut", 0)), location, step, "cut", "a whole number that is not negative")
 

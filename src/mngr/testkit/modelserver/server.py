@@ -26,7 +26,7 @@ class ModelServer:
         try:
             self._server = ThreadedListener(listen, port, self._playback, self._log, ModelRequestHandler)
         except OSError as error:
-            self._log.close_file()
+            self._log.write_unanswered_and_close()
             raise MngrError(
                 f"cannot listen on {listen} port {port}: {error.strerror or error}",
                 "choose a free port: mngr model-server SCRIPT --port 0; or another address with --listen ADDRESS",
@@ -49,7 +49,7 @@ class ModelServer:
                 self._thread.join()
             self._server.end_connections()
             self._server.server_close()
-        self._log.close_file()
+        self._log.write_unanswered_and_close()
 
     @property
     def port(self) -> int:

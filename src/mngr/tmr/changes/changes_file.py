@@ -20,10 +20,10 @@ class ChangesRecord(Struct):
     v: int = 1
     run: str
     changes: list[Change]
-    left_out: list[ExcludedTask] = []
-    causes: list[ExcludedGroup] = []
+    excluded: list[ExcludedTask] = []
+    excluded_groups: list[ExcludedGroup] = []
     escalations: list[EscalationGroup] = []
-    held: list[RootCauseGivenUp] = []
+    unrepaired_root_causes: list[RootCauseGivenUp] = []
 
 
 def save_changes(run: RunDir, record: ChangesRecord) -> None:

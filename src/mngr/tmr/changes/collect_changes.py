@@ -16,8 +16,8 @@ from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.excluded_tasks import ExcludedTask, exclude_task, find_invalid_commit, list_receipt_findings
 from mngr.tmr.changes.split_commits import ChangeUnit, ClaimedWork, ClaimSplitter, read_claims
-from mngr.tmr.commits import hostile_commits
-from mngr.tmr.commits.hunks import FileEdit, list_file_edits
+from mngr.tmr.commits import dangerous_files, untrusted_text
+from mngr.tmr.commits.hunks import FileHunks, list_file_edits
 from mngr.tmr.commits.trees import (
     GIT_SAFE_ARGS,
     MNGR_AUTHOR,
@@ -131,7 +131,9 @@ def collect_changes(
     """
     base = git.find_commit(local, run.repo, run.ref_name("base"))
     if base is None:
-        raise MngrError(f"the repository of the run {run.name} lacks its base commit", "start a new run: mngr tmr run")
+        raise MngrError(
+            f"the repository of the run {run.name} does not contain its base commit", "start a new run: mngr tmr run"
+        )
     tasks = [state.tasks[slug] for slug in sorted(state.tasks)]
     ready = [task for task in tasks if _is_ready(task)]
     excluded = [exclude_task(task) for task in tasks if not _is_ready(task)]
@@ -175,7 +177,7 @@ def _read_task_claims(
 
 
 def _make_unreadable_finding(error: MngrError) -> Finding:
-    return Finding(rule="reduce-unreadable", level="refuse", path="", what=hostile_commits.clean_line(error.message))
+    return Finding(rule="reduce-unreadable", level="refuse", path="", what=untrusted_text.clean_line(error.message))
 
 
 def pin_changes(local: Host, run: RunDir, changes: Sequence[Change]) -> None:
@@ -209,9 +211,9 @@ def _list_refusals(local: Host, repo: str, claims: Sequence[ClaimedWork]) -> lis
     rows = [[*claim.rows, *_list_implementation_rows(claim)] for claim in claims]
     all_rows = list(itertools.chain.from_iterable(rows))
     sizes = read_sizes(local, repo, (row.new for row in all_rows if row.new_mode not in ("000000", "160000")))
-    links = {row.new for row in all_rows if row.new_mode == hostile_commits.LINK_MODE}
+    links = {row.new for row in all_rows if row.new_mode == dangerous_files.LINK_MODE}
     targets = read_blobs(local, repo, links, 4096)
-    return [hostile_commits.list_refusals(claim_rows, sizes, targets) for claim_rows in rows]
+    return [dangerous_files.list_refusals(claim_rows, sizes, targets) for claim_rows in rows]
 
 
 def _list_implementation_rows(claim: ClaimedWork) -> list[PathChange]:
@@ -243,7 +245,7 @@ def _make_changes(
     return shorten_ids(changes)
 
 
-def measure_size(files: Sequence[FileEdit]) -> ChangeSize:
+def measure_size(files: Sequence[FileHunks]) -> ChangeSize:
     """Return the size of a change to these files."""
     added = sum(file.added_lines for file in files)
     removed = sum(file.removed_lines for file in files)
@@ -255,8 +257,8 @@ def _make_commit_spec(unit: ChangeUnit) -> CommitSpec:
     return CommitSpec(
         parent=unit.parent,
         rows=unit.rows,
-        author=f"{hostile_commits.clean_author(first.name, first.mail)} {hostile_commits.clean_date(first.authored)}",
-        committer=f"{MNGR_AUTHOR} {hostile_commits.clean_date(last.committed)}",
+        author=f"{untrusted_text.clean_author(first.name, first.mail)} {untrusted_text.clean_date(first.authored)}",
+        committer=f"{MNGR_AUTHOR} {untrusted_text.clean_date(last.committed)}",
         message=_make_title(unit),
     )
 
@@ -264,7 +266,7 @@ def _make_commit_spec(unit: ChangeUnit) -> CommitSpec:
 def _make_title(unit: ChangeUnit) -> str:
     more_count = len(unit.edits) - 1
     more = f" (and {more_count} more {'commit' if more_count == 1 else 'commits'})" if more_count else ""
-    return (hostile_commits.clean_line(unit.edits[0].subject, 120) or "no subject") + more
+    return (untrusted_text.clean_line(unit.edits[0].subject, 120) or "no subject") + more
 
 
 def _make_change(
@@ -274,7 +276,7 @@ def _make_change(
     findings = _list_unit_findings(task, unit)
     flagged_paths = _list_flagged_paths(task) - {""}
     author, _, authored = spec.author.rpartition("> ")
-    bodies = [hostile_commits.clean_body(edit.message.strip().partition("\n")[2]) for edit in unit.edits]
+    bodies = [untrusted_text.clean_body(edit.message.strip().partition("\n")[2]) for edit in unit.edits]
     return Change(
         id="",
         key=compute_key(unit.rows),
@@ -301,7 +303,7 @@ def _make_author(task: TaskState, unit: ChangeUnit, agent_kind: str) -> ChangeAu
     passed = sum(result.outcome == "pass" for result in receipt.results)
     return ChangeAuthor(
         task=task.task.slug,
-        title=hostile_commits.clean_line(task.task.title),
+        title=untrusted_text.clean_line(task.task.title),
         agent=task.agent or "",
         agent_kind=agent_kind,
         commits=unit.commits,
@@ -315,7 +317,7 @@ def _list_unit_findings(task: TaskState, unit: ChangeUnit) -> list[Finding]:
     """Return the receipt's findings about the unit's files, and a note for each message that had to be cleaned."""
     findings = [finding for finding in list_receipt_findings(task) if finding.path in unit.paths]
     for edit in unit.edits:
-        if not hostile_commits.is_clean(edit.message):
+        if not untrusted_text.is_clean(edit.message):
             what = f"mngr removed unsafe characters from the message of {edit.commit[:10]}"
             findings.append(Finding(rule="reduce-message", level="note", path="", what=what))
     return findings

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mngr.base.model import Struct
 from mngr.host.protocol import Host
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.commits.hunks import FileEdit, can_merge_hunks, list_file_edits
+from mngr.tmr.commits.hunks import FileHunks, can_merge_hunks, list_file_edits
 from mngr.tmr.commits.trees import PathSet, list_trees, merge_pairs
 
 
@@ -53,7 +53,7 @@ def list_conflicts(local: Host, repo: str, changes: Sequence[Change]) -> list[Co
 class _ChangeArea:
     """A change, and the paths and lines that it edits."""
 
-    def __init__(self, change: Change, files: Sequence[FileEdit]) -> None:
+    def __init__(self, change: Change, files: Sequence[FileHunks]) -> None:
         self.change = change
         self.hunks = {file.row.path: file.hunks or () for file in files if file.has_only_line_edits}
         self.paths = PathSet(change.paths)

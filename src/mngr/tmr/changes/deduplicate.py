@@ -12,7 +12,7 @@ from mngr.base.model import Struct
 from mngr.host.protocol import Host
 from mngr.tmr.changes.collect_changes import Change, ChangeAuthor, compute_key, measure_size, shorten_ids
 from mngr.tmr.changes.same_code import normalize_code
-from mngr.tmr.commits.hunks import FileEdit, Hunk, apply_hunks, list_file_edits
+from mngr.tmr.commits.hunks import FileHunks, Hunk, apply_hunks, list_file_edits
 from mngr.tmr.commits.trees import (
     MNGR_AUTHOR,
     CommitSpec,
@@ -111,7 +111,7 @@ def _split_changes(local: Host, repo: str, base: str, changes: Sequence[Change])
     return split_changes
 
 
-def _compute_file_key(file: FileEdit, normalized: dict[str, str | None]) -> str:
+def _compute_file_key(file: FileHunks, normalized: dict[str, str | None]) -> str:
     """Return a key that is the same for edits of a file with the same meaning."""
     row = file.row
     new_hash = normalized.get(row.new)
@@ -119,7 +119,7 @@ def _compute_file_key(file: FileEdit, normalized: dict[str, str | None]) -> str:
     return f"{row.old_mode} {row.new_mode} {content}"
 
 
-def _split_file(file: FileEdit, texts: dict[str, str], normalized: dict[str, str | None]) -> list[EditPiece]:
+def _split_file(file: FileHunks, texts: dict[str, str], normalized: dict[str, str | None]) -> list[EditPiece]:
     """Return one piece per hunk, or one for the whole file when it has more than line edits."""
     row = file.row
     if not file.hunks or not file.has_only_line_edits:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from mngr.base.errors import MngrError, NotFound, suggest_closest
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import BranchCommit, EditTrace, ExclusionRequest
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import untrusted_text
 
 _MIN_COMMIT_DIGITS = 6  # digits of a commit that a user must give
 _MAX_CANDIDATES = 5  # meanings of an ambiguous word that are listed
@@ -38,7 +38,7 @@ def get_changes(changes: Sequence[Change], query: str, commits: Sequence[BranchC
         candidates = ", ".join(list(meanings)[:_MAX_CANDIDATES])
         hidden_count = len(meanings) - _MAX_CANDIDATES
         rest = f" and {hidden_count} more" if hidden_count > 0 else ""
-        raise MngrError(f"{query!r} is ambiguous: {candidates}{rest}", "give more digits of the id")
+        raise MngrError(f"{query!r} is ambiguous: {candidates}{rest}", "give more digits of the change's id")
     return next(iter(meanings.values()))
 
 
@@ -47,7 +47,7 @@ def _get_exclusive_changes(task_changes: Sequence[Change], task: str) -> list[Ch
     exclusive = [change for change in task_changes if len(change.made_by) == 1]
     if not exclusive:
         ids = ", ".join(_list_ids(task_changes))
-        raise MngrError(f"other tasks made all changes of {task}, too", f"name one of the changes: {ids}")
+        raise MngrError(f"other tasks also made every change of {task}", f"name one of the changes: {ids}")
     return exclusive
 
 
@@ -121,7 +121,7 @@ def list_dependents(changes: Sequence[Change], ids: Iterable[str]) -> list[tuple
 
 
 def _list_task_changes(changes: Sequence[Change], task: str) -> list[Change]:
-    titles = (task, hostile_commits.clean_line(task))
+    titles = (task, untrusted_text.clean_line(task))
     return [
         change for change in changes if any(maker.task == task or maker.title in titles for maker in change.made_by)
     ]

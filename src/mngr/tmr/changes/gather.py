@@ -39,10 +39,10 @@ def gather_changes(local: Host, run: RunDir) -> GatheredChanges:
     record = ChangesRecord(
         run=run.name,
         changes=changes,
-        left_out=excluded,
-        causes=group_by_reason(excluded),
+        excluded=excluded,
+        excluded_groups=group_by_reason(excluded),
         escalations=list_escalations(state),
-        held=list_unrepaired_causes(state),
+        unrepaired_root_causes=list_unrepaired_causes(state),
     )
     save_changes(run, record)
     return GatheredChanges(state=state, base=base, changes=changes, excluded=excluded)

@@ -9,8 +9,8 @@ from typing import Any
 
 from mngr.base.errors import MngrError
 from mngr.base.json_structs import decode, encode
-from mngr.base.json_values import as_object
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_object
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.run_dir import RunDir
 
@@ -40,7 +40,7 @@ class Exclusion(Struct):
     """A change that is not in the branch, and the reason."""
 
     change: str
-    why: str  # conflict | breaks | needs | redder | wish | already
+    why: str  # conflict | breaks | needs | more_failures | requested | already
     reason: str
     others: list[str] = []  # ids of the changes that are in its way, or that it needs
     proof: FailureProof | None = None
@@ -151,7 +151,7 @@ class AdvisedOrder(Struct):
 class AgentSummary(Struct):
     """An agent's summary of the branch."""
 
-    words: str
+    text: str
     agent: str | None
     head: str  # the commit that the summary is about
 
@@ -217,27 +217,27 @@ class Integration(Struct):
     tree: str = ""
     verdict: str = "empty"  # green | red | empty
     commits: list[BranchCommit] = []
-    left_out: list[ExcludedChange] = []
-    red: list[FailingTest] = []
+    excluded: list[ExcludedChange] = []
+    regressions: list[FailingTest] = []
     open: int = 0  # tasks that are not settled
-    red_before: list[str] = []  # tests that failed on the base and still fail
-    failure_reasons: Mapping[str, str] = {}  # why each test in `red_before` fails
+    still_failing: list[str] = []  # tests that failed on the base and still fail
+    failure_reasons: Mapping[str, str] = {}  # why each test in `still_failing` fails
     flaky: list[str] = []
-    partly: int = 0  # commits at which not all affected tests were run
-    wishes: list[ExclusionRequest] = []
+    partly_tested: int = 0  # commits at which not all affected tests were run
+    requests: list[ExclusionRequest] = []
     only: str | None = None  # impl | tests
     delivered: str | None = None  # the commit to which mngr last moved the branch
     pushed: PushedBranch | None = None
     tests: SuiteCounts | None = None
-    stood: EarlierVerdicts | None = None
-    ranked: list[AdvisedOrder] = []
+    earlier_verdicts: EarlierVerdicts | None = None
+    advised_orders: list[AdvisedOrder] = []
     resolved: list[ResolvedConflict] = []
-    spend: Mapping[str, AgentUsage] = {}  # usage by purpose
+    usage_by_purpose: Mapping[str, AgentUsage] = {}
     checks: list[CheckResult] = []
-    people: list[str] = []  # commits that people made on the branch
+    commits_by_people: list[str] = []  # commits that people made on the branch
     runs: SuiteWork = SuiteWork()
     seconds: float = 0.0
-    prose: AgentSummary | None = None
+    summary: AgentSummary | None = None
     isolation: list[str] = []  # of the clean rooms in which mngr ran the tests of the branch
     report_url: str | None = None  # where other people can read the report
 
@@ -247,11 +247,11 @@ class Integration(Struct):
         fixed = {test for commit in self.commits for test in commit.fixed_tests}
         if self.tests is not None:
             fixed = set(self.tests.green)
-        regressions = [row.test for row in self.red]
+        regressions = [row.test for row in self.regressions]
         return TestTotals(
             regressions=regressions,
-            fixed=sorted(fixed.difference(regressions, self.red_before, self.flaky)),
-            still_failing=self.red_before,
+            fixed=sorted(fixed.difference(regressions, self.still_failing, self.flaky)),
+            still_failing=self.still_failing,
             flaky=self.flaky,
         )
 
@@ -262,11 +262,11 @@ class Integration(Struct):
 
     def list_missing(self) -> list[ExcludedChange]:
         """Return the excluded changes that nobody asked to exclude."""
-        requested = {row.change for row in self.left_out if row.why == "wish"}
+        requested = {row.change for row in self.excluded if row.why == "requested"}
         missing = []
-        for row in self.left_out:
+        for row in self.excluded:
             is_result_of_request = row.why == "needs" and not requested.isdisjoint(row.others)
-            if row.why not in ("wish", "already") and not is_result_of_request:
+            if row.why not in ("requested", "already") and not is_result_of_request:
                 missing.append(row)
         return missing
 
@@ -274,7 +274,7 @@ class Integration(Struct):
         """Return the tests that passed on the previous branch and fail on this one."""
         if previous.verdict == "empty":
             return []
-        return sorted(set(self.red_before) - set(previous.red_before))
+        return sorted(set(self.still_failing) - set(previous.still_failing))
 
 
 def find_integration(run: RunDir) -> Integration | None:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from mngr.base import time_format
 from mngr.base.model import Struct
+from mngr.mapreduce.run_dir import get_runs_dir
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.commits import hostile_commits
-from mngr.tmr.prepare.row_file import HistoryFile
+from mngr.tmr.commits import untrusted_text
+from mngr.tmr.prepare.history_file import HistoryFile
 
 _KEPT, _TOLD = 500, 5  # rejections in the file; rejections shown to one agent
 _MAX_PATHS = 50  # paths of one change
@@ -30,15 +31,15 @@ class Rejection(Struct):
     def summary(self) -> str:
         """Return the rejection as one line."""
         path_list = ", ".join(self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
-        return hostile_commits.clean_line(f"{self.title[:120]} ({path_list[:200]}): {self.reason}", 600)
+        return untrusted_text.clean_line(f"{self.title[:120]} ({path_list[:200]}): {self.reason}", 600)
 
 
 def make_rejection(change: Change, reason: str, run: str) -> Rejection:
     """Return the rejection of a change."""
     tests = sorted({*change.fixed_tests, *(maker.title for maker in change.made_by)})
     return Rejection(
-        change=change.key, title=hostile_commits.clean_line(change.title), paths=[hostile_commits.clean_line(path) for path in change.paths[:_MAX_PATHS]],
-        tests=tests, reason=hostile_commits.clean_line(reason, 1000), run=run, at=time_format.format_timestamp(),
+        change=change.key, title=untrusted_text.clean_line(change.title), paths=[untrusted_text.clean_line(path) for path in change.paths[:_MAX_PATHS]],
+        tests=tests, reason=untrusted_text.clean_line(reason, 1000), run=run, at=time_format.format_timestamp(),
     )  # fmt: skip
 
 
@@ -46,7 +47,7 @@ class RejectionFile(HistoryFile[Rejection]):
     """The file `reasons.json`, with one entry per change."""
 
     def __init__(self, root: str) -> None:
-        super().__init__(root, "reasons.json", Rejection, "change")
+        super().__init__(get_runs_dir(root), "reasons.json", Rejection, "change")
 
     def add(self, rejections: Iterable[Rejection]) -> None:
         """Add rejections, and drop the oldest beyond the limit."""

@@ -25,8 +25,13 @@ _INT, _KILL = 2, 9
 _INTERRUPT_TIMEOUT = 3.0  # seconds for a test to clean up after an interrupt
 _DRAIN_TIMEOUT = 2.0  # seconds to drain the pipes and to wait for the last process
 _GIT_SAFE_ARGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-_GIT_SAFE_VARIABLES = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}
-_COLLECT_TIMEOUT = 600.0  # seconds until the first row of a report
+_NO_SETTINGS = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
+_GIT_SAFE_VARIABLES = {
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_OPTIONAL_LOCKS": "0",
+    **_NO_SETTINGS,
+}
 _POLL_INTERVAL = 0.05  # seconds between checks of resource use and of ended processes
 # pytest compiles the plugins named on its command line, and the hooks are in another module, which is compiled once.
 _PROBE_LOADER = "import sys, mngr_probe_hooks\nsys.modules[__name__] = mngr_probe_hooks\n"
@@ -39,11 +44,15 @@ def main() -> None:
     try:
         if JOB["commit"]:
             clean_workspace(JOB["commit"], JOB["keep"])
+        if JOB["lfs_store"]:
+            import mngr_lfs  # type: ignore[import-not-found]
+
+            mngr_lfs.fill_workspace(JOB["lfs_store"], run_git)
         if JOB["programs"] is not None:
             texts.update(describe_workspace())
-        replaced = protect_workspace(JOB["protected"]) if JOB["protected"] else ""
-        if replaced:
-            texts = {"replaced": replaced}
+        problem = protect_workspace(JOB["protected"]) if JOB["protected"] else {}
+        if problem:
+            texts = problem
         elif JOB["argv"]:
             run_command(numbers, texts)
     except WorkspaceBroken as error:
@@ -73,13 +82,19 @@ def clean_workspace(commit: str, keep: list[str]) -> None:
         WatchedProcess(["chmod", "-R", "u+rwX", "."], dict(os.environ), 1 << 12).wait(None)
 
 
-def protect_workspace(identities: dict[str, str]) -> str:
-    """Delete outputs of earlier commands, and return a sentence if the commit replaced a directory that is mounted."""
+def protect_workspace(identities: dict[str, str]) -> dict[str, str]:
+    """Delete what earlier commands left outside git. Return why no command may run now, if there is a reason."""
     import mngr_protection  # type: ignore[import-not-found]
 
     if JOB["commit"]:
         mngr_protection.clean_outputs(os.environ["MNGR_OUTPUT_DIR"])
-    return str(mngr_protection.find_replaced_dir(identities))
+    replaced = mngr_protection.find_replaced_dir(identities)
+    if JOB["commit"] and JOB["setup_files"] and not replaced:
+        import mngr_setup_files  # type: ignore[import-not-found]
+
+        changed = mngr_setup_files.restore_setup_files(JOB["setup_files"], JOB["commit"], JOB["keep"])
+        return {"changed": changed} if changed else {}
+    return {"replaced": replaced} if replaced else {}
 
 
 def describe_workspace() -> dict[str, str]:
@@ -94,8 +109,10 @@ def describe_workspace() -> dict[str, str]:
     untracked = [row[3:] for row in rows if row[:2] in ("!!", "??")]
     virtualenvs = [name for name in untracked if os.path.isfile(f"{name}pyvenv.cfg")]
     virtualenvs = [name for name in virtualenvs if mngr_protection.identify(name.rstrip("/"))]
+    index = run_git("ls-files", "--stage", "-z") if os.path.isfile(".gitmodules") else ""
     lists = {
         "made": untracked,
+        "submodules": [row.partition("\t")[2] for row in index.split("\0") if row.startswith("160000 ")],
         "environments": virtualenvs,
         "pythons": [os.path.realpath(f"{name}bin/python") for name in virtualenvs],
     }
@@ -112,8 +129,7 @@ def describe_workspace() -> dict[str, str]:
 
 def install_programs(programs: dict[str, str]) -> str:
     """Write mngr's programs to a directory that commands cannot change, and return the directory."""
-    is_sandboxed = not os.access(os.environ["MNGR_AGENT_DIR"], os.W_OK)  # the clean room of a sandboxed agent
-    program_dir = os.path.join(os.environ["MNGR_OUTPUT_DIR" if is_sandboxed else "MNGR_AGENT_DIR"], "warden")
+    program_dir = os.path.join(os.environ["MNGR_AGENT_DIR"], "clean-room")
     os.makedirs(program_dir, exist_ok=True)
     for name, text in programs.items():
         write_if_changed(os.path.join(program_dir, name), text)
@@ -121,7 +137,7 @@ def install_programs(programs: dict[str, str]) -> str:
 
 
 def run_git(*words: str) -> str:
-    """Return git's output; raise WorkspaceBroken when git fails."""
+    """Return git's output; raise WorkspaceBroken when git fails. Without the user's settings, git runs no filter."""
     # The workspace and its repository are named, because the repository's own settings could name others.
     own_dirs = {"GIT_DIR": os.path.join(os.getcwd(), ".git"), "GIT_WORK_TREE": os.getcwd()}
     env = {**os.environ, **_GIT_SAFE_VARIABLES, **own_dirs}
@@ -176,7 +192,7 @@ def run_command(numbers: dict[str, float], texts: dict[str, str]) -> None:
         leftover, was_signalled = (0, 0) if timed_out or command.limit_message else command.read_parent_report()
         numbers.update(left=leftover, hit=was_signalled)
         command.limit_message = command.limit_message or (limits.check_process_count(leftover) if limits else "")
-    numbers.update(code=command.code or 0, cpu=measure_cpu() - cpu_before)
+    numbers.update(code=command.code or 0, cpu=measure_cpu() - cpu_before, cut=int(command.is_output_cut))
     texts.update(out=command.get_output(0), err=command.get_output(1), ended=command.limit_message, rows="")
     if JOB["probe"] is not None:
         texts["rows"] = files.read_report(report, JOB["most_rows"])
@@ -246,15 +262,14 @@ class WatchedProcess:
         self.code: int | None = None
         self.limit_message = ""  # the limit that the process was killed for
         self._limits, self._look = limits, 0.0
-        self._parent_fd = -1  # reads the report of a sandboxed command's parent
-        self._max_output = most
+        self._exit = self._parent_fd = -1  # `_parent_fd` reads the report of a sandboxed command's parent
+        self._max_output, self.is_output_cut = most, False
         self._poll = select.poll()
         self._open_streams: dict[int, bytearray] = {}
         self._outputs = [bytearray(), bytearray()]
         pipes = [os.pipe(), os.pipe()]
         actions: list[Any] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         actions += [(os.POSIX_SPAWN_DUP2, pipes[number][1], number + 1) for number in (0, 1)]
-        self._exit = -1
         child_fds = []
         if filter is not None:
             filter_fd = os.memfd_create("filter")
@@ -293,8 +308,10 @@ class WatchedProcess:
     def wait(self, timeout: float | None, report: str | None = None, stall: float = 0.0) -> bool:
         """Wait for the end; return True after an interrupt, by time or by a report that did not grow for `stall` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
+        if report is not None:
+            import mngr_limits
         while not self._wait_until(end if report is None else time.monotonic() + 10 * _POLL_INTERVAL):
-            if report is None or find_stall(report, stall, end) <= time.monotonic():
+            if report is None or mngr_limits.find_stall(report, stall, end) <= time.monotonic():
                 break
         else:
             return False
@@ -342,8 +359,8 @@ class WatchedProcess:
                 self.kill_remaining()
                 os._exit(1)
             data = os.read(fd, 1 << 16)
-            output = self._open_streams[fd]
-            output += data
+            (output := self._open_streams[fd]).extend(data)
+            self.is_output_cut |= len(output) > self._max_output
             if len(output) > 2 * self._max_output:
                 del output[: -self._max_output]
             if not data:
@@ -379,9 +396,10 @@ class WatchedProcess:
             )
         if self.code is not None and 128 < self.code < 193:
             self.code = 128 - self.code
-        if len(fields) > 2:
+        if len(fields) == 3 and all(field.lstrip(b"-").isdigit() for field in fields[1:]):
             return int(fields[1]), int(fields[2])
-        self.limit_message = "room-parent it killed its parent process"
+        action = "killed" if len(fields) == 1 else "wrote into the report of"
+        self.limit_message = f"clean-room-parent it {action} its parent process"
         return 0, 1
 
     def kill_remaining(self) -> int:
@@ -400,21 +418,6 @@ class WatchedProcess:
         return len(killed)
 
 
-def find_stall(report: str, stall: float, end: float | None) -> float:
-    """Return when a process without a new row in its report must be interrupted. Collecting tests takes its time."""
-    status = os.stat(report)
-    patience = stall if status.st_size else max(stall, _COLLECT_TIMEOUT)
-    stalled_at = time.monotonic() + patience - (time.time() - status.st_mtime)
-    return stalled_at if end is None else min(end, stalled_at)
-
-
-def list_dir(place: str) -> list[str]:
-    try:
-        return [f"{place}/{name}" for name in os.listdir(place)]
-    except OSError:
-        return []
-
-
 def reap_children() -> bool:
     """Reap all children that have ended; return True when others are still running."""
     try:
@@ -429,15 +432,15 @@ def list_descendants(of: int) -> dict[int, list[bytes]]:
     """Return all processes below one, with the fields of /proc/PID/stat from the state on; empty without /proc."""
     rows: dict[int, list[bytes]] = {}
     children: dict[int, list[int]] = {}
-    for name in list_dir("/proc"):
-        if name[6:].isdigit():
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
             try:
-                with open(f"{name}/stat", "rb") as file:
+                with open(f"/proc/{name}/stat", "rb") as file:
                     row = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            rows[int(name[6:])] = row
-            children.setdefault(int(row[1]), []).append(int(name[6:]))
+            rows[int(name)] = row
+            children.setdefault(int(row[1]), []).append(int(name))
     descendants = list(children.get(of, []))
     for pid in descendants:
         descendants += children.get(pid, [])

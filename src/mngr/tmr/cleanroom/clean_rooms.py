@@ -10,8 +10,7 @@ import base64
 import contextlib
 import json
 import os
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mngr.agents.create.spec import AgentSpec
@@ -19,11 +18,15 @@ from mngr.api import Fleet
 from mngr.base.config import Settings
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.json_structs import decode, encode
-from mngr.base.json_values import parse_json
 from mngr.base.model import AgentView, Struct
 from mngr.base.paths import find_project_root
+from mngr.base.project_trust import find_repository
+from mngr.base.untrusted_json import parse_json
 from mngr.host import git
 from mngr.host.record_store import NameTaken
+from mngr.tmr.cleanroom import lfs_files
+from mngr.tmr.cleanroom.room_hosts import RoomHosts
+from mngr.tmr.cleanroom.room_programs import PROGRAM_LOADER, read_room_programs
 from mngr.tmr.cleanroom.sandbox import (
     CleanRoomSandbox,
     RoomIsolation,
@@ -37,18 +40,18 @@ from mngr.tmr.cleanroom.sandbox import (
 from mngr.tmr.finding import Finding
 
 ProbeRow = dict[str, object]  # "row" names its kind
-CLEAN_ROOM_LABEL = {"role": "room"}
-_HERE = os.path.dirname(__file__)
+CLEAN_ROOM_LABEL = {"role": "clean-room"}
 _HOST_GRACE_SECONDS = 60.0  # seconds that a call to a host may take longer than its command
 _MAX_FILE_BYTES = 1 << 26  # bytes of a file, encoded
-PROGRAM_LOADER = (
-    "import sys; sys.path.insert(0, %r); import mngr_warden"  # imported, so that Python uses its cached bytecode
-)
 _MAX_ARG_BYTES = 90_000  # bytes that fit in one command-line argument after encoding
 
 
 class CleanRoomBroken(MngrError):
     """A clean room is no longer in the state in which it was created. Another one may work."""
+
+
+class SetupFilesChanged(CleanRoomBroken):
+    """A test changed files that set-up created."""
 
 
 class CommandOutcome(Struct):
@@ -57,6 +60,7 @@ class CommandOutcome(Struct):
     code: int  # -N: killed by signal N
     out: str
     err: str
+    is_output_cut: bool = False  # only the end of `out` or `err` was kept
     seconds: float
     cpu: float = 0.0  # seconds of all processes together
     timed_out: bool = False  # it was stopped after `timeout` seconds
@@ -77,22 +81,6 @@ class Probe(Struct):
     settings: Struct
 
 
-def read_program(name: str, folder: str) -> str:
-    """Return the text of a program that runs in a clean room."""
-    with open(os.path.join(folder, name), encoding="utf-8") as file:
-        return file.read()
-
-
-def read_room_programs() -> dict[str, str]:
-    """Return the texts of the clean room program and of the modules that it imports, by their names there."""
-    files = {
-        "mngr_warden": "clean_room_program",
-        "mngr_limits": "resource_limits",
-        "mngr_protection": "workspace_protection",
-    }
-    return {f"{name}.py": read_program(f"{file}.py", _HERE) for name, file in files.items()}
-
-
 def count_cores() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -105,7 +93,6 @@ class CleanRoomOptions(Struct):
     sandbox: CleanRoomSandbox | None = None  # around every command
     no_sandbox_reason: str = "--isolation off"  # why there is no sandbox, if there is none
     env: dict[str, str] | None = None
-    has_sandboxed_agent: bool = False  # use the sandbox of `create` for the room's agent
     settings_root: str | None = None  # the project whose settings count, if it is not that of the repository
     trusted_commit: str | None = None  # set-up uses the files of this commit; None: of the commit under test
 
@@ -130,16 +117,14 @@ class CleanRoomPool:
         options: CleanRoomOptions = _DEFAULT_OPTIONS,
         *,
         at_once: int | None = None,
-        name_prefix: str = "room",
+        name_prefix: str = "clean-room",
     ) -> None:
         self.fleet, self.run, self.repo = fleet, run, os.path.abspath(repo)
         self.max_rooms = at_once or count_cores()
         self._options, self._on, self._name_prefix = options, options.on, name_prefix
         self._sandbox_builder = None if options.sandbox is None else SandboxBuilder(options.sandbox)
         self.cache_key = options.cache_key
-        self._hosts: dict[int, str] = {}  # created for clean rooms, by number, if the provider creates hosts
-        self._free_numbers = list(range(self.max_rooms, 0, -1))
-        self._changed = threading.Condition()
+        self._hosts = RoomHosts(fleet, self._on, f"tmr-{run}-{name_prefix}", self.max_rooms)
 
     @contextlib.contextmanager
     def acquire(self, commit: str, source: str | None = None) -> Iterator[CleanRoom]:
@@ -147,24 +132,27 @@ class CleanRoomPool:
 
         `source` is another repository with the same history, to use instead of the project.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self._free_numbers)
-            number = self._free_numbers.pop()
+        number, is_lost = self._hosts.take_number(), False
         try:
             room = self._create_room(number, commit, source)
             try:
                 yield room
+            except Unreachable:
+                is_lost = self.creates_hosts
+                raise
             finally:
-                self.fleet.discard_clean_rooms([room.name])
+                if not is_lost:
+                    self.fleet.discard_clean_rooms([room.name])
+        except Unreachable:
+            is_lost = self.creates_hosts
+            raise
         finally:
-            with self._changed:
-                self._free_numbers.append(number)
-                self._changed.notify()
+            self._hosts.return_number(number, is_lost=is_lost)
 
     def _create_room(self, number: int, commit: str, source: str | None) -> CleanRoom:
         """Create the clean room with this number, and replace a leftover of the same name."""
         name = f"tmr-{self.run}-{self._name_prefix}-{number}"
-        on = f"@{self._hosts[number]}{self._on[1:]}" if number in self._hosts else self._on
+        on = self._hosts.choose_address(number)
         trusted_commit = self._options.trusted_commit
         setup_commit = trusted_commit if trusted_commit and self.settings.get("project.setup") else commit
         try:
@@ -172,16 +160,17 @@ class CleanRoomPool:
         except NameTaken:  # by a leftover: nobody else creates clean rooms for this run
             self.fleet.discard_clean_rooms([name])
             view = self._create_agent(name, on, setup_commit, source)
-        if self._on.startswith("@."):
-            self._hosts[number] = view.host
         try:
             room = CleanRoom(self.fleet, view.name, view.work_dir, setup_commit, self.repo, self._sandbox_builder)
             room.keeps_bytecode = commit == trusted_commit
+            if self._root:
+                room.lfs_store = lfs_files.find_store(find_repository(self._root))
             if setup_commit != commit:
                 room.switch_commit(commit, source or self.repo)
         except BaseException:
             self.fleet.discard_clean_rooms([name])
             raise
+        room.renew = lambda: room.replace_by(self._create_room(number, commit, source))
         if self._sandbox_builder is None:
             room.isolation = f"none: {self._options.no_sandbox_reason}"
         return room
@@ -189,8 +178,12 @@ class CleanRoomPool:
     @property
     def settings(self) -> Settings:
         """Return the settings of the user's project, never those of a commit under test."""
-        root = self._options.settings_root or find_project_root(self.repo)
-        return self.fleet.context.load_project_settings(root)
+        return self.fleet.context.load_project_settings(self._root)
+
+    @property
+    def _root(self) -> str | None:
+        """The directory of the user's project."""
+        return self._options.settings_root or find_project_root(self.repo)
 
     @property
     def trusts_commits(self) -> bool:
@@ -204,12 +197,12 @@ class CleanRoomPool:
             command=["true"],
             source=source or self.repo,
             settings_root=self._options.settings_root,
+            runs_filters=False,
             branch=f"{commit}:mngr/{name}",
             transfer="mirror",
             dirty="ignore",
             env=self._options.env or {},
             labels={**CLEAN_ROOM_LABEL, "run": self.run},
-            sandbox=self._options.has_sandboxed_agent,
         )
         return self.fleet.create(spec)
 
@@ -231,20 +224,17 @@ class CleanRoomPool:
             for outcome in self.fleet.discard_clean_rooms([agent.name for agent in leftovers])
             if outcome.ok
         ]
-        if self._on.startswith("@."):
-            self._remove_hosts({agent.host for agent in leftovers if agent.provider == self._on[2:]})
+        self._hosts.remove_leftovers(prefixes)
         return removed
+
+    @property
+    def creates_hosts(self) -> bool:
+        """True when each clean room gets a host that a provider creates, so that a lost host can be replaced."""
+        return bool(self._hosts.provider)
 
     def release_hosts(self) -> None:
         """Destroy the hosts that were created for clean rooms."""
-        self._remove_hosts(set(self._hosts.values()))
-        self._hosts.clear()
-
-    def _remove_hosts(self, hosts: set[str]) -> None:
-        names = [f"@{host}{self._on[1:]}" for host in sorted(hosts)]
-        if names:
-            with contextlib.suppress(MngrError):  # `mngr gc` lists the host then
-                self.fleet.destroy(names, force=True)
+        self._hosts.release()
 
 
 class CleanRoom:
@@ -267,8 +257,10 @@ class CleanRoom:
     ) -> None:
         self._fleet = fleet
         programs = read_room_programs()
-        self._program_args = ["-c", programs["mngr_warden.py"]]
+        self._program_args = ["-c", programs["mngr_clean_room.py"]]
         self.name, self.work_dir, self.repo = name, work, repo
+        self.renew: Callable[[], None] = lambda: None  # replaces the workspace by a new one
+        self.lfs_store = ""  # where the user's repository keeps the contents of git-lfs files
         _, texts = self._run_program(RoomJob(programs=programs))
         survey = decode(RoomSurvey, texts)
         self._program_args = ["-c", PROGRAM_LOADER % survey.kept]
@@ -279,7 +271,10 @@ class CleanRoom:
                 "run the same command again; mngr then creates a new clean room",
             )
         self.inner_work_dir = survey.place  # the work dir as programs in the room see it
-        self._kept_patterns = ["/" + _escape_pattern(path) for path in survey.made.split("\0") if path]
+        made = {path for path in survey.made.split("\0") if path}
+        submodules = {path for path in survey.submodules.split("\0") if path}
+        self._setup_files = sorted((made | submodules) - set(survey.environments.split("\0")))
+        self._kept_patterns = ["/" + _escape_pattern(path) for path in sorted(made)]
         self._virtualenv = _choose_virtualenv(survey.environments.split("\0"))
         protected_names = [".git", *(name.rstrip("/") for name in survey.environments.split("\0") if name)]
         self._protected = dict(zip(protected_names, survey.identities.split("\0"), strict=True))
@@ -291,12 +286,17 @@ class CleanRoom:
         self.isolation = isolation.description
         self._limits, self._sandbox = isolation.limits, isolation.sandbox
 
+    def replace_by(self, other: CleanRoom) -> None:
+        """Use another workspace of the same commit from now on."""
+        vars(self).update({**vars(other), "env": self.env, "renew": self.renew})
+
     def switch_commit(self, commit: str, repo: str) -> None:
         """Replace the files of the commit that was set up by those of the commit under test. Set-up's files stay."""
         local = self._fleet.context.local_host
         commit, tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{commit}}", f"{commit}^{{tree}}").split()
         self._fleet.send_commit(self.name, repo, commit)
-        self._run_program(RoomJob(commit=commit, keep=self._kept_patterns, protected=self._protected))
+        job = RoomJob(commit=commit, keep=self._kept_patterns, lfs_store=self.lfs_store, protected=self._protected)
+        self._run_program(job)
         self.commit, self.tree = commit, tree
 
     def run(
@@ -328,13 +328,18 @@ class CleanRoom:
             protected=self._protected,
         )
         if clean:
-            kept_bytecode = ["__pycache__"] if self.keeps_bytecode else []
-            job = job.replace(commit=self.commit, keep=[*self._kept_patterns, *kept_bytecode])
+            kept_patterns = [*self._kept_patterns, *(["__pycache__"] if self.keeps_bytecode else [])]
+            job = job.replace(commit=self.commit, keep=kept_patterns, lfs_store=self.lfs_store)
+            job = job.replace(setup_files=self._setup_files)
         if probe is not None:
             request = json.dumps({"repo": self.repo, **encode(probe.settings)})
             job = job.replace(probe=probe.program, env={**job.env, "MNGR_PROBE": request})
-        numbers, texts = self._run_program(job, timeout)
-        rows = [row for line in texts["rows"].splitlines() if (row := _parse_row(line)) is not None]
+        try:
+            numbers, texts = self._run_program(job, timeout)
+        except SetupFilesChanged:
+            self.renew()
+            return self.run(argv, env=env, timeout=timeout, max_output=max_output, probe=probe, stall=stall)
+        rows = [row for line in texts["rows"].splitlines() if (row := parse_row(line)) is not None]
         output = [texts["out"], texts["err"], rows]
         leftover, was_signalled = int(numbers["left"]), int(numbers["hit"])
         findings = list_violations(
@@ -343,7 +348,7 @@ class CleanRoom:
         return CommandOutcome(
             code=int(numbers["code"]), out=escape_control_characters(texts["out"]), err=escape_control_characters(texts["err"]), seconds=numbers["seconds"],
             cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout or stall, leftover_processes=leftover,
-            probe_rows=escape_control_characters(rows), stop_reason=texts["ended"].partition(" ")[2], findings=findings,
+            is_output_cut=bool(numbers["cut"]), probe_rows=escape_control_characters(rows), stop_reason=texts["ended"].partition(" ")[2], findings=findings,
         )  # fmt: skip
 
     def read(self, path: str) -> bytes:
@@ -411,6 +416,9 @@ class CleanRoom:
             texts[name], rest = rest[:length], rest[length:]
         if "replaced" in texts:
             raise MngrError(f"mngr did not run the tests: {texts['replaced']}", "look at the commit: git show --stat")
+        if "changed" in texts:
+            reason = f"a test changed {texts['changed']}, which set-up created"
+            raise SetupFilesChanged(f"the clean room {self.name} is used up: {reason}", "run the same command again")
         if "broken" in texts:
             raise CleanRoomBroken(
                 f"the clean room {self.name} is broken: {texts['broken']}", "run the same command again"
@@ -424,7 +432,7 @@ def _choose_virtualenv(names: list[str]) -> str:
     return ".venv" if ".venv" in stripped else next(iter(stripped), "")
 
 
-def _parse_row(line: str) -> ProbeRow | None:
+def parse_row(line: str) -> ProbeRow | None:
     """Return a row of the probe's report, or None for an incomplete one."""
     try:
         row = parse_json(line)

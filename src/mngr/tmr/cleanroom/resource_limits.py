@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Family = dict[int, list[bytes]]  # by process id: the fields of /proc/PID/stat from the state on
 
 
+_COLLECT_TIMEOUT = 600.0  # seconds until the first row of a report
 _FULL_CHECK_INTERVAL = 20  # the command itself is measured once in this number of checks
 
 
@@ -62,18 +63,20 @@ class ResourceMonitor:
             self._memory = memory
             rows = self._family(os.getpid())
             if _sum_resident_memory(rows) > limits["memory"] and sum(map(_read_memory_share, rows)) > limits["memory"]:
-                return f"room-memory it used more than {limits['memory'] // 1_000_000} MB of memory, so mngr stopped it"
+                return f"clean-room-memory it used more than {limits['memory'] // 1_000_000} MB of memory, so mngr stopped it"
         if self._free - free > limits["disk"] // 2:
             self._free = free
             if self._count_written_bytes() > limits["disk"]:
-                return f"room-disk it wrote more than {limits['disk'] // 1_000_000} MB to disk, so mngr stopped it"
+                return (
+                    f"clean-room-disk it wrote more than {limits['disk'] // 1_000_000} MB to disk, so mngr stopped it"
+                )
         return ""
 
     def check_process_count(self, count: int) -> str:
         """Return the same when `count` exceeds the process limit."""
         limit = self._limits["processes"]
         return (
-            f"room-fork it had more than {limit} processes at the same time, so mngr stopped it"
+            f"clean-room-fork it had more than {limit} processes at the same time, so mngr stopped it"
             if count > limit
             else ""
         )
@@ -118,3 +121,11 @@ def list_dir(place: str) -> list[str]:
         return [f"{place}/{name}" for name in os.listdir(place)]
     except OSError:
         return []
+
+
+def find_stall(report: str, stall: float, end: float | None) -> float:
+    """Return when a process without a new row in its report must be interrupted. Collecting tests takes its time."""
+    status = os.stat(report)
+    patience = stall if status.st_size else max(stall, _COLLECT_TIMEOUT)
+    stalled_at = time.monotonic() + patience - (time.time() - status.st_mtime)
+    return stalled_at if end is None else min(end, stalled_at)

@@ -54,7 +54,8 @@ class RoomSurvey(Struct):
     host: str
     kept: str  # the directory with mngr's programs
     made: str  # paths that set-up created outside git; lists are joined with a NUL
-    environments: str  # those of them that are virtual environments
+    submodules: str  # their paths
+    environments: str  # those of the created paths that are virtual environments
     pythons: str  # their interpreters
     identities: str  # those of the repository and of the virtual environments
 
@@ -125,6 +126,8 @@ class RoomJob(Struct):
     probe: str | None = None  # the text of the probe, if the command loads it
     commit: str | None = None  # first clean the work dir to this commit
     keep: list[str] = []  # patterns of the files that cleaning keeps
+    setup_files: list[str] = []  # paths outside of Python environments that set-up created
+    lfs_store: str = ""  # the directory with the contents of git-lfs files
     protected: dict[str, str] = {}  # directories that tests cannot write, and their identities
     programs: dict[str, str] | None = None  # first install these programs and survey the clean room
 
@@ -274,17 +277,17 @@ _COLOUR_CODE = re.compile(r"\x1b\[[0-9;:]*m")
 _VISIBLE_CODES = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 _OUTPUT_RULES = (
     (
-        "room-outside",
+        "clean-room-outside",
         r"\[Errno 30\]|EROFS|[Rr]ead-only file system",
         "it tried to write outside its workspace; the sandbox prevented that",
     ),
     (
-        "room-network",
+        "clean-room-network",
         r"\[Errno 101\]|ENETUNREACH|[Nn]etwork is unreachable|EAI_AGAIN|[Tt]emporary failure in name resolution",
         "it tried to use the network, which a clean room does not have",
     ),
     (
-        "room-disk",
+        "clean-room-disk",
         r"\[Errno 2[78]\]|ENOSPC|EFBIG|[Nn]o space left on device|File (size limit exceeded|too large)",
         "it tried to write more than the disk limit of a clean room allows",
     ),
@@ -317,14 +320,14 @@ def list_violations(
         rule, _, what = stop_reason.partition(" ")
         findings.append(_make_finding(rule, "refuse", what))
     elif was_signalled:
-        findings.append(_make_finding("room-parent", "note", "it sent a signal to its parent process"))
+        findings.append(_make_finding("clean-room-parent", "note", "it sent a signal to its parent process"))
     if leftover > 0:
         count = "a process" if leftover == 1 else f"{leftover} processes"
-        findings.append(_make_finding("room-left", "note", f"it left {count} running; mngr ended what was left"))
+        findings.append(_make_finding("clean-room-left", "note", f"it left {count} running; mngr ended what was left"))
     output = "\n".join(_iter_strings(texts))
     if _CONTROL_CHARACTERS.search(_COLOUR_CODE.sub("", output)):
         what = "it printed terminal control codes; mngr shows them as plain text"
-        findings.append(_make_finding("room-escape", "note", what))
+        findings.append(_make_finding("clean-room-escape", "note", what))
     for rule, pattern, what in _OUTPUT_RULES if is_sandboxed else ():
         if rule not in {finding.rule for finding in findings} and re.search(pattern, output):
             findings.append(_make_finding(rule, "note", what))

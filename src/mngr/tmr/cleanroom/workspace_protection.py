@@ -9,7 +9,7 @@ import os
 import shutil
 
 _MAX_CONFIG_BYTES = 1 << 16
-_OWN_OUTPUTS = ("tmr", "warden")  # mngr's own programs in the directory of outputs
+_OWN_OUTPUTS = ("tmr", "clean-room")  # mngr's own programs in the directory of outputs
 
 
 def clean_outputs(outputs: str) -> None:

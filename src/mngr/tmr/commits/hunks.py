@@ -24,7 +24,7 @@ class Hunk(Struct):
     new: tuple[str, ...]
 
 
-class FileEdit(Struct):
+class FileHunks(Struct):
     """The edit of one file in a change."""
 
     row: PathChange
@@ -46,7 +46,7 @@ class FileEdit(Struct):
         return sum(len(hunk.old) for hunk in self.hunks or ())
 
 
-def list_file_edits(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> list[list[FileEdit]]:
+def list_file_edits(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> list[list[FileHunks]]:
     """Return the file edits between the two trees of each pair."""
     if not pairs:
         return []
@@ -59,18 +59,18 @@ def list_file_edits(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) ->
     if result.code:
         raise MngrError(f"git diff-tree failed in {repo}: {result.error_line}", git.suggest_hint(result.error_line))
     data = result.out.decode("utf-8", "surrogateescape")
-    edits: list[list[FileEdit]] = []
+    edits: list[list[FileHunks]] = []
     position = 0
     for old, new in pairs:
         position += len(f"{old} {new}\n")
         rows, position = parse_path_changes(data, position)
         position += bool(rows)  # skip the NUL between rows and texts
-        files: list[FileEdit] = []
+        files: list[FileHunks] = []
         for row in rows:
             hunks, position = _parse_file(data, position)
             if row.status == "T":  # git shows it as one deleted and one added file
                 hunks, position = None, _parse_file(data, position)[1]
-            files.append(FileEdit(row=row, hunks=None if hunks is None else tuple(hunks)))
+            files.append(FileHunks(row=row, hunks=None if hunks is None else tuple(hunks)))
         edits.append(files)
     return edits
 

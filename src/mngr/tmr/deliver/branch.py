@@ -13,7 +13,7 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.integration_record import BranchCommit, Integration, PushedBranch
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import untrusted_text
 from mngr.tmr.commits.trees import (
     GIT_SAFE_ARGS,
     MNGR_AUTHOR,
@@ -103,8 +103,8 @@ def replay_commits(local: Host, repo: str, head: str, commits: Iterable[str]) ->
         )
         name, mail, date, committer_name, committer_mail, committer_date, message = details.split("\0")
         spec = CommitSpec(
-            parent=head, rows=[make_tree_row(merged.tree)], author=f"{hostile_commits.clean_author(name, mail)} {hostile_commits.clean_date(date)}",
-            committer=f"{hostile_commits.clean_author(committer_name, committer_mail)} {hostile_commits.clean_date(committer_date)}", message=message,
+            parent=head, rows=[make_tree_row(merged.tree)], author=f"{untrusted_text.clean_author(name, mail)} {untrusted_text.clean_date(date)}",
+            committer=f"{untrusted_text.clean_author(committer_name, committer_mail)} {untrusted_text.clean_date(committer_date)}", message=message,
         )  # fmt: skip
         head = write_commits(local, repo, [spec])[0]
         replayed.append(head)
@@ -187,7 +187,7 @@ def _append_commit(local: Host, repo: str, tip: str, parent: str, commit: str, m
 
 def _make_commit_spec(local: Host, repo: str, parent: str, tree: str, message: str, date_source: str) -> CommitSpec:
     date = git.run_checked(local, repo, "show", "--no-patch", "--format=%cd", "--date=raw", date_source)
-    author = f"{MNGR_AUTHOR} {hostile_commits.clean_date(date)}"
+    author = f"{MNGR_AUTHOR} {untrusted_text.clean_date(date)}"
     return CommitSpec(parent=parent, rows=[make_tree_row(tree)], author=author, committer=author, message=message)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from mngr.base.size_format import format_count
 from mngr.tmr.changes.collect_changes import Change, ChangeAuthor
 from mngr.tmr.deliver.facts import PullRequestFacts
 from mngr.tmr.deliver.markdown import (
     format_code,
-    format_count,
     format_details,
     format_excerpt,
     format_list,
@@ -34,7 +34,7 @@ def format_authors(facts: PullRequestFacts, change: Change, max_tasks: int) -> s
     text = f"{format_agents(change)} for {'task' if len(authors) == 1 else 'tasks'} {tasks}{more}"
     variant_count = sum(bool(author.variant) for author in authors)
     if variant_count:
-        text += f", {variant_count} of them in other words"
+        text += f", {variant_count} of them written differently"
     return f"{text}; {_format_runs(authors[0])}"
 
 

@@ -30,7 +30,7 @@ class PullRequestFacts(Struct):
     agent_kinds: dict[str, int] = {}  # tasks by the kind of their agent
     integration: Integration
     changes: dict[str, Change]  # by id
-    causes: list[ExcludedGroup] = []
+    excluded_groups: list[ExcludedGroup] = []
     escalations: list[EscalationGroup] = []
     unrepaired_causes: list[RootCauseGivenUp] = []
     tasks: list[TaskState] = []
@@ -49,16 +49,16 @@ class PullRequestFacts(Struct):
     def list_committed_changes(self, *kinds: str) -> list[tuple[BranchCommit, Change]]:
         """Return each change in the commits of these kinds, after its commit."""
         commits = self.list_commits(*kinds)
-        return [(commit, self.get_change(name)) for commit in commits for name in commit.changes]
+        return [(commit, self.get_change_or_placeholder(name)) for commit in commits for name in commit.changes]
 
-    def get_change(self, name: str) -> Change:
+    def get_change_or_placeholder(self, change_id: str) -> Change:
         """Return a change by id; an unknown one has only its id and title."""
-        return self.changes.get(name) or _UNKNOWN_CHANGE.replace(id=name, title=name)
+        return self.changes.get(change_id) or _UNKNOWN_CHANGE.replace(id=change_id, title=change_id)
 
     @property
     def excluded_changes(self) -> list[ExcludedChange]:
         """Return the excluded changes, without those that had nothing left to do."""
-        return [row for row in self.integration.left_out if row.why != "already"]
+        return [row for row in self.integration.excluded if row.why != "already"]
 
     @property
     def flagged(self) -> list[tuple[BranchCommit, Change]]:
@@ -102,9 +102,9 @@ def load_facts(run: RunDir, state: RunState, plan: RunPlan) -> PullRequestFacts:
         agent_kinds=dict(Counter(task.find_agent_kind() or plan.agent for task in tasks)),
         integration=integration,
         changes={change.id: change for change in record.changes},
-        causes=record.causes,
+        excluded_groups=record.excluded_groups,
         escalations=record.escalations,
-        unrepaired_causes=record.held,
+        unrepaired_causes=record.unrepaired_root_causes,
         tasks=tasks,
         isolations=list_isolations(state, integration),
         baseline_failures=_list_baseline_failures(state),

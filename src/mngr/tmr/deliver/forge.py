@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, TimedOut
-from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
 from mngr.base.shell import ProcessResult
+from mngr.base.untrusted_json import parse_json
 from mngr.host import git
 from mngr.host.protocol import Host
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import untrusted_text
 
 _REMOTE = "origin"
 _MAX_TITLE = 200
@@ -157,11 +157,11 @@ def _detect_forge(local: Host, root: str, branch: str, title: str, body_path: st
     """Return the forge, and what is missing to use it."""
     remote_url = git.run(local, root, "remote", "get-url", "--", _REMOTE)
     program = "glab" if "gitlab" in _parse_host(remote_url.text) else "gh"
-    clean_title = hostile_commits.clean_line(title, _MAX_TITLE)
+    clean_title = untrusted_text.clean_line(title, _MAX_TITLE)
     forge = _Forge(local=local, root=root, branch=branch, program=program, title=clean_title, body_path=body_path)
     if remote_url.code:
         return forge, f"there is no remote {_REMOTE!r} in {root}. Add one (git remote add {_REMOTE} URL), then run:"
-    if shutil.which(program, path=shell.get_absolute_search_path()) is None:
+    if shutil.which(program, path=shell.get_path_without_relative_entries()) is None:
         return forge, f"{program} is not installed ({_INSTALL_URLS[program]}). Run these commands yourself:"
     return forge, ""
 
@@ -223,10 +223,10 @@ def _get_output(result: ProcessResult) -> str:
 
 
 def _clean_text(text: str) -> str:
-    return hostile_commits.clean_line(shell.redact_password(text), 500)
+    return untrusted_text.clean_line(shell.redact_password(text), 500)
 
 
 def _find_url(result: ProcessResult) -> str | None:
     """Return the last URL in the output, or None."""
     urls = _URL.findall((result.err + b"\n" + result.out).decode("utf-8", "replace"))
-    return hostile_commits.clean_line(urls[-1], 500) if urls else None
+    return untrusted_text.clean_line(urls[-1], 500) if urls else None

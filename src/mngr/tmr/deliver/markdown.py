@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mngr.e2e.redact import Redactor
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import untrusted_text
 
 _WORD = re.compile(
     r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*[.,;:]*|[-–—→×=+]"""
 )
 _QUOTED = re.compile(r"`([^`]+)`")  # text that its author marked as code
+_OPENING_MARK = re.compile(r"""(?:^|(?<=[\s(]))(["'`])(?=\S)""")
+_EMPTY_QUOTE = re.compile(r"""(?<=\s)["'`]…$""")  # a quote that was cut after its first mark
 _AUTOLINK_NAME = re.compile(r"[0-9a-f]{7,}|www", re.I)  # may be a commit, or the beginning of a link
 _TRAILING_PUNCTUATION = re.compile(r"(.*?)(\)?[.,;:]*)", re.S)
 _MAX_INPUT = 4000  # characters that are read
@@ -29,7 +31,7 @@ def _get_redactor() -> Redactor:
 
 @functools.lru_cache(20_000)
 def _redact_line(value: str) -> str:
-    line = _get_redactor()(hostile_commits.clean_line(value, _MAX_INPUT))
+    line = _get_redactor()(untrusted_text.clean_line(value, _MAX_INPUT))
     return line if line.isprintable() else "".join(char for char in line if char.isprintable())
 
 
@@ -48,10 +50,23 @@ def format_code(value: object, max_length: int = 200) -> str:
 def format_text(value: object, max_length: int = 200) -> str:
     """Return plain words as they are and everything else as code, including text in backticks."""
     shown = ""
-    for is_code, word, is_apart in _split_code(redact_line(value, max_length)):
+    for is_code, word, is_apart in _split_code(_close_quote(redact_line(value, max_length))):
         gap = " " if shown and (is_apart or (is_code and shown.endswith("`"))) else ""
         shown += gap + (f"`{word}`" if is_code else word)
     return shown
+
+
+def _close_quote(line: str) -> str:
+    """Return a shortened line with the end of the quote that the cut removed."""
+    if not line.endswith("…"):
+        return line
+    line = _EMPTY_QUOTE.sub("…", line)
+    opened = list(_OPENING_MARK.finditer(line))
+    if not opened:
+        return line
+    mark = opened[-1][1]
+    is_closed = re.search(rf"{mark}(?!\w)", line[opened[-1].end() :])
+    return line if is_closed else line + mark
 
 
 def _split_code(line: str) -> Iterator[tuple[bool, str, bool]]:
@@ -110,7 +125,7 @@ def format_excerpt(text: str, max_lines: int, max_width: int = 160) -> list[str]
 def _clean_excerpt_line(line: str, max_width: int) -> str:
     """Return a line of an excerpt with its indentation, and without backticks, which could end the block."""
     indentation = " " * min(len(line) - len(line.lstrip(" ")), 20)
-    text = _get_redactor()(hostile_commits.clean_body(line, _MAX_INPUT)).replace("`", "'")
+    text = _get_redactor()(untrusted_text.clean_body(line, _MAX_INPUT)).replace("`", "'")
     text = "".join(char for char in text if char.isprintable())
     return indentation + (text if len(text) <= max_width else text[: max_width - 1] + "…")
 
@@ -124,11 +139,6 @@ def format_list(values: Sequence[object], max_count: int, max_length: int = 120)
     """Return the first values as code, and how many more there are."""
     shown = ", ".join(format_code(value, max_length) for value in values[:max_count])
     return f"{shown} and {len(values) - max_count} more" if len(values) > max_count else shown
-
-
-def format_count(number: int, noun: str, nouns: str = "") -> str:
-    """Return a number with its noun: `1 task`, `2 tasks`."""
-    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def sort_known_first(words: Iterable[str], known: Sequence[str]) -> list[str]:

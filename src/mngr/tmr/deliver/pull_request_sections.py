@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mngr.base.size_format import choose_noun, format_count
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import EscalationGroup
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, describe_resolver
@@ -15,7 +16,6 @@ from mngr.tmr.deliver.evidence import format_agents, format_authors, format_resu
 from mngr.tmr.deliver.facts import PullRequestFacts
 from mngr.tmr.deliver.markdown import (
     format_code,
-    format_count,
     format_details,
     format_list,
     format_text,
@@ -27,9 +27,9 @@ from mngr.tmr.verify.claim import Location
 _EXCLUSION_TITLES = {
     "conflict": "Conflict with a change in the branch",
     "breaks": "Break a test",
-    "redder": "Leave more tests failing at their commit",
+    "more_failures": "Leave more tests failing at their commit",
     "needs": "Need an excluded change",
-    "wish": "Excluded by a person",
+    "requested": "Excluded by a person",
     "already": "Already in the branch",
 }
 _QUESTION_TITLES = {
@@ -51,14 +51,14 @@ _MAX_ITEMS = {4: 200, 5: 50, 6: 10}  # items by level, where not all are listed
 
 def render_regressions(facts: PullRequestFacts, level: int = 0) -> str:
     """Render the tests that passed before and fail now."""
-    rows = {row.test: row.why for row in facts.integration.red}
+    rows = {row.test: row.why for row in facts.integration.regressions}
     return _render_failures("Regressions", "These tests passed before, and fail now.", rows, level)
 
 
 def render_still_failing(facts: PullRequestFacts, level: int = 0) -> str:
     """Render the tests that failed before and still fail, and the flaky tests."""
     data = facts.integration
-    failing = {test: data.failure_reasons.get(test, "") for test in data.red_before}
+    failing = {test: data.failure_reasons.get(test, "") for test in data.still_failing}
     intro = "These tests failed before this run, and no change in the branch repairs them."
     flaky = dict.fromkeys(data.flaky, "")
     flaky_intro = "These tests passed in some runs and failed in others."
@@ -121,8 +121,6 @@ def _list_findings(change: Change, level: int) -> list[str]:
     max_length = (240, 100, 60)[min(level, 2)]
     locations_by_text: dict[str, list[str]] = {}
     for finding in change.findings:
-        if finding.level == "justified":
-            continue
         text = format_text(finding.what, max_length)
         if level == 0:
             text += _format_line_change(finding)
@@ -187,7 +185,7 @@ def _format_change(change: Change, commit: BranchCommit, max_length: int) -> str
 
 def _format_advice(facts: PullRequestFacts, change: Change) -> str:
     """Return why an agent ranks the change before others with equal evidence, or an empty string."""
-    for order in facts.integration.ranked:
+    for order in facts.integration.advised_orders:
         if change.id == order.changes[0]:
             agent, reason = format_code(order.agent, 60), format_text(order.reason, 200)
             others = format_list(order.changes[1:], 4)
@@ -231,7 +229,7 @@ def render_test_edits(facts: PullRequestFacts, level: int = 0) -> str:
 
 def render_excluded(facts: PullRequestFacts, level: int = 0) -> str:
     """Render the excluded changes by kind of reason, each with its reason and evidence."""
-    rows = facts.integration.left_out
+    rows = facts.integration.excluded
     if not rows:
         return ""
     reasons = sort_known_first({row.why for row in rows}, list(_EXCLUSION_TITLES))
@@ -276,13 +274,13 @@ def render_tasks(facts: PullRequestFacts, level: int = 0) -> str:
     Reasons that are questions to people appear in the section of `render_questions` instead.
     """
     question_titles = {row.title for row in _list_questions(facts, 2)}  # these are shown at every level
-    questions = [row for row in facts.causes if row.reason in question_titles]
-    rows = [row for row in facts.causes if row.reason not in question_titles]
-    task_count = sum(row.count for row in facts.causes)
-    if not facts.causes:
+    questions = [row for row in facts.excluded_groups if row.reason in question_titles]
+    rows = [row for row in facts.excluded_groups if row.reason not in question_titles]
+    task_count = sum(row.count for row in facts.excluded_groups)
+    if not facts.excluded_groups:
         return ""
     heading = f"## Tasks without a change ({task_count:,})\n\n"
-    summary = f"{format_count(task_count, 'task')} for {format_count(len(facts.causes), 'reason')}"
+    summary = f"{format_count(task_count, 'task')} for {format_count(len(facts.excluded_groups), 'reason')}"
     if level >= 3:
         return f"{heading}{summary}: `mngr tmr status {facts.run}`."
     max_reasons, max_length, max_tasks = (60, 60, 25)[level], (200, 100, 80)[level], (4, 1, 1)[level]
@@ -314,6 +312,8 @@ def render_questions(facts: PullRequestFacts, level: int = 0) -> str:
         if root_cause is not None:
             parts.append(f"root cause {format_code(root_cause.root_cause)} of {_count_tests(root_cause.tests)}")
         if level == 0:
+            names = [] if root_cause is not None else _list_tests(facts, row)
+            parts += [f"{choose_noun(len(names), 'test')} {format_list(names, 2)}" if names else ""]
             parts += [_format_detail(row), format_list([_format_location(place) for place in row.locations], 3)]
         lines.append(" · ".join(filter(None, parts)))
     for cause in list(unrepaired.values())[: _MAX_QUESTIONS[min(level, 2)] // 2]:
@@ -322,6 +322,12 @@ def render_questions(facts: PullRequestFacts, level: int = 0) -> str:
     hidden_count = len(facts.escalations) - len(rows)
     intro = "The agents could not decide these alone."
     return _render_section("Questions for you", intro, lines, hidden_count, "questions")
+
+
+def _list_tests(facts: PullRequestFacts, row: EscalationGroup) -> list[str]:
+    """Return the tests of the tasks that raise a question."""
+    data = {task.task.slug: {"test": task.task.title, **task.task.data} for task in facts.tasks}
+    return [data[slug]["test"] for slug in row.tasks if data.get(slug, {}).get("kind") in ("test", "root_cause")]
 
 
 def _count_tests(tests: Sequence[str]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mngr.base import time_format
+from mngr.base.size_format import format_count
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage, sum_usages
 from mngr.tmr.changes.integration_record import AgentSummary, CheckResult
 from mngr.tmr.deliver.facts import PullRequestFacts, describe_missing_sandbox
 from mngr.tmr.deliver.markdown import (
     format_cell,
     format_code,
-    format_count,
     format_text,
     redact_line,
     sort_known_first,
@@ -49,7 +49,7 @@ def render_head(facts: PullRequestFacts, level: int = 0) -> str:
             _describe_isolation(facts),
             "",
             _render_outcome_table(facts),
-            *_render_agent_text(data.prose),
+            *_render_agent_text(data.summary),
         ]
     )
 
@@ -108,10 +108,10 @@ def _list_caveats(facts: PullRequestFacts) -> list[str]:
         caveats.append(f"{format_count(data.open, 'task')} {verb} not finished, so this result is not final.")
     if data.only:
         caveats.append(
-            f"This branch has only the {'fixes' if data.only == 'impl' else 'test and doc edits'}, as asked."
+            f"This branch has only the {'fixes' if data.only == 'impl' else 'test and doc edits'}, because the integration ran with --only {data.only}."
         )
-    if data.partly:
-        commits = format_count(data.partly, "commit")
+    if data.partly_tested:
+        commits = format_count(data.partly_tested, "commit")
         caveats.append(f"At {commits} below the head, mngr ran only the most closely related tests.")
     return caveats
 
@@ -151,7 +151,8 @@ def _render_outcome_table(facts: PullRequestFacts) -> str:
         rows.append(["all", *map(str, totals), str(sum(totals))])
     head_, *lines = (f"| {' | '.join(format_cell(value, 30) for value in row)} |" for row in rows)
     explanation = (
-        "A task is one agent's work on one test or on one root cause. "
+        "The rows are the outcomes of the tasks, and the columns are the verdicts of their receipts. "
+        "A task is one agent's work on one test or on one root cause, which several tests can share. "
         "A receipt is the record of what mngr saw when it re-ran the agent's claim."
     )
     return "\n".join([head_, f"|:--{'|--:' * (len(verdicts) + 1)}|", *lines, "", explanation])
@@ -161,7 +162,7 @@ def _render_agent_text(summary: AgentSummary | None) -> list[str]:
     """Render an agent's few paragraphs as a quotation."""
     if summary is None:
         return []
-    blocks = [format_text(block, _MAX_PROSE) for block in summary.words[:_MAX_PROSE].split("\n\n")]
+    blocks = [format_text(block, _MAX_PROSE) for block in summary.text[:_MAX_PROSE].split("\n\n")]
     paragraphs = [block for block in blocks if block][:4]
     if not paragraphs:
         return []
@@ -198,7 +199,7 @@ def render_cost(facts: PullRequestFacts, level: int = 0) -> str:
 def _sum_by_purpose(facts: PullRequestFacts) -> dict[str, AgentUsage]:
     """Return the usage of all tasks and of the integration, by purpose."""
     usage_by_purpose: dict[str, AgentUsage] = {}
-    for row in (*(task.usage_by_purpose for task in facts.tasks), facts.integration.spend):
+    for row in (*(task.usage_by_purpose for task in facts.tasks), facts.integration.usage_by_purpose):
         for purpose, used in row.items():
             usage_by_purpose[purpose] = add_usage(usage_by_purpose.get(purpose, AgentUsage()), used)
     return usage_by_purpose
@@ -223,7 +224,7 @@ def _format_durations(facts: PullRequestFacts) -> str:
     return f"{time_format.format_duration(round(max(ended) - min(began)))} from the start of the first to the end of the last"
 
 
-def render_instructions(facts: PullRequestFacts, level: int = 0) -> str:
+def render_branch_commands(facts: PullRequestFacts, level: int = 0) -> str:
     """Render the commands that change the branch, and where the whole report is."""
     rows = (
         (f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"', "exclude a change; mngr rebuilds and tests the branch"),

@@ -25,7 +25,7 @@ _SECTIONS = {
     "edits": pull_request_sections.render_test_edits,
     "tasks": pull_request_sections.render_tasks,
     "cost": pull_request_summary.render_cost,
-    "instructions": pull_request_summary.render_instructions,
+    "instructions": pull_request_summary.render_branch_commands,
 }
 # Sections are shortened in this order until the text fits: the least read first, the names of fixes and reasons last.
 _SHORTENING_STEPS = (

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from mngr.api import Fleet
-from mngr.base.json_values import as_list, get_objects, get_text, parse_json
+from mngr.base.untrusted_json import as_list, get_objects, get_text, parse_json
 from mngr.host import git
 from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
@@ -20,7 +20,7 @@ from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import AdvisedOrder, AgentSummary
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import untrusted_text
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS
 from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
 from mngr.tmr.plan import RunPlan
@@ -62,7 +62,7 @@ class Advisor:
         """Return an agent's summary of the pull request, or None without an answer."""
         task = self._ask("prose", [head], base, _build_prose_prompt(text), _read_prose)
         prose = get_text(task.claim, "prose")
-        return AgentSummary(words=prose, agent=task.agent, head=head) if prose else None
+        return AgentSummary(text=prose, agent=task.agent, head=head) if prose else None
 
     def _ask(
         self, kind: str, subject: Sequence[object], base: str, prompt: str, read_answer: Callable[[str], Judgement]
@@ -87,7 +87,7 @@ class Advisor:
             parts.append(f"Group {number}:")
             for change in group:
                 diff = f"\n\n{self._read_diff(change)}" if diffs_left > 0 else ""
-                parts.append(f"{change.id}, {hostile_commits.clean_line(change.title)}{diff}")
+                parts.append(f"{change.id}, {untrusted_text.clean_line(change.title)}{diff}")
                 diffs_left -= 1
         parts.append(
             f"Write to `$MNGR_OUTPUT_DIR/{_ORDER}` a JSON list with one object for each group: "
@@ -156,7 +156,7 @@ class _AdviceRecipe:
         if task.claim.get("order") or task.claim.get("prose"):
             return "advised", None
         problem = task.problem or task.close_reason or "the agent did not answer"
-        return "failed", hostile_commits.clean_line(problem.partition("\n")[0])
+        return "failed", untrusted_text.clean_line(problem.partition("\n")[0])
 
 
 def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Judgement]:
@@ -166,7 +166,7 @@ def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Ju
         text = read_answer(os.path.join(folder, _ORDER))
         try:
             rows = [
-                {"changes": [str(name) for name in row["changes"]], "reason": hostile_commits.clean_line(str(row["reason"]), 300)}
+                {"changes": [str(name) for name in row["changes"]], "reason": untrusted_text.clean_line(str(row["reason"]), 300)}
                 for row in parse_json(text)
             ]  # fmt: skip
         except (ValueError, TypeError, KeyError):
@@ -194,4 +194,4 @@ def _read_prose(folder: str) -> Judgement:
         return Judgement(problem=f"`$MNGR_OUTPUT_DIR/{_PROSE}` is missing or empty.")
     if len(text) > _MAX_PROSE:
         return Judgement(problem=f"`{_PROSE}` has {len(text)} characters. The limit is {_MAX_PROSE}.")
-    return Judgement(claim={"prose": hostile_commits.clean_body(text)})
+    return Judgement(claim={"prose": untrusted_text.clean_body(text)})

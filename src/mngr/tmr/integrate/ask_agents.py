@@ -19,7 +19,7 @@ from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.scheduler import Scheduler
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import untrusted_text
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.room_and_agent_options import build_agent_options
 
@@ -83,7 +83,7 @@ def make_row_announcer(report: Callable[[str], None]) -> RowListener:
 
 def read_first_line(path: str) -> str:
     """Return the first line of a file that an agent may have left."""
-    return hostile_commits.clean_line(read_answer(path).partition("\n")[0][:1000])
+    return untrusted_text.clean_line(read_answer(path).partition("\n")[0][:1000])
 
 
 def read_answer(path: str, max_characters: int = 20000) -> str:

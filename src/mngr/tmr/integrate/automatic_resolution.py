@@ -85,7 +85,7 @@ def find_merge_tool(settings: Settings) -> str | None:
         _PLACEHOLDER.findall(str(setting))
     ):
         raise UsageError(
-            f"tmr.merge_tool: {setting!r} is no command with {{base}} {{ours}} {{theirs}} {{out}}",
+            f"tmr.merge_tool: {setting!r} does not contain {{base}}, {{ours}}, {{theirs}} and {{out}}",
             f"for example: {MERGIRAF}",
         )
     return str(setting)

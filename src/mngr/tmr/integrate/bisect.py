@@ -64,7 +64,7 @@ class Bisection:
         result = self._suite.run_all(commit)
         return test in result.failures or (test in self._verdicts and test not in result.outcomes)
 
-    def find_culprits(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[Exclusion] | None:
+    def find_breaking_changes(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[Exclusion] | None:
         """Return the changes to exclude so that the test passes, with the proof.
 
         Return None when no change is responsible, and an empty list when the test is flaky.

@@ -52,7 +52,7 @@ class CommitChecks:
             proof = self._find_new_failure(parents[row.commit], row.commit, tests)
             if proof is not None:
                 reason = f"{proof.test} fails at its commit, until a later fix is applied: {proof.why}"
-                return Exclusion(change=row.changes[0], why="redder", reason=reason, proof=proof)
+                return Exclusion(change=row.changes[0], why="more_failures", reason=reason, proof=proof)
         self._passed_heads.add(composed.head)
         return None
 

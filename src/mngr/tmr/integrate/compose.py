@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mngr.base.model import Struct
+from mngr.base.size_format import format_count
 from mngr.host.protocol import Host
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import BranchCommit
@@ -24,7 +25,7 @@ from mngr.tmr.commits.trees import (
     read_blobs,
     write_commits,
 )
-from mngr.tmr.verify.legacy.policy import sort_of
+from mngr.tmr.verify.rules.path_policy import get_path_rule
 
 _MAX_TEXT_BYTES = 1 << 20  # larger files are merged by git only
 _RISKY_FILE_TYPES = ("startup", "conftest", "ci", "lock", "config")
@@ -98,7 +99,7 @@ def _compute_evidence(change: Change, blocks: Mapping[str, Sequence[str]]) -> tu
 
 def compute_risk(change: Change) -> int:
     """Return how much care a change needs: its noted findings plus its files that affect others."""
-    risky_paths = [path for path in change.paths if sort_of(path).name in _RISKY_FILE_TYPES]
+    risky_paths = [path for path in change.paths if get_path_rule(path).name in _RISKY_FILE_TYPES]
     return len(change.notes) + len(risky_paths)
 
 
@@ -266,7 +267,7 @@ def _make_combined_spec(changes: Sequence[Change], rows: list[PathChange]) -> Co
     authors = {change.author for change in changes}
     tasks = {task for change in changes for task in change.tasks}
     last = max((change.committed for change in changes), key=_parse_date)
-    subject = f"[TEST/DOC] {_format_count(len(changes), 'change')} from {_format_count(len(tasks), 'task')}"
+    subject = f"[TEST/DOC] {format_count(len(changes), 'change')} from {format_count(len(tasks), 'task')}"
     body = "\n".join(f"- {change.id} {change.title}" for change in changes)
     return CommitSpec(
         parent="",
@@ -303,7 +304,3 @@ def _format_message(subject: str, body: str, changes: Sequence[Change]) -> str:
 
 def _parse_date(date: str) -> tuple[int, str]:
     return int(date.partition(" ")[0]), date
-
-
-def _format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from mngr.api import Fleet
 from mngr.base.errors import MngrError
-from mngr.base.json_values import get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import get_text
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.governor import RunLimits
@@ -22,11 +22,11 @@ from mngr.mapreduce.journal.agent_usage import AgentUsage, add_usage
 from mngr.mapreduce.journal.journal_rows import NewTaskRow
 from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.recipe import Judgement
+from mngr.mapreduce.resource_measurement import make_usage
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import pin_commit
-from mngr.mapreduce.usage_measurement import make_usage
 from mngr.tmr.changes.collect_changes import Change
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import dangerous_files, untrusted_text
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, PathChange, diff_trees, list_trees, read_blobs, read_sizes
 from mngr.tmr.integrate.ask_agents import (
     KINDS_WITHOUT_ANSWERS,
@@ -226,13 +226,13 @@ class _ConflictRecipe:
         )
         parts = [
             f"{'A change that you made' if is_owner else 'A change'} conflicts with changes that are already in the branch. Merge it.",
-            f"The change is {change.id}, {hostile_commits.clean_line(change.title)}:\n\n{self._read_diff(change)}",
+            f"The change is {change.id}, {untrusted_text.clean_line(change.title)}:\n\n{self._read_diff(change)}",
         ]
         if not others:
             parts.append("It conflicts with the code itself, which has changed since.")
         for other in others[:_MAX_FULL_CHANGES]:
             parts.append(
-                f"It conflicts with the change {other.id}, {hostile_commits.clean_line(other.title)}:\n\n{self._read_diff(other)}"
+                f"It conflicts with the change {other.id}, {untrusted_text.clean_line(other.title)}:\n\n{self._read_diff(other)}"
             )
         parts += [
             f"The commit {case.marked_commit} holds the branch, and the parts of the change that git could merge. {start_sentence} "
@@ -245,7 +245,7 @@ class _ConflictRecipe:
         if case.item.tests:
             command = choose_runner_of_plan(self._plan).command("TEST")
             parts.append(
-                f"These tests must pass. mngr runs them after you (`{hostile_commits.clean_line(' '.join(command))}`):"
+                f"These tests must pass. mngr runs them after you (`{untrusted_text.clean_line(' '.join(command))}`):"
             )
             parts.append(_format_list(case.item.tests))
         parts += [
@@ -293,7 +293,7 @@ class _ConflictRecipe:
         if not rows:
             return Judgement(claim={"no": "the merged version contains nothing of the change"})
         allowed = self._list_allowed_paths(case)
-        out_of_scope = [hostile_commits.clean_line(row.path) for row in rows if row.path not in allowed]
+        out_of_scope = [untrusted_text.clean_line(row.path) for row in rows if row.path not in allowed]
         if out_of_scope:
             return Judgement(
                 problem=_build_reminder(
@@ -311,9 +311,9 @@ class _ConflictRecipe:
         blobs = [row for row in rows if row.new_mode not in ("000000", "160000")]
         sizes = read_sizes(self._local, repo, (row.new for row in blobs))
         targets = read_blobs(
-            self._local, repo, (row.new for row in blobs if row.new_mode == hostile_commits.LINK_MODE), 4096
+            self._local, repo, (row.new for row in blobs if row.new_mode == dangerous_files.LINK_MODE), 4096
         )
-        refusals = hostile_commits.list_refusals(rows, sizes, targets)
+        refusals = dangerous_files.list_refusals(rows, sizes, targets)
         return f"{refusals[0].path}: {refusals[0].what}" if refusals else ""
 
     def _list_allowed_paths(self, case: _ConflictCase) -> list[str]:
@@ -330,7 +330,7 @@ class _ConflictRecipe:
             local, repo, {name for row in rows for name in (row.old, row.new, change_blobs.get(row.path, row.old))}, _MAX_FILE_BYTES
         )  # fmt: skip
         return [
-            hostile_commits.clean_line(row.path)
+            untrusted_text.clean_line(row.path)
             for row in rows
             if row.new in texts
             and has_new_markers(
@@ -351,9 +351,9 @@ class _ConflictRecipe:
         if task.claim.get("tree"):
             return "merged", None
         if task.claim.get("no"):
-            return "unmerged", hostile_commits.clean_line(str(task.claim["no"]))
+            return "unmerged", untrusted_text.clean_line(str(task.claim["no"]))
         problem = (task.problem or "").partition("\n")[0].removeprefix(_REMINDER_PREFIX)
-        return "failed", hostile_commits.clean_line(problem or (task.close_reason or "the agent did not answer"))
+        return "failed", untrusted_text.clean_line(problem or (task.close_reason or "the agent did not answer"))
 
     def get_resolution(self, state: RunState, case: _ConflictCase) -> ConflictResolution:
         """Return the merged tree of a case, or the reasons why there is none."""
@@ -380,4 +380,4 @@ def _build_reminder(problem: str) -> str:
 
 
 def _format_list(names: Sequence[str]) -> str:
-    return "\n".join(f"- {hostile_commits.clean_line(name)}" for name in names)
+    return "\n".join(f"- {untrusted_text.clean_line(name)}" for name in names)

@@ -11,7 +11,7 @@ from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.integration_record import EarlierVerdict, EarlierVerdicts, Exclusion, Integration
 from mngr.tmr.integrate.exclude_breaking import BranchTrial, TrialResult
 
-_REUSABLE_KINDS = ("breaks", "redder")
+_REUSABLE_KINDS = ("breaks", "more_failures")
 
 
 def list_earlier_exclusions(
@@ -68,12 +68,12 @@ def collect_verdicts(
     earlier: EarlierVerdicts | None, integration: Integration, changes: Sequence[Change]
 ) -> EarlierVerdicts:
     """Return the verdicts for later integrations: this one's, or the earlier ones if people excluded something."""
-    has_requests = bool(integration.wishes or integration.only)
+    has_requests = bool(integration.requests or integration.only)
     if has_requests and earlier is not None and earlier.onto == integration.onto:
         return earlier
     keys = {change.id: change.key for change in changes}
     rows = []
-    for row in integration.left_out:
+    for row in integration.excluded:
         if row.why in _REUSABLE_KINDS and keys.keys() >= set(row.others):
             others = [keys[name] for name in row.others]
             rows.append(EarlierVerdict(key=row.key, why=row.why, reason=row.reason, proof=row.proof, others=others))

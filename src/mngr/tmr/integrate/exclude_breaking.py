@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from mngr.base.model import Struct
+from mngr.base.size_format import format_count
 from mngr.host.protocol import Host
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.find_changes import list_dependents
@@ -34,9 +35,9 @@ class TrialResult(Struct):
     composed: ComposedBranch
     chosen: list[Change]
     exclusions: list[Exclusion]
-    red: dict[str, str]  # failures for which no change is responsible
-    red_before: list[str]  # tests that failed on the base and still fail
-    failure_reasons: dict[str, str]  # why each test in `red_before` fails
+    regressions: dict[str, str]  # failures for which no change is responsible
+    still_failing: list[str]  # tests that failed on the base and still fail
+    failure_reasons: dict[str, str]  # why each test in `still_failing` fails
     flaky: list[str]
     partial_commits: int  # commits at which not all affected tests were run
 
@@ -92,14 +93,14 @@ class BranchTrial:
         red = self._find_failures(composed.head, chosen) if composed.commits else {}
         flaky = self.flaky | self._known_flaky - self._unexplained.keys()
         not_from_base = self._unexplained.keys() | flaky
-        red_before = sorted(test for test in red if test not in not_from_base and not test.startswith(CHECK_PREFIX))
+        still_failing = sorted(test for test in red if test not in not_from_base and not test.startswith(CHECK_PREFIX))
         return TrialResult(
             composed=composed,
             chosen=chosen,
             exclusions=exclusions,
-            red={test: why for test, why in red.items() if test in self._unexplained},
-            red_before=red_before,
-            failure_reasons={test: red[test] for test in red_before},
+            regressions={test: why for test, why in red.items() if test in self._unexplained},
+            still_failing=still_failing,
+            failure_reasons={test: red[test] for test in still_failing},
             flaky=sorted(flaky),
             partial_commits=self._commit_checks.partial_commits,
         )
@@ -133,7 +134,7 @@ class BranchTrial:
         for tests in (self._last_failures, affected or [], None):
             if tests is not None and not tests:
                 continue
-            target = "the whole suite" if tests is None else f"{len(tests)} tests"
+            target = "the whole suite" if tests is None else format_count(len(tests), "test")
             self._say(f"running {target}; changes on the branch: {len(chosen)}")
             while new_failures := self._find_new_failures(composed, tests, chosen):
                 exclusions = self._bisect_failures(chosen, new_failures)
@@ -154,7 +155,7 @@ class BranchTrial:
                 head = compose_branch(self._local, self._repo, self._base, remaining).head
                 if not self._bisection.is_red(head, test, alone=alone):
                     continue
-            culprits = self._bisection.find_culprits(test, remaining, alone=alone)
+            culprits = self._bisection.find_breaking_changes(test, remaining, alone=alone)
             if culprits is None:
                 self._unexplained |= self._similar_failures[test]
                 continue

@@ -1,4 +1,4 @@
-"""Makes full receipts, with audit and mutants, for claims that have only a quick one."""
+"""Makes full receipts, with more experiments, for claims that have only a quick one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mngr.api import Fleet
 from mngr.mapreduce.journal.journal_file import Journal
 from mngr.mapreduce.journal.journal_rows import CheckedRow, SettledRow
-from mngr.mapreduce.journal.replay import apply_row, replay_rows
+from mngr.mapreduce.journal.replay import Replay
 from mngr.mapreduce.journal.run_state import TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.plan import load_plan
@@ -23,8 +23,8 @@ def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None])
     plan = load_plan(run).replace(verify="full")
     local = fleet.context.local_host
     with Journal(run.journal) as journal:
-        state = replay_rows(journal.rows)
-        tasks = [task for task in state.list_in_state("settled") if _has_quick_receipt(task)]
+        replay = Replay(journal.rows)
+        tasks = [task for task in replay.state.list_in_state("settled") if _has_quick_receipt(task)]
         if not tasks:
             return
         clean_rooms = open_clean_rooms(fleet, run, plan)
@@ -35,8 +35,8 @@ def make_full_receipts(fleet: Fleet, run: RunDir, report: Callable[[str], None])
             with concurrent.futures.ThreadPoolExecutor(clean_rooms.max_rooms) as pool:
                 for task, receipt in zip(tasks, pool.map(recipe.check, tasks), strict=True):
                     slug = task.task.slug
-                    updated = apply_row(state, journal.write(CheckedRow(slug=slug, check=receipt))).tasks[slug]
-                    outcome, reason = recipe.decide_outcome(updated)
+                    replay.add(journal.write(CheckedRow(slug=slug, check=receipt)))
+                    outcome, reason = recipe.decide_outcome(replay.state.tasks[slug])
                     journal.write(SettledRow(slug=slug, outcome=outcome, reason=reason))
                     report(f"{slug}: {find_verdict(receipt)} after full verification")
         finally:

@@ -42,7 +42,7 @@ from mngr.tmr.changes.integration_record import (
 )
 from mngr.tmr.changes.rejection_history import Rejection, RejectionFile, make_rejection
 from mngr.tmr.cited_blocks import list_cited_blocks
-from mngr.tmr.commits import hostile_commits
+from mngr.tmr.commits import untrusted_text
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.deliver.branch import (
     UserCommits,
@@ -130,20 +130,20 @@ class _Integration:
         suite = self._make_suite(onto)
         try:
             trial = BranchTrial(self._local, self._run.repo, onto, suite, self._load_base_results(onto), self._say)
-            batches = BatchIntegration(self._local, self._run.repo, onto, trial, last.stood, self._say)
+            batches = BatchIntegration(self._local, self._run.repo, onto, trial, last.earlier_verdicts, self._say)
             result = batches.integrate_changes(chosen, lambda: self._make_conflict_resolver(trial))
             integration = self._describe_branch(result.trial_result, [*exclusions, *result.exclusions], onto)
             integration = count_tests(suite, integration, self._baseline_verdicts, self._gathered.changes)
             integration = integration.replace(
-                wishes=requests,
+                requests=requests,
                 only=only,
-                ranked=ranked,
+                advised_orders=ranked,
                 resolved=result.resolved,
-                spend=self._sum_usage(result.usage),
+                usage_by_purpose=self._sum_usage(result.usage),
                 checks=self._run_other_checks(suite, integration.head, onto),
             )
-            verdicts = collect_verdicts(last.stood, integration, self._gathered.changes)
-            integration = self._deliver(integration.replace(stood=verdicts), suite)
+            verdicts = collect_verdicts(last.earlier_verdicts, integration, self._gathered.changes)
+            integration = self._deliver(integration.replace(earlier_verdicts=verdicts), suite)
         finally:
             suite.close()
         integration = self._save(integration, suite)
@@ -151,7 +151,7 @@ class _Integration:
         write_pull_request(self._run, self._gathered.state, self._plan)
         summary = self._write_summary(integration)
         if summary is not None:
-            integration = integration.replace(prose=summary, spend=self._sum_usage(result.usage))
+            integration = integration.replace(summary=summary, usage_by_purpose=self._sum_usage(result.usage))
             integration = self._save(integration, suite)
             write_pull_request(self._run, self._gathered.state, self._plan)
         return integration
@@ -179,7 +179,7 @@ class _Integration:
         for target in self._order.withdrawn:
             self._withdrawn_keys |= {change.key for change in get_changes(changes, target, commits)}
         requests = []
-        for request in self._last_integration.wishes:
+        for request in self._last_integration.requests:
             refreshed = refresh_exclusion_request(request, changes)
             keys = [key for key in refreshed.keys if key not in self._withdrawn_keys]
             if keys:
@@ -195,8 +195,8 @@ class _Integration:
         shared = list_shared_changes(changes, target)
         if shared:
             names = ", ".join(change.id for change in shared)
-            self._say(f"these changes stay in the branch, because tasks other than {target} made them, too: {names}")
-        reason = hostile_commits.clean_line(self._order.reason, 1000)
+            self._say(f"these changes stay in the branch, because tasks other than {target} also made them: {names}")
+        reason = untrusted_text.clean_line(self._order.reason, 1000)
         if reason:
             self._new_rejections += [make_rejection(change, reason, self._run.name) for change in excluded]
         return make_exclusion_request(target, excluded, reason)
@@ -235,7 +235,7 @@ class _Integration:
         if self._advisor is not None:
             return self._advisor.rank_groups(self._gathered.base, groups)
         tied_keys = [sorted(change.key for change in group) for group in groups]
-        return [order for order in self._last_integration.ranked if sorted(order.keys) in tied_keys]
+        return [order for order in self._last_integration.advised_orders if sorted(order.keys) in tied_keys]
 
     def _write_summary(self, integration: Integration) -> AgentSummary | None:
         """Return an agent's summary of the branch, or the earlier one if the branch is the same."""
@@ -243,7 +243,7 @@ class _Integration:
             return None
         if self._advisor is not None:
             return self._advisor.write_summary(self._gathered.base, integration.head, read_body(self._run))
-        summary = self._last_integration.prose
+        summary = self._last_integration.summary
         return summary if summary is not None and summary.head == integration.head else None
 
     def _make_conflict_resolver(self, trial: BranchTrial) -> ConflictResolver:
@@ -266,7 +266,7 @@ class _Integration:
 
     def _make_suite(self, onto: str) -> Suite:
         plan, context = self._plan, self._fleet.context
-        clean_rooms = open_clean_rooms(self._fleet, self._run, plan, "jury", max_rooms=1, trusted_commit=onto)
+        clean_rooms = open_clean_rooms(self._fleet, self._run, plan, "integration", max_rooms=1, trusted_commit=onto)
         if plan.test_on:
             clean_rooms.remove_leftovers()
         seconds = {test: max(run.seconds for run in test_runs) for test, test_runs in self._baseline.items()}
@@ -296,7 +296,7 @@ class _Integration:
             command="mngr tutorial check" if name == "tutorial" else self._get_lint_command(),
             ok=is_passing,
             was_ok=is_passing or not suite.run_tests(onto, [target]).failures,
-            output=hostile_commits.clean_body(result.reasons.get(target, "")),
+            output=untrusted_text.clean_body(result.reasons.get(target, "")),
         )
 
     # Reporting and delivering
@@ -308,7 +308,7 @@ class _Integration:
         redundant_reason = "the branch already has the same edit"
         redundant = [Exclusion(change=name, why="already", reason=redundant_reason) for name in composed.redundant]
         all_exclusions = sorted([*exclusions, *redundant], key=lambda exclusion: (exclusion.why, exclusion.change))
-        failing = {*result.red, *result.red_before}
+        failing = {*result.regressions, *result.still_failing}
         # A branch without commits leaves every test as it was.
         reasons = result.failure_reasons if composed.commits else self._list_baseline_failures()
         passing_verdict = "green" if composed.commits else "empty"
@@ -321,18 +321,18 @@ class _Integration:
             onto_ref=self._order.onto or self._last_integration.onto_ref,
             head=composed.head,
             tree=composed.tree,
-            verdict="red" if result.red else passing_verdict,
+            verdict="red" if result.regressions else passing_verdict,
             commits=[_add_fixed_tests(commit, changes, failing) for commit in composed.commits],
-            left_out=[_describe_exclusion(exclusion, changes[exclusion.change]) for exclusion in all_exclusions],
-            red=[FailingTest(test=test, why=why) for test, why in sorted(result.red.items())],
+            excluded=[_describe_exclusion(exclusion, changes[exclusion.change]) for exclusion in all_exclusions],
+            regressions=[FailingTest(test=test, why=why) for test, why in sorted(result.regressions.items())],
             open=sum(task.state != "settled" for task in self._gathered.state.tasks.values()),
-            red_before=list(reasons),
-            failure_reasons={test: hostile_commits.clean_line(why) for test, why in reasons.items()},
+            still_failing=list(reasons),
+            failure_reasons={test: untrusted_text.clean_line(why) for test, why in reasons.items()},
             flaky=result.flaky,
-            partly=result.partial_commits,
+            partly_tested=result.partial_commits,
             delivered=self._last_integration.delivered,
             pushed=self._last_integration.pushed,
-            people=self._last_integration.people,
+            commits_by_people=self._last_integration.commits_by_people,
             isolation=self._last_integration.isolation,
             report_url=self._order.report_url or self._last_integration.report_url,
         )
@@ -348,7 +348,7 @@ class _Integration:
         if integration.verdict == "red" or (integration.verdict == "empty" and last is None):
             return integration
         local, run = self._local, self._run
-        user_commits = find_user_commits(local, run, last, integration.people)
+        user_commits = find_user_commits(local, run, last, integration.commits_by_people)
         kept_commits: list[str] = []
         if user_commits is not None:
             kept_commits = replay_commits(local, run.repo, integration.head, user_commits.commits)
@@ -360,11 +360,11 @@ class _Integration:
             self._check_user_commits(integration, head, suite)
         move_branch(local, run, head, user_commits.tip if user_commits is not None else last)
         # If mngr is killed after this, the report already names the branch's real position.
-        return self._save(integration.replace(delivered=head, people=kept_commits), suite)
+        return self._save(integration.replace(delivered=head, commits_by_people=kept_commits), suite)
 
     def _append_to_published(self, integration: Integration, head: str, user_commits: UserCommits | None) -> str:
         """Return a tip with the content of `head` that keeps every commit that people have seen."""
-        reasons = [f"{request.what}: {request.reason}" for request in integration.wishes if request.reason]
+        reasons = [f"{request.what}: {request.reason}" for request in integration.requests if request.reason]
         published = get_published_branch(self._local, self._run, self._last_integration, user_commits)
         if published.commit == head:
             return head
@@ -405,7 +405,7 @@ def _exclude_requested(requests: Sequence[ExclusionRequest]) -> list[Exclusion]:
     exclusions = []
     for request in requests:
         reason = f"a person excluded it: {request.reason}" if request.reason else "a person excluded it"
-        exclusions += [Exclusion(change=name, why="wish", reason=reason) for name in request.changes]
+        exclusions += [Exclusion(change=name, why="requested", reason=reason) for name in request.changes]
     return exclusions
 
 
@@ -415,7 +415,7 @@ def _exclude_other_kinds(changes: Sequence[Change], only: str | None) -> list[Ex
         return []
     reason = f"it is excluded by --only {only}"
     others = [change for change in changes if change.kind != _KINDS[only]]
-    return [Exclusion(change=change.id, why="wish", reason=reason) for change in others]
+    return [Exclusion(change=change.id, why="requested", reason=reason) for change in others]
 
 
 def _add_fixed_tests(commit: BranchCommit, changes: Mapping[str, Change], failing: set[str]) -> BranchCommit:

@@ -119,10 +119,10 @@ class ConflictResolver:
             )
             reason = f"{exclusion.reason}; {describe_resolver(resolution.by)} merged it, but {cause.reason}"
             return result, [], [exclusion.replace(reason=reason, proof=cause.proof)]
-        new_failures = sorted(after.red.keys() - result.red.keys())
+        new_failures = sorted(after.regressions.keys() - result.regressions.keys())
         if new_failures:
             test = new_failures[0]
-            reason = f"{exclusion.reason}; {describe_resolver(resolution.by)} merged it, but then {test} fails: {after.red[test]}"
+            reason = f"{exclusion.reason}; {describe_resolver(resolution.by)} merged it, but then {test} fails: {after.regressions[test]}"
             return result, [], [exclusion.replace(reason=reason)]
         record_resolution(self._local, self._run, head, change, resolution.tree)
         self._say(f"{describe_resolver(resolution.by)} resolved the conflict of {change.id}")

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from mngr.base.errors import Unreachable
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
@@ -21,6 +22,7 @@ from mngr.tmr.runners.test_run import TEST_TIMEOUT, SuiteLines, SuiteRequest, Su
 TestRunListener = Callable[[TestFunction, int, TestRun], None]
 
 
+_MIN_LOST_HOSTS = 3  # hosts that a baseline may lose, if it has fewer hosts
 _MAX_BROKEN_ROOMS = 2  # clean rooms that a test may break before its outcome is a crash
 
 
@@ -112,6 +114,7 @@ class _BaselineWorker:
         self._queue, self._runner, self._plan = queue, runner, plan
         self._on_run_end, self._on_lines, self._get_artifact_dir = on_run_end, on_lines, get_artifact_dir
         self._record_lock = threading.Lock()
+        self._lost_hosts = 0
         self.errors: list[BaseException] = []
 
     def work(self, rooms: CleanRoomPool, commit: str) -> None:
@@ -122,9 +125,19 @@ class _BaselineWorker:
                     self._work_in_room(room)
             except CleanRoomBroken:
                 continue  # the next loop acquires another clean room
+            except Unreachable as error:
+                if not rooms.creates_hosts or not self._may_lose_another_host(rooms.max_rooms):
+                    self.errors.append(error)
+                    self._queue.close()
             except BaseException as error:
                 self.errors.append(error)
                 self._queue.close()
+
+    def _may_lose_another_host(self, host_count: int) -> bool:
+        """Count a lost host. Return False when too many hosts were lost to try another one."""
+        with self._record_lock:
+            self._lost_hosts += 1
+            return self._lost_hosts <= max(_MIN_LOST_HOSTS, host_count)
 
     def _work_in_room(self, room: CleanRoom) -> None:
         while not self.errors and (shard := self._queue.take_next()) is not None:
@@ -135,6 +148,9 @@ class _BaselineWorker:
                     self._run_shard(room, shard)
             except CleanRoomBroken as error:
                 self._recover(shard, error)
+                raise
+            except Unreachable:  # the host is lost, and with it only this shard
+                self._queue.add([shard])
                 raise
             finally:
                 self._queue.end_job()

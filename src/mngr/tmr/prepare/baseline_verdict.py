@@ -14,8 +14,8 @@ _WORDS = {
     FAILS_ALONE: "failing alone and passing in the suite",
 }
 _EXPLANATIONS = {
-    FAILS_IN_SUITE: "It passes in its own process and fails after other tests: another test changes something that it needs.",
-    FAILS_ALONE: "It fails in its own process and passes after other tests: it needs something that another test leaves.",
+    FAILS_IN_SUITE: "The test passes in its own process and fails after other tests: another test changes something that it needs.",
+    FAILS_ALONE: "The test fails in its own process and passes after other tests: it needs something that another test leaves.",
 }
 
 

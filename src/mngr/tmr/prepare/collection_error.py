@@ -20,7 +20,7 @@ def make_collection_error(collected: CollectedTests) -> MngrError:
     if "No module named pytest" in text:
         return MngrError(
             f"pytest is not installed in the environment of the tests:\n  {shown}",
-            "let mngr find a set-up that installs it: mngr init --force",
+            "let mngr write settings that install it (this replaces the present ones): mngr init --force",
         )
     if not collected.failures and any(words in collected.output for words in _NOTHING_FOUND):
         return MngrError(
@@ -29,7 +29,7 @@ def make_collection_error(collected: CollectedTests) -> MngrError:
         )
     return MngrError(
         f"pytest cannot collect any test:\n  {shown}",
-        f"let mngr look for another set-up: mngr init --force; or see it in a copy: mngr create copy -- {join(collected.command)}",
+        f"see the full error in a copy of the project: mngr create copy -- {join(collected.command)}; if a package is missing, let mngr write the settings again (this replaces them): mngr init --force",
     )
 
 

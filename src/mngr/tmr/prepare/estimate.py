@@ -6,6 +6,7 @@ import math
 from collections import Counter
 
 from mngr.base.model import Struct
+from mngr.base.size_format import choose_noun, format_count
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE
 from mngr.tmr.prepare.history import RunHistory
@@ -13,6 +14,7 @@ from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.prepare.prompt import Prompt
 
 KINDS_WITHOUT_MODEL = ("mechanic", "player", "command")  # agent kinds that need no model
+_MAX_LISTED_TASKS = 20
 _FULL_RECEIPT_RUNS = 24  # about how many more runs a full receipt needs than a quick one
 _MODEL_TURNS = (
     5,
@@ -43,7 +45,10 @@ class Estimate(Struct):
     tests: int  # tests in the baseline
     failing: int
     flaky: int
+    passing: int  # tasks for tests that pass
     tasks: list[PlannedTask]
+    left_out: int  # passing tests that only rank too low for a task
+    more_command: str = ""  # plans a task for them, too; the command line adds it
     skipped: list[SkippedTest]
     agents: tuple[int, int]
     prompt_tokens: int  # of the longest prompt
@@ -52,16 +57,43 @@ class Estimate(Struct):
     cost_usd: tuple[float, float] | None
     seconds: tuple[float, float]
 
+    def describe_chosen_tests(self) -> str:
+        """Return which tests become tasks, which do not, and how to get those."""
+        causes = sum(task.root_cause is not None for task in self.tasks)
+        others = len(self.tasks) - causes - self.passing
+        lines = [
+            f"Chosen: {format_count(len(self.tasks), 'task')}: {format_count(causes, 'shared root cause')}, "
+            f"{others} other {choose_noun(others, 'test that does', 'tests that do')} not pass, {format_count(self.passing, 'passing test')}."
+        ]
+        if self.left_out:
+            left = format_count(self.left_out, "passing test")
+            lines.append(
+                f"Left: {left}. Tests that cite the tutorial come first, then weak, recently changed and slow tests."
+            )
+            lines.append(f"For the rest: {self.more_command}")
+        return "\n".join(lines)
+
+    @property
+    def task_list(self) -> str:
+        """Return the first tasks, one per line, or an empty text."""
+        if not self.tasks:
+            return ""
+        lines = ["Tasks:", *(f"  {_format_task(task)}" for task in self.tasks[:_MAX_LISTED_TASKS])]
+        if len(self.tasks) > _MAX_LISTED_TASKS:
+            lines.append(f"  … and {len(self.tasks) - _MAX_LISTED_TASKS} more; --format json lists all")
+        return "\n".join(lines)
+
     @property
     def text(self) -> str:
         """Return the estimate as sentences for people."""
         cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd[0]:.2f} to ${self.cost_usd[1]:.2f}"
         low, high = (f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s" for seconds in self.seconds)
-        causes = sum(task.root_cause is not None for task in self.tasks)
+        skipped = f"{format_count(len(self.skipped), 'test')} {choose_noun(len(self.skipped), 'gets', 'get')} no agent."
         return (
-            f"Before any change, {self.failing} of {self.tests} tests fail and {self.flaky} are flaky. "
-            f"{len(self.skipped)} tests get no agent. {causes} root causes are shared by several tests.\n"
-            f"Estimate: {_format_range(*self.agents)} agents, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}.\n"
+            f"Before any change, {self.failing} of {format_count(self.tests, 'test')} {choose_noun(self.failing, 'fails', 'fail')} "
+            f"and {self.flaky} {choose_noun(self.flaky, 'is', 'are')} flaky. {skipped}\n"
+            f"{self.describe_chosen_tests()}\n"
+            f"Estimate: {_format_range(*self.agents)} {choose_noun(self.agents[1], 'agent')}, {_format_range(*self.tokens)} tokens, {cost}, {low} to {high}.\n"
             f"Each prompt has up to {self.prompt_tokens} tokens. The first {self.shared_tokens} are the same for all agents."
         )
 
@@ -98,7 +130,9 @@ def estimate_run(
         tests=len(prepared.tests),
         failing=verdicts["fail"],
         flaky=verdicts["flaky"] + verdicts[FAILS_IN_SUITE] + verdicts[FAILS_ALONE],
+        passing=sum(task.root_cause is None and prepared.tests[task.tests[0]].verdict == "pass" for task in tasks),
         tasks=tasks,
+        left_out=prepared.left_out_count,
         skipped=[SkippedTest(test=test, why=why) for test, why in prepared.skipped.items()],
         agents=(min_agents, max_agents),
         prompt_tokens=prompt_tokens,
@@ -107,6 +141,14 @@ def estimate_run(
         cost_usd=cost,
         seconds=(mngr_seconds + rounds[0] * agent_seconds[0], mngr_seconds * 2 + rounds[1] * agent_seconds[1]),
     )
+
+
+def _format_task(task: PlannedTask) -> str:
+    """Return the task's test, or its root cause with the first of the affected tests."""
+    if task.root_cause is None:
+        return task.tests[0]
+    others = f" and {len(task.tests) - 1} more" if len(task.tests) > 1 else ""
+    return f"{task.tests[0]}{others} (root cause {task.root_cause})"
 
 
 def _format_range(low: float, high: float) -> str:

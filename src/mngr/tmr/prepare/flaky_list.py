@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from mngr.base import time_format
 from mngr.base.model import Struct
-from mngr.tmr.prepare.row_file import HistoryFile
+from mngr.mapreduce.run_dir import get_runs_dir
+from mngr.tmr.prepare.history_file import HistoryFile
 from mngr.tmr.runners.test_run import TestRun
 
 # These patterns in a failure's text and in a test's source point at a reason.
@@ -70,7 +71,7 @@ class FlakyTestFile(HistoryFile[FlakyTest]):
     """The file `flaky.json`, with one entry per flaky test."""
 
     def __init__(self, root: str) -> None:
-        super().__init__(root, "flaky.json", FlakyTest, "test")
+        super().__init__(get_runs_dir(root), "flaky.json", FlakyTest, "test")
 
     def add_runs(self, groups: Sequence[Sequence[TestRun]], sources: Mapping[str, str]) -> list[FlakyTest]:
         """Add runs to the list and return the tests that these runs show to be flaky.

@@ -9,12 +9,12 @@ from mngr.tmr.prepare.line_map import AffectedTests, FileChange
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.runners.test_run import SuiteLines
 
-_FORMAT = 1  # increased when the same lines would be recorded differently
+_FORMAT = 2  # increased when the same lines would be recorded differently
 _MAX_FILE_BYTES = 1 << 22  # of a source file
 
 
 class LineSelection:
-    """The recorded lines of a project, one record per commit, in mngr's home."""
+    """The recorded lines of a project, one record per tree, in mngr's home."""
 
     def __init__(self, local: Host, root: str, repo: str, base: str) -> None:
         self._local, self._repo, self._base = local, repo, base
@@ -22,8 +22,10 @@ class LineSelection:
         self._unaffected: dict[str, set[str]] = {}
 
     def save(self, lines: SuiteLines) -> None:
-        """Save the lines of a complete baseline on the base."""
-        self._records.put([_FORMAT, self._base], lines)
+        """Save the lines that tests ran on the base, beside those of other tests."""
+        key = self._build_key(self._base)
+        known = self._records.find_struct(key, SuiteLines)
+        self._records.put(key, lines if known is None else known.merge(lines))
 
     def is_unaffected(self, test: str, commit: str) -> bool:
         """True when nothing that the test ran at the commit differs on the base. False when mngr does not know it."""
@@ -34,10 +36,10 @@ class LineSelection:
         return test in self._unaffected[commit]
 
     def _list_unaffected(self, commit: str) -> set[str]:
-        lines = self._records.find_struct([_FORMAT, commit], SuiteLines)
-        if lines is None:
-            return set()
         try:
+            lines = self._records.find_struct(self._build_key(commit), SuiteLines)
+            if lines is None:
+                return set()
             changes = self._list_changes(commit)
             paths = {
                 *lines.modules.values(),
@@ -50,6 +52,9 @@ class LineSelection:
         sources = {path: data.decode("utf-8", "replace") for path, data in files.items()}
         affected = AffectedTests(lines, sources).find(changes)
         return set() if affected is None else lines.tests.keys() - affected
+
+    def _build_key(self, commit: str) -> list[object]:
+        return [_FORMAT, str(list_trees(self._local, self._repo, [commit])[0])]
 
     def _list_changes(self, commit: str) -> list[FileChange]:
         """Return the files that differ between the commit and the base."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mngr.base.errors import MngrError
 from mngr.base.model import Struct
+from mngr.base.size_format import choose_noun, format_count
+from mngr.base.time_format import format_timestamp
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.journal_file import Journal
@@ -16,8 +18,10 @@ from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.baseline import BaselinePlan, find_failing_run, run_baseline
+from mngr.tmr.prepare.baseline_cache import BaselineCache, KnownRuns, hash_environment
 from mngr.tmr.prepare.baseline_rows import (
     BaselineDone,
     BaselineRun,
@@ -30,11 +34,13 @@ from mngr.tmr.prepare.baseline_rows import (
     list_facts,
 )
 from mngr.tmr.prepare.baseline_verdict import VERDICTS, combine_runs
+from mngr.tmr.prepare.choose_tasks import PassingTest, RankFacts, rank_tests, read_rank_facts
 from mngr.tmr.prepare.code_location_check import describe_foreign_code
 from mngr.tmr.prepare.collection_error import make_collection_error
 from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
 from mngr.tmr.prepare.line_selection import LineSelection
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
+from mngr.tmr.result_cache import get_cache_dir
 from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import CollectedTests, SuiteLines, TestFunction, TestRun
 
@@ -57,6 +63,7 @@ class PreparedTests(Struct):
     tests: dict[str, BaselineResult]
     root_causes: list[RootCause]  # each shared by several tests
     skipped: dict[str, str]  # test: why it gets no agent
+    left_out_count: int = 0  # skipped tests that only rank too low
 
     @property
     def selected_tests(self) -> list[BaselineResult]:
@@ -77,7 +84,7 @@ def prepare_run(
 
     state = replay_rows(journal.rows)
     if not list_facts(state, TestsCollected):
-        note(TestsCollected(tests=_collect_tests(plan, rooms)))
+        note(_collect_tests(plan, rooms))
         state = replay_rows(journal.rows)
     tests = list_facts(state, TestsCollected)[0].tests
     history = RunHistory(run.root)
@@ -97,57 +104,157 @@ def prepare_run(
                 skipped[test.id] = reason
                 note(TestSkipped(test=test.id, why=reason))
         note(TestsChosen())
-    wanted = [test for test in tests if test.id not in skipped]
-    durations = {test: entry.seconds for test, entry in history.tests.items() if entry.seconds}
+    if not list_facts(state, BaselineDone):
+        wanted = [test for test in tests if test.id not in skipped]
+        reused = _reuse_baseline(local, run, plan, wanted, state, note)
+        _run_baseline(local, run, plan, rooms, wanted, replay_rows(journal.rows), note)
+        state = replay_rows(journal.rows)
+        _open_baseline_cache(local, run, plan, state).save(
+            wanted, list_baseline_runs(state), reused, functools.partial(_artifact_path, run)
+        )
+    return _load_prepared(
+        replay_rows(journal.rows), plan, functools.partial(read_rank_facts, local, run.root, run.repo, plan), note
+    )
+
+
+def _open_baseline_cache(local: Host, run: RunDir, plan: RunPlan, state: RunState) -> BaselineCache:
+    environment = list_facts(state, TestsCollected)[0].environment
+    tree = str(list_trees(local, run.repo, [plan.base])[0])
+    return BaselineCache(get_cache_dir(local.home, run.root), environment, tree)
+
+
+def _reuse_baseline(
+    local: Host,
+    run: RunDir,
+    plan: RunPlan,
+    tests: Sequence[TestFunction],
+    state: RunState,
+    note: Callable[[RunFact], None],
+) -> dict[str, KnownRuns]:
+    """Note the runs of these tests in an earlier baseline of the same tree, and return them.
+
+    A failure may have its cause outside of a clean room that is not closed. Then only a baseline without failures counts.
+    """
+    started = list_baseline_runs(state)
+    if plan.fresh:
+        return {}
+    cache = _open_baseline_cache(local, run, plan, state)
+    is_closed = plan.isolation == "on" and not plan.test_on
+    found = cache.find(tests, only_if_green=not is_closed)
+    for test in tests:
+        if test.id not in found or test.id in started:
+            continue
+        entry = found[test.id]
+        for number, test_run in enumerate(entry.runs):
+            if test_run.artifacts:
+                cache.restore_artifacts(test, number, _artifact_path(run, test, number))
+            note(BaselineRun(run=test_run, reused_from=format_timestamp(entry.at)))
+    return found
+
+
+def _run_baseline(
+    local: Host,
+    run: RunDir,
+    plan: RunPlan,
+    rooms: CleanRoomPool,
+    tests: Sequence[TestFunction],
+    state: RunState,
+    note: Callable[[RunFact], None],
+) -> None:
+    """Run the tests without changes, and save the lines that they run. Runs in the journal are not repeated."""
+    durations = {test: entry.seconds for test, entry in RunHistory(run.root).tests.items() if entry.seconds}
     recorded: list[SuiteLines] = []
-    known_runs = list_baseline_runs(state)
     run_baseline(
         rooms,
         plan.base,
         choose_runner_of_plan(plan),
         BaselinePlan(
-            tests=wanted,
+            tests=tests,
             k=plan.baseline_runs,
             timeout=plan.test_timeout,
             trace=True,
             durations=durations,
-            known_runs=known_runs,
+            known_runs=list_baseline_runs(state),
         ),
         on_run_end=lambda test, number, test_run: note(BaselineRun(run=test_run)),
         on_lines=recorded.append,
         get_artifact_dir=lambda test, number: _artifact_path(run, test, number),
     )
-    if wanted and not known_runs:  # a resumed baseline has not seen all lines
-        lines = functools.reduce(SuiteLines.merge, recorded, SuiteLines())
-        LineSelection(local, run.root, run.repo, plan.base).save(lines)
-    return _load_prepared(replay_rows(journal.rows), plan.only, note)
+    if recorded:
+        LineSelection(local, run.root, run.repo, plan.base).save(functools.reduce(SuiteLines.merge, recorded))
 
 
 def _artifact_path(run: RunDir, test: TestFunction, number: int) -> str:
     return os.path.join(run.path, "baseline", make_slug(test.id), str(number + 1))
 
 
-def _load_prepared(state: RunState, only: str, note: Callable[[RunFact], None]) -> PreparedTests:
+def _load_prepared(
+    state: RunState,
+    plan: RunPlan,
+    read_facts: Callable[[Sequence[PassingTest]], RankFacts],
+    note: Callable[[RunFact], None],
+) -> PreparedTests:
     """Build the result from the journal's rows; `note` writes the root causes and counts if the journal lacks them."""
     tests = list_facts(state, TestsCollected)[0].tests
     results = _combine_runs(tests, list_baseline_runs(state))
     skipped = {fact.test: fact.why for fact in list_facts(state, TestSkipped)}
     for name, result in results.items():
-        reason = _find_baseline_skip_reason(result, only)
+        reason = _find_baseline_skip_reason(result, plan.only)
         if reason is not None and name not in skipped:
             skipped[name] = reason
             note(TestSkipped(test=name, why=reason))
     root_causes = [fact.root_cause for fact in list_facts(state, RootCauseFound)]
+    left_out: list[str] = []
     if not list_facts(state, BaselineDone):
         known_ids = {root_cause.id for root_cause in root_causes}
         for root_cause in _find_shared_causes(results):
             if root_cause.id not in known_ids:
                 root_causes.append(root_cause)
                 note(RootCauseFound(root_cause=root_cause))
+        selected = [result for name, result in results.items() if name not in skipped]
+        left_out = _list_low_ranks(selected, root_causes, plan.max_tasks, read_facts)
+        for test in left_out:
+            skipped[test] = (
+                f"it passes, and {format_count(plan.max_tasks, 'task')} {choose_noun(plan.max_tasks, 'comes', 'come')} first (--max-tasks)"
+            )
+            note(TestSkipped(test=test, why=skipped[test], has_low_rank=True))
         counts = Counter(result.verdict for result in results.values())
         ordered = {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
-        note(BaselineDone(tests=len(tests), counts=ordered, skipped=len(skipped), root_causes=len(root_causes)))
-    return PreparedTests(tests=results, root_causes=root_causes, skipped=skipped)
+        reused = {fact.run.test: fact.reused_from for fact in list_facts(state, BaselineRun) if fact.reused_from}
+        note(
+            BaselineDone(
+                tests=len(tests),
+                counts=ordered,
+                skipped=len(skipped),
+                root_causes=len(root_causes),
+                reused=len(reused),
+                reused_from=min(reused.values(), default=""),
+            )
+        )
+    known_left_out = sum(fact.has_low_rank for fact in list_facts(state, TestSkipped))
+    return PreparedTests(
+        tests=results, root_causes=root_causes, skipped=skipped, left_out_count=known_left_out + len(left_out)
+    )
+
+
+def _list_low_ranks(
+    selected: Sequence[BaselineResult],
+    root_causes: Sequence[RootCause],
+    max_tasks: int,
+    read_facts: Callable[[Sequence[PassingTest]], RankFacts],
+) -> list[str]:
+    """Return the passing tests that get no task, because others rank higher."""
+    passing = [
+        PassingTest(id=result.test.id, path=result.test.path, seconds=result.seconds)
+        for result in selected
+        if result.verdict == "pass"
+    ]
+    with_shared_cause = {test for root_cause in root_causes for test in root_cause.tests}
+    others = [result for result in selected if result.verdict != "pass" and result.test.id not in with_shared_cause]
+    room = max(0, max_tasks - len(root_causes) - len(others))
+    if len(passing) <= room:
+        return []
+    return [test.id for test in rank_tests(passing, read_facts(passing))[room:]]
 
 
 def _find_baseline_skip_reason(result: BaselineResult, only: str) -> str | None:
@@ -183,8 +290,8 @@ def _find_shared_causes(results: Mapping[str, BaselineResult]) -> list[RootCause
     return [root_cause for root_cause in group_failures(failing) if root_cause.is_shared]
 
 
-def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
-    """Return the tests; raise MngrError when they cannot be collected or would run foreign code."""
+def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> TestsCollected:
+    """Return the tests and their environment; raise MngrError when they cannot be collected or would run foreign code."""
     with rooms.acquire(plan.base) as room:
         collected = choose_runner_of_plan(plan).collect(room, plan.paths, program=plan.program)
         if not collected.tests:
@@ -195,7 +302,8 @@ def _collect_tests(plan: RunPlan, rooms: CleanRoomPool) -> list[TestFunction]:
                 f"the tests would not run the workspace's own code: {problems[0]}",
                 "mngr created no agent; correct the settings, then check them: mngr tmr run --dry-run",
             )
-    return [*collected.tests, *_list_broken_files(collected)]
+    tests = [*collected.tests, *_list_broken_files(collected)]
+    return TestsCollected(tests=tests, environment=hash_environment(plan, collected, rooms.cache_key, rooms.settings))
 
 
 def _list_broken_files(collected: CollectedTests) -> list[TestFunction]:

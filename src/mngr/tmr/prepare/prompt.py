@@ -1,7 +1,7 @@
 """Builds the prompt of a task's agent: first a part that all agents of a run share, then the agent's own task.
 
 The shared part comes first so that prompt caches work. The template is `prompt.md`, in sections `## NAME`. A project
-replaces sections with its own sections of the same name in `.mngr/brief.md`. Values that differ between tasks are
+replaces sections with its own sections of the same name in `.mngr/prompt.md`. Values that differ between tasks are
 `{{name}}` placeholders, below the marker line. A section is skipped when all of its values are empty.
 """
 
@@ -14,14 +14,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mngr.base import shell
-from mngr.base.errors import MngrError, UsageError, suggest_closest
+from mngr.base.errors import MngrError, UsageError, describe_file_error, suggest_closest
 from mngr.base.model import Struct
 from mngr.tmr.prepare.baseline_verdict import describe_verdict
 
-PROJECT_PROMPT_FILE = os.path.join(".mngr", "brief.md")
+PROJECT_PROMPT_FILE = os.path.join(".mngr", "prompt.md")
 _SHARED_END_MARKER = "<!-- From here on it differs from task to task. -->"
 _PLACEHOLDERS = (
-    "task", "verdict", "command", "block", "evidence", "cause", "witnesses", "covered", "refused", "hint", "job",
+    "task", "verdict", "command", "block", "evidence", "root_cause", "affected_tests", "covered", "rejected", "hint", "job",
 )  # fmt: skip
 _PLACEHOLDER_PATTERN = re.compile(r"\{\{ *(\w+) *\}\}")
 _CONTROL_CHARACTERS = re.compile(
@@ -65,7 +65,7 @@ class TaskDescription(Struct):
             "k": self.k,
         }
         if self.affected_tests:
-            job["witnesses"] = list(self.affected_tests)
+            job["affected_tests"] = list(self.affected_tests)
         if self.verdict == "flaky":
             job["before"] = self.verdict
         return job
@@ -78,10 +78,10 @@ class TaskDescription(Struct):
             "command": _fence_block(shell.join(self.command), "sh"),
             "block": _fence_block(self.block, "sh"),
             "evidence": quote_block(self.evidence, "text"),
-            "cause": _join_lines(self.root_cause),
-            "witnesses": _format_list(self.affected_tests),
+            "root_cause": _join_lines(self.root_cause),
+            "affected_tests": _format_list(self.affected_tests),
             "covered": _format_list(self.covered),
-            "refused": _format_list(self.rejections),
+            "rejected": _format_list(self.rejections),
             "hint": _remove_control_characters(self.hint).strip(),
             "job": f"```mngr-job\n{json.dumps(self.build_job())}\n```",
         }
@@ -124,8 +124,10 @@ def load_template(project: str | None = None) -> PromptTemplate:
     except FileNotFoundError:
         return template
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise MngrError(f"cannot read {path}: {reason}", "mend it, or remove it to use the built-in text") from None
+        raise MngrError(
+            f"cannot read {path}: {describe_file_error(error)}",
+            f"correct the file, or delete it to use the built-in prompt: rm {shell.quote(path)}",
+        ) from None
     return override_sections(template, text)
 
 
@@ -135,13 +137,16 @@ def override_sections(template: PromptTemplate, text: str) -> PromptTemplate:
     names = [name for name, _ in (*template.shared_sections, *template.task_sections)]
     if preamble.strip():
         raise UsageError(
-            f"{PROJECT_PROMPT_FILE} begins with text that is in no section",
-            f"put it under one: ## {names[0]}",
+            f"{PROJECT_PROMPT_FILE} begins with text that has no heading",
+            f"put the text below a heading, for example: ## {names[0]}",
         )
     for name in sections:
         if name not in names:
-            hint = suggest_closest(name, names) or "the sections are: " + ", ".join(names)
-            raise UsageError(f"{PROJECT_PROMPT_FILE} has a section {name!r}, which the brief has not", hint)
+            hint = suggest_closest(name, names) or "use one of: " + ", ".join(names)
+            raise UsageError(
+                f"{PROJECT_PROMPT_FILE} has a section {name!r}, but the built-in prompt has no section of this name",
+                hint,
+            )
     _check_sections(sections, [name for name, _ in template.shared_sections])
     return PromptTemplate(
         shared_sections=tuple((name, sections.get(name, old)) for name, old in template.shared_sections),
@@ -202,12 +207,12 @@ def _check_sections(sections: dict[str, str], shared: Iterable[str]) -> None:
     for name, text in sections.items():
         for value in _PLACEHOLDER_PATTERN.findall(text):
             if value not in _PLACEHOLDERS:
-                hint = suggest_closest(value, _PLACEHOLDERS) or "there are: " + ", ".join(_PLACEHOLDERS)
-                raise UsageError(f"{PROJECT_PROMPT_FILE}, section {name!r}: there is no {{{{{value}}}}}", hint)
+                hint = suggest_closest(value, _PLACEHOLDERS) or "use one of: " + ", ".join(_PLACEHOLDERS)
+                raise UsageError(f"{PROJECT_PROMPT_FILE}, section {name!r}: unknown placeholder {{{{{value}}}}}", hint)
             if name in shared:
                 raise UsageError(
-                    f"{PROJECT_PROMPT_FILE}, section {name!r}: {{{{{value}}}}} differs from task to task, and this section may not",
-                    "put it in the section Task",
+                    f"{PROJECT_PROMPT_FILE}, section {name!r}: {{{{{value}}}}} differs between tasks, but this section is the same for all tasks",
+                    "move the placeholder to the section Task",
                 )
 
 

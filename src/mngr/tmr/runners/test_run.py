@@ -73,7 +73,7 @@ class CollectedTests(Struct):
     failures: list[Failure] = []  # the same errors, as data
     resolved: ResolvedCode = NOTHING_RESOLVED  # files of the project's packages and programs: see describe_foreign_code
     checkout_modules: list[str] = []  # modules that were imported from the user's checkout
-    versions: dict[str, str] = {}  # of the language and of the runner
+    environment: dict[str, str] = {}  # versions, and a hash of the installed packages
     command: list[str] = []
     seconds: float = 0.0
     output: str = ""  # the end of the runner's own output

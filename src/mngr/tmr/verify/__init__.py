@@ -1,4 +1,4 @@
 """Receipts: mngr re-runs what an agent claims and looks for weakened tests.
 
-Start with `verify.py`. `legacy/` holds the text rules, which experiments will replace.
+Start with `verify.py`. `rules/` holds the rules about the text of an edit.
 """

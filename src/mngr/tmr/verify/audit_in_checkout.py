@@ -19,7 +19,7 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init.detect import detect_settings
-from mngr.tmr.cleanroom import clean_rooms
+from mngr.tmr.cleanroom import room_programs
 from mngr.tmr.cleanroom.clean_rooms import (
     CleanRoom,
     CleanRoomBroken,
@@ -27,6 +27,7 @@ from mngr.tmr.cleanroom.clean_rooms import (
     count_cores,
 )
 from mngr.tmr.cleanroom.sandbox import RoomJob
+from mngr.tmr.prepare.audit_outcomes import AuditedTestFile
 from mngr.tmr.prepare.history import Fingerprinter
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.runners.choose import choose_runner
@@ -68,12 +69,12 @@ class Checkout(CleanRoom):
     """The user's work tree in place of a clean room. It is never cleaned, because it belongs to the user."""
 
     def __init__(self, root: str, output_dir: str) -> None:
-        program_dir = os.path.join(output_dir, "warden")
+        program_dir = os.path.join(output_dir, "clean-room")
         os.mkdir(program_dir)
-        for name, text in clean_rooms.read_room_programs().items():
+        for name, text in room_programs.read_room_programs().items():
             with open(os.path.join(program_dir, name), "w", encoding="utf-8") as file:
                 file.write(text)
-        self._program_args = ["-c", clean_rooms.PROGRAM_LOADER % program_dir]
+        self._program_args = ["-c", room_programs.PROGRAM_LOADER % program_dir]
         self.name = self.work_dir = self.repo = self.inner_work_dir = os.path.realpath(root)
         self._env = {**os.environ, "MNGR_OUTPUT_DIR": output_dir, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
@@ -97,7 +98,7 @@ class Checkout(CleanRoom):
         """Run the clean room program in the work tree and return its parsed answer."""
         argv = ["python3", "-I", "-S", *self._program_args, repr(encode(job))]
         result = shell.run(
-            ["sh", "-c", _CHDIR_SCRIPT, "sh", self.work_dir, *argv], display_argv=["warden"], env=self._env
+            ["sh", "-c", _CHDIR_SCRIPT, "sh", self.work_dir, *argv], display_argv=["clean-room"], env=self._env
         )
         return self._parse_answer(result.out.decode("utf-8", "replace"), result.err.decode("utf-8", "replace"))
 
@@ -138,8 +139,12 @@ def audit_checkout(
     for result in results:
         if isinstance(result, Exception):
             raise result
+    audited = broken + [result for result in results if isinstance(result, AuditResult)]
+    AuditedTestFile(local.home, root).add(
+        {result.test: result.outcome for result in audited if result.outcome != "left"}
+    )
     return AuditReport(
-        program=program, audited=broken + [result for result in results if isinstance(result, AuditResult)], cached=cached, test_count=len(collected.tests)
+        program=program, audited=audited, cached=cached, test_count=len(collected.tests)
     )  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from mngr.base.errors import suggest_closest
 from mngr.base.json_structs import decode
-from mngr.base.json_values import as_list, find_int, get_objects, get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_list, find_int, get_objects, get_text
 
 OUTCOMES = ("fixed", "improved", "unchanged", "blocked", "failed")
 VERDICTS = ("pass", "fail", "flaky")

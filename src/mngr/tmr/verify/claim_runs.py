@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mngr.host import git
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
 from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.choose import choose_runner
+from mngr.tmr.runners.pytest.trials import Trial, TrialRun, run_trials
 from mngr.tmr.runners.test_run import RunOptions, TestFunction, TestRun
+from mngr.tmr.verify.experiments.run_experiments import ExperimentReport
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
 
 _RULES_VERSION = 1  # increased when the same run may be judged differently
@@ -47,17 +49,17 @@ class ClaimRunner:
         self._room: CleanRoom | None = None
         self._broken_rooms = 0
 
-    def run_all(self, earlier_runs: list[TestRun], *, trace: bool) -> tuple[list[TestRun], list[TestRun]]:
-        """Run the test k times, including the earlier runs, and each affected test once. The seed decides the order."""
+    def run_all(self, *, trace: bool) -> tuple[list[TestRun], list[TestRun]]:
+        """Run the test k times, and each affected test once. The seed decides the order."""
         request, options = self._claim, self._how
-        order = [request.test] * max(1, options.runs - len(earlier_runs)) + [
+        order = [request.test] * max(1, options.runs) + [
             test for test in request.affected_tests if test.id != request.test.id
         ]
         random.Random(options.seed).shuffle(order)
-        test_runs: list[TestRun] = [*earlier_runs]
+        test_runs: list[TestRun] = []
         affected_runs: list[TestRun] = []
         for number, test in enumerate(order):
-            is_first_run = test.id == request.test.id and len(test_runs) == len(earlier_runs)
+            is_first_run = test.id == request.test.id and not test_runs
             run = self.run_test(test, number, resolve=number == 0, trace=trace and is_first_run)
             (test_runs if test.id == request.test.id else affected_runs).append(run)
         return test_runs, affected_runs
@@ -95,6 +97,41 @@ class ClaimRunner:
             self._done(test, run)
         return run
 
+    def find_or_run_experiments(self, run: Callable[[], ExperimentReport]) -> ExperimentReport:
+        """Return the cached report of the experiments with exactly this claim, or run them now."""
+        if self.cache is None:
+            return run()
+        options, test = self._how, self._claim.test
+        key = [
+            "experiments",
+            _RULES_VERSION,
+            [self.commit, self._claim.base],
+            [self._runner.command(test.id), test.ids],
+            [options.level, options.seed, options.timeout],
+            self._rooms.cache_key,
+        ]
+        report = self.cache.find_struct(key, ExperimentReport)
+        if report is None:
+            report = run()
+            self.cache.put(key, report)
+        return report
+
+    def run_trials(self, trials: Sequence[Trial], budget: float) -> list[TrialRun | None]:
+        """Run trials of the test in the clean room, with `budget` seconds for all that are not always wanted."""
+        options, test = self._how, self._claim.test
+        while True:
+            try:
+                return run_trials(self.get_room(), options, test, trials, budget=budget, seed=options.seed + 1)
+            except CleanRoomBroken:
+                if self._broken_rooms:
+                    raise
+                self._discard_broken_room()
+
+    def _discard_broken_room(self) -> None:
+        """Discard the clean room; the next run gets a new one."""
+        self._broken_rooms += 1
+        self.close()
+
     def _run_uncached(self, test: TestFunction, run_options: RunOptions) -> TestRun:
         """Run a test in the clean room. If the room breaks, try once more in a new one."""
         artifacts_dir = self.keep if run_options.resolve else None
@@ -102,10 +139,9 @@ class ClaimRunner:
             try:
                 return self._runner.run_test(self.get_room(), test, run_options, artifacts_dir)
             except CleanRoomBroken:
-                self._broken_rooms += 1
-                if self._broken_rooms > 1:
+                if self._broken_rooms:
                     raise
-                self.close()
+                self._discard_broken_room()
 
     def get_room(self) -> CleanRoom:
         """Return the clean room, and create it on the first call."""

@@ -10,7 +10,7 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.verify.claim import CHANGE_KINDS, ClaimedChange
-from mngr.tmr.verify.legacy.policy import Change
+from mngr.tmr.verify.rules.changed_file import ChangedFile
 
 _MAX_TEXT_BYTES = 1 << 20  # larger files are not read
 _MAX_COMMITS = 200  # commits that are read one by one
@@ -25,7 +25,7 @@ class ClaimedCommit(Struct):
     parent: str
     kind: str  # "" when neither the commit nor the claim names one
     subject: str
-    changes: list[Change]
+    changes: list[ChangedFile]
 
 
 def list_commits(
@@ -71,7 +71,7 @@ def list_commits(
     return commits
 
 
-def diff_commits(local: Host, repo: str, old: str, new: str) -> list[Change]:
+def diff_commits(local: Host, repo: str, old: str, new: str) -> list[ChangedFile]:
     """Return every file that differs between two commits or trees, with both texts where it is a text."""
     args = (
         "diff-tree",
@@ -93,13 +93,13 @@ def diff_commits(local: Host, repo: str, old: str, new: str) -> list[Change]:
     return [_make_change(raw_fields.removeprefix(":").split(), path, blobs) for raw_fields, path in rows]
 
 
-def _make_change(raw_fields: list[str], path: str, blobs: dict[str, tuple[int, bytes | None]]) -> Change:
+def _make_change(raw_fields: list[str], path: str, blobs: dict[str, tuple[int, bytes | None]]) -> ChangedFile:
     old_mode, new_mode, old, new, status = raw_fields
     old_size, before = blobs.get(old, (0, b"" if _NULL_OBJECT.match(old) else None))
     size, after = blobs.get(new, (0, b"" if _NULL_OBJECT.match(new) else None))
     texts = [None if _NULL_OBJECT.match(name) else _decode_text(data) for name, data in ((old, before), (new, after))]
     is_binary = any(data is not None and b"\0" in data[:8000] for data in (before, after))
-    return Change(
+    return ChangedFile(
         path=path, status=status[0], old_mode=old_mode, new_mode=new_mode, old_size=old_size, size=size,
         binary=is_binary, old=texts[0], new=texts[1],
     )  # fmt: skip

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mngr.base.json_structs import decode
-from mngr.base.json_values import find_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_list, find_text
 from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.code_location_check import describe_foreign_code, map_locations
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import ClaimedChange
-from mngr.tmr.verify.mutation import MutationReport
+from mngr.tmr.verify.experiments.experiment import Experiment
 from mngr.tmr.verify.red_green import RedGreenProof
-from mngr.tmr.verify.stub_audit import AuditResult
 
 VERDICTS = ("confirmed", "refuted", "flaky", "unverified")
-_NOT_FULL = "only --verify full makes this experiment"
+NOT_RUN = "mngr could not run the test"
 _MAX_TEXT = 2_000  # characters of a failure's text
 
 
@@ -41,14 +39,6 @@ class AffectedTestResult(RunResult):
     test: str
 
 
-class Experiment(Struct):
-    """One way in which mngr examined a claim."""
-
-    name: str  # red_green | mutation | stub_audit
-    outcome: str  # passed | failed | unclear | not_examined
-    reason: str = ""
-
-
 class VerificationInputs(Struct):
     """Everything that is needed to repeat a verification, except the commits and the repository."""
 
@@ -61,7 +51,6 @@ class VerificationInputs(Struct):
     args: list[str] = []
     timeout: float
     program: str | None = None
-    mutant_count: int
 
 
 class Receipt(Struct):
@@ -82,11 +71,10 @@ class Receipt(Struct):
     rate: float | None = None  # the share of failed runs of a flaky test
     imported_from: dict[str, str] = {}
     policy: list[Finding] = []  # about the touched files
-    guard: list[Finding] = []  # about weakened tests
-    findings: list[Finding] = []  # all others: of the clean room, proofs, audit and mutants
+    guard: list[Finding] = []  # about weakened tests, and code that looks for tests
+    findings: list[Finding] = []  # all others: of the clean room, proofs and experiments
     proofs: list[RedGreenProof] = []  # one for each fix of the implementation
-    mutation: MutationReport | None = None
-    audit: AuditResult | None = None
+    experiments: list[Experiment] = []  # each with its outcome, including those that were not made
     isolation: str = "none: mngr ran no test"  # the isolation of the clean room, or `none: REASON`
     environment: dict[str, str] = {}
     hashes: dict[str, str] = {}  # hashes of tree, command, environment, transcript and recording
@@ -99,18 +87,13 @@ class Receipt(Struct):
         """All findings, from every check."""
         return [*self.policy, *self.guard, *self.findings]
 
-    @property
-    def experiments(self) -> list[Experiment]:
-        """Each experiment with its outcome, including those that were not made."""
-        return [
-            _summarize_red_green(self.proofs),
-            _summarize_mutation(self.mutation),
-            _summarize_audit(self.audit),
-        ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, and the experiments."""
-        return {**super().to_dict(), "experiments": self.experiments}
+def list_experiments(blank: Receipt) -> list[Experiment]:
+    """Return the rows of all experiments. `blank` has the rows of those that used trials, and the other results."""
+    return [
+        *blank.experiments,
+        _summarize_red_green(blank.proofs),
+    ]
 
 
 def _summarize_red_green(proofs: Sequence[RedGreenProof]) -> Experiment:
@@ -126,28 +109,21 @@ def _summarize_red_green(proofs: Sequence[RedGreenProof]) -> Experiment:
     )
 
 
-def _summarize_mutation(report: MutationReport | None) -> Experiment:
-    """Return whether the new test catches every fault that the old test caught."""
-    if report is None or report.state != "compared":
-        reason = _NOT_FULL if report is None else report.reason
-        return Experiment(name="mutation", outcome="not_examined", reason=reason)
-    return Experiment(name="mutation", outcome="failed" if report.newly_missed else "passed", reason=report.reason)
-
-
-def _summarize_audit(audit: AuditResult | None) -> Experiment:
-    """Return whether the test fails when the program is replaced by a stub."""
-    if audit is None:
-        return Experiment(name="stub_audit", outcome="not_examined", reason=_NOT_FULL)
-    outcome = {"guarded": "passed", "unguarded": "failed", "vacuous": "failed"}.get(audit.outcome, "unclear")
-    return Experiment(name="stub_audit", outcome=outcome, reason=audit.why)
-
-
 def find_receipt(check: object) -> Receipt | None:
     """Return the receipt that the journal holds as a task's check. Return None if there is none or it is damaged."""
     try:
         return decode(Receipt, check)
     except ValueError:
         return None
+
+
+def find_all_findings(check: Mapping[str, object] | None) -> list[Finding]:
+    """Return only the findings of the receipt that the journal holds as a task's check."""
+    try:
+        lists = [check.get(name) for name in ("policy", "guard", "findings")] if check else []
+        return [decode(Finding, finding) for findings in lists if findings for finding in as_list(findings)]
+    except ValueError:
+        return []
 
 
 def find_verdict(check: Mapping[str, object] | None) -> str | None:
@@ -164,13 +140,21 @@ def make_receipt(
     """Return the receipt from the runs of the test and of the affected tests. `blank` has the findings already."""
     runs = [*test_runs, *affected_runs]
     verdict, reason = decide_verdict(test_runs, affected_runs, _describe_wrong_code(runs, program))
+    experiments = list_experiments(blank)
     if verdict in ("confirmed", "flaky"):
+        doubt = next((row for row in experiments if row.prevents_confirmation), None)
+        if doubt is not None:
+            verdict, reason = (
+                "unverified",
+                f"it passes, but the experiment {doubt.name} is {doubt.outcome}: {doubt.reason}",
+            )
         refused = [finding for finding in blank.all_findings if finding.level == "refuse"]
         if refused:
             verdict, reason = "refuted", f"it passes, but {_describe_refusals(refused)}"
     return blank.replace(
         verdict=verdict,
         reason=reason,
+        experiments=experiments,
         results=[_summarize_run(run) for run in test_runs],
         affected_tests=[AffectedTestResult(test=run.test, **_summarize_run(run).to_dict()) for run in affected_runs],
         rate=_compute_failure_rate(test_runs) if verdict == "flaky" else None,

@@ -12,7 +12,7 @@ from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import compute_signature, is_test_code
 from mngr.tmr.runners.test_run import TestRun
 from mngr.tmr.verify.commit_diffs import ClaimedCommit, diff_commits
-from mngr.tmr.verify.legacy.policy import Change
+from mngr.tmr.verify.rules.changed_file import ChangedFile
 
 FileTexts = dict[str, str | None]
 RunWithFiles = Callable[[FileTexts], TestRun]  # runs the test with some files replaced
@@ -52,7 +52,7 @@ def list_fixes(commits: Sequence[ClaimedCommit]) -> list[ClaimedCommit]:
     return [commit for commit in commits if any(is_implementation(change.path) for change in commit.changes)]
 
 
-def find_base_files(changes: Sequence[Change]) -> FileTexts | None:
+def find_base_files(changes: Sequence[ChangedFile]) -> FileTexts | None:
     """Return the changed files as the base has them, or None when one of them is no text."""
     return _find_file_texts(
         [change.replace(old=change.new, new=change.old, status=_invert_status(change.status)) for change in changes]
@@ -142,7 +142,7 @@ def list_unneeded_fixes(proofs_by_receipt: Sequence[Sequence[RedGreenProof]]) ->
     ]
 
 
-def _find_file_texts(changes: Sequence[Change]) -> FileTexts | None:
+def _find_file_texts(changes: Sequence[ChangedFile]) -> FileTexts | None:
     """Return the new texts of the changed files, None for a deleted one; or None when one is no plain text file."""
     texts: FileTexts = {}
     for change in changes:

@@ -96,10 +96,10 @@ def _find_call_site() -> tuple[str, int]:
         path = os.path.realpath(filename)
         if path == _running_test.file:
             in_test = (path, line)
-        elif in_project is None and probe.is_project_file(path):
+        elif in_project is None and probe.belongs_to_project(path):
             in_project = (path, line)
     path, line = in_test or in_project or (_running_test.file, 0)
-    return (os.path.relpath(path, probe.WORK_DIR) if probe.is_project_file(path) else path), line
+    return (os.path.relpath(path, probe.WORK_DIR) if probe.belongs_to_project(path) else path), line
 
 
 # Redirecting calls of the program

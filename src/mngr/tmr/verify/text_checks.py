@@ -9,9 +9,11 @@ from mngr.tmr.finding import Finding
 from mngr.tmr.prepare.root_causes import is_test_code, is_test_file
 from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.commit_diffs import ClaimedCommit
-from mngr.tmr.verify.legacy.guard import Contract, weakened
-from mngr.tmr.verify.legacy.policy import Change, Policy, offences, sort_of
-from mngr.tutorial.citations import parse_tests
+from mngr.tmr.verify.rules.changed_file import ChangedFile
+from mngr.tmr.verify.rules.harness_code import list_harness_changes, list_pytest_settings_changes
+from mngr.tmr.verify.rules.implementation_code import list_test_detections
+from mngr.tmr.verify.rules.path_policy import PathPolicy, check_paths, get_path_rule
+from mngr.tmr.verify.rules.weakened_tests import list_weakenings_of_file
 
 _KIND_BY_FILE_TYPE = {
     "test": "FIX_TEST",
@@ -25,8 +27,8 @@ _HUMAN_RULES = {f"policy-{name}" for name in _HUMAN_RULE_NAMES}
 
 def check_policy(
     commits: Sequence[ClaimedCommit],
-    changes: Sequence[Change],
-    policy: Policy,
+    changes: Sequence[ChangedFile],
+    policy: PathPolicy,
     *,
     is_shared: bool = False,
     is_claim: bool = True,
@@ -38,58 +40,54 @@ def check_policy(
     findings: dict[tuple[str, str, int], Finding] = {}
     for kind, kind_changes in [(commit.kind, commit.changes) for commit in commits] or [("", list(changes))]:
         for finding in (
-            offences(kind_changes, kind, policy, shared=is_shared)
+            check_paths(kind_changes, kind, policy, shared=is_shared)
             if kind
             else _check_without_kind(kind_changes, policy, is_shared, is_claim)
         ):
             findings.setdefault((finding.rule, finding.path, finding.line), finding)
+    for finding in (finding for change in changes for finding in list_pytest_settings_changes(change)):
+        level = finding.level if is_claim else "note"
+        findings.setdefault((finding.rule, finding.path, finding.line), finding.replace(level=level))
     return list(findings.values())
 
 
-def _check_without_kind(changes: Sequence[Change], policy: Policy, is_shared: bool, is_claim: bool) -> list[Finding]:
+def _check_without_kind(
+    changes: Sequence[ChangedFile], policy: PathPolicy, is_shared: bool, is_claim: bool
+) -> list[Finding]:
     """Return the findings for each file, as if its commit had the kind that fits the file."""
     findings: list[Finding] = []
     for change in changes:
-        kind = _KIND_BY_FILE_TYPE.get(sort_of(change.path, policy).name, "FIX_IMPL")
-        findings += offences([change], kind, policy, shared=is_shared)
+        kind = _KIND_BY_FILE_TYPE.get(get_path_rule(change.path, policy).name, "FIX_IMPL")
+        findings += check_paths([change], kind, policy, shared=is_shared)
     if is_claim:
         return findings
     return [finding.replace(level="note") if finding.rule in _HUMAN_RULES else finding for finding in findings]
 
 
-def list_weakenings(changes: Sequence[Change], test: TestFunction | None = None) -> list[Finding]:
-    """Return how an edit weakens the tests, or one of them, by comparing each file's first and last state."""
+def list_weakenings(changes: Sequence[ChangedFile], test: TestFunction | None = None) -> list[Finding]:
+    """Return how an edit weakens the tests, or one of them, by comparing each file's first and last state.
+
+    Also return where it changes how tests run, and where the implementation looks for tests.
+    """
     findings: list[Finding] = []
     for change in changes:
-        if not is_test_code(change.path) or not change.path.endswith(".py"):
+        if not change.path.endswith(".py"):
             continue
-        if test is not None and change.path != test.path and is_test_file(change.path):
-            continue
-        contract = Contract(docs=_map_promises(change))
-        test_ids = [test.id] if test is not None and change.path == test.path else []
-        findings += weakened(change.old, change.new, change.path, contract=contract, tests=test_ids)
+        if not is_test_code(change.path):
+            findings += list_test_detections(change)
+        elif test is None or change.path == test.path or not is_test_file(change.path):
+            only_test = _get_name_in_file(test) if test is not None and change.path == test.path else ""
+            findings += list_weakenings_of_file(change.old, change.new, change.path, only_test)
+        findings += list_harness_changes(change)
     return findings
 
 
-def _map_promises(change: Change) -> dict[str, str]:
-    """Return what the tests of a file promised before the edit: their docstrings and cited blocks, by test name."""
-    if change.old is None:
-        return {}
-    promises: dict[str, str] = {}
-    try:
-        tree = ast.parse(change.old)
-    except (SyntaxError, ValueError):
-        return {}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            promises[node.name] = ast.get_docstring(node) or ""
-    for citation in parse_tests(change.old.encode("utf-8", "replace"), change.path).citations:
-        name = citation.test.rpartition("::")[2]
-        promises[name] = f"{promises.get(name, '')}\n{citation.text}".strip()
-    return promises
+def _get_name_in_file(test: TestFunction) -> str:
+    """Return the name of a test with its classes, without its file and parameters."""
+    return test.id.partition(".py::")[2].partition("[")[0]
 
 
-def find_changed_tests(change: Change) -> set[str] | None:
+def find_changed_tests(change: ChangedFile) -> set[str] | None:
     """Return the names of a file's changed tests, or None for all when code that they share has changed."""
     if change.old is None or change.new is None:
         return None

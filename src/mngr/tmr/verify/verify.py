@@ -1,7 +1,4 @@
-"""Makes a receipt: checks the edit's text, runs the test k times in a clean room and proves each fix.
-
-A full receipt also audits the test and tries mutants.
-"""
+"""Makes a receipt: checks the edit's text, runs the test k times in a clean room, proves each fix and experiments."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from mngr.agents.sandbox.isolation_check import SandboxUnavailable
 from mngr.base.errors import MngrError
@@ -20,14 +18,22 @@ from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.choose import choose_runner
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify import red_green
-from mngr.tmr.verify.audit_and_mutation import FullChecks, has_passed
 from mngr.tmr.verify.claim_runs import ClaimRunner
 from mngr.tmr.verify.commit_diffs import ClaimedCommit, diff_commits, list_commits
-from mngr.tmr.verify.legacy.policy import Change
+from mngr.tmr.verify.commit_files import read_files
+from mngr.tmr.verify.experiments.changed_test_lines import is_test_changed
+from mngr.tmr.verify.experiments.experiment import ExperimentInputs
+from mngr.tmr.verify.experiments.run_experiments import ExperimentReport, list_unmade, run_experiments
+from mngr.tmr.verify.experiments.text_rule_weight import weigh_text_findings
 from mngr.tmr.verify.project_setup_changes import add_setup_row, list_changed_inputs, list_setup_changes
-from mngr.tmr.verify.receipt import Receipt, VerificationInputs, make_receipt
+from mngr.tmr.verify.receipt import NOT_RUN, Receipt, VerificationInputs, list_experiments, make_receipt
+from mngr.tmr.verify.rules.changed_file import ChangedFile
 from mngr.tmr.verify.text_checks import check_policy, list_weakenings
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
+
+# A trial may take _TRIAL_SECONDS and _TRIAL_TIMES as long as the first run.
+_TRIAL_SECONDS, _TRIAL_TIMES = 5.0, 4.0
+_USUAL_RUNS = 3  # the experiments of a test that runs less often may take as long as after so many runs
 
 
 def verify(
@@ -55,6 +61,7 @@ def verify(
         seed=options.seed,
         rerun=_collect_inputs(request, options),
     )
+    blank = blank.replace(experiments=list_experiments(blank.replace(experiments=list_unmade(NOT_RUN).rows)))
     try:
         runner = ClaimRunner(clean_rooms, request, options, cache=cache, artifacts_dir=artifacts_dir, on_run=on_run)
         with contextlib.closing(runner):
@@ -83,22 +90,43 @@ def _verify_in_room(
     setup_changes = [] if options.trusts_setup else list_setup_changes(settings, changes, policy)
     if setup_changes:
         return _make_unverified(blank, setup_changes, policy)
-    full_checks = FullChecks(clean_rooms, request, options, runner, changes) if options.level == "full" else None
-    test_runs, affected_runs = runner.run_all(
-        full_checks.run_audit() if full_checks else [], trace=full_checks is not None and full_checks.is_test_changed
-    )
+    test_runs, affected_runs = runner.run_all(trace=is_test_changed(changes, request.test))
     proofs, findings = _prove_fixes(local, request, options, runner, commits, changes, test_runs)
     if request.is_one_of_many:
         findings = [finding for finding in findings if finding.rule not in red_green.CROSS_TEST_RULES]
     findings += [finding for run in (*test_runs, *affected_runs) for finding in run.findings]
-    if full_checks is not None and has_passed(test_runs):
-        full_checks.run_mutation(test_runs, guard)
-        findings += full_checks.findings
-    blank = blank.replace(findings=findings, proofs=proofs)
-    if full_checks is not None:
-        blank = blank.replace(mutation=full_checks.mutation, audit=full_checks.audit)
+    report = _run_experiments(clean_rooms, request, options, runner, changes, test_runs)
+    findings += report.findings
+    guard = weigh_text_findings(guard, report.rows, report.findings, request.test.path)
+    blank = blank.replace(guard=guard, findings=findings, proofs=proofs, experiments=report.rows)
     receipt = make_receipt(blank, test_runs, affected_runs, options.program)
     return receipt.replace(hashes=_compute_hashes(receipt, test_runs, runner.keep))
+
+
+def _run_experiments(
+    clean_rooms: CleanRoomPool,
+    request: VerifyRequest,
+    options: VerifyOptions,
+    runner: ClaimRunner,
+    changes: Sequence[ChangedFile],
+    test_runs: Sequence[TestRun],
+) -> ExperimentReport:
+    """Run the experiments of a test that passed, within a multiple of the time of its runs."""
+    if not _has_passed(test_runs):
+        return list_unmade("the test does not pass")
+    first_run = next((run for run in test_runs if run.lines), test_runs[0])
+    inputs = ExperimentInputs(
+        test=request.test,
+        level=options.level,
+        seed=options.seed,
+        changes=list(changes),
+        is_test_changed=is_test_changed(changes, request.test),
+        first_run=first_run,
+        plain_seconds=max(sum(run.seconds for run in test_runs), _USUAL_RUNS * first_run.seconds),
+        trial_timeout=min(options.timeout, _TRIAL_SECONDS + _TRIAL_TIMES * first_run.seconds),
+        read_files=partial(read_files, clean_rooms.fleet.context.local_host, runner.repo, runner.commit),
+    )
+    return runner.find_or_run_experiments(lambda: run_experiments(inputs, runner.run_trials))
 
 
 def _prove_fixes(
@@ -107,12 +135,12 @@ def _prove_fixes(
     options: VerifyOptions,
     runner: ClaimRunner,
     commits: Sequence[ClaimedCommit],
-    changes: Sequence[Change],
+    changes: Sequence[ChangedFile],
     test_runs: Sequence[TestRun],
 ) -> tuple[list[red_green.RedGreenProof], list[Finding]]:
     """Show that the test fails without each fix, as it passes with it."""
     fixes = red_green.list_fixes(commits)
-    if not fixes or not has_passed(test_runs):
+    if not fixes or not _has_passed(test_runs):
         return [], []
     runs_left = red_green.MAX_RUNS if options.level == "quick" else 1
     base_run = request.base_run
@@ -146,6 +174,10 @@ def _make_unverified(blank: Receipt, setup_changes: Sequence[str], policy: Seque
     )
 
 
+def _has_passed(test_runs: Sequence[TestRun]) -> bool:
+    return all(run.outcome == "pass" for run in test_runs)
+
+
 def _is_test_missing(run: TestRun) -> bool:
     return run.outcome == "error" and not run.ids
 
@@ -164,7 +196,6 @@ def _collect_inputs(request: VerifyRequest, options: VerifyOptions) -> Verificat
         args=options.args,
         timeout=options.timeout,
         program=options.program,
-        mutant_count=options.mutant_count,
     )
 
 

@@ -24,10 +24,10 @@ from mngr.tmr.result_cache import ResultCache
 from mngr.tmr.runners.choose import choose_runner
 from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.commit_diffs import diff_commits
-from mngr.tmr.verify.legacy.policy import Change
 from mngr.tmr.verify.project_setup_changes import list_setup_changes
 from mngr.tmr.verify.receipt import Receipt, VerificationInputs
 from mngr.tmr.verify.red_green import list_unneeded_fixes
+from mngr.tmr.verify.rules.changed_file import ChangedFile
 from mngr.tmr.verify.text_checks import check_policy, find_changed_tests, list_weakenings
 from mngr.tmr.verify.verify import verify
 from mngr.tmr.verify.verify_request import VerifyOptions, VerifyRequest
@@ -154,7 +154,11 @@ def _find_branch_start(local: Host, root: str, ref: str, commit: str) -> str:
 
 
 def _select_tests(
-    clean_rooms: CleanRoomPool, commit: str, options: VerifyOptions, changes: Sequence[Change], paths: Sequence[str]
+    clean_rooms: CleanRoomPool,
+    commit: str,
+    options: VerifyOptions,
+    changes: Sequence[ChangedFile],
+    paths: Sequence[str],
 ) -> list[TestFunction]:
     """Return the named tests, or those that the branch changed."""
     selection = _list_paths(changes, paths)
@@ -171,7 +175,7 @@ def _select_tests(
     return [test for test in collected.tests if changed[test.path] is None or test.name in (changed[test.path] or ())]
 
 
-def _list_paths(changes: Sequence[Change], paths: Sequence[str]) -> list[str]:
+def _list_paths(changes: Sequence[ChangedFile], paths: Sequence[str]) -> list[str]:
     """Return the named tests, or the files of tests that the branch changed."""
     files = [change.path for change in changes if is_test_file(change.path) and change.new is not None]
     if not paths and not files:
@@ -247,7 +251,6 @@ def recheck_receipt(
         timeout=inputs.timeout,
         level=before.level,
         seed=before.seed,
-        mutant_count=inputs.mutant_count,
     )
     request = VerifyRequest(
         test=inputs.test,

@@ -6,7 +6,7 @@ from mngr.base.model import Struct
 from mngr.tmr.runners.pytest.runner import PytestOptions
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import ClaimedChange
-from mngr.tmr.verify.legacy.policy import DEFAULT, Policy
+from mngr.tmr.verify.rules.path_policy import DEFAULT_POLICY, PathPolicy
 
 
 class VerifyRequest(Struct):
@@ -30,6 +30,5 @@ class VerifyOptions(PytestOptions):
     program: str | None = None
     level: str = "quick"
     seed: int = 0
-    policy: Policy = DEFAULT
-    mutant_count: int = 20
+    policy: PathPolicy = DEFAULT_POLICY
     trusts_setup: bool = False  # verify also a commit that changes files which decide how the project is set up

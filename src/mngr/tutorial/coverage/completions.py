@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.base.fanout import map_parallel
 from mngr.tutorial.coverage.help_text_reader import HelpRunner, ProgramCommand
@@ -142,5 +143,6 @@ def _get_completion_script(runner: HelpRunner, name: str) -> str:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     raise MngrError(
-        f"mngr finds no bash completion for {name}", "read the help instead: mngr tutorial coverage --source help"
+        f"there is no bash completion for {name}",
+        f"use its --help texts instead: mngr tutorial coverage --program {shell.quote(shell.join(runner.program))} --source help",
     )

@@ -91,7 +91,7 @@ class HelpRunner:
         self.program = program
         self.place = directory
         self.env = {
-            "PATH": shell.get_absolute_search_path(), "HOME": directory, "TMPDIR": directory, "LANG": "C.UTF-8", "TERM": "dumb", "COLUMNS": "200",
+            "PATH": shell.get_path_without_relative_entries(), "HOME": directory, "TMPDIR": directory, "LANG": "C.UTF-8", "TERM": "dumb", "COLUMNS": "200",
             "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "MANWIDTH": "200", "TMUX_TMPDIR": directory,
         }  # fmt: skip
         self.name = os.path.basename(program[0])
@@ -144,7 +144,7 @@ def get_program(name: str, root: str) -> str:
         candidates: list[str | None] = [os.path.join(root, name), os.path.abspath(name)]
     else:
         folders = [os.path.join(root, folder) for folder in (".venv/bin", "venv/bin", "node_modules/.bin")]
-        candidates = [shutil.which(name, path=":".join([shell.get_absolute_search_path(), *folders]))]
+        candidates = [shutil.which(name, path=":".join([shell.get_path_without_relative_entries(), *folders]))]
     for path in candidates:
         if path and os.access(path, os.X_OK) and os.path.isfile(path):
             return path
@@ -196,11 +196,11 @@ def _list_commands(runner: HelpRunner) -> list[NamedCommand]:
     """Return the commands from the program's own list command, some with their usage."""
     if runner.name not in _LIST_COMMANDS:
         return []
-    children = parse_list(runner.run_program([*runner.program, *_LIST_COMMANDS[runner.name]]))
+    children = parse_command_list(runner.run_program([*runner.program, *_LIST_COMMANDS[runner.name]]))
     return [child for child in children if child.name != runner.name]
 
 
-def parse_list(text: str) -> list[NamedCommand]:
+def parse_command_list(text: str) -> list[NamedCommand]:
     """Return the commands of a list.
 
     The lines look like `name  description`, possibly with more lines below, or like `name (alias) [-abc] [-t target]`.

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Callable
 
-from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import parse_json
 from mngr.tutorial.blocks import ReadProblem, compute_block_id
 
 _MAX_TRANSCRIPT_BYTES = 50_000_000  # bytes that are read of one transcript

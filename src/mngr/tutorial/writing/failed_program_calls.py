@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
-from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import parse_json
 from mngr.kinds.transcript_entry import TranscriptEntry
 from mngr.tutorial.coverage.shell_words import list_calls
 
@@ -39,7 +39,7 @@ class CommandMistakes(Struct):
     retries: int  # calls of the same command after one that failed
     unknown: list[str]  # options that do not exist
     after: list[str]  # commands that made the same, failed call work
-    said: list[str]  # the program's error messages, without duplicates
+    messages: list[str]  # the program's error messages, without duplicates
 
 
 class _ProgramCall(Struct):
@@ -76,7 +76,7 @@ def _summarize_calls(name: str, calls: list[_ProgramCall]) -> CommandMistakes:
         retries=sum(before.failed for (_, before), _ in itertools.pairwise(own_calls)),
         unknown=list(dict.fromkeys(unknown)),
         after=list(dict.fromkeys(after)),
-        said=list(dict.fromkeys(call.message for _, call in failed if call.message)),
+        messages=list(dict.fromkeys(call.message for _, call in failed if call.message)),
     )
 
 

@@ -9,8 +9,8 @@ import tempfile
 from mngr.agents.context import Context
 from mngr.base import shell
 from mngr.base.errors import MngrError
-from mngr.base.json_values import parse_json
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import parse_json
 from mngr.tutorial.blocks import (
     Block,
     EmptyHeading,

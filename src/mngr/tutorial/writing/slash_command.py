@@ -45,7 +45,9 @@ def install_command(ctx: Context, agents: list[str]) -> InstalledCommand:
     }
     unknown = [name for name in agents if name not in directories]
     if unknown:
-        raise UsageError(f"{unknown[0]} has no slash commands", "choose one of: " + ", ".join(directories))
+        raise UsageError(
+            f"mngr cannot install the slash command for {unknown[0]!r}", "choose one of: " + ", ".join(directories)
+        )
     written: list[str] = []
     for name in agents or list(directories):
         path = os.path.join(directories[name], f"{COMMAND_NAME}.md")

@@ -56,7 +56,9 @@ def _render_head(facts: ReportFacts) -> str:
     start_time = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(facts.started_at))
     about = [start_time, format_duration(facts.ended_at - facts.started_at)]
     kinds = Counter(task.status.agent_kind or facts.plan.agent for task in facts.tasks)
-    about += [f"{count} {escape_plain(kind, 60)} agents" for kind, count in sorted(kinds.items()) if kind]
+    about += [
+        f"{count} {escape_plain(kind, 60)} agent{'s' * (count != 1)}" for kind, count in sorted(kinds.items()) if kind
+    ]
     if facts.plan.base:
         about.append(f"base commit <code>{escape_plain(facts.plan.base[:10])}</code>")
     alarm = f'<p class="alarm">{escape_long(status.alarm, 500)}</p>' if status.alarm else ""
@@ -97,7 +99,7 @@ def _render_root_cause(facts: ReportFacts, root_cause: RootCause) -> str:
     fixed_by = {move.by for move in list_facts(facts.run_state, BaseMoved)}
     result = "repaired" if any(task.slug in fixed_by for task in attempts) else "open"
     reason = ""
-    for given_up in facts.status.held:
+    for given_up in facts.status.unrepaired_root_causes:
         if given_up.root_cause == root_cause.id:
             result = "not repaired"
             reason = f'<p class="quiet">{escape_long(given_up.why, 500)}</p>'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mngr.base.size_format import format_count
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.changes.excluded_tasks import ExcludedGroup
 from mngr.tmr.changes.integration_record import (
@@ -71,20 +72,22 @@ def _render_verdict(integration: Integration) -> str:
     if integration.tests is not None:
         results.insert(0, _describe_test_results(integration.tests))
     if integration.open:
-        results.append(f"<b>{integration.open} tasks not finished</b>")
-    red_tests = [failing.test for failing in integration.red]
+        results.append(f"<b>{format_count(integration.open, 'task')} not finished</b>")
+    red_tests = [failing.test for failing in integration.regressions]
     return (
         f"<p>{_render_verdict_chip(integration)} <code>{escape_plain(integration.branch, 200)}</code> "
         f'<code>{escape_plain(commit[:10])}</code> <span class="quiet">{" · ".join(results)}</span></p>'
         + _render_tests("regressions: these tests passed before and fail now", red_tests)
-        + _render_tests("still failing: these tests failed before, and no change repairs them", integration.red_before)
+        + _render_tests(
+            "still failing: these tests failed before, and no change repairs them", integration.still_failing
+        )
         + _render_tests("flaky: these tests passed in some runs and failed in others", integration.flaky)
     )
 
 
 def _render_verdict_chip(integration: Integration) -> str:
     """Return the verdict. A branch with failing tests is never shown as passing."""
-    if integration.verdict == "green" and integration.red_before:
+    if integration.verdict == "green" and integration.still_failing:
         return render_chip("note", "no regressions")
     label = {"green": "all tests pass", "red": "regressions", "empty": "nothing to merge"}.get(integration.verdict)
     return render_chip(integration.verdict, label)
@@ -128,7 +131,7 @@ class _ChangeRenderer:
         """Return the verdict on the branch, its commits, and the changes that it does not contain."""
         verdict = _render_verdict(integration) if integration.branch else ""
         commits = [self._render_commit(integration, commit) for commit in integration.commits]
-        excluded = [self._render_excluded(change) for change in integration.left_out]
+        excluded = [self._render_excluded(change) for change in integration.excluded]
         commit_list = _render_numbered("commit", ", in this order", commits, "ol")
         return verdict + commit_list + _render_numbered("change", " excluded", excluded, "ul")
 
@@ -144,7 +147,7 @@ class _ChangeRenderer:
             return f"{head} {about}{self._render_evidence(integration, commit, change)}"
         body = render_list([self.render_change(change_id) for change_id in commit.changes], "changes")
         if len(commit.changes) > _MAX_OPEN_CHANGES:
-            body = render_folded(f"{len(commit.changes)} changes", body)
+            body = render_folded(format_count(len(commit.changes), "change"), body)
         return head + body
 
     def render_change(self, change_id: str) -> str:
@@ -161,7 +164,7 @@ class _ChangeRenderer:
     def _describe_change(self, change: Change) -> str:
         parts = [f"+{change.size.added} −{change.size.removed}"]
         if change.fixed_tests:
-            parts.append(f"fixes {len(change.fixed_tests)} tests")
+            parts.append(f"fixes {format_count(len(change.fixed_tests), 'test')}")
         if change.agent_kinds:
             parts.append(f"made by {escape_plain(', '.join(change.agent_kinds), 100)}")
         if len(change.agents) > 1:
@@ -183,7 +186,7 @@ class _ChangeRenderer:
                 lines.append(
                     f"conflicted with {_render_names(conflict.others)}; {escape_plain(describe_resolver(conflict.by), 40)} resolved the conflict"
                 )
-        for order in integration.ranked:
+        for order in integration.advised_orders:
             if order.changes[:1] == [change.id]:
                 agent, reason = escape_plain(order.agent, 100), escape_long(order.reason, 500)
                 lines.append(
@@ -212,7 +215,7 @@ class _ChangeRenderer:
     def render_excluded_group(self, group: ExcludedGroup) -> str:
         """Return one reason why tasks have nothing to merge."""
         tasks = self._render_tasks(group.tasks)
-        count = "1 task" if group.count == 1 else f"{group.count} tasks"
+        count = format_count(group.count, "task")
         return f'{count}: {escape_long(group.reason, 500)} <span class="quiet">{tasks}</span>'
 
     def _render_tasks(self, slugs: Sequence[str]) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from mngr.tmr.finding import LEVELS, Finding
 from mngr.tmr.verify.claim import AgentClaim, ClaimedChange, Escalation
-from mngr.tmr.verify.mutation import MutantResult, MutationReport
+from mngr.tmr.verify.experiments.experiment import Experiment
 from mngr.tmr.verify.receipt import AffectedTestResult, Receipt, RunResult
 from mngr.tmr.verify.red_green import RedGreenProof
-from mngr.tmr.verify.stub_audit import AuditResult
 from mngr.web.html_text import (
     escape_long,
     escape_plain,
@@ -39,7 +38,7 @@ def render_claim(task: ReportTask) -> str:
         f"<code>{escape_plain(run.name, 200)}</code> {escape_long(run.description, 2000)}"
         for run in claim.runs[:_MAX_ROWS]
     ]
-    summary = f'<pre class="said">{escape_long(claim.summary)}</pre>' if claim.summary else ""
+    summary = f'<pre class="agent-text">{escape_long(claim.summary)}</pre>' if claim.summary else ""
     return (
         f"<p>{render_chip(claim.outcome)} {_describe_outcome_change(claim)}</p>{notes_html}{summary}"
         + _render_part("Changes", render_list(changes))
@@ -90,14 +89,7 @@ def render_receipt(task: ReportTask) -> str:
         _render_part("Affected tests", _render_affected_tests(receipt.affected_tests)),
         _render_part("With and without the fix", "".join(_render_proof(proof) for proof in receipt.proofs[:_MAX_ROWS])),
         _render_part("Findings", render_findings(task.findings)),
-        _render_part(
-            "Mutation: faults that mngr put into the code",
-            "" if receipt.mutation is None else _render_mutation(receipt.mutation),
-        ),
-        _render_part(
-            "Stub audit: the test without the real program",
-            "" if receipt.audit is None else _render_audit(receipt.audit),
-        ),
+        _render_part("Experiments", _render_experiments(receipt.experiments)),
         _render_clean_room(receipt),
     ]
     return "".join(parts)
@@ -107,7 +99,7 @@ def _explain_missing_receipt(task: ReportTask) -> str:
     if task.state.check is not None:
         return "The receipt is damaged. See the journal of the run."
     if not task.is_over:
-        return "There is none yet."
+        return "There is no receipt yet."
     return "There is no receipt, because the agent does not claim that the test passes."
 
 
@@ -187,32 +179,17 @@ def _render_finding(finding: Finding) -> str:
     )
 
 
-def _render_mutation(report: MutationReport) -> str:
-    caught = sum(trial.new == "caught" for trial in report.trials)
-    if report.trials:
-        summary = f"<p>The test catches {caught} of {len(report.trials)} faults.</p>"
-    else:
-        summary = f'<p class="quiet">{escape_long(report.state)}: {escape_long(report.reason, 500)}</p>'
-    newly_missed = _render_mutants("newly missed", report.newly_missed)
-    return summary + newly_missed + _render_mutants("newly caught", report.newly_caught)
+def _render_experiments(experiments: Sequence[Experiment]) -> str:
+    """Return a line for each experiment: its outcome, its reason and its cost."""
+    return render_list([_render_experiment(experiment) for experiment in experiments[:_MAX_ROWS]])
 
 
-def _render_mutants(label: str, mutants: Sequence[MutantResult]) -> str:
-    return render_list([_render_mutant(label, mutant) for mutant in mutants[:_MAX_ROWS]])
-
-
-def _render_mutant(label: str, mutant: MutantResult) -> str:
-    location = escape_plain(_format_location(mutant.path, mutant.line), 300)
+def _render_experiment(experiment: Experiment) -> str:
+    cost = f" {experiment.trials} trials, {format_duration(experiment.seconds)}" if experiment.trials else ""
     return (
-        f"{render_chip(label)} <code>{location}</code> "
-        f'<span class="quiet">{escape_plain(mutant.kind, 60)}</span><div class="diff"><div class="gone">−{escape_long(mutant.before, 500)}</div>'
-        f'<div class="come">+{escape_long(mutant.after, 500)}</div></div>'
+        f"{render_chip(experiment.outcome.replace('_', ' '))} <code>{escape_plain(experiment.name, 60)}</code> "
+        f'{escape_long(experiment.reason, 1000)}<span class="quiet">{cost}</span>'
     )
-
-
-def _render_audit(audit: AuditResult) -> str:
-    gaps = [f"{escape_plain(gap.rule, 60)}: {escape_long(gap.what, 1000)}" for gap in audit.holes[:_MAX_ROWS]]
-    return f"<p>{render_chip(audit.outcome)} {escape_long(audit.why, 1000)}</p>{render_list(gaps)}"
 
 
 def _render_clean_room(receipt: Receipt) -> str:

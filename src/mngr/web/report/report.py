@@ -8,7 +8,8 @@ import threading
 import time
 import zipfile
 
-from mngr.base.errors import MngrError
+from mngr.base import shell
+from mngr.base.errors import MngrError, describe_file_error
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.web.live.export import copy_static
@@ -37,7 +38,7 @@ def write_report(local: Host, run: RunDir) -> str:
         _replace_page(index_path, render_index(facts))
     except OSError as error:
         raise MngrError(
-            f"the report cannot be written: {error}", "free some disk space, then run: mngr tmr report"
+            f"the report cannot be written: {describe_file_error(error)}", shell.suggest_disk_check(run.path)
         ) from None
     return index_path
 

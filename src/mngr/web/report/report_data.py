@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from mngr.base import time_format
 from mngr.base.errors import MngrError, NotFound
-from mngr.base.json_values import as_object, get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_object, get_text
 from mngr.mapreduce.journal.journal_file import read_journal
 from mngr.mapreduce.journal.replay import apply_task_row, find_task_slug, replay_rows
 from mngr.mapreduce.journal.run_state import JournalRow, RunState, TaskState
@@ -168,7 +168,7 @@ def load_facts(run: RunDir) -> ReportFacts:
         started_at=times[0],
         ended_at=end_time,
         changes=changes.changes,
-        excluded_groups=changes.causes,
+        excluded_groups=changes.excluded_groups,
         integration=integration,
         problems=[*changes_problems, *integration_problems],
     )

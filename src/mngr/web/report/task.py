@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping
 
 from mngr.base.errors import NotFound
-from mngr.base.json_values import get_text, parse_json
+from mngr.base.untrusted_json import get_text, parse_json
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.run_state import JournalRow
 from mngr.mapreduce.run_dir import make_slug
@@ -17,12 +17,12 @@ from mngr.web import artifacts, e2e_run_pages, player_or_last_screen
 from mngr.web.html_text import (
     escape_long,
     escape_plain,
-    format_count,
     format_dollars,
     format_duration,
     render_chip,
     render_folded,
     render_list,
+    shorten_number,
 )
 from mngr.web.report.page import render_report_page, render_section
 from mngr.web.report.receipt import render_claim, render_receipt
@@ -100,7 +100,7 @@ def _render_head(task: ReportTask) -> str:
     if task.is_over:
         about.append(format_duration(status.seconds))
     if status.usage is not None and status.usage.tokens:
-        about.append(f"{format_count(status.usage.tokens)} tokens, {format_dollars(status.usage.cost_usd)}")
+        about.append(f"{shorten_number(status.usage.tokens)} tokens, {format_dollars(status.usage.cost_usd)}")
     if status.attempt > 1:
         about.append(f"attempt {status.attempt}")
     if status.reminders:
@@ -137,7 +137,7 @@ def _render_commit(header: str, patch: str) -> str:
     surplus = len(lines) - _MAX_COMMIT_LINES
     if surplus > 0:
         diff_html += f'<div class="cut">… {surplus} more lines are not shown</div>'
-    body_html = f'<pre class="said">{escape_long(message_body, 4000)}</pre>' if message_body else ""
+    body_html = f'<pre class="agent-text">{escape_long(message_body, 4000)}</pre>' if message_body else ""
     summary = (
         f"<code>{escape_plain(name[:10])}</code> <b>{escape_plain(subject, 300)}</b> "
         f'<span class="quiet">{escape_plain(author, 100)}</span>'
@@ -232,7 +232,7 @@ def _render_transcript(text: str) -> str:
     html = e2e_run_pages.render_transcript(text[:_MAX_PROMPT_CHARACTERS])
     surplus = len(text) - _MAX_PROMPT_CHARACTERS
     if surplus > 0:
-        html += f'<p class="note">{format_count(surplus)} more characters are not shown.</p>'
+        html += f'<p class="note">{shorten_number(surplus)} more characters are not shown.</p>'
     return html
 
 
@@ -265,7 +265,7 @@ def _render_conversation(path: str) -> str:
     size = os.path.getsize(path)
     cut_note = ""
     if size > _MAX_CONVERSATION_BYTES:
-        cut_note = f'<p class="note">Only the last {_MAX_CONVERSATION_BYTES // 1000} kB of {format_count(size)}B are shown.</p>'
+        cut_note = f'<p class="note">Only the last {_MAX_CONVERSATION_BYTES // 1000} kB of {shorten_number(size)}B are shown.</p>'
     body = f'{cut_note}<div class="talk">{"".join(messages)}</div>'
     return render_folded(f"conversation, {len(messages)} messages", body)
 

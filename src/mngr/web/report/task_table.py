@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mngr.tmr.verify.receipt import VERDICTS
-from mngr.web.html_text import escape_plain, format_count, format_dollars, format_duration, render_chip
+from mngr.web.html_text import escape_plain, format_dollars, format_duration, render_chip, shorten_number
 from mngr.web.report.report_data import WORST_FIRST, ReportFacts, ReportTask, count_in_order
 
 _COLUMNS = ("outcome", "task", "claimed", "verdict", "findings", "changes", "time", "tokens", "cost")
@@ -79,7 +79,7 @@ def _render_usage_cells(task: ReportTask) -> str:
     usage = task.status.usage
     if usage is None:
         return '<td data-n="0"></td><td data-n="0"></td>'
-    tokens = format_count(usage.tokens) if usage.tokens else ""
+    tokens = shorten_number(usage.tokens) if usage.tokens else ""
     return (
         f'<td data-n="{usage.tokens}">{tokens}</td>'
         f'<td data-n="{usage.cost_usd or 0}">{format_dollars(usage.cost_usd)}</td>'

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from mngr.base.size_format import choose_noun, format_count
 from mngr.mapreduce.journal.host_costs import HostCosts
+from mngr.mapreduce.journal.run_state import ACTIVE_STATES
 from mngr.tmr.prepare.baseline_rows import BaselineDone, BaselineRun, list_baseline_runs, list_facts
 from mngr.tmr.prepare.baseline_verdict import (
     FAILS_ALONE,
@@ -17,10 +19,10 @@ from mngr.tmr.prepare.baseline_verdict import (
 from mngr.tmr.verify.receipt import VERDICTS
 from mngr.web.html_text import (
     escape_plain,
-    format_count,
     format_dollars,
     format_duration,
     render_chip,
+    shorten_number,
     to_class_name,
 )
 from mngr.web.report.report_data import WORST_FIRST, ReportFacts, ReportTask, count_in_order
@@ -33,7 +35,7 @@ _MAX_NAMES = 5  # test names that a tile shows
 def render_tiles(facts: ReportFacts) -> str:
     """Return all tiles of a run."""
     outcomes = count_in_order((task.outcome for task in facts.tasks), WORST_FIRST)
-    tiles = [_render_tile(str(len(facts.tasks)), "tasks", _render_bar(outcomes))]
+    tiles = [_render_tile(str(len(facts.tasks)), choose_noun(len(facts.tasks), "task"), _render_bar(outcomes))]
     if facts.plan.kind != "map":  # `mngr map` has no tests and no receipts.
         tiles += [_render_baseline_tile(facts), _render_verdict_tile(facts.tasks)]
     tiles += [_render_cost_tile(facts), _render_duration_tile(facts)]
@@ -75,12 +77,13 @@ def _render_baseline_tile(facts: ReportFacts) -> str:
     baselines = list_facts(facts.run_state, BaselineDone)
     if not baselines:
         run_count = len(list_facts(facts.run_state, BaselineRun))
-        return _render_tile(str(run_count), "test runs before any change", "")
+        return _render_tile(str(run_count), f"{choose_noun(run_count, 'test run')} before any change", "")
     baseline = baselines[-1]
     counts = {name: baseline.counts[name] for name in _BASELINE_VERDICTS if baseline.counts.get(name)}
     labels = {name: f"{count} {describe_verdict(name)}" for name, count in counts.items()}
-    details = _render_labelled_bar(counts, labels) + _explain_dependent_tests(facts, counts)
-    return _render_tile(str(baseline.tests), "tests before any change", details)
+    reuse = f"<p>{baseline.describe_reuse()}.</p>" if baseline.reused else ""
+    details = _render_labelled_bar(counts, labels) + _explain_dependent_tests(facts, counts) + reuse
+    return _render_tile(str(baseline.tests), f"{choose_noun(baseline.tests, 'test')} before any change", details)
 
 
 def _explain_dependent_tests(facts: ReportFacts, counts: Mapping[str, int]) -> str:
@@ -100,7 +103,8 @@ def _render_verdict_tile(tasks: Sequence[ReportTask]) -> str:
     """Return the tile of mngr's verdicts on the claims."""
     verdicts = count_in_order((task.verdict for task in tasks), VERDICTS)
     details = _render_strip(verdicts) + _render_claim_matrix(tasks)
-    return _render_tile(str(verdicts.get("confirmed", 0)), "claims confirmed by mngr", details, "wide")
+    confirmed = verdicts.get("confirmed", 0)
+    return _render_tile(str(confirmed), f"{choose_noun(confirmed, 'claim')} confirmed by mngr", details, "wide")
 
 
 def _render_claim_matrix(tasks: Sequence[ReportTask]) -> str:
@@ -130,10 +134,10 @@ def _render_cost_tile(facts: ReportFacts) -> str:
     for purpose, usage in sorted(budget.usage_by_purpose.items(), key=lambda item: -item[1].tokens):
         if usage.tokens:
             tokens[purpose] = usage.tokens
-            labels[purpose] = f"{purpose} {format_count(usage.tokens)}, {format_dollars(usage.cost_usd)}"
-    notes = [f"{format_count(budget.tokens)} tokens" if budget.tokens else "no model tokens used"]
+            labels[purpose] = f"{purpose} {shorten_number(usage.tokens)}, {format_dollars(usage.cost_usd)}"
+    notes = [f"{shorten_number(budget.tokens)} tokens" if budget.tokens else "no model tokens used"]
     if budget.tokens_before_edit:
-        notes.append(f"{format_count(budget.tokens_before_edit)} on average before an agent's first edit")
+        notes.append(f"{shorten_number(budget.tokens_before_edit)} on average before an agent's first edit")
     if budget.hosts.made:
         notes.append(_describe_hosts(budget.hosts))
     details = f'{_render_labelled_bar(tokens, labels)}<p class="quiet">{" · ".join(notes)}</p>'
@@ -142,17 +146,21 @@ def _render_cost_tile(facts: ReportFacts) -> str:
 
 def _describe_hosts(hosts: HostCosts) -> str:
     price = "" if hosts.cost_usd is None else f", {format_dollars(hosts.cost_usd)}"
-    return f"{hosts.hours:.2f} host-hours on {hosts.made} hosts{price}"
+    return f"{hosts.hours:.2f} host-hours on {format_count(hosts.made, 'host')}{price}"
 
 
 def _render_duration_tile(facts: ReportFacts) -> str:
-    """Return the tile of the duration and of the largest number of parallel agents."""
+    """Return the tile of the duration and of the largest number of parallel agents.
+
+    A task whose claim mngr verifies has no agent any more.
+    """
     spans = [span for task in facts.tasks for span in task.spans if span.state not in ("queued", "parked")]
     note = "no agent has started"
     if spans:
         total = sum(span.end - span.begin for span in spans)
-        peak = _count_parallel([(span.begin, span.end) for span in spans])
-        note = f"up to {peak} tasks at the same time; {format_duration(total)} if done one after the other"
+        peak = _count_parallel([(span.begin, span.end) for span in spans if span.state in ACTIVE_STATES])
+        agents = format_count(peak, "agent")
+        note = f"up to {agents} at the same time; {format_duration(total)} if the tasks had run one after the other"
     duration = format_duration(facts.ended_at - facts.started_at)
     return _render_tile(duration, "total time", f'<p class="quiet">{note}</p>')
 

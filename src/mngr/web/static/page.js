@@ -19,8 +19,8 @@ if (find) {
   find.addEventListener("input", () => {
     const wanted = find.value.toLowerCase();
     for (const row of document.querySelectorAll("#tests tr:not(:first-child), .cited")) {
-      const said = row.querySelector(".block") || row;
-      row.hidden = !said.textContent.toLowerCase().includes(wanted);
+      const block = row.querySelector(".block") || row;
+      row.hidden = !block.textContent.toLowerCase().includes(wanted);
     }
     for (const part of document.querySelectorAll(".part")) {
       part.hidden = !part.querySelector(".cited:not([hidden])");

@@ -86,7 +86,7 @@ def test_an_unexplained_failure_is_escalated(tmp_path: Path) -> None:
             and escalation.kind == "AMBIGUOUS"
             and escalation.locations == [("test_x.py", 5)]
         )
-    assert files.read_all() == {}
+    assert files.read_changed_files() == {}
 
 
 def test_an_unchecked_traceback_is_escalated(tmp_path: Path) -> None:

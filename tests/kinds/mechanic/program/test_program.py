@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from mngr.kinds.mechanic.kind import build_archive
-from mngr.kinds.mechanic.program.source_word_search import ProjectSources
+from mngr.kinds.mechanic.program.project_sources import ProjectSources
 from tests.conftest import run_git
 
 
@@ -18,7 +18,7 @@ def parse_archive() -> dict[str, ast.Module]:
         "e2e/plugin.py",
         "e2e/expectation.py",
         "e2e/connect_recorder.py",
-        "e2e/expected_files.py",
+        "e2e/directory_comparison.py",
         "mechanic/pytest_probe.py",
     )
     with zipfile.ZipFile(io.BytesIO(build_archive())) as zipped:

@@ -85,14 +85,14 @@ def test_all_affected_tests_of_a_root_cause_are_repaired(project: Path) -> None:
         f'(e2e: E2eSession) -> None:\n    e2e.run("true")\n    expect(e2e.run("sh {program} --old")).to_succeed()\n\n\n'
     )
     body = f"def test_x{test}def test_y{test}"
-    result = repair(project, body, task="cause-1", witnesses=["test_x.py::test_y"])
+    result = repair(project, body, task="cause-1", affected_tests=["test_x.py::test_y"])
     assert (result["task"], result["outcome"], result["after"]) == ("cause-1", "fixed", "pass"), result
     [change] = result["changes"]
     assert change["kind"] == "FIX_TEST" and len(change["commits"]) == 2
     assert (project / "test_x.py").read_text() == HEAD + body.replace("--old", "--new")
     assert {row["name"] for row in result["runs"]} >= {"test_x-before", "test_y-before"}
     program.write_text("exit 3\n")
-    result = repair_again(project, witnesses=["test_x.py::test_y"])
+    result = repair_again(project, affected_tests=["test_x.py::test_y"])
     assert result["outcome"] == "blocked" and [row["kind"] for row in result["escalations"]] == ["SHARED_CAUSE"]
 
 

@@ -21,11 +21,11 @@ COMMAND = CommandSpec(
     ),
     arguments=(NAME_ARGUMENT,),
     options=(
-        Option(flags=("--ansi",), help="Keep colours, as escape sequences"),
+        Option(flags=("--ansi",), help="Print the colours as escape sequences"),
         Option(
             flags=("--history",),
             metavar="N|all",
-            help="Print N lines, or all lines, that have scrolled off the screen, too (default: none)",
+            help="Also print N lines that have scrolled off the screen, or all of them (default: none)",
         ),
     ),
     examples=(

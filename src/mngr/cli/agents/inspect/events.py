@@ -26,12 +26,12 @@ COMMAND = CommandSpec(
     options=(
         Option(
             flags=("-f", "--follow"),
-            help="Print new events until you interrupt mngr (not with --format json)",
+            help="Print new events until you press Ctrl-C (not with --format json)",
         ),
         Option(
             flags=("--since",),
             metavar="TIME",
-            help="Print only events since TIME: 10m or 2h ago, 2026-11-15 or 2026-11-15T21:30 (default: all)",
+            help="Print only events since TIME, for example 10m, 2h, 2026-11-15 or 2026-11-15T21:30 (default: all events)",
         ),
         Option(
             flags=("--type",),

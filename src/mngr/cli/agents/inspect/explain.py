@@ -45,4 +45,4 @@ def _format_explanation(explanation: Explanation) -> str:
         age = f" ({time_format.format_age(entry.age)} ago)" if entry.age is not None else ""
         lines.append(f"{'→' if entry.is_decisive else ' '} {entry.source:12} {entry.text}{age}")
     lines += ["", f"Next step: {explanation.next_step}"]
-    return terminal_text.strip_controls("\n".join(lines)) + "\n"
+    return "".join(f"{terminal_text.join_lines(line)}\n" for line in lines)

@@ -50,9 +50,10 @@ COMMAND = CommandSpec(
             Option(flags=("--ids",), help="Print only ids, one per line"),
             Option(flags=("--hosts",), help="List the hosts instead of the agents"),
             Option(
-                flags=("--git",), help="Show commits that have not been pulled, and whether there is uncommitted work"
+                flags=("--git",),
+                help="Show how many commits you have not pulled yet, and whether the agent has uncommitted work",
             ),
-            Option(flags=("--watch",), help="Keep running and show every change until you interrupt mngr"),
+            Option(flags=("--watch",), help="Show every change until you press Ctrl-C"),
         ),
     ),
     examples=(

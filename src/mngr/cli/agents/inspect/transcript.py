@@ -23,7 +23,7 @@ COMMAND = CommandSpec(
     options=(
         Option(
             flags=("-f", "--follow"),
-            help="Print new entries until you interrupt mngr (not with --format json)",
+            help="Print new entries until you press Ctrl-C (not with --format json)",
         ),
     ),
     examples=(

@@ -29,7 +29,7 @@ COMMAND = CommandSpec(
             default="agent",
             help="Print one line per agent, day, model, kind, project or label.KEY",
         ),
-        Option(flags=("--destroyed",), help="Count agents in the trash, too"),
+        Option(flags=("--destroyed",), help="Also count agents in the trash"),
     ),
     examples=(
         ("mngr usage", "Show the usage of every agent"),

@@ -28,7 +28,7 @@ COMMAND = CommandSpec(
             flags=("--state",),
             metavar="S[,S]",
             is_repeatable=True,
-            help="Wait for one of these states (default: any state but STARTING and RUNNING)",
+            help="Wait for one of these states (default: any state except STARTING and RUNNING)",
             complete="states",
         ),
         Option(flags=("--any",), help="Return as soon as one agent has reached the state"),

@@ -43,7 +43,7 @@ COMMAND = CommandSpec(
             complete="changes",
         ),
     ),
-    options=(Option(flags=("--diff",), help="Show the diff of CHANGE, too"),),
+    options=(Option(flags=("--diff",), help="Also show the diff of CHANGE"),),
     examples=(
         ("mngr tmr changes", "List the changes of the latest run"),
         ("mngr tmr changes nightly 3fa2 --diff", "Show one change with its diff"),
@@ -67,7 +67,7 @@ def run(cli: Cli, args: Args) -> int:
     conflicts_by_id = map_conflicts(list_conflicts(cli.context.local_host, run_dir.repo, gathered.changes))
     integration = find_integration(run_dir) or Integration()
     rows = {
-        change.id: {**encode(change), "clashes": sorted(conflicts_by_id.get(change.id, ())), "integration": _find_integration_result(change, integration)}
+        change.id: {**encode(change), "conflicts_with": sorted(conflicts_by_id.get(change.id, ())), "integration": _find_integration_result(change, integration)}
         for change in gathered.changes
     }  # fmt: skip
     if change_word is not None:
@@ -78,7 +78,7 @@ def run(cli: Cli, args: Args) -> int:
     excluded = encode(gathered.excluded)
     human = terminal_text.strip_controls(_format_heading(run_dir, gathered)) + _format_table(list(rows.values()))
     human += terminal_text.strip_controls(_format_tasks_without_change(group_by_reason(gathered.excluded)))
-    render.render_rows(cli, "changes", list(rows.values()), human, run=run_dir.name, left_out=excluded)
+    render.render_rows(cli, "changes", list(rows.values()), human, run=run_dir.name, excluded=excluded)
     return 0
 
 
@@ -125,7 +125,7 @@ def _find_integration_result(change: Change, integration: Integration) -> dict[s
     for commit in integration.commits:
         if any(change.key.startswith(change_id) for change_id in commit.changes):
             return {"in": True, "commit": commit.commit, "why": None, "reason": None}
-    for excluded in integration.left_out:
+    for excluded in integration.excluded:
         if change.key.startswith(excluded.change):
             return {"in": False, "commit": None, "why": excluded.why, "reason": excluded.reason}
     return None
@@ -165,7 +165,7 @@ def _format_table(rows: list[dict[str, Any]]) -> str:
         ("SIZE", [_format_size(row) for row in rows]),
         ("AGENTS", [str(len(row["agents"])) for row in rows]),
         ("NEEDS", [", ".join(row["needs"]) for row in rows]),
-        ("CONFLICTS WITH", [_format_names(row["clashes"]) for row in rows]),
+        ("CONFLICTS WITH", [_format_names(row["conflicts_with"]) for row in rows]),
         ("BRANCH", [_format_short_result(row["integration"]) for row in rows]),
         ("TITLE", [terminal_text.fit_line(row["title"], _TITLE) for row in rows]),
         ("TASKS", [f"{len(row['tasks'])}: {_format_names(row['tasks'])}" for row in rows]),
@@ -189,7 +189,7 @@ def _format_names(names: Sequence[str]) -> str:
 def _format_short_result(result: dict[str, Any] | None) -> str:
     if result is None:
         return ""
-    return str(result["commit"])[:10] if result["in"] else f"no: {result['why']}"
+    return str(result["commit"])[:10] if result["in"] else f"no: {result['why'].replace('_', ' ')}"
 
 
 def _format_tasks_without_change(reasons: Sequence[ExcludedGroup]) -> str:
@@ -206,7 +206,7 @@ def _format_tasks_without_change(reasons: Sequence[ExcludedGroup]) -> str:
 
 def _format_change(row: dict[str, Any]) -> str:
     """Return everything about one change."""
-    from mngr.tmr.commits.hostile_commits import clean_line
+    from mngr.tmr.commits.untrusted_text import clean_line
 
     text = f"{row['id']}: {row['kind']}{', flagged' if row['flagged'] else ''}, {_format_size(row)}\n{row['title']}\n"
     text += f"\n{row['body']}\n" if row["body"] else ""
@@ -215,7 +215,7 @@ def _format_change(row: dict[str, Any]) -> str:
         ("files", [clean_line(path, 1000) for path in row["paths"]]),
         ("fixes", row["fixed_tests"]),
         ("needs", row["needs"]),
-        ("conflicts with", row["clashes"]),
+        ("conflicts with", row["conflicts_with"]),
         ("findings", [_format_finding(finding) for finding in row["findings"]]),
         ("in the branch", [_format_result(row["integration"])] if row["integration"] else []),
     )
@@ -232,7 +232,7 @@ def _format_change(row: dict[str, Any]) -> str:
 
 
 def _format_author(author: dict[str, Any]) -> str:
-    variant_note = ", in other words" if author["variant"] else ""
+    variant_note = ", written differently" if author["variant"] else ""
     return f"{author['agent_kind'] or 'unknown'} agent {author['agent'] or 'unknown'} for task {author['task']} ({author['title']}): {author['verdict']}, {author['runs']} runs passed, commit {author['claimed_commit'][:12]}{variant_note}"
 
 
@@ -242,4 +242,4 @@ def _format_finding(row: dict[str, Any]) -> str:
 
 
 def _format_result(result: dict[str, Any]) -> str:
-    return f"yes, {result['commit']}" if result["in"] else f"no, {result['why']}: {result['reason']}"
+    return f"yes, {result['commit']}" if result["in"] else f"no, {result['why'].replace('_', ' ')}: {result['reason']}"

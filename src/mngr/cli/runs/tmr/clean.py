@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mngr.base.errors import PartialFailure
-from mngr.base.size_format import format_size
+from mngr.base.size_format import format_count, format_size
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
-from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, format_count, get_run
+from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError, UsageError
+from mngr.base.size_format import format_count
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
@@ -11,7 +12,6 @@ from mngr.cli.runs.run_options import CHANGED_ISOLATION_OPTION, INTEGRATOR_OPTIO
 from mngr.cli.runs.tmr.shared import (
     RUN_ARGUMENT,
     change_isolation,
-    format_count,
     format_integration,
     get_run,
     offer_isolation_off,
@@ -66,7 +66,9 @@ COMMAND = CommandSpec(
                 help="Include only implementation fixes (impl), only tests and documents (tests), or all (default: all)",
             ),
             Option(
-                flags=("--onto",), metavar="REF", help="Build the branch on this commit (default: the start of the run)"
+                flags=("--onto",),
+                metavar="REF",
+                help="Build the branch on this commit (default: the commit that the run started from)",
             ),
         ),
         *place_below(
@@ -76,7 +78,7 @@ COMMAND = CommandSpec(
                 metavar="LEVEL",
                 choices=("quick", "full"),
                 default="quick",
-                help="Check each claim fully first, with an audit and with faults put into the code (quick, full)",
+                help="Use the receipts of the run (quick), or first verify each claim with more experiments for each test (full)",
             ),
             CHANGED_ISOLATION_OPTION,
         ),
@@ -95,23 +97,23 @@ COMMAND = CommandSpec(
                 metavar="TIME",
                 kind="length",
                 default=1800.0,
-                help="Spend at most TIME on all conflicts",
+                help="Spend at most TIME on all conflicts together",
             ),
         ),
         *place_below(
             "Pull request",
             Option(
                 flags=("--pr",),
-                help="Push the branch and open a draft pull request with gh or glab, or print the commands",
+                help="Push the branch and open a draft pull request with gh or glab; without them, print the commands to run",
             ),
             Option(
                 flags=("--update-pr",),
-                help="Push to the open pull request; mngr reverts excluded changes and removes no commit",
+                help="Push new commits to the open pull request, and revert excluded changes with new commits instead of rewriting history",
             ),
             Option(
                 flags=("--report-url",),
                 metavar="URL",
-                help="Link the tasks in PR.md to a copy of the report folder at URL (default: no links)",
+                help="Link the tasks in PR.md to URL, where you publish the report folder (default: no links)",
             ),
             Option(
                 flags=("--rewrite",),
@@ -135,13 +137,17 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.base.json_structs import encode
 
     run_dir = get_run(cli, args, "tmr")
-    for option, required_option in (("reason", "without"), ("rewrite", "update_pr")):
+    for option, required_option, example in (
+        ("reason", "without", "--without CHANGE --reason TEXT"),
+        ("rewrite", "update_pr", "--update-pr --rewrite"),
+    ):
         if args[option] and not args[required_option]:
             flag, required_flag = (name.replace("_", "-") for name in (option, required_option))
-            raise UsageError(f"--{flag} needs --{required_flag}", f"add --{required_flag}: mngr tmr integrate --help")
+            raise UsageError(f"--{flag} needs --{required_flag}", f"for example: mngr tmr integrate {example}")
     if args["pr"] and args["update_pr"]:
         raise UsageError(
-            "--pr and --update-pr exclude each other", "--pr opens a pull request, --update-pr updates the open one"
+            "--pr and --update-pr cannot be combined",
+            "open a pull request with --pr, or update the open one with --update-pr",
         )
     if args["conflict_rounds"] < 0:
         raise UsageError(
@@ -203,21 +209,23 @@ def integrate_run(cli: Cli, run_dir: RunDir, request: IntegrateRequest) -> Integ
         return integration
     lines = [format_integration(integration)]
     lines += [
-        f"  {row.change} {strip_controls(row.title)}: {strip_controls(row.reason)}" for row in integration.left_out[:20]
+        f"  {row.change} {strip_controls(row.title)}: {strip_controls(row.reason)}" for row in integration.excluded[:20]
     ]
-    if len(integration.left_out) > 20:
-        lines.append(f"  and {len(integration.left_out) - 20} more: mngr tmr changes {run_dir.name}")
+    if len(integration.excluded) > 20:
+        lines.append(f"  and {len(integration.excluded) - 20} more: mngr tmr changes {run_dir.name}")
     if integration.open:
         verb = "is" if integration.open == 1 else "are"
         lines.append(
-            f"{format_count(integration.open, 'task')} {verb} not finished. Later: mngr tmr integrate {run_dir.name}"
+            f"{format_count(integration.open, 'task')} {verb} not finished. When they are finished, run: mngr tmr integrate {run_dir.name}"
         )
     if red_again:
         lines.append(
-            f"failing again: {', '.join(map(strip_controls, red_again[:5]))}"
+            f"these tests passed on the previous branch and fail now: {', '.join(map(strip_controls, red_again[:5]))}"
             + (f" and {len(red_again) - 5} more" if len(red_again) > 5 else "")
         )
-    lines += [f"regression: {strip_controls(row.test)}: {strip_controls(row.why)}" for row in integration.red[:10]]
+    lines += [
+        f"regression: {strip_controls(row.test)}: {strip_controls(row.why)}" for row in integration.regressions[:10]
+    ]
     log = f"git log --stat {integration.onto[:10]}..{integration.branch}; " if integration.delivered else ""
     lines.append(f"next: {log}{run_dir.path}/PR.md; {report_path}")
     render.render_item(cli, {**encode(integration), "red_again": red_again}, "\n".join(lines))

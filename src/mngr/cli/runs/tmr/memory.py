@@ -46,8 +46,8 @@ def run(cli: Cli, args: Args) -> int:
     action = args["action"] or "list"
     if action not in _ACTIONS:
         raise UsageError(
-            f"unknown action {action!r}",
-            suggest_closest(action, list(_ACTIONS)) or "the actions are list, flaky, reasons and forget",
+            f"mngr tmr memory has no action {action!r}",
+            suggest_closest(action, list(_ACTIONS)) or "use one of: list, flaky, reasons, forget",
         )
     return _ACTIONS[action](cli, args["name"] or [])
 
@@ -117,8 +117,10 @@ def _forget_entries(cli: Cli, names: list[str]) -> int:
         if len(matches) != 1:
             hint = suggest_closest(name, sorted(known)) or "list them: mngr tmr memory list; mngr tmr memory reasons"
             raise NotFound(
-                f"no result and no reason for {name}" if not matches else f"{len(matches)} changes begin with {name}",
-                hint if not matches else "give more digits of the id",
+                f"mngr remembers no result and no reason for {name}"
+                if not matches
+                else f"{len(matches)} changes begin with {name}",
+                hint if not matches else "give more digits of the change's id",
             )
     changes = [matches[0] for matches in keys.values()]
     forgotten_tests = list(dict.fromkeys([*history.delete_rows(names or None), *flaky.delete_rows(names or None)]))

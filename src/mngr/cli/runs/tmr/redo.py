@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mngr.base import shell
 from mngr.base.errors import UsageError
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option
 from mngr.cli.framework.command_table import COMMANDS
@@ -38,11 +39,11 @@ COMMAND = CommandSpec(
     ),
     options=(
         Option(flags=("-m", "--message"), metavar="TEXT", help="Tell the agent what to change (required)"),
-        Option(flags=("--run",), metavar="RUN", help="Choose the run (default: the latest)", complete="runs"),
+        Option(flags=("--run",), metavar="RUN", help="Use this run (default: the latest)", complete="runs"),
         *LIMIT_OPTIONS,
         NOTIFY_OPTION,
     ),
-    examples=(("mngr tmr redo 3fa9c1 -m 'keep the old name, too'", "Ask for another version of one change"),),
+    examples=(("mngr tmr redo 3fa9c1 -m 'keep the old name working'", "Ask for another version of one change"),),
 )
 
 
@@ -59,7 +60,7 @@ def run(cli: Cli, args: Args) -> int:
     if not (args["message"] or "").strip():
         raise UsageError(
             "mngr tmr redo needs -m",
-            "say what the agent should change: mngr tmr redo CHANGE -m 'keep the old name, too'",
+            f"say what the agent should change: mngr tmr redo {shell.quote(args['change'])} -m 'keep the old name working'",
         )
     run_dir = get_own_run(cli.context.local_host, get_project_root(cli), args["run"], "tmr")
     limits = load_limits(run_dir, args)

@@ -23,7 +23,9 @@ COMMAND = CommandSpec(
     ),
     arguments=(RUN_ARGUMENT,),
     options=(
-        Option(flags=("--export",), metavar="FILE", help="Write the report as a zip file, too", complete="files"),
+        Option(
+            flags=("--export",), metavar="FILE", help="Also write the report to FILE as a zip archive", complete="files"
+        ),
         Option(flags=("--open",), help="Open the first page in a browser"),
     ),
     examples=(

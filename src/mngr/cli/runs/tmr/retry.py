@@ -21,24 +21,26 @@ COMMAND = CommandSpec(
         "Without TASK, mngr retries all tasks that ended as blocked, failed, refuted, flaky or unverified. "
         "Each task gets a new agent."
     ),
-    arguments=(Argument(name="TASK", help="A test, or the slug of a task", is_repeatable=True, required=False),),
+    arguments=(
+        Argument(name="TASK", help="A test, or the short name (slug) of a task", is_repeatable=True, required=False),
+    ),
     options=(
         Option(flags=("--blocked",), help="Retry only tasks whose agent reported that it is blocked"),
-        Option(flags=("--run",), metavar="RUN", help="Choose the run (default: the latest)", complete="runs"),
+        Option(flags=("--run",), metavar="RUN", help="Use this run (default: the latest)", complete="runs"),
         Option(flags=("-m", "--message"), metavar="HINT", help="Add this hint to the prompt of the new agents"),
         *place_below(
             "Agents",
             Option(
                 flags=("--agent",),
                 metavar="KIND",
-                help="Use another kind of agent (default: as before)",
+                help="Use agents of this kind (default: the kind that the task had before)",
                 complete="kinds",
             ),
             Option(
                 flags=("--agent-arg",),
                 metavar="WORD",
                 is_repeatable=True,
-                help="Pass WORD on to the agent's program, instead of the earlier words",
+                help="Pass WORD to the agent's program instead of the earlier arguments",
             ),
         ),
         *LIMIT_OPTIONS,
@@ -66,7 +68,9 @@ def run(cli: Cli, args: Args) -> int:
     if args["agent"] is not None:
         cli.context.get_kind(args["agent"])
     if args["blocked"] and args["task"]:
-        raise UsageError("--blocked and TASK exclude each other", "retry all blocked tasks: mngr tmr retry --blocked")
+        raise UsageError(
+            "--blocked and TASK cannot be combined", "leave out --blocked, or leave out TASK to retry all blocked tasks"
+        )
     outcomes = ("blocked",) if args["blocked"] else RETRYABLE_OUTCOMES
     slugs = retry_tasks(
         run_dir, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"], args=args["agent_arg"] or ()
@@ -74,7 +78,7 @@ def run(cli: Cli, args: Args) -> int:
     if not slugs:
         raise MngrError(
             f"the run {run_dir.name} has no {'blocked' if args['blocked'] else 'unsuccessful'} tasks",
-            "name the tasks to retry: mngr tmr retry TASK",
+            f"name the tasks to retry: mngr tmr retry TASK --run {run_dir.name}",
         )
     cli.print_message(f"run {run_dir.name}: retrying {len(slugs)} {'task' if len(slugs) == 1 else 'tasks'}")
     progress = RunProgress(cli, notify=args["notify"], rows=read_journal(run_dir.journal))

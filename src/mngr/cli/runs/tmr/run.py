@@ -6,12 +6,13 @@ import os
 
 from mngr.agents.create.spec import AgentSpec
 from mngr.base.errors import MngrError, NotFound, UsageError
+from mngr.base.size_format import format_count
 from mngr.cli.framework import render
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.parse import split_words_without
 from mngr.cli.framework.run import is_interactive
 from mngr.cli.runs.run_options import (
-    AGENT_OPTIONS,
     INTEGRATOR_OPTION,
     ISOLATION_OPTION,
     LIMIT_OPTIONS,
@@ -21,6 +22,7 @@ from mngr.cli.runs.run_options import (
     build_pytest_command,
     format_host_suffix,
     get_project_root,
+    make_agent_options,
     parse_limits,
     to_root_path,
 )
@@ -46,8 +48,8 @@ COMMAND = CommandSpec(
         "only confirmed work counts. At the end, mngr builds one branch from the confirmed changes, as tmr integrate does. "
         "mngr starts no agent if it cannot collect the tests, or if the tests would not run the copy's own code. "
         "After a crash, tmr resume continues the run.\n"
-        "The exit code is 4 when a task is blocked, refuted or not integrated, and 5 when time or money ran out and the rest "
-        "is parked."
+        "The exit code is 4 when a task is blocked, refuted or not integrated, and 5 when time or money ran out before all "
+        "tasks were finished."
     ),
     arguments=(
         Argument(
@@ -74,6 +76,13 @@ COMMAND = CommandSpec(
                 help="Give agents only tests whose file changed since this commit",
             ),
             Option(
+                flags=("--max-tasks",),
+                metavar="N",
+                kind="int",
+                default=100,
+                help="Fill the run up to N tasks with passing tests, those that need work most first; failing tests always become tasks",
+            ),
+            Option(
                 flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"
             ),
             Option(
@@ -81,15 +90,23 @@ COMMAND = CommandSpec(
                 metavar="K",
                 kind="int",
                 default=2,
-                help="Run each test K times before any agent changes something",
+                help="Run each test K times for the baseline, before agents start",
             ),
             Option(
-                flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="End one test after TIME"
+                flags=("--fresh",),
+                help="Run the tests for the baseline again, even if nothing has changed since a run in the last 24 hours",
+            ),
+            Option(
+                flags=("--test-timeout",),
+                metavar="TIME",
+                kind="length",
+                default=600.0,
+                help="Stop a test that runs longer than TIME",
             ),
             Option(
                 flags=("--test-on",),
                 metavar="ADDRESS",
-                help="Run the tests for baseline, receipts and integration on this host (default: this machine)",
+                help="Run the tests of the baseline, the receipts and the integration on @HOST, or on new hosts of .PROVIDER (default: this machine)",
             ),
             ISOLATION_OPTION,
         ),
@@ -100,7 +117,7 @@ COMMAND = CommandSpec(
                 metavar="LEVEL",
                 choices=("quick", "full"),
                 default="quick",
-                help="Check claims quickly, or fully: with an audit and with faults put into the code (quick, full)",
+                help="Verify claims quickly (quick), or with more experiments for each test (full)",
             ),
             Option(
                 flags=("--verify-runs",),
@@ -110,21 +127,21 @@ COMMAND = CommandSpec(
                 help="Run a test K times to confirm a claim",
             ),
         ),
-        *AGENT_OPTIONS,
+        *make_agent_options("default: mechanic, which needs no model"),
         *place_below(
             "Agents",
             Option(
                 flags=("--agent-arg",),
                 metavar="WORD",
                 is_repeatable=True,
-                help="Pass WORD on to the agent's program",
+                help="Pass WORD to the agent's program as an argument",
             ),
             Option(
                 flags=("--tries",),
                 metavar="N",
                 kind="int",
                 default=3,
-                help="Try at most N agents for one root cause",
+                help="Let at most N agents in turn work on one root cause",
             ),
         ),
         *LIMIT_OPTIONS,
@@ -132,7 +149,7 @@ COMMAND = CommandSpec(
             "Integration",
             Option(
                 flags=("--no-integrate",),
-                help="Build no branch at the end; mngr tmr integrate builds it later",
+                help="Do not build the branch at the end; to build it later, run mngr tmr integrate",
             ),
             INTEGRATOR_OPTION,
         ),
@@ -145,7 +162,7 @@ COMMAND = CommandSpec(
             NOTIFY_OPTION,
         ),
     ),
-    trailing_help="PYTEST ARGS",
+    trailing=Argument(name="PYTEST ARGS", help="Pass these arguments to pytest unchanged"),
     examples=(
         (
             "mngr tmr run tests/e2e --agent claude --sandbox --yolo --max-agents 20 --budget 50",
@@ -170,14 +187,13 @@ def run(cli: Cli, args: Args) -> int:
     plan = _build_plan(cli, args, root).replace(limits=limits)
     if plan.isolation != "off":
         with offer_isolation_off(build_unisolated_command(cli)):
-            for host in {"", plan.test_on}:
-                require_isolation(cli.context, host)
+            require_isolation(cli.context, plan.test_on)
     run_dir, base = create_run(cli.fleet, root, args["name"])
     save_plan(run_dir, plan.replace(base=base))
     cli.print_message(f"run {run_dir.name}")
     dirty = git.list_dirty_files(cli.context.local_host, root)
     if dirty:
-        cli.print_message(f"the run does not include {len(dirty)} uncommitted changes")
+        cli.print_message(f"the run does not include {format_count(len(dirty), 'uncommitted change')}")
     if args["dry_run"]:
         return _dry_run(cli, run_dir, limits)
     if args["detach"]:
@@ -185,7 +201,10 @@ def run(cli: Cli, args: Args) -> int:
     progress = RunProgress(cli, notify=args["notify"])
 
     def confirm(estimate: Estimate) -> bool:
+        estimate = _add_more_command(cli, estimate)
         if args["yes"] or not is_interactive() or estimate.agents[1] < CONFIRM_AGENT_COUNT:
+            if estimate.left_out:
+                cli.print_message(estimate.describe_chosen_tests())
             return True
         return progress.ask_yes_no(f"{estimate.text}\nStart the agents?")
 
@@ -203,7 +222,7 @@ def _remove_empty_run(run_dir: RunDir) -> None:
     from mngr.mapreduce.journal.journal_file import read_journal
     from mngr.mapreduce.journal.replay import replay_rows
 
-    if not replay_rows(read_journal(run_dir.journal)).recipe_rows.get("collected"):
+    if not replay_rows(read_journal(run_dir.journal)).recipe_rows.get("tests_collected"):
         shutil.rmtree(run_dir.path)
 
 
@@ -219,7 +238,7 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
     progress = RunProgress(cli, screen=False)
 
     def decline(estimate: Estimate) -> bool:
-        estimates.append(estimate)
+        estimates.append(_add_more_command(cli, estimate))
         return False
 
     observer = RunObserver(on_row=progress, on_tasks_end=progress.close, confirm=decline)
@@ -230,8 +249,21 @@ def _dry_run(cli: Cli, run_dir: RunDir, limits: RunLimits) -> int:
         shutil.rmtree(run_dir.path)
     if cli.format != "jsonl":
         fields = {**encode(estimates[0]), "root_causes": encode(status.root_causes)}
-        render.render_item(cli, fields, estimates[0].text)
+        render.render_item(cli, fields, "\n".join(filter(None, [estimates[0].text, estimates[0].task_list])))
     return 0
+
+
+def _add_more_command(cli: Cli, estimate: Estimate) -> Estimate:
+    """Add the command that plans a task for every passing test: this command line with a larger --max-tasks.
+
+    The command starts a run, and a run needs its own name.
+    """
+    from mngr.base import shell
+
+    words, rest = split_words_without(COMMAND, cli.words, {"max_tasks", "dry_run", "name"})
+    task_count = len(estimate.tasks) + estimate.left_out
+    command = ["mngr", *cli.name.split(), *words, "--max-tasks", str(task_count), *rest]
+    return estimate.replace(more_command=shell.join(command))
 
 
 def _start_detached(cli: Cli, run_dir: RunDir, notify: str | None) -> int:
@@ -274,6 +306,8 @@ def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
         if args[key] < 1:
             flag = f"--{key.replace('_', '-')}"
             raise UsageError(f"{flag} must be at least 1", f"for example: {flag} 2")
+    if args["max_tasks"] < 0:
+        raise UsageError("--max-tasks must be at least 0", "for example: --max-tasks 100")
     since = args["changed_since"]
     if since is not None and git.find_commit(cli.context.local_host, root, since) is None:
         raise NotFound(
@@ -287,7 +321,7 @@ def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
         base="", pytest=build_pytest_command(cli, args), paths=_choose_test_paths(cli, args, root), args=args.rest or [],
         program=settings.get("project.program"), agent=agent_options.agent, agent_args=args["agent_arg"] or [], on=agent_options.on, agents_per_host=agent_options.agents_per_host, keep_hosts=agent_options.keep_hosts,
         transfer=agent_options.transfer or "mirror", sandbox=agent_options.sandbox, network=agent_options.network, yolo=agent_options.yolo, only=args["only"],
-        changed_since=since, baseline_runs=args["runs"], receipt_runs=args["verify_runs"], verify=args["verify"],
+        changed_since=since, baseline_runs=args["runs"], max_tasks=args["max_tasks"], fresh=args["fresh"], receipt_runs=args["verify_runs"], verify=args["verify"],
         test_on=format_host_suffix(args["test_on"]), isolation=args["isolation"], policy=settings.get_table("policy"), test_timeout=args["test_timeout"],
         tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], integrator=args["integrator"], root_cause_attempts=1 if agent_options.agent == "mechanic" else args["tries"],  # The mechanic would do the same again.
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from mngr.base.size_format import format_count
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_spec import Argument
 from mngr.cli.runs.run_options import build_parked_error, compute_exit_code, format_summary, get_project_root
@@ -98,7 +99,7 @@ def print_unanswered(cli: Cli, unanswered: dict[str, str]) -> None:
     """Tell the user which tasks stay as they were, because their agent did not answer a redo."""
     for slug, reason in unanswered.items():
         cli.print_message(
-            f"{slug}: the earlier result stays, because the agent gave no new one: {terminal_text.strip_controls(reason)}"
+            f"{slug}: the earlier result stays, because the agent gave no new result: {terminal_text.strip_controls(reason)}"
         )
 
 
@@ -119,7 +120,7 @@ def _describe_integration(run_dir: RunDir, result: PipelineResult) -> dict[str, 
     if integration is None:
         return None
     row = encode(integration)
-    fields = {key: row[key] for key in ("branch", "head", "verdict", "left_out", "red", "red_before")}
+    fields = {key: row[key] for key in ("branch", "head", "verdict", "excluded", "regressions", "still_failing")}
     return {**fields, "is_whole": integration.is_complete, "summary": format_integration(integration)}
 
 
@@ -155,11 +156,7 @@ def format_integration(integration: Integration) -> str:
         return f"{totals} There is nothing to merge."
     change_count = sum(len(commit.changes) for commit in integration.commits)
     contents = f"{format_count(change_count, 'change')} in {format_count(len(integration.commits), 'commit')}"
-    excluded = f", {format_count(len(integration.left_out), 'change')} excluded" if integration.left_out else ""
+    excluded = f", {format_count(len(integration.excluded), 'change')} excluded" if integration.excluded else ""
     if integration.verdict == "red":
         return f"{totals} mngr did not move the branch {integration.branch}: {contents}{excluded}"
     return f"{totals} Branch {integration.branch}: {contents}{excluded}"
-
-
-def format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

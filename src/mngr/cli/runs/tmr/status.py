@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError
+from mngr.base.size_format import choose_noun, format_count
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_spec import CommandSpec
 from mngr.cli.framework.command_table import COMMANDS
@@ -36,14 +37,17 @@ COMMAND = CommandSpec(
 
 def run(cli: Cli, args: Args) -> int:
     """Show the state of a run and its tasks."""
+    from mngr.base import garbage_collection
     from mngr.base.json_structs import encode
     from mngr.tmr.status import build_status
 
     run_dir = get_run(cli, args)
-    status = build_status(run_dir, cli.context.local_host)
-    fields = encode(status)
+    with garbage_collection.pause():  # a run can have ten thousand tasks
+        status = build_status(run_dir, cli.context.local_host)
+        fields = encode(status)
     tasks = fields.pop("tasks")
-    render.render_rows(cli, "tasks", tasks, _format_status(run_dir, status), **fields)
+    text = _format_status(run_dir, status) if cli.format == "human" else None
+    render.render_rows(cli, "tasks", tasks, text, **fields)
     return 0
 
 
@@ -65,9 +69,11 @@ def _format_status(run_dir: RunDir, status: RunStatus) -> str:
     if status.state == "interrupted":
         lines.append(_format_resume_hint(run_dir))
     if status.skipped:
-        lines.append(f"{len(status.skipped)} tests get no agent; the first one: {status.skipped[0].why}")
+        lines.append(
+            f"{format_count(len(status.skipped), 'test')} {choose_noun(len(status.skipped), 'gets', 'get')} no agent, for example because: {status.skipped[0].why}"
+        )
     for root_cause in status.root_causes:
-        lines.append(f"root cause {root_cause.id} of {len(root_cause.tests)} tests: {root_cause.title}")
+        lines.append(f"{len(root_cause.tests)} tests share the root cause {root_cause.id}: {root_cause.title}")
     if status.alarm:
         lines.append(f"ALARM: {status.alarm}")
     if status.waits and status.state != "settled":
@@ -76,9 +82,9 @@ def _format_status(run_dir: RunDir, status: RunStatus) -> str:
         lines.append(_format_usage(status.budget))
     if status.budget.hosts.made:
         lines.append(_format_hosts(status.budget.hosts))
-    text = "".join(f"{line}\n" for line in lines)
+    text = "".join(f"{terminal_text.join_lines(line)}\n" for line in lines)
     places = _format_shared_locations(status.converging or [])
-    return terminal_text.strip_controls(text) + _format_tasks(status.tasks) + terminal_text.strip_controls(places)
+    return text + _format_tasks(status.tasks) + terminal_text.strip_controls(places)
 
 
 def _format_tasks(tasks: list[TaskStatus]) -> str:
@@ -95,20 +101,19 @@ def _format_tasks(tasks: list[TaskStatus]) -> str:
 def _format_usage(budget: BudgetStatus) -> str:
     """Return the tokens and the cost, and the tokens by purpose if there are several."""
     cost = "cost unknown" if budget.cost_usd is None else f"${budget.cost_usd:.2f}"
-    text = f"{budget.tokens} tokens, {cost}"
+    text = f"{budget.tokens:,} tokens, {cost}"
     if len(budget.usage_by_purpose) > 1:
-        shares = [f"{purpose} {usage.tokens}" for purpose, usage in budget.usage_by_purpose.items()]
+        shares = [f"{purpose} {usage.tokens:,}" for purpose, usage in budget.usage_by_purpose.items()]
         text += f" ({', '.join(shares)})"
     if budget.tokens_before_edit is not None:
-        text += f", {budget.tokens_before_edit} on average before an agent's first edit"
+        text += f", {budget.tokens_before_edit:,} on average before an agent's first edit"
     return text
 
 
 def _format_hosts(hosts: HostCosts) -> str:
     """Return a line on the hosts of the run and their cost."""
     cost = "" if hosts.cost_usd is None else f", ${hosts.cost_usd:.2f}"
-    noun = "host" if hosts.made == 1 else "hosts"
-    return f"{hosts.made} {noun}, {hosts.running} running, {hosts.hours:.2f} host-hours{cost}"
+    return f"{format_count(hosts.made, 'host')}, {hosts.running} running, {hosts.hours:.2f} host-hours{cost}"
 
 
 def _format_shared_locations(overlaps: list[LineOverlap]) -> str:
@@ -119,7 +124,7 @@ def _format_shared_locations(overlaps: list[LineOverlap]) -> str:
     ]
     hidden_count = len(overlaps) - len(lines)
     if hidden_count:
-        lines.append(f"and {hidden_count} more places: mngr tmr status --format json")
+        lines.append(f"and {hidden_count} more {choose_noun(hidden_count, 'place')}: mngr tmr status --format json")
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ COMMAND = CommandSpec(
         "mngr tmr resume continues the run later."
     ),
     arguments=(RUN_ARGUMENT,),
-    options=(Option(flags=("--destroy",), help="Move the agents to the trash as well"),),
+    options=(Option(flags=("--destroy",), help="Also move the agents to the trash"),),
     examples=(("mngr tmr stop", "Stop the latest run and its agents at once"),),
 )
 

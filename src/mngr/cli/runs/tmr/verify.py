@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from mngr.base.errors import MngrError, UsageError
-from mngr.base.json_values import parse_json
+from mngr.base.errors import MngrError, UsageError, describe_file_error
+from mngr.base.untrusted_json import parse_json
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.command_spec import Argument, CommandSpec, Option, place_below
 from mngr.cli.framework.command_table import COMMANDS
@@ -66,9 +66,13 @@ COMMAND = CommandSpec(
             Option(
                 flags=("--base",),
                 metavar="REF",
-                help="Compare with this commit (default: where the branch left your branch, its upstream or main)",
+                help="Compare with this commit (default: the commit where the branch left your branch, its upstream or main)",
             ),
-            Option(flags=("--receipt",), metavar="FILE", help="Repeat the receipt in FILE, and compare"),
+            Option(
+                flags=("--receipt",),
+                metavar="FILE",
+                help="Repeat the test runs of the receipt in FILE, and compare the results",
+            ),
         ),
         *place_below(
             "Tests",
@@ -77,7 +81,7 @@ COMMAND = CommandSpec(
                 metavar="LEVEL",
                 choices=("quick", "full"),
                 default="quick",
-                help="Check quickly, or fully: with an audit and with faults put into the code (quick, full)",
+                help="Verify quickly (quick), or with more experiments for each test (full)",
             ),
             Option(flags=("--runs",), metavar="K", kind="int", default=3, help="Run each test K times"),
             Option(
@@ -91,7 +95,11 @@ COMMAND = CommandSpec(
                 flags=("--pytest",), metavar="CMD", help="Use CMD to run pytest (default: the setting project.pytest)"
             ),
             Option(
-                flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="End one test after TIME"
+                flags=("--test-timeout",),
+                metavar="TIME",
+                kind="length",
+                default=600.0,
+                help="Stop a test that runs longer than TIME",
             ),
             Option(
                 flags=("--on",), metavar="ADDRESS", help="Create the clean rooms on this host (default: this machine)"
@@ -101,7 +109,7 @@ COMMAND = CommandSpec(
                 flags=("--trust-setup",),
                 help="Run [project] setup with the branch's files, even if the branch changes how the project is set up",
             ),
-            Option(flags=("--fresh",), help="Repeat test runs that mngr remembers from before"),
+            Option(flags=("--fresh",), help="Run every test again, even if mngr remembers its result"),
         ),
         *place_below(
             "Output",
@@ -109,7 +117,7 @@ COMMAND = CommandSpec(
             Option(flags=("--output",), metavar="DIR", help="Write each receipt to a file in DIR"),
         ),
     ),
-    trailing_help="PYTEST ARGS",
+    trailing=Argument(name="PYTEST ARGS", help="Pass these arguments to pytest unchanged"),
     examples=(
         ("mngr tmr verify feature", "Check that a branch's tests pass and are not weakened"),
         ("mngr tmr verify HEAD --base origin/main --verify full --junit report.xml", "Verify in a CI job"),
@@ -129,11 +137,11 @@ def _verify(cli: Cli, args: Args) -> int:
     from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions
     from mngr.tmr.cleanroom.sandbox import parse_isolation, require_isolation
     from mngr.tmr.result_cache import ResultCache, get_cache_dir
-    from mngr.tmr.verify.legacy.policy import DEFAULT, merged
+    from mngr.tmr.verify.rules.path_policy import DEFAULT_POLICY, extend_policy
     from mngr.tmr.verify.verify_request import VerifyOptions
 
     root = get_project_root(cli)
-    policy = merged(DEFAULT, cli.context.settings.get_table("policy"))
+    policy = extend_policy(DEFAULT_POLICY, cli.context.settings.get_table("policy"))
     pytest = build_pytest_command(cli, args)
     sandbox = parse_isolation(args["isolation"], pytest[0], cli.context.settings.get("sandbox.show") or [])
     room_options = CleanRoomOptions(on=format_host_suffix(args["on"]), sandbox=sandbox)
@@ -161,9 +169,7 @@ def _verify(cli: Cli, args: Args) -> int:
         if cli.format == "jsonl":
             print(render.format_json(encode(receipt)), flush=True)
         else:
-            cli.print_message(
-                terminal_text.strip_controls(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}")
-            )
+            cli.print_message(terminal_text.join_lines(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}"))
 
     branch = verify_branch(
         cli.fleet,
@@ -203,7 +209,7 @@ def _format_branch(branch: BranchReceipts) -> str:
     lines.append(
         f"{branch.ref} since {branch.base[:10]}: {summary or 'nothing to run'}; {len(branch.findings)} findings, {seconds:.1f} s of tests"
     )
-    return "\n".join(map(terminal_text.strip_controls, lines))
+    return "\n".join(map(terminal_text.join_lines, lines))
 
 
 def format_location(finding: Finding) -> str:
@@ -224,7 +230,7 @@ def _verify_again(cli: Cli, args: Args, root: str, room_options: CleanRoomOption
             data = parse_json(file.read())
     except (OSError, ValueError) as error:
         raise MngrError(
-            f"{args['receipt']} cannot be read: {error}",
+            f"{args['receipt']} cannot be read: {describe_file_error(error)}",
             "give the receipt.json of a task: mngr tmr verify --receipt FILE",
         ) from None
     recheck = recheck_receipt(cli.fleet, root, path, data, room_options, options)

@@ -25,7 +25,7 @@ def repair_tests(job: dict[str, Any], work_dir: str, outputs: str, on_poll: Call
     """Repair the job's tests, or continue an interrupted repair; write result.json and return it."""
     os.makedirs(outputs, exist_ok=True)
     ledger = _Ledger(os.path.join(outputs, _LEDGER_FILE), job.get("task") or job["test"])
-    tests = [job["test"], *job.get("witnesses", [])]
+    tests = [job["test"], *job.get("affected_tests", [])]
     while len(ledger.done) < len(tests):  # a failure of one test probably affects the rest too
         if ledger.done and ledger.done[-1]["after"] != "pass":
             break
@@ -128,7 +128,7 @@ class _TestRepair:
         self.k = max(1, int(job.get("k", 2)))
         self.desk = WorkspaceFiles(work_dir, job["test"], job.get("tutorial"), save_originals)
         self.troubles: list[Escalation] = []
-        self.said: dict[str, list[str]] = {kind: [] for kind in CHANGE_KINDS}
+        self.notes: dict[str, list[str]] = {kind: [] for kind in CHANGE_KINDS}
         self.stages: dict[str, dict[str, str]] = {}  # by change kind: the files with all changes up to that kind
         self.shown: list[dict[str, str]] = []
 
@@ -191,7 +191,7 @@ class _TestRepair:
     def _fix_test(self, test_runs: list[ObservedTestRun]) -> list[ObservedTestRun]:
         """Repair citations, then failures one by one, then add missing checks; return the last runs."""
         self._record_rows("FIX_TUTORIAL", fixes.update_citations(self.desk))
-        if self.said["FIX_TUTORIAL"]:
+        if self.notes["FIX_TUTORIAL"]:
             test_runs = self._run_test("cited", 1)
         for step in range(_MAX_FIXES):
             if test_runs[-1].outcome == "pass" or not self._fix_next_failure(test_runs[-1]):
@@ -206,26 +206,26 @@ class _TestRepair:
         return self._add_checks(test_runs)
 
     def _fix_next_failure(self, test_run: ObservedTestRun) -> bool:
-        before = self.desk.read_all()
+        before = self.desk.read_changed_files()
         self._record_rows("FIX_TEST", [fixes.fix_first_failure(self.desk, test_run)])
-        return self.desk.read_all() != before
+        return self.desk.read_changed_files() != before
 
     def _split_changes(self) -> None:
         """Separate the changes to the tutorial and its citations from the changes to the test."""
-        current, first, tutorial = self.desk.read_all(), self.desk.first, self.desk.tutorial
+        current, first, tutorial = self.desk.read_changed_files(), self.desk.first, self.desk.tutorial
         self.stages["FIX_TUTORIAL"] = {
             path: text if path == tutorial else source_edits.merge_citations(first[path], text)
             for path, text in current.items()
         }
         self.stages["FIX_TEST"] = current
         if tutorial in current:
-            self.said["FIX_TUTORIAL"].append("use the current option names of the program in the block")
-        if self.stages["FIX_TUTORIAL"] != current and not self.said["FIX_TEST"]:
-            self.said["FIX_TEST"].append("run the command of the block as it is now in the tutorial")
+            self.notes["FIX_TUTORIAL"].append("use the current option names of the program in the block")
+        if self.stages["FIX_TUTORIAL"] != current and not self.notes["FIX_TEST"]:
+            self.notes["FIX_TEST"].append("run the command of the block as it is now in the tutorial")
 
     def _add_checks(self, test_runs: list[ObservedTestRun]) -> list[ObservedTestRun]:
         """Add missing checks, and keep them only if they hold in every run."""
-        before = self.desk.read_all()
+        before = self.desk.read_changed_files()
         filled = missing_checks.fill_empty_test(self.desk)
         observed_runs = self._run_test("filled", max(2, self.k)) if filled else test_runs
         if filled and any(run.code for test_run in observed_runs for case in test_run.cases for run in case.runs):
@@ -240,14 +240,14 @@ class _TestRepair:
             observed_runs = [*observed_runs, *self._run_test("seen", 1)]
         outcomes = missing_checks.add_missing_checks(self.desk, [test_run.cases for test_run in observed_runs])
         self._record_rows("IMPROVE_TEST", [*([filled] if filled else []), *outcomes])
-        if self.desk.read_all() == before:
+        if self.desk.read_changed_files() == before:
             return test_runs
         improved = self._run_test("improved")
         if self._summarize_runs(improved) != "pass":
             self.desk.restore(before)
-            self.said["IMPROVE_TEST"] = []
+            self.notes["IMPROVE_TEST"] = []
             return test_runs
-        self.stages["IMPROVE_TEST"] = self.desk.read_all()
+        self.stages["IMPROVE_TEST"] = self.desk.read_changed_files()
         return improved
 
     def _record_rows(self, kind: str, rows: list[str | Escalation]) -> None:
@@ -255,7 +255,7 @@ class _TestRepair:
             if isinstance(row, Escalation):
                 self.troubles.append(row)
             else:
-                self.said[kind].append(row)
+                self.notes[kind].append(row)
 
     def _describe_flakiness(self, test_runs: list[ObservedTestRun]) -> Escalation:
         pass_count = sum(test_run.outcome == "pass" for test_run in test_runs)
@@ -271,18 +271,18 @@ class _TestRepair:
     def _discard_changes(self) -> None:
         self.desk.restore(self.desk.first)
         self.stages = {}
-        self.said = {kind: [] for kind in CHANGE_KINDS}
+        self.notes = {kind: [] for kind in CHANGE_KINDS}
         if not self.troubles:
             self.troubles.append(Escalation("BLOCKER", "the attempted repair does not work in every run", "", []))
 
     def _build_outcome(self, before: str, after: str) -> dict[str, Any]:
         self.desk.restore(self.desk.first)
-        has_changes = any(self.said.values())
+        has_changes = any(self.notes.values())
         if after != "pass" or (self.troubles and not has_changes):
             outcome = "blocked"
         else:
             outcome = "fixed" if before != "pass" else "improved" if has_changes else "unchanged"
-        lines = [row for rows in self.said.values() for row in rows] + [trouble.title for trouble in self.troubles]
+        lines = [row for rows in self.notes.values() for row in rows] + [trouble.title for trouble in self.troubles]
         return self._build_result(
             outcome, before, after, "\n".join(f"- {row}" for row in lines) or "The test needs no change."
         )
@@ -298,8 +298,8 @@ class _TestRepair:
         for kind, staged in self.stages.items():
             files = {**last, **staged}
             if files != last:
-                subject = _shorten_line(f"[{kind}] {name}: {self.said[kind][0]}", 100)
-                commits.append({"kind": kind, "subject": subject, "said": self.said[kind], "files": files})
+                subject = _shorten_line(f"[{kind}] {name}: {self.notes[kind][0]}", 100)
+                commits.append({"kind": kind, "subject": subject, "notes": self.notes[kind], "files": files})
             last = files
         result = {
             "outcome": outcome,
@@ -321,7 +321,7 @@ def _commit_plan(plan: dict[str, Any], work_dir: str) -> dict[str, Any]:
     ]
     commits_by_subject = {subject: commit for commit, _, subject in log_rows}
     for planned in plan["commits"]:
-        body = "\n".join(f"- {row}" for row in planned["said"])
+        body = "\n".join(f"- {row}" for row in planned["notes"])
         if planned["subject"] not in commits_by_subject:
             for path, text in planned["files"].items():
                 write_atomically(os.path.join(work_dir, path), text)

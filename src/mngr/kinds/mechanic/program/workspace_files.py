@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mngr.kinds.mechanic.program import source_edits
-from mngr.kinds.mechanic.program.source_word_search import ProjectSources
+from mngr.kinds.mechanic.program.project_sources import ProjectSources
 
 _MAX_TITLE_LENGTH = 200  # characters
 
@@ -51,7 +51,7 @@ class WorkspaceFiles:
             self._keep(self.first)
         write_atomically(os.path.join(self.work, path), text)
 
-    def read_all(self) -> dict[str, str]:
+    def read_changed_files(self) -> dict[str, str]:
         """Return the current texts of all files that were changed."""
         return {path: self.read(path) for path in self.first}
 

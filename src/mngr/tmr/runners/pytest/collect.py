@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.base.json_values import as_list, get_text
+from mngr.base.untrusted_json import as_list, get_text
 from mngr.tmr.cleanroom.clean_rooms import CommandOutcome, ProbeRow
 from mngr.tmr.runners.pytest.probe_report import SessionEnd, find_failure, find_session_end, select_rows
 from mngr.tmr.runners.pytest.read_results import make_paths_relative
@@ -27,7 +27,7 @@ def read_collection(command_outcome: CommandOutcome, command: list[str], work_di
         failures=failures,
         resolved=end.resolved,
         checkout_modules=end.checkout_modules,
-        versions={name: end.environment[name] for name in ("python", "pytest") if name in end.environment},
+        environment=end.environment,
         command=command,
         seconds=outcome.seconds,
         output=(outcome.out + outcome.err)[-_MAX_OUTPUT:],

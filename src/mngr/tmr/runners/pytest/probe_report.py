@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mngr.base.json_values import as_list, as_object, get_int, get_object, get_objects, get_text
 from mngr.base.model import Struct
+from mngr.base.untrusted_json import as_list, as_object, get_int, get_object, get_objects, get_text
 from mngr.tmr.cleanroom.clean_rooms import ProbeRow
 from mngr.tmr.runners.test_run import NOTHING_RESOLVED, Failure, Frame, ProgramLocation, ResolvedCode, SuiteLines
 

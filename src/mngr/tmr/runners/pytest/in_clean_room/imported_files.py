@@ -17,5 +17,5 @@ def pytest_sessionfinish() -> None:
         files = {os.path.realpath(name) for name in names if name}
         probe.write_row(
             "loaded",
-            files=sorted(os.path.relpath(path, probe.WORK_DIR) for path in files if probe.is_project_file(path)),
+            files=sorted(os.path.relpath(path, probe.WORK_DIR) for path in files if probe.belongs_to_project(path)),
         )

@@ -42,8 +42,13 @@ _REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 # Bound as defaults, because a test may replace `os` with a fake file system.
 def write_row(row: str, *, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close, **more: Any) -> None:
+    data = (json.dumps({"row": row, **more}) + "\n").encode()
+    if FACTS.get("fd") is not None:  # in a trial: the pipe to the driver
+        while data:
+            data = data[_write(FACTS["fd"], data) :]
+        return
     fd = _open(FACTS["report"], _REPORT_FLAGS, 0o600)
-    _write(fd, (json.dumps({"row": row, **more}) + "\n").encode())
+    _write(fd, data)
     _close(fd)
 
 
@@ -68,6 +73,8 @@ def pytest_configure(config: Any) -> None:
 def pytest_load_initial_conftests(early_config: Any) -> Any:
     if "tracer" in PLUGINS:  # before Python 3.12 only one tracer can run, and pytest-cov is another
         early_config.known_args_namespace.no_cov = True
+    if "outcome_path" in PLUGINS:
+        PLUGINS["outcome_path"].remember_functions()
     yield
 
 
@@ -212,13 +219,13 @@ def _list_frames(trace: Any) -> list[dict[str, object]]:
         if frame.f_locals.get("__tracebackhide__") or "/_pytest/" in code.co_filename or "/pluggy/" in code.co_filename:
             continue
         real_path = os.path.realpath(code.co_filename)
-        is_project = is_project_file(real_path)
+        is_project = belongs_to_project(real_path)
         path = os.path.relpath(real_path, WORK_DIR) if is_project else code.co_filename
         frames.append({"path": path, "line": line, "function": code.co_name, "project": is_project})
     return frames if len(frames) <= _MAX_FRAMES else frames[:5] + frames[5 - _MAX_FRAMES :]
 
 
-def is_project_file(path: str) -> bool:
+def belongs_to_project(path: str) -> bool:
     """True when a file is in the work dir and not installed there."""
     return _is_in_work_dir(path) and not _is_installed(path)
 

@@ -1,0 +1,138 @@
+"""The experiment `real_equality`: do checks hold by the methods of Python's own types, too?
+
+An edit can make a check pass by changing how a class compares. If a claim adds or changes such methods, mngr runs the
+test again and looks at each comparison with an object of that class.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import secrets
+import textwrap
+
+from mngr.base.untrusted_json import as_list
+from mngr.tmr.finding import Finding
+from mngr.tmr.runners.pytest.trials import Trial, TrialRun
+from mngr.tmr.runners.test_run import TestFunction
+from mngr.tmr.verify.experiments.changed_test_lines import parse_function
+from mngr.tmr.verify.experiments.code_in_test_file import read_report, write_loader
+from mngr.tmr.verify.experiments.experiment import (
+    NO_TIME,
+    Experiment,
+    ExperimentInputs,
+    ExperimentPlan,
+    ExperimentResult,
+    not_examined,
+)
+from mngr.tmr.verify.rules.changed_file import ChangedFile
+from mngr.tmr.verify.rules.python_source import parse_source
+
+NAME = "real_equality"
+_METHODS = ("__eq__", "__ne__", "__bool__", "__len__", "__contains__", "__lt__", "__le__", "__gt__", "__ge__")
+
+
+def compare_by_built_in_types(inputs: ExperimentInputs) -> ExperimentPlan:
+    """Run the test with comparisons that look at the objects of changed classes."""
+    places = {name: place for change in inputs.changes for name, place in map_changed_classes(change).items()}
+    if not places:
+        return not_examined(NAME, "the claim changes no class that compares")
+    token = secrets.token_hex(8)
+    text = inputs.read_files([inputs.test.path]).get(inputs.test.path, "")
+    changed = _write_comparing_test(text, inputs.test, sorted(places), token)
+    if changed is None:
+        return not_examined(NAME, "mngr cannot rewrite the comparisons of this test")
+    files: dict[str, str | None] = {inputs.test.path: changed}
+    [answer] = yield [Trial(tests=[inputs.test.id], files=files, timeout=inputs.trial_timeout, always=True)]
+    if answer is None or answer.problem:
+        return not_examined(NAME, NO_TIME)
+    row = Experiment(name=NAME, outcome="passed", trials=1, seconds=round(answer.run.seconds, 3))
+    seen = _list_seen(answer, token)
+    if seen is None:
+        return ExperimentResult(row=row.replace(outcome="unclear", reason="the test does not pass while mngr compares"))
+    findings = [_make_finding(level, what, places) for level, what in seen]
+    if findings:
+        row = row.replace(outcome="failed", reason=findings[0].what)
+    return ExperimentResult(row=row, findings=findings)
+
+
+def map_changed_classes(change: ChangedFile) -> dict[str, tuple[str, int]]:
+    """Return the place of the first comparing method that a change adds or alters, by the name of its class."""
+    tree, old = (parse_source(text) if change.path.endswith(".py") else None for text in (change.new, change.old))
+    if tree is None:
+        return {}
+    known = (
+        {ast.dump(node) for node in ast.walk(old) if isinstance(node, ast.FunctionDef)} if old is not None else set()
+    )
+    places: dict[str, tuple[str, int]] = {}
+    for owner in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for node in owner.body:
+            names = [node.name] if isinstance(node, ast.FunctionDef) else []
+            if isinstance(node, ast.Assign):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            if any(name in _METHODS for name in names) and ast.dump(node) not in known:
+                places.setdefault(owner.name, (change.path, node.lineno))
+    return places
+
+
+def _write_comparing_test(text: str, test: TestFunction, class_names: list[str], token: str) -> str | None:
+    """Return the test's file with comparisons that are looked at, or None for a test that mngr cannot rewrite."""
+    function = parse_function(text, test)
+    if not isinstance(function, ast.FunctionDef) or function.end_lineno is None:
+        return None
+    changed = ast.fix_missing_locations(_Comparisons().visit(copy.deepcopy(function)))
+    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+    lines = text.splitlines(keepends=True)
+    lines[first - 1 : function.end_lineno] = [textwrap.indent(ast.unparse(changed), " " * function.col_offset) + "\n"]
+    name = ".".join(test.id.split("::")[1:])
+    end = (
+        f"_comparer = _mngr['Comparer']({class_names!r})\n{name} = _mngr['report_test']({name}, _comparer, {token!r})\n"
+    )
+    return f"{''.join(lines)}\n\n{write_loader('exact_equality.py')}{end}"
+
+
+class _Comparisons(ast.NodeTransformer):
+    """Replaces the comparisons in assertions by calls of the comparer."""
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert:
+        node.test = self._replace(node.test)
+        return node
+
+    def _replace(self, test: ast.expr) -> ast.expr:
+        match test:
+            case ast.BoolOp():
+                test.values = [self._replace(value) for value in test.values]
+                return test
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                test.operand = self._replace(operand)
+                return test
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                return _call("equal", left, right)
+            case ast.Compare(left=left, ops=[ast.In()], comparators=[right]):
+                return _call("contains", left, right)
+            case ast.Compare():
+                return test
+        return _call("truth", test)
+
+
+def _call(method: str, *args: ast.expr) -> ast.Call:
+    function = ast.Attribute(value=ast.Name(id="_comparer", ctx=ast.Load()), attr=method, ctx=ast.Load())
+    return ast.Call(func=function, args=[*args, ast.Constant(args[0].lineno)], keywords=[])
+
+
+def _list_seen(answer: TrialRun, token: str) -> list[tuple[str, str]] | None:
+    """Return the level and the sentence of each comparison that the test reported, or None without a report."""
+    reports = [report for failure in answer.run.failures if (report := read_report(failure.message, token)) is not None]
+    if not reports:
+        return None
+    rows = [as_list(row) for report in reports for row in as_list(report)]
+    pairs = [(str(row[0]), str(row[2])[:300]) for row in rows if len(row) == 3]
+    return list(dict.fromkeys(pairs))
+
+
+def _make_finding(level: str, what: str, places: dict[str, tuple[str, int]]) -> Finding:
+    path, line = next(
+        (place for name, place in places.items() if f" of {name} " in f"{what} "), next(iter(places.values()))
+    )
+    level = "refuse" if level == "refuse" else "note"
+    return Finding(rule="own-equality", level=level, path=path, line=line, what=what)

@@ -1,4 +1,0 @@
-"""Findings about edits, from their text alone. Nothing here runs anything.
-
-Start with `guard.py`.
-"""
