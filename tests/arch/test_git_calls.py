@@ -41,9 +41,9 @@ _OTHER_PROGRAMS = {
 }  # fmt: skip
 # Shell programs that run git without the guard.
 _UNGUARDED_SCRIPTS = {
-    "doctor.sh", "hello.sh",  # ask for its version only
+    "doctor.sh", "host_facts.sh",  # ask for its version only
     "mirror.sh",  # creates a repository from the user's own, or from a copy of it that mngr made
-    "user.sh",  # sets the author
+    "create_user.sh",  # sets the author
 }  # fmt: skip
 _RUNS_GIT = re.compile(r"(^|[|;&({]|\bexec|\bif|!|&&|\|\|)\s*git (-|[a-z])", re.M)
 

@@ -41,7 +41,7 @@ _OWN_FILES = {
     "tmr/changes/integration_record.py",
     "tmr/cleanroom/clean_rooms.py",
     "tmr/cleanroom/sandbox.py",
-    "tmr/plan.py",
+    "tmr/run_plan.py",
     "tmr/prepare/history_file.py",
     "tmr/result_cache.py",
     "tmr/verify/claim.py",  # needs hooks, and handles deep nesting itself

@@ -18,7 +18,7 @@ from mngr.setup.trust import inspect_trust, trust_project
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.prepare.baseline import BaselinePlan, BaselineRuns, run_baseline
-from mngr.tmr.prepare.line_map import AffectedTests, FileChange, list_changed_spans
+from mngr.tmr.prepare.lines_by_test import AffectedTests, FileChange, list_changed_spans
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 from mngr.tmr.runners.test_run import SuiteLines
 from tests.bench.measure import Case, seconds

@@ -15,7 +15,7 @@ from mngr.mapreduce.journal.journal_file import encode_row
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import create_run
 from mngr.tmr.pipeline import RunObserver, run_pipeline
-from mngr.tmr.plan import RunPlan, save_plan
+from mngr.tmr.run_plan import RunPlan, save_plan
 from mngr.web.report.report import LiveReport
 from tests.conftest import MngrProgram, run_git
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GIT = ("git",)  # for the user's own repositories
 # The git for all other repositories. It runs no program that a repository, its owner's home or the environment names,
-# and it reaches no other repository. `guard.sh` does the same in shell programs.
+# and it reaches no other repository. `guard_git.sh` does the same in shell programs.
 SAFE_VARIABLES = (
     "GIT_NO_LAZY_FETCH=1",  # A missing object is an error. Git would otherwise ask a remote that the agent chose.
     "GIT_ALLOW_PROTOCOL=none",  # unlike protocol.allow, this has precedence over the settings of the repository
@@ -124,7 +124,7 @@ def build_guarded_git(directory: str) -> tuple[str, ...]:
 
     This git runs no hook, filter or other program that the repository configures, and fetches nothing.
     """
-    program = scripts.read_program("guard.sh") + 'guard "$1"; GIT_ALLOW_PROTOCOL=$2; shift 2; exec git "$@"\n'
+    program = scripts.read_program("guard_git.sh") + 'guard "$1"; GIT_ALLOW_PROTOCOL=$2; shift 2; exec git "$@"\n'
     return ("sh", "-c", program, "git", directory, "none")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 IMAGE_CACHE_PREFIX = "alike-"  # cache files with the facts that all hosts of an image share
-# Reports of hello.sh that have no field in HostFacts.
+# Reports of host_facts.sh that have no field in HostFacts.
 PROBED_FACTS = (
     "os", "boot", "clock", "free", "load", "cpus", "agents", "git", "tmux", "flock", "python3", "rsync", "sshd",
 )  # fmt: skip

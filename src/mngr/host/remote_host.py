@@ -23,7 +23,7 @@ else:
 MAX_CALL_SECONDS = 900.0  # the time limit of a call whose caller sets none
 MAX_READ_BYTES = 64 * 1024 * 1024  # the largest file that `read` accepts
 _MAX_PID_DIGITS = 10
-_MAX_LINE_BYTES = 4096  # the longest answer of lock.sh
+_MAX_LINE_BYTES = 4096  # the longest answer of hold_lock.sh
 _CONNECT_SECONDS = 30.0  # the time that a round trip to the host may take
 _MAX_HELD_BYTES = 1024 * 1024  # the most text that is held back before a command begins
 
@@ -206,7 +206,7 @@ class RemoteLock:
         self._holder: Process[bytes] | None = None
 
     def __enter__(self) -> RemoteLock:
-        argv = ["sh", "-c", scripts.read_program("lock.sh"), "lock.sh", self._path, f"{self._timeout:.0f}"]
+        argv = ["sh", "-c", scripts.read_program("hold_lock.sh"), "hold_lock.sh", self._path, f"{self._timeout:.0f}"]
         self._holder = self._host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=shell.DEVNULL)
         answer = self._read_answer(time.monotonic() + self._timeout + _CONNECT_SECONDS)
         if answer == b"locked":

@@ -53,7 +53,7 @@ case $1 in turn_end | turn_failed | permission) see_record "$1" ;; esac
 case $1$input in
 permission*'"tool_name":"AskUserQuestion"'* | permission*'"details":{"type":"ask_user"'*) set -- question WAITING question ;;
 esac
-#include stamp.sh
+#include timestamp.sh
 # Print the number of messages that came during the turn and begin the next one at once, if the program's record has them.
 count_waiting() {
     [ -f "$path" ] || return

@@ -16,7 +16,7 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_repo import create_run
 from mngr.setup.trust import inspect_trust, trust_project
 from mngr.tmr.commits.trees import MNGR_AUTHOR
-from mngr.tmr.plan import RunPlan, save_plan
+from mngr.tmr.run_plan import RunPlan, save_plan
 
 SAMPLE_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testkit", "sample")
 _SKIPPED_DIRS = ("__pycache__", "e2e", "runs", "outputs", "cache")  # leftovers of working in the sample directory

@@ -23,16 +23,16 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.scheduler import Scheduler
 from mngr.tmr.changes.integration_record import Integration
 from mngr.tmr.cited_blocks import list_cited_blocks
+from mngr.tmr.clean_room_and_agent_options import build_agent_options, open_clean_rooms
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.integrate.integrate import integrate
 from mngr.tmr.integrate.integration_request import IntegrateRequest
-from mngr.tmr.plan import RunPlan, load_plan
 from mngr.tmr.prepare.estimate import Estimate, estimate_run
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests, prepare_run
 from mngr.tmr.recipe import TmrRecipe
-from mngr.tmr.redo import restore_unanswered
-from mngr.tmr.room_and_agent_options import build_agent_options, open_clean_rooms
+from mngr.tmr.revise_change import restore_unanswered
+from mngr.tmr.run_plan import RunPlan, load_plan
 from mngr.tmr.save_run_history import record_flaky_tests, save_history
 
 

@@ -23,7 +23,6 @@ from mngr.tmr.changes.rejection_history import RejectionFile, list_relevant_reje
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.commits.base_for_later_tasks import add_fix
 from mngr.tmr.commits.trees import list_trees
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare import prompt as prompts
 from mngr.tmr.prepare.baseline_rows import BaseMoved, RootCauseGivenUp, list_facts
 from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, explain_verdict
@@ -32,6 +31,7 @@ from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import BaselineResult, PreparedTests
 from mngr.tmr.prepare.root_causes import RootCause
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
+from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import TestFunction, TestRun
 from mngr.tmr.verify.claim import list_claimed_changes, read_claim

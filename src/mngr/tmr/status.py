@@ -25,9 +25,9 @@ from mngr.tmr.changes.conflict_graph import LineOverlap, list_overlaps
 from mngr.tmr.changes.excluded_tasks import list_unrepaired_causes
 from mngr.tmr.commits.untrusted_text import clean_line, is_commit_id
 from mngr.tmr.finding import Finding
-from mngr.tmr.plan import load_plan
 from mngr.tmr.prepare.baseline_rows import BaselineRun, RootCauseFound, RootCauseGivenUp, TestSkipped, list_facts
 from mngr.tmr.prepare.root_causes import RootCause
+from mngr.tmr.run_plan import load_plan
 from mngr.tmr.verify.receipt import find_all_findings, find_verdict
 
 _MAX_HEADS = 500  # commits that are compared at most

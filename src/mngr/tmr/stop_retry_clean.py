@@ -16,7 +16,7 @@ from mngr.mapreduce.journal.journal_file import Journal, find_writer, read_journ
 from mngr.mapreduce.journal.journal_rows import AgainRow
 from mngr.mapreduce.journal.replay import replay_rows
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.plan import load_plan
+from mngr.tmr.run_plan import load_plan
 
 _STOP_TIMEOUT = 10.0  # seconds that the run's process has to end
 _LIVE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")

@@ -150,7 +150,7 @@ def test_a_removal_whose_confirmation_was_lost_is_detected(world: World, how: st
     home = str(world.farm.home("h1") / ".mngr")
 
     def remove_and_cut() -> None:
-        argv = ["sh", "-c", scripts.read_program("leave.sh"), "leave.sh", home, agent["id"], "foo", "foo"]
+        argv = ["sh", "-c", scripts.read_program("remove_agent.sh"), "remove_agent.sh", home, agent["id"], "foo", "foo"]
         subprocess.run(argv, check=True)
         world.farm.cut("h1")
 

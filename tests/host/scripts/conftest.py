@@ -216,7 +216,7 @@ class Place:
 def place(plain: Land, tmp_path: Path) -> Iterator[Place]:
     """A home on a host of each kind. Its tmux server is killed afterwards."""
     home = tmp_path / "home"
-    plain.run("hello.sh", home, "make")
+    plain.run("host_facts.sh", home, "make")
     for name in scripts.INSTALLED_PROGRAMS:
         (home / "lib" / name).write_text(plain.text(name))
     (home / "tmux.conf").write_text(tmux_server.build_configuration(None))

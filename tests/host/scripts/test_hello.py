@@ -1,4 +1,4 @@
-"""hello.sh: first contact with a host, in one round trip."""
+"""host_facts.sh: first contact with a host, in one round trip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.host.scripts.conftest import Land
 
 
 def run_hello(land: Land, *words: object, user: str | None = None) -> dict[str, str]:
-    lines = land.run("hello.sh", *words, home=user).splitlines()
+    lines = land.run("host_facts.sh", *words, home=user).splitlines()
     return {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
 
@@ -45,7 +45,7 @@ def test_hello_reports_the_facts_of_a_host(any_land: Land) -> None:
 def test_missing_programs_are_reported(plain: Land) -> None:
     for name in ("git", "tmux", "tar"):
         (plain.bin / name).unlink()
-    lines = plain.run("hello.sh").splitlines()
+    lines = plain.run("host_facts.sh").splitlines()
     missing = ["git", "tmux"] if plain.name == "busybox" else ["git", "tmux", "tar"]  # busybox has a built-in tar
     assert [line for line in lines if line.startswith("missing")] == [f"missing {name}" for name in missing]
     assert not [line for line in lines if line.startswith(("git", "tmux"))]

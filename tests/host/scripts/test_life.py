@@ -64,7 +64,7 @@ def list_event_types(folder: Path) -> list[str]:
 def send(place: Place, folder: Path, text: str, mark: str, timeout: int = 10, pause: str = "0") -> str:
     ready = str(folder / "ready")
     return place.land.run(
-        "send.sh", place.socket, folder, timeout, ready, pause, mark, "", stdin=text, timeout=timeout + 10
+        "send_message.sh", place.socket, folder, timeout, ready, pause, mark, "", stdin=text, timeout=timeout + 10
     ).strip()
 
 
@@ -119,10 +119,10 @@ def test_a_missing_program_is_reported_with_exit_code_127(place: Place) -> None:
 
 def test_enter_uses_the_agents_work_dir_and_environment(place: Place) -> None:
     folder = place.agent(1, "true")
-    output = place.land.run("enter.sh", folder, "sh", "-c", 'echo "$PWD $MNGR_AGENT_ID $1"', "x", "a  b")
+    output = place.land.run("run_in_work_dir.sh", folder, "sh", "-c", 'echo "$PWD $MNGR_AGENT_ID $1"', "x", "a  b")
     assert output == f"{place.home} {folder.name} a  b\n"
     reason_file = folder / "why"
-    argv = place.land.argv("enter.sh", "-f", reason_file, folder, "cd")  # a shell builtin, not a program
+    argv = place.land.argv("run_in_work_dir.sh", "-f", reason_file, folder, "cd")  # a shell builtin, not a program
     assert subprocess.run(argv, env=place.land.env, capture_output=True, check=False).returncode == 125
     assert reason_file.read_text() == "cd: command not found\n"
 
@@ -164,7 +164,7 @@ def test_send_reports_whether_the_message_is_proven_by_an_event(place: Place) ->
 def send_by_file(place: Place, folder: Path, text: str, mark: str, key: str = "", timeout: int = 10) -> str:
     """Send a message to a program that takes files from a directory."""
     words = (place.socket, folder, timeout, folder / "ready", "0", mark, "", "", "", key, "inbox")
-    return place.land.run("send.sh", *words, stdin=text, timeout=timeout + 10).strip()
+    return place.land.run("send_message.sh", *words, stdin=text, timeout=timeout + 10).strip()
 
 
 def test_a_message_by_file_types_nothing_into_the_terminal(place: Place) -> None:
@@ -194,7 +194,7 @@ def test_eight_concurrent_senders_all_get_an_answer(any_land: Land, tmp_path: Pa
     """The first sender waits for the program while it holds the lock; the others wait for the lock."""
     folder = tmp_path / "a-000000000001"
     folder.mkdir()
-    argv = ("send.sh", tmp_path / "none", folder, 4, folder / "ready", "0", "", "")
+    argv = ("send_message.sh", tmp_path / "none", folder, 4, folder / "ready", "0", "", "")
     senders = [any_land.start(*argv) for _ in range(8)]
     (folder / "ready").write_text("yes")
     assert [process.communicate(timeout=20) for process in senders] == [("not-running\n", "")] * 8

@@ -143,7 +143,7 @@ def test_a_hostile_file_of_one_agent_does_not_affect_other_agents(place: Place, 
 def test_a_file_that_becomes_a_pipe_during_list_does_not_block(tmp_path: Path, name: str, grep: str) -> None:
     """grep opens the pipe and must not wait until a process writes to it."""
     place = Place(land(tmp_path, name, flock=True), tmp_path / "home", tmp_path / "socket")
-    place.land.run("hello.sh", place.home, "make")
+    place.land.run("host_facts.sh", place.home, "make")
     expected = make_agents(place, 3)
     trap = place.home / "agents" / "a-000000000001" / "status"
     (place.land.bin / "mkfifo").symlink_to(which("mkfifo"))

@@ -1,4 +1,4 @@
-"""lock.sh holds a lock on a host until its pipe closes, by flock or by a link that names the owner."""
+"""hold_lock.sh holds a lock on a host until its pipe closes, by flock or by a link that names the owner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_holder(host_land: Land, path: Path, seconds: int = 10) -> subprocess.Popen[str]:
-    process = host_land.start("lock.sh", path, seconds)
+    process = host_land.start("hold_lock.sh", path, seconds)
     assert read_answer(process) == "locked"
     return process
 
@@ -50,9 +50,9 @@ def path(tmp_path: Path) -> Path:
 def test_the_lock_is_held_until_the_input_ends(any_land: Land, path: Path) -> None:
     first = start_holder(any_land, path)
     start = time.monotonic()
-    assert any_land.run("lock.sh", path, 1) == "busy\n"
+    assert any_land.run("hold_lock.sh", path, 1) == "busy\n"
     assert 1 <= time.monotonic() - start < 5
-    waiting = any_land.start("lock.sh", path, 10)
+    waiting = any_land.start("hold_lock.sh", path, 10)
     release(first)
     assert read_answer(waiting) == "locked"
     release(waiting)
@@ -87,7 +87,7 @@ def test_twenty_processes_break_the_lock_of_a_dead_owner_only_once(any_land: Lan
     exclusive_dir = path.parent / "inside"
     first = start_holder(any_land, path)
     first.kill()
-    waiting = [any_land.start("lock.sh", path, 60) for _ in range(20)]
+    waiting = [any_land.start("hold_lock.sh", path, 60) for _ in range(20)]
 
     def take_and_release(process: subprocess.Popen[str]) -> None:
         assert read_answer(process) == "locked"
@@ -105,12 +105,12 @@ def test_the_shell_lock_and_the_python_lock_exclude_each_other(plain: Land, path
         pass
     release(first)
     with Lock(str(path), 5):
-        assert plain.run("lock.sh", path, 1) == "busy\n"
+        assert plain.run("hold_lock.sh", path, 1) == "busy\n"
 
 
 def test_a_path_that_cannot_be_locked_fails_at_once(any_land: Land, path: Path) -> None:
     start = time.monotonic()
-    assert any_land.run("lock.sh", path.parent / "no" / "lock", 9).startswith("failed cannot write ")
+    assert any_land.run("hold_lock.sh", path.parent / "no" / "lock", 9).startswith("failed cannot write ")
     assert time.monotonic() - start < 5
 
 
@@ -152,7 +152,7 @@ def test_owner_links_of_dead_processes_are_removed(linked: Land, path: Path) -> 
         f"../../{mine}:{boot}",
     ):
         (path.parent / "lock.owner").symlink_to(owner)
-        assert linked.run("lock.sh", path, 3) == "locked\n", owner
+        assert linked.run("hold_lock.sh", path, 3) == "locked\n", owner
         assert os.listdir(path.parent) == [], owner
 
 
@@ -165,19 +165,19 @@ def test_owner_links_of_running_processes_are_kept(linked: Land, path: Path) -> 
     for owner in owners:
         link = path.parent / "lock.owner"
         link.symlink_to(owner)
-        assert linked.run("lock.sh", path, 0) == "busy\n", owner
+        assert linked.run("hold_lock.sh", path, 0) == "busy\n", owner
         assert os.readlink(link) == owner
         link.unlink()
 
 
 def test_without_flock_the_owner_link_contains_pid_and_start_time(linked: Land, path: Path) -> None:
-    holder = linked.start("lock.sh", path, 5)
+    holder = linked.start("hold_lock.sh", path, 5)
     assert read_answer(holder) == "locked"
     pid, _, rest = os.readlink(path.parent / "lock.owner").partition(":")
     assert int(pid) == holder.pid and rest.partition(":")[2]
-    assert linked.run("lock.sh", path, 0) == "busy\n"
+    assert linked.run("hold_lock.sh", path, 0) == "busy\n"
     holder.kill()
-    assert linked.run("lock.sh", path, 3) == "locked\n"
+    assert linked.run("hold_lock.sh", path, 3) == "locked\n"
     holder.communicate()
 
 
@@ -185,15 +185,15 @@ def test_a_stale_break_directory_does_not_block_forever(linked: Land, path: Path
     (path.parent / "lock.owner").symlink_to("nonsense")
     breaks = path.parent / "lock.break"
     breaks.mkdir()
-    assert linked.run("lock.sh", path, 0) == "busy\n"
+    assert linked.run("hold_lock.sh", path, 0) == "busy\n"
     old = time.time() - 150
     os.utime(breaks, (old, old))
-    assert linked.run("lock.sh", path, 5) == "locked\n"
+    assert linked.run("hold_lock.sh", path, 5) == "locked\n"
 
 
 def test_a_directory_instead_of_the_owner_link_keeps_the_lock_busy(linked: Land, path: Path) -> None:
     (path.parent / "lock.owner").mkdir()
-    assert linked.run("lock.sh", path, 0) == "busy\n"
+    assert linked.run("hold_lock.sh", path, 0) == "busy\n"
     assert os.listdir(path.parent / "lock.owner") == []
 
 
@@ -202,7 +202,7 @@ def test_locking_works_with_a_sleep_without_fractions(tmp_path: Path, path: Path
     host_land = land(tmp_path, name, flock=False)
     host_land.replace("sleep", '#!/bin/sh\ncase $1 in *.*) exit 1 ;; esac\nexec {real} "$@"\n')
     first = start_holder(host_land, path)
-    second = host_land.start("lock.sh", path, 9)
+    second = host_land.start("hold_lock.sh", path, 9)
     wait_for(lambda: subprocess.run(["pgrep", "-P", str(second.pid)], check=False, capture_output=True).stdout)
     release(first)
     assert read_answer(second) == "locked"

@@ -34,7 +34,7 @@ def make_archive(*names: str, size: int = 30_000) -> bytes:
 
 
 def unpack(land: Land, root: Path, path: str, name: str, data: bytes) -> subprocess.CompletedProcess[bytes]:
-    return run_script(land, "unpack.sh", root, root / path, name, LAST, "as", stdin=data)
+    return run_script(land, "unpack_files.sh", root, root / path, name, LAST, "as", stdin=data)
 
 
 def test_unpack_puts_files_and_directories_in_their_place(plain: Land, tmp_path: Path) -> None:
@@ -72,16 +72,16 @@ def test_pack_writes_all_files_of_a_directory(plain: Land, tmp_path: Path) -> No
     for name in ("-x", "two words", "new\nline", "d/é", "n" * 180):
         (source / name).write_text(name)
     (source / "link").symlink_to("-x")
-    result = run_script(plain, "pack.sh", source, ".")
+    result = run_script(plain, "pack_files.sh", source, ".")
     assert result.stderr == b"\nmngr ended 0"
     with tarfile.open(fileobj=io.BytesIO(result.stdout)) as tar:
         members = {os.path.normpath(member.name): member for member in tar}
     assert set(members) == {".", "-x", "two words", "new\nline", "d", "d/é", "n" * 180, "link"}
     assert members["link"].linkname == "-x"
-    with tarfile.open(fileobj=io.BytesIO(run_script(plain, "pack.sh", source, "-x").stdout)) as tar:
+    with tarfile.open(fileobj=io.BytesIO(run_script(plain, "pack_files.sh", source, "-x").stdout)) as tar:
         assert tar.getnames() == ["-x"]
-    assert run_script(plain, "pack.sh", source, "gone").stderr == b"\nmngr ended 4"
-    assert run_script(plain, "pack.sh", source / "gone", ".").stderr == b"\nmngr ended 3"
+    assert run_script(plain, "pack_files.sh", source, "gone").stderr == b"\nmngr ended 4"
+    assert run_script(plain, "pack_files.sh", source / "gone", ".").stderr == b"\nmngr ended 3"
 
 
 def test_state_reports_several_agents_at_once(plain: Land, repo: Path, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_state_reports_several_agents_at_once(plain: Land, repo: Path, tmp_path:
     run_git(repo, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "w6"))
     commit_file(tmp_path / "w6")
     words += ["shared", str(tmp_path / "w6"), base, "mine", "own", str(tmp_path / "gone"), base, ""]
-    rows = sorted(plain.run("state.sh", *words).split("agent ")[1:])
+    rows = sorted(plain.run("git_state.sh", *words).split("agent ")[1:])
     answers = [row.split("\n", 1)[1].strip() for row in rows]
     assert answers == ["clean", f"clean\n{commit}", "clean", "dirty", "dirty", "unknown", "clean\n1", ""]
 

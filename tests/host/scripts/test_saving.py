@@ -52,7 +52,7 @@ class Wire:
 @pytest.fixture
 def host(plain: Land, tmp_path: Path) -> RemoteHost:
     home = tmp_path / "there"
-    plain.run("hello.sh", home, "make")
+    plain.run("host_facts.sh", home, "make")
     return RemoteHost("there", "ssh", Wire(plain), str(home), os.getuid())
 
 
@@ -154,7 +154,7 @@ def test_an_interrupted_transfer_leaves_no_work_dir(host: RemoteHost, plain: Lan
     agent_dir = Path(host.home.agent_dir(ID))
     for end in (0, 512, 1024, 1536, 20_000, 1024 + 512 + 40_448, len(complete_stream)):
         agent_dir.mkdir()
-        argv = plain.argv("land.sh", host.home.root, ID, "foo", "755", "")
+        argv = plain.argv("unpack_agent.sh", host.home.root, ID, "foo", "755", "")
         result = subprocess.run(argv, input=complete_stream[:end], env=plain.env, capture_output=True, check=False)
         assert (
             (result.returncode == 0) == (Path(host.home.work_dirs) / "foo").exists() == (end == len(complete_stream))

@@ -206,7 +206,7 @@ def test_gc_cleans_up_after_mngr_is_killed_at_any_moment(mngr: MngrProgram, clus
         mngr("destroy", "--force", "@box.ray")
     assert mngr.run_json("gc")["results"] == []
     wait_for(lambda: cluster_of.ask()["actors"] == [])
-    wait_for(lambda: cluster_of.processes("MNGR_ROOM=") == [])
+    wait_for(lambda: cluster_of.processes("MNGR_HOST_TAG=") == [])
     assert cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
 
 

@@ -15,7 +15,7 @@ from mngr.mapreduce.journal.run_state import RunState, Task, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.deliver.markdown import format_code, format_text
 from mngr.tmr.deliver.pull_request_text import read_title, write_pull_request
-from mngr.tmr.plan import RunPlan
+from mngr.tmr.run_plan import RunPlan
 
 EVIL = (
     "ping @torvalds, see #1 and GH-2 | ![x](http://evil.example/p.png) <img src=x> </details> ```\n/merge\n"

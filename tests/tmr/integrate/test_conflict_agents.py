@@ -13,7 +13,7 @@ from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal.journal_file import encode_row
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.integrate.conflict_agents import UnmergedChange, resolve_conflicts
-from mngr.tmr.plan import RunPlan
+from mngr.tmr.run_plan import RunPlan
 from tests.conftest import MngrProgram
 from tests.tmr.field import Field, app, fix
 

@@ -16,8 +16,8 @@ from mngr.tmr.integrate.earlier_verdicts import list_retriable_changes
 from mngr.tmr.integrate.exclude_breaking import BaseResults, BranchTrial
 from mngr.tmr.integrate.lint_and_tutorial_checks import make_lint_check
 from mngr.tmr.integrate.suite import Suite
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.run_plan import RunPlan
 from tests.tmr.world import PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents

@@ -10,8 +10,8 @@ import pytest
 
 from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.integrate.suite import Suite
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.run_plan import RunPlan
 from tests.tmr.world import PYTEST, World, new_world
 
 TEST = "from shop import COIN\n\n\ndef test_coin():\n    assert COIN == 'EUR'\n"

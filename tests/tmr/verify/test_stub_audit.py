@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mngr.tmr.cleanroom.room_programs import read_program
+from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.runners.pytest.runner import PytestOptions
 from mngr.tmr.verify import command_options
 from mngr.tmr.verify.stub_audit import MODES, AuditResult, audit_test

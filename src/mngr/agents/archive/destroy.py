@@ -281,7 +281,16 @@ def remove_from_host(host: Host, record: AgentRecord, *, keeps_work: bool = Fals
 
 def _remove_remote_files(host: Host, agent_id: str, name: str, work_dir_name: str) -> None:
     """Delete the agent's files, name and work dir on a remote host."""
-    argv = ["sh", "-c", scripts.read_program("leave.sh"), "leave.sh", host.home.root, agent_id, name, work_dir_name]
+    argv = [
+        "sh",
+        "-c",
+        scripts.read_program("remove_agent.sh"),
+        "remove_agent.sh",
+        host.home.root,
+        agent_id,
+        name,
+        work_dir_name,
+    ]
     result = host.run(argv)
     if result.code:
         raise MngrError(

@@ -81,15 +81,15 @@ def _build_enter_argv(host: Host, agent_id: str, argv: list[str], *, activate: b
     program = [
         "sh",
         "-c",
-        scripts.read_program("enter.sh"),
-        "enter.sh",
+        scripts.read_program("run_in_work_dir.sh"),
+        "run_in_work_dir.sh",
     ]  # Sending the script along saves a round trip.
     if host.is_local:
         from mngr.agents.launch.launch import install_local_programs
         from mngr.agents.sandbox import bubblewrap
 
         bubblewrap.disable_fd_inheritance()
-        program = ["sh", os.path.join(install_local_programs(host), "enter.sh")]
+        program = ["sh", os.path.join(install_local_programs(host), "run_in_work_dir.sh")]
     flags = [] if activate else ["-n"]
     return ["env", "-i", terminal, *program, *flags, "-f", error_file, directory, *argv], error_file
 

@@ -208,13 +208,13 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, timeout: float
 
 
 def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, timeout: float) -> list[str]:
-    """Return the command that runs send.sh for this delivery."""
-    program, directory = scripts.read_program("send.sh"), host.home.agent_dir(record.id)
+    """Return the command that runs send_message.sh for this delivery."""
+    program, directory = scripts.read_program("send_message.sh"), host.home.agent_dir(record.id)
     return [
         "sh",
         "-c",
         program,
-        "send.sh",
+        "send_message.sh",
         host.tmux_socket,
         directory,
         f"{math.ceil(timeout)}",
@@ -232,7 +232,7 @@ def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, timeou
 
 
 def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, timeout: float, result: ProcessResult) -> None:
-    """Raise an error when the output of send.sh does not prove the delivery."""
+    """Raise an error when the output of send_message.sh does not prove the delivery."""
     word, _, details = result.text.partition(" ")
     name = record.name
     capture_hint = f"see its screen: mngr capture {name}"

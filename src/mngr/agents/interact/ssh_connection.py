@@ -117,8 +117,8 @@ def _build_pipe_argv(host: Host) -> list[str]:
 
 def _build_session_command(host: Host, agent_id: str) -> str:
     """Return the command that every session runs, whatever the client asks for. It enters the agent as `exec` does."""
-    argv = ["sh", "-c", scripts.read_program("enter.sh"), "enter.sh", host.home.agent_dir(agent_id)]
-    argv += ["sh", "-c", scripts.read_program("session.sh"), "session.sh"]
+    argv = ["sh", "-c", scripts.read_program("run_in_work_dir.sh"), "run_in_work_dir.sh", host.home.agent_dir(agent_id)]
+    argv += ["sh", "-c", scripts.read_program("ssh_session.sh"), "ssh_session.sh"]
     return scripts.format_one_line(
         f'exec env -i {_SESSION_ENVIRONMENT} {shell.join(argv)} "${{SSH_ORIGINAL_COMMAND-}}"'
     )

@@ -77,7 +77,7 @@ def build_agent_variables(ctx: Context, host: Host, record: AgentRecord) -> dict
         "MNGR_OUTPUT_DIR": os.path.join(directory, "outputs"),
         "MNGR_BASE": record.base or "",
         "MNGR_BRANCH": record.branch or "",
-        **({"MNGR_SANDBOX": "1"} if bubblewrap.is_sandboxed(record) else {}),  # enter.sh reads it.
+        **({"MNGR_SANDBOX": "1"} if bubblewrap.is_sandboxed(record) else {}),  # run_in_work_dir.sh reads it.
         **get_kind_variables(ctx, host, record),
     }
 

@@ -41,8 +41,8 @@ def install_on_host(ctx: Context, host: Host) -> str:
     argv = [
         "sh",
         "-c",
-        scripts.read_program("settle.sh"),
-        "settle.sh",
+        scripts.read_program("install_programs.sh"),
+        "install_programs.sh",
         home.lib,
         version,
         home.tmux_conf,

@@ -1,6 +1,6 @@
 """Runs an agent in a bubblewrap sandbox with its own view of the machine.
 
-The file `agents/ID/sandbox`, which only mngr can write, holds the sandbox as a shell function. `enter.sh` uses it, and
+The file `agents/ID/sandbox`, which only mngr can write, holds the sandbox as a shell function. `run_in_work_dir.sh` uses it, and
 so does `open_sandboxed_host`, for git and other programs of mngr that read files which the agent has written.
 """
 
@@ -41,7 +41,7 @@ _WRITABLE_FILES = ("status", "events.jsonl", "transcript.jsonl")
 # `env` restores the signals that the part outside ignores. They end the program inside, and its end ends the rest.
 # The agent could reopen a file on standard input for writing, so its contents come through a pipe.
 _ENTER_FUNCTION = """\
-# Written by mngr at every start of the agent. enter.sh runs the agent in it, and mngr runs its own git in it.
+# Written by mngr at every start of the agent. run_in_work_dir.sh runs the agent in it, and mngr runs its own git in it.
 _mngr_sandbox() {{
     for _mngr_file in {shared}; do
         [ -e "$_mngr_file" ] || case $_mngr_file in

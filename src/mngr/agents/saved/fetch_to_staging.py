@@ -171,7 +171,7 @@ def get_work_dir_name(host: Host, record: AgentRecord) -> str:
 
 def _collect_work_dir_facts(host: Host, work_dir: str) -> WorkDirFacts:
     """Ask the host about a work dir. Values that are not well-formed are replaced by defaults."""
-    result = host.run(["sh", "-c", scripts.read_program("survey.sh"), "survey.sh", work_dir])
+    result = host.run(["sh", "-c", scripts.read_program("work_dir_facts.sh"), "work_dir_facts.sh", work_dir])
     facts: dict[str, str] = {}
     rows = result.out.split(b"\0")
     pack_rows: list[str] = []
@@ -238,8 +238,8 @@ def _fetch_files(
     argv = [
         "sh",
         "-c",
-        scripts.read_program("gather.sh"),
-        "gather.sh",
+        scripts.read_program("pack_agent.sh"),
+        "pack_agent.sh",
         host.home.root,
         agent_id,
         name,
@@ -317,7 +317,7 @@ def _has_only_regular_files(git_dir: str) -> bool:
 
 
 def _build_own_repository(ctx: Context, staging_home: StagingHome, agent_id: str, work_dir: str) -> str:
-    """Turn the files that `gather.sh` collected into an independent repository for the work dir.
+    """Turn the files that `pack_agent.sh` collected into an independent repository for the work dir.
 
     Return the path of the original git dir on the host.
     """

@@ -59,7 +59,7 @@ def upload_agent(build_host: Host, host: Host, record: AgentRecord, source_copy:
         source_copy,
     ]
     result = host_stream.send_from_process(
-        host, ["sh", "-c", scripts.read_program("land.sh"), "land.sh", *script_args], sender
+        host, ["sh", "-c", scripts.read_program("unpack_agent.sh"), "unpack_agent.sh", *script_args], sender
     )
     if result.code == 9:
         raise SourceObjectsMissing(result.error_line)

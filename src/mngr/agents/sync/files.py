@@ -36,7 +36,7 @@ def receive_files(
     limits = limits or TransferLimits()
     count, damage = 0, None
     with tempfile.TemporaryFile() as stderr:
-        argv = ["sh", "-c", scripts.read_program("pack.sh"), "pack.sh", source, *names]
+        argv = ["sh", "-c", scripts.read_program("pack_files.sh"), "pack_files.sh", source, *names]
         sender = host.stream(argv, stdout=shell.PIPE, stderr=stderr)
         assert sender.stdout is not None
         _enlarge_pipe(sender.stdout)
@@ -282,8 +282,8 @@ def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
         argv = [
             "sh",
             "-c",
-            scripts.read_program("unpack.sh"),
-            "unpack.sh",
+            scripts.read_program("unpack_files.sh"),
+            "unpack_files.sh",
             work_dir,
             final_path,
             base,

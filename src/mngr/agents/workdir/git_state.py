@@ -90,7 +90,9 @@ def _query_host(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
     for record in records:
         repo_word = "own" if record.transfer == "mirror" else "shared"
         words += [repo_word, record.work_dir, record.base or "", _get_branch_word(record)]
-    result = host.run(["sh", "-c", scripts.read_program("state.sh"), "state.sh", *words], timeout=GIT_STATE_TIMEOUT)
+    result = host.run(
+        ["sh", "-c", scripts.read_program("git_state.sh"), "git_state.sh", *words], timeout=GIT_STATE_TIMEOUT
+    )
     states: dict[str, GitState] = {}
     for section in result.out.decode("ascii", "replace").split("agent ")[1:]:
         number, *lines = section.splitlines()
@@ -102,7 +104,7 @@ def _query_host(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
 
 
 def _get_branch_word(record: AgentRecord) -> str:
-    """Return the branch argument of state.sh: the agent's new branch, `-` for a worktree without one, or nothing."""
+    """Return the branch argument of git_state.sh: the agent's new branch, `-` for a worktree without one, or nothing."""
     if record.transfer != "worktree":
         return ""
     if record.branch_is_new and record.branch:
@@ -111,7 +113,7 @@ def _get_branch_word(record: AgentRecord) -> str:
 
 
 def _parse_state(lines: list[str], *, has_own_repo: bool) -> GitState:
-    """Return the state that state.sh printed: `dirty` or `clean`, then commits or their number."""
+    """Return the state that git_state.sh printed: `dirty` or `clean`, then commits or their number."""
     dirty, rest = _DIRTY_WORDS.get(lines[0]), lines[1:]
     if has_own_repo:
         return GitState(dirty=dirty, own_commits=tuple(line for line in rest if len(line) in (40, 64)))

@@ -259,7 +259,7 @@ def _cache_setup_files(host: Host, work_dir: str, cached_dir: str, new_rows: lis
     if not host.is_local:
         listed = "".join(f"{name}\0" for name in names)
         host.run(
-            ["sh", "-c", scripts.read_program("setup.sh"), "setup.sh", "keep", cached_dir, work_dir],
+            ["sh", "-c", scripts.read_program("setup_cache.sh"), "setup_cache.sh", "keep", cached_dir, work_dir],
             stdin=listed.encode("utf-8", "surrogateescape"),
         )
         return
@@ -297,7 +297,8 @@ def _copy_cached_setup(host: Host, cached_dir: str, work_dir: str) -> bool:
     """Copy a cached set-up result and replace the old work dir's path in it. Return False if there is none."""
     if not host.is_local:
         result = host.run(
-            ["sh", "-c", scripts.read_program("setup.sh"), "setup.sh", "reuse", cached_dir, work_dir], timeout=3600.0
+            ["sh", "-c", scripts.read_program("setup_cache.sh"), "setup_cache.sh", "reuse", cached_dir, work_dir],
+            timeout=3600.0,
         )
         if result.code not in (0, 3):
             raise MngrError(

@@ -68,7 +68,7 @@ def _has_setup_sandbox(host: Host, record: AgentRecord, settings: Settings, *, i
 def _run_as_agent(host: Host, record: AgentRecord, command: str) -> None:
     """Run the set-up command as the agent would run it: with its environment, and in its sandbox if it has one."""
     directory = host.home.agent_dir(record.id)
-    enter = os.path.join(host.home.lib, "current", "enter.sh")
+    enter = os.path.join(host.home.lib, "current", "run_in_work_dir.sh")
     log = os.path.join(directory, "setup.log")
     argv = ["sh", enter, directory, *_SETUP_ARGV, command]
     result = host.run(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _SCRIPTS_DIR = os.path.dirname(__file__)
 # These programs run after the command that sent them has ended.
 INSTALLED_PROGRAMS = (
-    "enter.sh",
+    "run_in_work_dir.sh",
     "launch.sh",
-    "event.sh",
+    "add_event.sh",
     "stop.sh",
     "watch.sh",
 )

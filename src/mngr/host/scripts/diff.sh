@@ -1,6 +1,6 @@
 # diff.sh own|shared WORK BASE all|committed OPTION...: prints an agent's work since BASE as a git diff.
 
-#include repo.sh
+#include agent_repository.sh
 
 enter "$1" "$2"
 base=$3 what=$4

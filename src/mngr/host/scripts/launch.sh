@@ -4,10 +4,10 @@ dir=$1
 lib=${0%/*}
 . "$dir/command" || exit 125
 trap : INT QUIT TERM # not HUP: when the terminal closes, the end of this shell signals the command
-env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/enter.sh" -p -f "$dir/unstarted" "$dir" "$@"
+env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/run_in_work_dir.sh" -p -f "$dir/unstarted" "$dir" "$@"
 code=$?
 trap '' HUP INT QUIT TERM
 [ ! -L "$dir/exit" ] || rm -f "$dir/exit"
 printf '{"code":%d,"at":%d}\n' "$code" "$(date +%s)" >"$dir/exit"
 set -- "$dir" exited wrapper "{\"code\":$code}"
-. "$lib/event.sh"
+. "$lib/add_event.sh"

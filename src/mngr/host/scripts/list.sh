@@ -57,6 +57,6 @@ set -f
 # everything again, more carefully.
 (ulimit -v 32768 && LC_ALL=C exec grep -a -m 1 -d skip -D skip '' /dev/null $files) 2>/dev/null && exit 0
 printf '\nagain\n'
-#include rows.sh
+#include read_first_lines.sh
 rows $files
 exit 0

@@ -3,7 +3,7 @@
 # 5 uncommitted changes, 4 a conflict, 3 a conflict with uncommitted changes, 2 a nested repository that cannot be
 # stashed. 5, 4 and 2 also print the files.
 
-#include repo.sh
+#include agent_repository.sh
 
 enter "$1" "$2"
 branch=$3 commit=$4 stash=$5 message=$6

@@ -1,7 +1,7 @@
 # start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]...: starts the agent's session. Prints "running PID", or "ended"
 # with exit code 10. WORK, WINDOW and CMD are quoted for tmux, which interprets # and a ; at the end. The server
 # starts with a clean environment, so that no variable of mngr leaks into an agent.
-#include nap.sh
+#include short_sleep.sh
 #include process_start.sh
 socket=$1 conf=$2 lib=$3 dir=$4 name=$5 work=$6
 shift 6
@@ -49,7 +49,7 @@ done
 drop stopped
 while [ $# -ge 2 ]; do
     clean new-window -d -t "=$name:" -n "$1" -c "$work" \
-        env -i TERM=tmux-256color sh "$lib/enter.sh" "$dir" sh -c "$2" || exit 8
+        env -i TERM=tmux-256color sh "$lib/run_in_work_dir.sh" "$dir" sh -c "$2" || exit 8
     shift 2
 done
 napped=0 rested=0 look=500

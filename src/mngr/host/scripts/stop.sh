@@ -1,6 +1,6 @@
 # stop.sh SOCKET HOME GRACE REASON ID...: ends the agents' processes and keeps everything else.
 # It sends TERM, then HUP to shells that ignore TERM, and after GRACE seconds KILL to each agent's whole session.
-#include nap.sh
+#include short_sleep.sh
 socket=$1 home=$2 grace=$3 reason=$4
 shift 4
 tmux_() { tmux -S "$socket" "$@" 2>/dev/null; }

@@ -1,7 +1,7 @@
 # watch.sh SOCKET HOME LIB GRACE: stops agents that have reached a limit, and ends when no agent has a limit.
 # An agent's `limit` file holds: idle seconds or -, lifetime seconds or -, the time of its creation, and what counts as
 # activity (output, input, process, or several with commas; default: output).
-#include rows.sh
+#include read_first_lines.sh
 socket=$1 home=$2 lib=$3 grace=$4
 quiet=0 spent=
 cd "$home/agents" || exit 1
@@ -87,7 +87,7 @@ while :; do
         if [ "$life" != - ] && [ $((now - made)) -ge "$life" ]; then reason=lifetime; fi
         if [ -n "$reason" ]; then
             sh "$lib/stop.sh" "$socket" "$home" "$grace" "$reason" "$id" </dev/null
-            sh "$lib/event.sh" "$home/agents/$id" stopped watcher "{\"reason\":\"$reason\"}" </dev/null
+            sh "$lib/add_event.sh" "$home/agents/$id" stopped watcher "{\"reason\":\"$reason\"}" </dev/null
         fi
     done <<EOF
 $seen

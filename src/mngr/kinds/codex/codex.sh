@@ -1,6 +1,6 @@
 # codex.sh CMD…: run Codex and report what its hooks do not report: that it accepts messages, and that a turn ended by an error
 # or by Esc. program-status/1.json holds the unchanged row of Codex's own record about such an end.
-#include nap.sh
+#include short_sleep.sh
 cd "$MNGR_AGENT_DIR" || exit 125
 last=$CODEX_HOME/last # a link to the record of the conversation on the screen; codex_hook.sh sets it for each message
 rm -f "$CODEX_HOME"/thread-writer-locks/*.lock program-status/*

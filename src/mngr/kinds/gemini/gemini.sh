@@ -1,7 +1,7 @@
 # gemini.sh run CMD… | ready|message|end <JSON: run Gemini CLI, or handle its hooks at the start and the end of a turn.
 # The file gemini/idle exists while the next message would begin a turn. Gemini CLI merges messages that come during a turn.
 # Only the record of the conversation shows which error ended a turn, and that somebody cancelled it.
-#include nap.sh
+#include short_sleep.sh
 cd "$MNGR_AGENT_DIR" || exit 0
 idle=gemini/idle
 record=gemini/record # a link to the record of the conversation on the screen; the hooks set it

@@ -266,8 +266,8 @@ class DockerProvider:
         argv = [
             "sh",
             "-c",
-            scripts.read_program("user.sh"),
-            "user.sh",
+            scripts.read_program("create_user.sh"),
+            "create_user.sh",
             user,
             number.partition(":")[0],
             home,
@@ -370,7 +370,7 @@ def _build_run_argv(
         "no-new-privileges",
     ]
     if user != "root":
-        argv += ["--cap-drop", "ALL", "--cap-add", "CHOWN"]  # user.sh must give the new user the home
+        argv += ["--cap-drop", "ALL", "--cap-add", "CHOWN"]  # create_user.sh must give the new user the home
     argv += ["--pids-limit", str(options.get("pids") or MAX_PIDS)]
     for key in ("memory", "cpus"):
         if options.get(key):

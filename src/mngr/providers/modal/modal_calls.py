@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_PARALLEL = 32  # sandboxes that are created, saved or ended at the same time
 SNAPSHOT_TIMEOUT = 900  # seconds; the time limit of a snapshot
 EXIT_IMAGE_TIMEOUT = 120.0  # seconds; for the image of an ended sandbox
-BUSY_CHECK_SECONDS = 20.0  # pause between two starts of stay.sh
+BUSY_CHECK_SECONDS = 20.0  # pause between two starts of keep_busy.sh
 REQUIRED_PACKAGES = "git tmux procps tar ca-certificates curl less openssh-client rsync".split()
 
 
@@ -144,7 +144,7 @@ class ModalBridgeEngine:
                 self._commands.clear()
 
     async def _keep_alive(self, host: dict[str, object]) -> None:
-        """Run stay.sh while agents are busy, because Modal counts only a running command as activity."""
+        """Run keep_busy.sh while agents are busy, because Modal counts only a running command as activity."""
         sandbox_id = get_text(host, "sandbox")
         if time.monotonic() - self._kept.get(sandbox_id, -BUSY_CHECK_SECONDS) < BUSY_CHECK_SECONDS:
             return

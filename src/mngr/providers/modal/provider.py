@@ -135,7 +135,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
         """Return a program that creates the user and git author, and deletes agents that came with a snapshot."""
         clearing = f"({_CLEAR_AGENTS_SCRIPT})\n" if machine.clears else ""
         words = shell.join(["root", "0", "/root", HALT_FILE, *machine.author])
-        return f"{clearing}set -- {words}\n{scripts.read_program('user.sh')}"
+        return f"{clearing}set -- {words}\n{scripts.read_program('create_user.sh')}"
 
     def _create_sandbox(self, name: str, machine: ModalMachine, origin: dict[str, object]) -> ModalMachine:
         """Create a sandbox and return the machine with it and with the time when it ends."""
@@ -174,7 +174,7 @@ class ModalEngine(EngineDefaults[ModalMachine]):
             return StoppedTransport(self._provider, name)
         words: dict[str, object] = {"sandbox": machine.sandbox}
         if idle := machine.words.get("idle_timeout"):
-            words["stay"] = f"set -- {idle}\n{scripts.read_program_beside(__file__, 'stay.sh')}"
+            words["stay"] = f"set -- {idle}\n{scripts.read_program_beside(__file__, 'keep_busy.sh')}"
         return ModalTransport(self._bridge, name, words, lambda: self._find_latest_image(name, machine) is not None)
 
     def start(self, name: str, machine: ModalMachine) -> ModalMachine:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         keeper: str
         kept: str
         wish: dict[str, object]
-        room: str
+        init_program: str
 
     class ActorOutput(TypedDict):
         """New data of a command by stream, and the streams that have ended."""
@@ -86,7 +86,7 @@ class ActorCommand:
 
 
 class HostActor:
-    """The actor. `about` has tag, home, room (the text of host_process), wish, author, keeper and kept."""
+    """The actor. `about` has tag, home, init_program (the text of host_init_process.py), wish, author, keeper and kept."""
 
     def __init__(self, about: ActorFacts) -> None:
         self._about = about
@@ -101,7 +101,9 @@ class HostActor:
 
     async def get_plan(self) -> dict[str, dict[str, object]]:
         """Return the facts with which the actor was created, for a home that has lost them."""
-        about: dict[str, object] = {key: value for key, value in self._about.items() if key not in ("room", "wish")}
+        about: dict[str, object] = {
+            key: value for key, value in self._about.items() if key not in ("init_program", "wish")
+        }
         return {"about": about, "wish": self._about["wish"]}
 
     async def open_host(self) -> dict[str, str]:
@@ -123,8 +125,8 @@ class HostActor:
         host_argv = [sys.executable, "-I", "-S", "-c", BOOT_PROGRAM, str(child_socket.fileno()), self._about["tag"]]
         if self._space:
             host_argv = [*self._space, "sh", "-c", ENTER_SCRIPT, os.path.join(self.home, ".tmp"), *host_argv]
-        argv = ["sh", "-c", '"$@" </dev/null >/dev/null &', "room", *host_argv]
-        env = {**self._build_environment(), "MNGR_ROOM": self._about["tag"], "PROGRAM": self._about["room"]}
+        argv = ["sh", "-c", '"$@" </dev/null >/dev/null &', "mngr-host", *host_argv]
+        env = {**self._build_environment(), "MNGR_HOST_TAG": self._about["tag"], "PROGRAM": self._about["init_program"]}
         subprocess.run(argv, pass_fds=[child_socket.fileno()], cwd=self.home, env=env, check=True)
         child_socket.close()
         own_socket.setblocking(False)

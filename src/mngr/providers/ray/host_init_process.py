@@ -16,7 +16,7 @@ import struct
 import sys
 import termios
 
-MARKER_VARIABLE = "MNGR_ROOM"  # the variable that identifies the processes of a host
+MARKER_VARIABLE = "MNGR_HOST_TAG"  # the variable that identifies the processes of a host
 
 
 class HostProcess:
@@ -177,8 +177,8 @@ def _read_exactly(link: socket.socket, size: int) -> bytes | None:
 
 
 if __name__ == "__main__":
-    room = HostProcess(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    host_process = HostProcess(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
     os.set_inheritable(int(sys.argv[1]), False)
-    room.serve()
+    host_process.serve()
     if os.getpid() != 1:
         kill_all(sys.argv[2])

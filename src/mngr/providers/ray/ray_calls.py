@@ -86,7 +86,7 @@ class RayBridgeEngine:
         if actor is None:
             self._check_capacity(request)
             options = _build_actor_options(plan.actor, request, node)
-            actor_facts = {**about, "room": _read_source(host_init_process), "wish": wish}
+            actor_facts = {**about, "init_program": _read_source(host_init_process), "wish": wish}
             actor = ray.remote(host_actor.HostActor).options(**options).remote(actor_facts)
         try:
             return dict(await _wait_with_timeout(START_TIMEOUT, actor.open_host.remote()))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROBE_TIMEOUT = 30.0
 REQUIRED_PROGRAMS = ("git", "tmux", "tar")
-_UNFIT_CODE = 97  # the exit code when the program before hello.sh fails
+_UNFIT_CODE = 97  # the exit code when the program before host_facts.sh fails
 _NUMBER_FACTS = ("uid", "clock", "free", "load", "cpus", "agents")
 _PROBLEMS = ("stranger", "newer", "unwritable")
 _KNOWN_FACTS = ("home", "uid", "login", *PROBED_FACTS, *_PROBLEMS)
@@ -52,12 +52,14 @@ def probe_host(
     With `make`, the host's home is created. The programs `first` and `last` run before and after the probe.
     """
     words = [str(home or ""), "make"] if make else [str(home or "")]
-    program = f"({scripts.read_program('hello.sh')}\n) || exit\n"
+    program = f"({scripts.read_program('host_facts.sh')}\n) || exit\n"
     if first:
         program = f"({first}\n) >&2 || exit {_UNFIT_CODE}\n{program}"
     if last:
         program += f"printf '\\0'\n{last}"
-    result = remote_host.run(transport, ["sh", "-c", program, "hello.sh", *words], timeout=PROBE_TIMEOUT, name=host)
+    result = remote_host.run(
+        transport, ["sh", "-c", program, "host_facts.sh", *words], timeout=PROBE_TIMEOUT, name=host
+    )
     if first and result.code == _UNFIT_CODE:
         raise MngrError(f"mngr cannot use {host}: {result.error_line}", "choose another image: -b image=NAME")
     output, _, rest = result.out.partition(b"\0")
@@ -91,7 +93,7 @@ def _check_home(host: str, facts: dict[str, str]) -> None:
 
 
 def _is_fact(key: str, value: str) -> bool:
-    """True when the line is a fact that hello.sh reports in a valid form. A host can send anything."""
+    """True when the line is a fact that host_facts.sh reports in a valid form. A host can send anything."""
     if key in _NUMBER_FACTS:
         return names_and_addresses.is_number(value.replace(".", "", 1) if key == "load" else value)
     return key in _KNOWN_FACTS and value.isprintable()
@@ -140,7 +142,7 @@ def run_home_program(transport: Transport, host: str, opening: str) -> None:
         raise MngrError(f"mngr cannot use {host}: {result.error_line}", "choose another image: -b image=NAME")
 
 
-# Creates the home as hello.sh does, but without its checks, because the host is new.
+# Creates the home as host_facts.sh does, but without its checks, because the host is new.
 _HOME_SCRIPT = """umask 077; mkdir -p {home}/agents {home}/names {home}/work {home}/cache {home}/lib && cd {home} &&
 {{ [ -e version ] || echo "mngr 1" >version; }} && : >{mark}"""
 

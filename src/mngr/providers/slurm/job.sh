@@ -1,7 +1,7 @@
 # job.sh: a batch job that serves as a host. The lines before this script set: place (the home), shared (empty if
 # the files are on the node's own disk), grace (the seconds that agents have to end). This script owns the tmux server,
 # because a process that another job step starts ends with that step.
-#include nap.sh
+#include short_sleep.sh
 #include process_start.sh
 case $place in
 \~/*) home=$HOME/${place#\~/} ;;
@@ -29,7 +29,7 @@ finish() {
     ids=$(live)
     if [ -n "$ids" ] && [ -n "$socket" ]; then
         sh lib/current/stop.sh "$socket" "$home" "$grace" "$reason" $ids
-        for id in $ids; do sh lib/current/event.sh "$home/agents/$id" stopped job "{\"reason\":\"$reason\"}"; done
+        for id in $ids; do sh lib/current/add_event.sh "$home/agents/$id" stopped job "{\"reason\":\"$reason\"}"; done
     fi
     [ -z "$socket" ] || clean kill-server
     # Kill agents' processes that have left their session. Slurm may not find them if it tracks by parent.

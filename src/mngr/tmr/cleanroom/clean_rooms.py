@@ -25,12 +25,12 @@ from mngr.base.untrusted_json import parse_json
 from mngr.host import git
 from mngr.host.record_store import NameTaken
 from mngr.tmr.cleanroom import lfs_files
-from mngr.tmr.cleanroom.room_hosts import RoomHosts
-from mngr.tmr.cleanroom.room_programs import PROGRAM_LOADER, read_room_programs
+from mngr.tmr.cleanroom.clean_room_hosts import RoomHosts
+from mngr.tmr.cleanroom.program_sources import PROGRAM_LOADER, read_clean_room_programs
 from mngr.tmr.cleanroom.sandbox import (
+    CleanRoomJob,
     CleanRoomSandbox,
     RoomIsolation,
-    RoomJob,
     RoomOutput,
     RoomSurvey,
     SandboxBuilder,
@@ -256,12 +256,12 @@ class CleanRoom:
         sandbox_builder: SandboxBuilder | None = None,
     ) -> None:
         self._fleet = fleet
-        programs = read_room_programs()
+        programs = read_clean_room_programs()
         self._program_args = ["-c", programs["mngr_clean_room.py"]]
         self.name, self.work_dir, self.repo = name, work, repo
         self.renew: Callable[[], None] = lambda: None  # replaces the workspace by a new one
         self.lfs_store = ""  # where the user's repository keeps the contents of git-lfs files
-        _, texts = self._run_program(RoomJob(programs=programs))
+        _, texts = self._run_program(CleanRoomJob(programs=programs))
         survey = decode(RoomSurvey, texts)
         self._program_args = ["-c", PROGRAM_LOADER % survey.kept]
         self.commit, self.tree = survey.at.split()
@@ -295,7 +295,7 @@ class CleanRoom:
         local = self._fleet.context.local_host
         commit, tree = git.run_checked(local, repo, "rev-parse", f"{commit}^{{commit}}", f"{commit}^{{tree}}").split()
         self._fleet.send_commit(self.name, repo, commit)
-        job = RoomJob(commit=commit, keep=self._kept_patterns, lfs_store=self.lfs_store, protected=self._protected)
+        job = CleanRoomJob(commit=commit, keep=self._kept_patterns, lfs_store=self.lfs_store, protected=self._protected)
         self._run_program(job)
         self.commit, self.tree = commit, tree
 
@@ -316,7 +316,7 @@ class CleanRoom:
         reported anything for so many seconds.
         Raises MngrError when the clean room fails.
         """
-        job = RoomJob(
+        job = CleanRoomJob(
             argv=argv,
             env={**self.env, **(env or {})},
             virtualenv=self._virtualenv,
@@ -386,7 +386,7 @@ class CleanRoom:
             raise MngrError(f"{path!r} is outside the work dir of the clean room {self.name}")
         return self._fleet.pull_path(self.name, path, target)
 
-    def _run_program(self, job: RoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
+    def _run_program(self, job: CleanRoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program and return the numbers and texts of its answer."""
         argv = ["python3", "-I", "-S", *self._program_args, repr(encode(job))]
         result = self._execute(argv, None if timeout is None else timeout + _HOST_GRACE_SECONDS)

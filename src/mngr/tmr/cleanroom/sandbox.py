@@ -111,7 +111,7 @@ class SandboxJob(Struct):
     env: dict[str, str]
 
 
-class RoomJob(Struct):
+class CleanRoomJob(Struct):
     """A job for the clean room program, which reads it as a Python literal."""
 
     argv: list[str] = []  # the command to run, if any

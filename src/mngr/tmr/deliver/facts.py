@@ -14,8 +14,8 @@ from mngr.tmr.changes.changes_file import load_changes
 from mngr.tmr.changes.collect_changes import Change, ChangeSize
 from mngr.tmr.changes.excluded_tasks import EscalationGroup, ExcludedGroup
 from mngr.tmr.changes.integration_record import BranchCommit, ExcludedChange, Integration, find_integration
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.baseline_rows import RootCauseGivenUp, list_baseline_runs
+from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.verify.receipt import find_receipt
 
 _MAX_FILES = 2000  # files that are searched for a transcript

@@ -9,7 +9,7 @@ from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.deliver import pull_request_sections, pull_request_summary
 from mngr.tmr.deliver.facts import PullRequestFacts, load_facts
 from mngr.tmr.deliver.markdown import redact_line
-from mngr.tmr.plan import RunPlan
+from mngr.tmr.run_plan import RunPlan
 
 MAX_CHARACTERS = 60_000  # characters of PR.md
 _MAX_BYTES = 120_000  # bytes: the text may be one command-line argument

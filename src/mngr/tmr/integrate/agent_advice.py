@@ -23,8 +23,8 @@ from mngr.tmr.changes.integration_record import AdvisedOrder, AgentSummary
 from mngr.tmr.commits import untrusted_text
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS
 from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
+from mngr.tmr.run_plan import RunPlan
 
 _ORDER, _PROSE = "order.json", "prose.md"
 _MAX_FULL_CHANGES = 20  # changes whose diff is in the prompt

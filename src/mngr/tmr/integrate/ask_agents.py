@@ -19,9 +19,9 @@ from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.scheduler import Scheduler
+from mngr.tmr.clean_room_and_agent_options import build_agent_options
 from mngr.tmr.commits import untrusted_text
-from mngr.tmr.plan import RunPlan
-from mngr.tmr.room_and_agent_options import build_agent_options
+from mngr.tmr.run_plan import RunPlan
 
 KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # agent kinds that cannot answer questions
 SCRIPTED = "player"  # can answer only what its script says, so it is asked only on request

@@ -37,8 +37,8 @@ from mngr.tmr.integrate.ask_agents import (
     read_first_line,
 )
 from mngr.tmr.integrate.automatic_resolution import commit_with_markers, has_new_markers
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.prompt import quote_block
+from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
 
 _MAX_FILE_BYTES = 8 << 20  # larger files are not searched for conflict markers

@@ -11,10 +11,10 @@ from mngr.mapreduce.journal.journal_rows import CheckedRow, SettledRow
 from mngr.mapreduce.journal.replay import Replay
 from mngr.mapreduce.journal.run_state import TaskState
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.plan import load_plan
+from mngr.tmr.clean_room_and_agent_options import open_clean_rooms
 from mngr.tmr.prepare.prepare import prepare_run
 from mngr.tmr.recipe import TmrRecipe
-from mngr.tmr.room_and_agent_options import open_clean_rooms
+from mngr.tmr.run_plan import load_plan
 from mngr.tmr.verify.receipt import find_receipt, find_verdict
 
 

@@ -18,6 +18,7 @@ from mngr.host import git
 from mngr.mapreduce.journal.agent_usage import AgentUsage
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.collect_changes import Change
+from mngr.tmr.changes.current_changes import GatheredChanges, gather_changes
 from mngr.tmr.changes.find_changes import (
     get_changes,
     list_dependents,
@@ -25,7 +26,6 @@ from mngr.tmr.changes.find_changes import (
     make_exclusion_request,
     refresh_exclusion_request,
 )
-from mngr.tmr.changes.gather import GatheredChanges, gather_changes
 from mngr.tmr.changes.integration_record import (
     AdvisedOrder,
     AgentSummary,
@@ -42,6 +42,7 @@ from mngr.tmr.changes.integration_record import (
 )
 from mngr.tmr.changes.rejection_history import Rejection, RejectionFile, make_rejection
 from mngr.tmr.cited_blocks import list_cited_blocks
+from mngr.tmr.clean_room_and_agent_options import open_clean_rooms
 from mngr.tmr.commits import untrusted_text
 from mngr.tmr.commits.trees import list_trees
 from mngr.tmr.deliver.branch import (
@@ -66,11 +67,10 @@ from mngr.tmr.integrate.integrate_in_batches import BatchIntegration
 from mngr.tmr.integrate.integration_request import IntegrateRequest
 from mngr.tmr.integrate.resolve_conflicts import ConflictResolver
 from mngr.tmr.integrate.suite import CHECK_PREFIX, Suite
-from mngr.tmr.plan import RunPlan, load_plan
 from mngr.tmr.prepare.baseline_rows import list_baseline_runs
 from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE, combine_runs
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
-from mngr.tmr.room_and_agent_options import open_clean_rooms
+from mngr.tmr.run_plan import RunPlan, load_plan
 
 ProgressListener = Callable[[str], None]
 

@@ -24,7 +24,7 @@ from mngr.tmr.integrate.bisect import list_claimed_tests
 from mngr.tmr.integrate.conflict_agents import ConflictResolution, UnmergedChange, resolve_conflicts
 from mngr.tmr.integrate.exclude_breaking import BranchTrial, TrialResult
 from mngr.tmr.integrate.integration_request import IntegrateRequest
-from mngr.tmr.plan import RunPlan
+from mngr.tmr.run_plan import RunPlan
 
 ProgressListener = Callable[[str], None]
 

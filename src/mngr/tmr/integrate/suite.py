@@ -14,8 +14,8 @@ from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomBroken, CleanRoomPool
 from mngr.tmr.commits.trees import GIT_SAFE_ARGS, diff_trees, list_trees
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import SuiteRequest, SuiteRun, first_line
 

@@ -17,7 +17,7 @@ from mngr.base.config import Settings
 from mngr.base.json_structs import decode, encode
 from mngr.base.model import Struct
 from mngr.base.untrusted_json import parse_json
-from mngr.tmr.plan import RunPlan
+from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.test_run import CollectedTests, TestFunction, TestRun
 
 _FORMAT = 1  # increased when the same runs would be recorded differently

@@ -8,8 +8,8 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.cited_blocks import list_cited_blocks
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.audit_outcomes import AuditedTestFile
+from mngr.tmr.run_plan import RunPlan
 
 _MAX_COMMITS = 1000  # in which a test counts as changed recently
 _TIME_MARK = "\x01"  # begins a line with the time of a commit

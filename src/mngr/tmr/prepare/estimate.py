@@ -7,11 +7,11 @@ from collections import Counter
 
 from mngr.base.model import Struct
 from mngr.base.size_format import choose_noun, format_count
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.baseline_verdict import FAILS_ALONE, FAILS_IN_SUITE
 from mngr.tmr.prepare.history import RunHistory
 from mngr.tmr.prepare.prepare import PreparedTests
 from mngr.tmr.prepare.prompt import Prompt
+from mngr.tmr.run_plan import RunPlan
 
 KINDS_WITHOUT_MODEL = ("mechanic", "player", "command")  # agent kinds that need no model
 _MAX_LISTED_TASKS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base.errors import MngrError
 from mngr.host.protocol import Host
 from mngr.tmr.commits.trees import diff_trees, list_trees, read_blobs, read_files
-from mngr.tmr.prepare.line_map import AffectedTests, FileChange
+from mngr.tmr.prepare.lines_by_test import AffectedTests, FileChange
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
 from mngr.tmr.runners.test_run import SuiteLines
 

@@ -19,7 +19,6 @@ from mngr.mapreduce.journal.run_state import JournalRow, RunState
 from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
 from mngr.tmr.commits.trees import list_trees
-from mngr.tmr.plan import RunPlan
 from mngr.tmr.prepare.baseline import BaselinePlan, find_failing_run, run_baseline
 from mngr.tmr.prepare.baseline_cache import BaselineCache, KnownRuns, hash_environment
 from mngr.tmr.prepare.baseline_rows import (
@@ -41,6 +40,7 @@ from mngr.tmr.prepare.history import Fingerprinter, HistoryEntry, RunHistory
 from mngr.tmr.prepare.line_selection import LineSelection
 from mngr.tmr.prepare.root_causes import RootCause, group_failures
 from mngr.tmr.result_cache import get_cache_dir
+from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.choose import choose_runner_of_plan
 from mngr.tmr.runners.test_run import CollectedTests, SuiteLines, TestFunction, TestRun
 

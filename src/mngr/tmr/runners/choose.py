@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.tmr.plan import RunPlan
+from mngr.tmr.run_plan import RunPlan
 from mngr.tmr.runners.protocol import TestRunner
 from mngr.tmr.runners.pytest.runner import PytestOptions, PytestRunner
 

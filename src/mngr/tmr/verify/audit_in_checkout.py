@@ -19,14 +19,14 @@ from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.setup.init.detect import detect_settings
-from mngr.tmr.cleanroom import room_programs
+from mngr.tmr.cleanroom import program_sources
 from mngr.tmr.cleanroom.clean_rooms import (
     CleanRoom,
     CleanRoomBroken,
     CommandOutcome,
     count_cores,
 )
-from mngr.tmr.cleanroom.sandbox import RoomJob
+from mngr.tmr.cleanroom.sandbox import CleanRoomJob
 from mngr.tmr.prepare.audit_outcomes import AuditedTestFile
 from mngr.tmr.prepare.history import Fingerprinter
 from mngr.tmr.result_cache import ResultCache, get_cache_dir
@@ -71,10 +71,10 @@ class Checkout(CleanRoom):
     def __init__(self, root: str, output_dir: str) -> None:
         program_dir = os.path.join(output_dir, "clean-room")
         os.mkdir(program_dir)
-        for name, text in room_programs.read_room_programs().items():
+        for name, text in program_sources.read_clean_room_programs().items():
             with open(os.path.join(program_dir, name), "w", encoding="utf-8") as file:
                 file.write(text)
-        self._program_args = ["-c", room_programs.PROGRAM_LOADER % program_dir]
+        self._program_args = ["-c", program_sources.PROGRAM_LOADER % program_dir]
         self.name = self.work_dir = self.repo = self.inner_work_dir = os.path.realpath(root)
         self._env = {**os.environ, "MNGR_OUTPUT_DIR": output_dir, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
@@ -94,7 +94,7 @@ class Checkout(CleanRoom):
         except OSError as error:
             raise MngrError(f"cannot read {path!r}: {error.strerror}") from None
 
-    def _run_program(self, job: RoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
+    def _run_program(self, job: CleanRoomJob, timeout: float | None = None) -> tuple[dict[str, float], dict[str, str]]:
         """Run the clean room program in the work tree and return its parsed answer."""
         argv = ["python3", "-I", "-S", *self._program_args, repr(encode(job))]
         result = shell.run(

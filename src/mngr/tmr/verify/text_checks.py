@@ -11,8 +11,8 @@ from mngr.tmr.runners.test_run import TestFunction
 from mngr.tmr.verify.commit_diffs import ClaimedCommit
 from mngr.tmr.verify.rules.changed_file import ChangedFile
 from mngr.tmr.verify.rules.harness_code import list_harness_changes, list_pytest_settings_changes
-from mngr.tmr.verify.rules.implementation_code import list_test_detections
 from mngr.tmr.verify.rules.path_policy import PathPolicy, check_paths, get_path_rule
+from mngr.tmr.verify.rules.test_detection import list_test_detections
 from mngr.tmr.verify.rules.weakened_tests import list_weakenings_of_file
 
 _KIND_BY_FILE_TYPE = {

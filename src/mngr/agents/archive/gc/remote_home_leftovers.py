@@ -60,7 +60,14 @@ def list_remote_tasks(ctx: Context, survey: HostSurvey) -> list[CleanupTask]:
 
 def find_home_contents(host: Host) -> RemoteHomeContents | None:
     """Return what mngr's home on the host holds, or None when the host has no such home."""
-    argv = ["sh", "-c", scripts.read_program("sweep.sh"), "sweep.sh", host.home.root, host.tmux_socket]
+    argv = [
+        "sh",
+        "-c",
+        scripts.read_program("list_leftovers.sh"),
+        "list_leftovers.sh",
+        host.home.root,
+        host.tmux_socket,
+    ]
     rows = host.run(argv, timeout=60.0).out.decode("utf-8", "surrogateescape").split("\0")[:-1]
     if rows[:1] != ["home"]:
         return None

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
     from mngr.tmr.changes.collect_changes import Change
+    from mngr.tmr.changes.current_changes import GatheredChanges
     from mngr.tmr.changes.excluded_tasks import ExcludedGroup
-    from mngr.tmr.changes.gather import GatheredChanges
     from mngr.tmr.changes.integration_record import Integration
 
 _TITLE, _NAMES, _CAUSES = 60, 2, 5  # The most columns of a title, and the most names and reasons to show.
@@ -56,8 +56,8 @@ def run(cli: Cli, args: Args) -> int:
     """Gather the changes of a run and show all of them, or one."""
     from mngr.base.json_structs import encode
     from mngr.tmr.changes.conflict_graph import list_conflicts, map_conflicts
+    from mngr.tmr.changes.current_changes import gather_changes
     from mngr.tmr.changes.excluded_tasks import group_by_reason
-    from mngr.tmr.changes.gather import gather_changes
     from mngr.tmr.changes.integration_record import Integration, find_integration
 
     run_dir, change_word = _resolve_arguments(cli, args)

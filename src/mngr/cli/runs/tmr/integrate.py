@@ -184,7 +184,7 @@ def _parse_report_url(text: str | None) -> str | None:
 def _build_order(run_dir: RunDir, args: Args) -> IntegrateRequest:
     """Return the integration request that the command line describes."""
     from mngr.tmr.integrate.integration_request import IntegrateRequest
-    from mngr.tmr.plan import load_plan
+    from mngr.tmr.run_plan import load_plan
 
     return IntegrateRequest(
         without=args["without"] or [], reason=args["reason"] or "", withdrawn=args["with"] or [], only=args["only"], onto=args["onto"],

@@ -51,11 +51,11 @@ def run(cli: Cli, args: Args) -> int:
     """Send the request to the agent of a change, complete its task, and integrate again."""
     from mngr.mapreduce.journal.journal_file import read_journal
     from mngr.mapreduce.run_repo import get_own_run
+    from mngr.tmr.changes.current_changes import gather_changes
     from mngr.tmr.changes.find_changes import get_changes
-    from mngr.tmr.changes.gather import gather_changes
     from mngr.tmr.changes.integration_record import Integration, find_integration
     from mngr.tmr.pipeline import RunObserver, run_tasks
-    from mngr.tmr.redo import request_redo, restore_unanswered
+    from mngr.tmr.revise_change import request_redo, restore_unanswered
 
     if not (args["message"] or "").strip():
         raise UsageError(
@@ -84,6 +84,6 @@ def integrate_again(cli: Cli, run_dir: RunDir) -> int:
     """Integrate a run again with the saved options, and return the exit code."""
     from mngr.cli.runs.tmr.integrate import compute_exit_code, integrate_run
     from mngr.tmr.integrate.integration_request import IntegrateRequest
-    from mngr.tmr.plan import load_plan
+    from mngr.tmr.run_plan import load_plan
 
     return compute_exit_code(integrate_run(cli, run_dir, IntegrateRequest(agent=load_plan(run_dir).integrator)))

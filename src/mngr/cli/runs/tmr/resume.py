@@ -44,6 +44,6 @@ def run(cli: Cli, args: Args) -> int:
 
 def load_limits(run_dir: RunDir, args: Args) -> RunLimits:
     """Return the saved limits of a run, replaced by those given now."""
-    from mngr.tmr.plan import load_plan
+    from mngr.tmr.run_plan import load_plan
 
     return merge_limits(args, load_plan(run_dir).limits)

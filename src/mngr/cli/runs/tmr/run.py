@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.governor import RunLimits
     from mngr.mapreduce.run_dir import RunDir
-    from mngr.tmr.plan import RunPlan
     from mngr.tmr.prepare.estimate import Estimate
+    from mngr.tmr.run_plan import RunPlan
 
 CONFIRM_AGENT_COUNT = 20  # From this number of agents, mngr asks the user for confirmation.
 
@@ -180,7 +180,7 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.host import git
     from mngr.mapreduce.run_repo import create_run
     from mngr.tmr.cleanroom.sandbox import require_isolation
-    from mngr.tmr.plan import save_plan
+    from mngr.tmr.run_plan import save_plan
 
     limits = parse_limits(args)
     root = get_project_root(cli)
@@ -299,7 +299,7 @@ def _choose_test_paths(cli: Cli, args: Args, root: str) -> list[str]:
 def _build_plan(cli: Cli, args: Args, root: str) -> RunPlan:
     """Return the plan that the command line describes; raise an error for wrong options."""
     from mngr.host import git
-    from mngr.tmr.plan import RunPlan
+    from mngr.tmr.run_plan import RunPlan
 
     settings = cli.context.settings
     for key in ("runs", "tries", "verify_runs"):

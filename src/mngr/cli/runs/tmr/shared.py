@@ -50,7 +50,7 @@ def build_unisolated_command(cli: Cli) -> str:
 
 def change_isolation(run_dir: RunDir, isolation: str | None) -> None:
     """Write another isolation to the plan of a run. None keeps the present one."""
-    from mngr.tmr.plan import load_plan, save_plan
+    from mngr.tmr.run_plan import load_plan, save_plan
 
     plan = load_plan(run_dir)
     if isolation is not None and isolation != plan.isolation:

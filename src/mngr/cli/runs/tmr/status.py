@@ -53,7 +53,7 @@ def run(cli: Cli, args: Args) -> int:
 
 def _format_resume_hint(run_dir: RunDir) -> str:
     """Return the command that continues the run."""
-    from mngr.tmr.plan import load_plan
+    from mngr.tmr.run_plan import load_plan
 
     try:
         load_plan(run_dir)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, Probe, ProbeRow
-from mngr.tmr.cleanroom.room_programs import read_program
+from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.runners.protocol import DEFAULT_RUN_OPTIONS
 from mngr.tmr.runners.pytest.collect import read_collection
 from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text

@@ -17,7 +17,7 @@ from mngr.base.model import Struct
 from mngr.base.shell import join
 from mngr.base.untrusted_json import as_list, parse_json
 from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, Probe, ProbeRow, parse_row
-from mngr.tmr.cleanroom.room_programs import read_program
+from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.cleanroom.sandbox import CLEAN_ROOM_HOME, escape_control_characters, list_violations
 from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text
 from mngr.tmr.runners.pytest.probe_report import parse_phase, select_rows

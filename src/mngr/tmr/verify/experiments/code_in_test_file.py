@@ -8,7 +8,7 @@ import os
 import zlib
 
 from mngr.base.untrusted_json import parse_json
-from mngr.tmr.cleanroom.room_programs import read_program
+from mngr.tmr.cleanroom.program_sources import read_program
 from mngr.tmr.runners.pytest import in_clean_room
 from mngr.tmr.runners.pytest.in_clean_room.replaced_files import pack_text
 

@@ -15,8 +15,8 @@ from mngr.tmr.verify.experiments.experiment import (
     ExperimentResult,
     not_examined,
 )
-from mngr.tmr.verify.experiments.harness import check_harness
-from mngr.tmr.verify.experiments.old_and_new import compare_old_and_new
+from mngr.tmr.verify.experiments.harness_tampering import check_harness
+from mngr.tmr.verify.experiments.old_test_against_new import compare_old_and_new
 from mngr.tmr.verify.experiments.real_equality import compare_by_built_in_types
 from mngr.tmr.verify.experiments.unseen_inputs import try_unseen_inputs
 from mngr.tmr.verify.experiments.unwatched_calls import replay_unwatched

@@ -19,7 +19,7 @@ from mngr.tmr.verify.experiments.experiment import (
     ExperimentResult,
     not_examined,
 )
-from mngr.tmr.verify.experiments.special_cases import (
+from mngr.tmr.verify.experiments.special_cased_inputs import (
     SpecialCase,
     list_implementation_changes,
     list_special_cases,

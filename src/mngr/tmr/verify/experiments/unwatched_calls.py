@@ -26,7 +26,7 @@ from mngr.tmr.verify.experiments.experiment import (
     ExperimentResult,
     not_examined,
 )
-from mngr.tmr.verify.experiments.special_cases import list_implementation_changes
+from mngr.tmr.verify.experiments.special_cased_inputs import list_implementation_changes
 
 NAME = "unwatched_calls"
 

@@ -1,4 +1,4 @@
-# leave.sh HOME ID NAME WORK: removes an agent whose state is saved elsewhere. WORK may be empty. Each step can be
+# remove_agent.sh HOME ID NAME WORK: removes an agent whose state is saved elsewhere. WORK may be empty. Each step can be
 # repeated. The file `saved` is created first and the agent's directory is removed last, in one step. Until then,
 # `saved` shows that a removal is in progress.
 cd "$1" || exit 4

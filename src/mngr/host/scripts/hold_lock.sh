@@ -1,7 +1,7 @@
-# lock.sh PATH SECONDS: holds a lock until the input ends, also because the connection is lost.
+# hold_lock.sh PATH SECONDS: holds a lock until the input ends, also because the connection is lost.
 # Prints one line: locked, busy (another process held the lock for SECONDS), or failed WHY.
-#include nap.sh
-#include locking.sh
+#include short_sleep.sh
+#include take_lock.sh
 umask 077
 take_lock "$1" "$2"
 case $? in

@@ -1,8 +1,8 @@
-# state.sh [own|shared WORK BASE BRANCH]...: prints the uncommitted and committed work of several agents.
+# git_state.sh [own|shared WORK BASE BRANCH]...: prints the uncommitted and committed work of several agents.
 # BRANCH is the agent's own branch, - if it has none, or empty to omit the commits of a shared repository.
 # Prints for each: agent N, then dirty, clean or unknown, then its commits (own) or their number (shared).
 
-#include repo.sh
+#include agent_repository.sh
 
 look() {
     enter "$1" "$2"

@@ -1,4 +1,4 @@
-# unpack.sh ROOT TARGET NAME LAST as|in: unpacks the file or directory NAME from a tar stream to TARGET, or into
+# unpack_files.sh ROOT TARGET NAME LAST as|in: unpacks the file or directory NAME from a tar stream to TARGET, or into
 # TARGET if that is a directory; then it prints `in`. The files stay in a temporary directory until LAST, the last
 # file of the stream, has arrived. A link must not lead out of ROOT. The end of the stream does not show whether the
 # script succeeded, so its exit code follows on standard error.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mngr.tmr.verify.rules.changed_file import ChangedFile
-from mngr.tmr.verify.rules.implementation_code import list_test_detections
+from mngr.tmr.verify.rules.test_detection import list_test_detections
 
 
 def _rules(new: str, old: str | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-# sweep.sh HOME SOCKET: lists the names and leftovers in a home, each row ended by a NUL:
+# list_leftovers.sh HOME SOCKET: lists the names and leftovers in a home, each row ended by a NUL:
 #   home                  always the first row
 #   name NAME ID          a name and its agent, unless it was created in the last minute
 #   dangling NAME ID      such a name without its agent

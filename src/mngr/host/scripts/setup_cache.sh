@@ -1,5 +1,5 @@
-# setup.sh keep PLACE WORK <NAMES: saves the files that a set-up created in WORK; each name ends with NUL.
-# setup.sh reuse PLACE WORK: copies them to another work dir and replaces the old path in them. Exit code 3: none are
+# setup_cache.sh keep PLACE WORK <NAMES: saves the files that a set-up created in WORK; each name ends with NUL.
+# setup_cache.sh reuse PLACE WORK: copies them to another work dir and replaces the old path in them. Exit code 3: none are
 # saved.
 what=$1 place=$2 work=$3
 umask 077

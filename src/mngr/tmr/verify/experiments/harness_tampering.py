@@ -20,7 +20,7 @@ from mngr.tmr.verify.experiments.experiment import (
     ExperimentResult,
     not_examined,
 )
-from mngr.tmr.verify.experiments.twins import Twins, add_twins, make_test_fail
+from mngr.tmr.verify.experiments.failing_twins import Twins, add_twins, make_test_fail
 
 NAME = "harness"
 _FAILED = ("fail", "error")

@@ -1,4 +1,4 @@
-# stay.sh CALM: mngr-stay. Runs until no agent has written or computed anything for CALM seconds. One instance runs.
+# keep_busy.sh CALM: mngr-stay. Runs until no agent has written or computed anything for CALM seconds. One instance runs.
 # It is for engines that treat a machine as idle when no command of theirs runs, whatever its agents do.
 calm=$1 quiet=0 before=0 note=/tmp/.mngr-stay
 if read -r pid <"$note" && tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q mngr-stay; then exit 0; fi 2>/dev/null

@@ -1,4 +1,4 @@
-# user.sh NAME NUMBER HOME HALT AUTHOR EMAIL: runs once as root in a new container. It creates a user with the id
+# create_user.sh NAME NUMBER HOME HALT AUTHOR EMAIL: runs once as root in a new container. It creates a user with the id
 # NUMBER and the home HOME, and sets the git author. HALT is the file that the watcher creates when all is idle. The
 # script only needs the capability CHOWN. If the image has a user with this id, only the home changes.
 name=$1 number=$2 home=$3 author=$5 email=$6

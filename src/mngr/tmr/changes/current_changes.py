@@ -13,7 +13,7 @@ from mngr.tmr.changes.changes_file import ChangesRecord, save_changes
 from mngr.tmr.changes.collect_changes import Change, collect_changes, pin_changes
 from mngr.tmr.changes.deduplicate import deduplicate_changes
 from mngr.tmr.changes.excluded_tasks import ExcludedTask, group_by_reason, list_escalations, list_unrepaired_causes
-from mngr.tmr.plan import load_plan
+from mngr.tmr.run_plan import load_plan
 
 
 class GatheredChanges(Struct):

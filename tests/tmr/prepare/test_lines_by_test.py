@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.tmr.prepare.line_map import AffectedTests, FileChange, list_changed_spans
+from mngr.tmr.prepare.lines_by_test import AffectedTests, FileChange, list_changed_spans
 from mngr.tmr.runners.test_run import SuiteLines
 
 SHOP = """\

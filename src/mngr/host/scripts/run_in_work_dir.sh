@@ -1,4 +1,4 @@
-# enter.sh [-p] [-n] [-f FILE] DIR CMD...: becomes CMD in the agent's work dir, with the agent's environment and sandbox.
+# run_in_work_dir.sh [-p] [-n] [-f FILE] DIR CMD...: becomes CMD in the agent's work dir, with the agent's environment and sandbox.
 # The Python environment that set-up created in the work dir is active, unless -n is given.
 # -p first writes the pid to a file, which shows that the agent's process runs.
 # -f writes the reason to FILE if CMD cannot be started; without -p the exit code is then 125.

@@ -8,7 +8,7 @@ from mngr.mapreduce.recipe import AgentOptions
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomOptions, CleanRoomPool
 from mngr.tmr.cleanroom.sandbox import parse_isolation, require_isolation
-from mngr.tmr.plan import RunPlan
+from mngr.tmr.run_plan import RunPlan
 
 
 def build_room_options(

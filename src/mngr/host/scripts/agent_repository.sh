@@ -1,6 +1,6 @@
 # Functions for scripts that read or change an agent's work dir.
 
-#include guard.sh
+#include guard_git.sh
 
 # `enter own|shared WORK`: changes to WORK. If the agent owns the repository, git uses WORK whatever its settings say.
 enter() {

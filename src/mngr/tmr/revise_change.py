@@ -22,8 +22,8 @@ from mngr.mapreduce.run_repo import pin_commit
 from mngr.tmr.changes.collect_changes import Change
 from mngr.tmr.commits.untrusted_text import clean_line
 from mngr.tmr.integrate.ask_agents import KINDS_WITHOUT_ANSWERS
-from mngr.tmr.plan import load_plan
 from mngr.tmr.recipe import fingerprint_claim
+from mngr.tmr.run_plan import load_plan
 
 _REDO_MESSAGE = """A person has reviewed your work on {task} and asks for this:
 

@@ -16,7 +16,7 @@ def read_program(name: str, folder: str) -> str:
         return file.read()
 
 
-def read_room_programs() -> dict[str, str]:
+def read_clean_room_programs() -> dict[str, str]:
     """Return the texts of the clean room program and of the modules that it imports, by their names there."""
     files = {
         "mngr_clean_room": "clean_room_program",

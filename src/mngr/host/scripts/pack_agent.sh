@@ -1,9 +1,9 @@
-# gather.sh HOME ID WORK BRANCH [WORD…]: writes an agent's directory and its work dir as a tar stream. WORK may be
+# pack_agent.sh HOME ID WORK BRANCH [WORD…]: writes an agent's directory and its work dir as a tar stream. WORK may be
 # empty. BRANCH is given if the repository's objects are outside the work dir. Then agents/ID/gather contains the
 # objects that HEAD, BRANCH, the index and the logs need. The WORDs are arguments of find that exclude files; they
 # have no effect if tar cannot read a list of names.
 
-#include guard.sh
+#include guard_git.sh
 
 cd "$1" || exit 4
 id=$2 work=$3 branch=$4

@@ -1,7 +1,7 @@
-# survey.sh WORK: prints facts about a work dir before its files are fetched, each ended by a NUL: `umask N`, `git
+# work_dir_facts.sh WORK: prints facts about a work dir before its files are fetched, each ended by a NUL: `umask N`, `git
 # KIND`, `pack SIZE NAME` of each pack, `ignored BYTES`, and the rows of git status. KIND is dir, file (a worktree),
 # borrows (uses objects of another repository) or none.
-#include guard.sh
+#include guard_git.sh
 cd "$1" 2>/dev/null || exit 4
 kind=none
 if [ -L .git ]; then

@@ -1,4 +1,4 @@
-# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG [PROMPT]]]] <TEXT: types a message
+# send_message.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG [PROMPT]]]] <TEXT: types a message
 # into the agent's terminal and waits for the proof that it arrived. With KEY, only this key is pressed, once one of
 # the texts in SHOWN is on the screen. With BOX nothing is typed; instead a file `….message` or `….KEY` is created in
 # this directory. Prints one line: sent (no proof is available), proven, unproven, not-ready, not-running, busy (the
@@ -21,8 +21,8 @@ answer() {
     exit 0
 }
 
-#include nap.sh
-#include locking.sh
+#include short_sleep.sh
+#include take_lock.sh
 umask 077
 take_lock ./send.lock "$timeout"
 case $? in

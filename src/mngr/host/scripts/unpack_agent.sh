@@ -1,9 +1,9 @@
-# land.sh HOME ID WORK MODE NEAR <TAR: unpacks an agent's own files, and its work dir (in `landing`), into the
+# unpack_agent.sh HOME ID WORK MODE NEAR <TAR: unpacks an agent's own files, and its work dir (in `landing`), into the
 # directory that is reserved for the agent. It fails unless `complete`, the last file of the stream, has arrived. WORK
 # may be empty. NEAR may be empty or a repository with the objects that are not in the stream. Exit codes: 8 the work
 # dir exists, 9 NEAR lacks objects.
 
-#include guard.sh
+#include guard_git.sh
 
 umask 077
 cd "$1/agents/$2" || exit 4

@@ -1,4 +1,4 @@
-# session.sh COMMAND: runs an ssh session's request in an agent's work dir: a shell, the sftp server, or a command.
+# ssh_session.sh COMMAND: runs an ssh session's request in an agent's work dir: a shell, the sftp server, or a command.
 case $1 in
 '') exec "${SHELL:-sh}" ;;
 sftp-server)

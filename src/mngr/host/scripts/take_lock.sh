@@ -52,7 +52,7 @@ owner_lives() { # PID:BOOT[:BEGAN]
     *) return 1 ;;
     esac
 }
-#include boot.sh
+#include boot_id.sh
 find_began() { # sets `began` to the start time of process $1 in any format; empty when it is dead
     if [ -r /proc/self/stat ]; then
         { read -r began <"/proc/$1/stat"; } 2>/dev/null || began=') Z'

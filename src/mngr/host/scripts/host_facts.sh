@@ -1,4 +1,4 @@
-# hello.sh [HOME [make]]: the first program on a host. It prints facts, one `key value` per line. HOME defaults to
+# host_facts.sh [HOME [make]]: the first program on a host. It prints facts, one `key value` per line. HOME defaults to
 # ~/.mngr. With `make` it creates the home, unless it prints a reason: stranger (a file that mngr did not create),
 # newer (the layout's version) or unwritable (why).
 umask 077
@@ -54,7 +54,7 @@ case $PWD in
 esac
 printf '%s\n' "home $real" "uid $uid" "login $user" "os $(uname -s)" "clock $(date +%s)"
 [ -z "$output" ] || printf '%s\n' "$output"
-#include boot.sh
+#include boot_id.sh
 find_boot
 echo "boot $boot"
 for program in git tmux tar find awk; do

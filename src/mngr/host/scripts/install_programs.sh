@@ -1,4 +1,4 @@
-# settle.sh LIB VERSION CONF TEXT LINK SOCKET [NAME TEXT]...: installs on the host what outlives a command: programs,
+# install_programs.sh LIB VERSION CONF TEXT LINK SOCKET [NAME TEXT]...: installs on the host what outlives a command: programs,
 # tmux's configuration and the link to its socket. It skips what is installed already.
 lib=$1 version=$2 conf=$3 text=$4 link=$5 socket=$6
 shift 6
