@@ -140,9 +140,10 @@ def test_a_sandboxed_agent_has_no_network(someone: Person) -> None:
 
 def test_the_users_files_are_hidden(someone: Person) -> None:
     """The test searches the whole file system by names and by contents."""
+    secret = os.stat(os.path.join(someone.env["HOME"], ".ssh", "id_secret"))
     line = f"""
-    find / \\( -path /usr -o -path /proc \\) -prune -o -name id_secret -print 2>/dev/null
-    find / \\( -path /usr -o -path /proc \\) -prune -o -type f -mmin -60 -exec grep -ls {SECRET[:10]} {{}} + 2>/dev/null
+    find / \\( -path /usr -o -path /proc \\) -prune -o -name id_secret -print -o \\
+        -type f -newermt @{int(secret.st_mtime) - 1} -exec grep -ls {SECRET[:10]} {{}} + 2>/dev/null
     cat "{someone.env["HOME"]}/.ssh/id_secret" "{someone.repo}/README.md" && echo READ
     echo "$HOME"; ls -A "$HOME"
     """
