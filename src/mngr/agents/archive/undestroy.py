@@ -16,6 +16,7 @@ from mngr.agents.saved_directory import SavedState
 from mngr.agents.workdir.discard_agent import finish_restore
 from mngr.base import names_and_addresses
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError
+from mngr.base.lock import Lock
 from mngr.base.model import Outcome
 from mngr.base.size_format import format_size
 from mngr.host import record_store
@@ -45,7 +46,7 @@ def undestroy(
     outcomes = []
     for name in agent_names:
         try:
-            outcomes.append(_undestroy_agent(ctx, get_trashed_agent(trash, name), new_name, host, set_up))
+            outcomes.append(_undestroy_alone(ctx, get_trashed_agent(trash, name), new_name, host, set_up))
         except MngrError as error:
             outcomes.append(make_failed_outcome(name, error))
     return outcomes
@@ -57,6 +58,17 @@ def get_target_host(ctx: Context, address_text: str, name: str | None = None) ->
     if address.name not in (None, name) or address.path is not None or not (address.host or address.provider):
         raise UsageError(f"{address_text!r} does not name a host", "write @HOST, @HOST.PROVIDER or @.PROVIDER")
     return choose_former_host(ctx, address)
+
+
+def _undestroy_alone(
+    ctx: Context, trashed: TrashedAgent, new_name: str | None, host: Host | None, set_up: bool
+) -> Outcome:
+    """Restore one agent while no other command restores it. Raise NotFound if another command was faster."""
+    if not os.path.isdir(trashed.trash_dir):
+        get_trashed_agent(list_trash(ctx), trashed.name)
+    with Lock(os.path.join(trashed.trash_dir, "undestroy.lock")):
+        still_trashed = get_trashed_agent(list_trash(ctx), trashed.id)
+        return _undestroy_agent(ctx, still_trashed, new_name, host, set_up)
 
 
 def _undestroy_agent(
