@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -60,5 +61,6 @@ def find_wrong_truth(directory: Path, project: Project, edit: Edit) -> list[str]
 
 
 def run(argv: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in the project's directory."""
-    return subprocess.run(argv, cwd=directory, capture_output=True, text=True, check=False, timeout=SECONDS)
+    """Run a command in the project's directory. Code there must not see a test run around it that it did not start."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(argv, cwd=directory, env=env, capture_output=True, text=True, check=False, timeout=SECONDS)

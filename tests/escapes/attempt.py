@@ -189,8 +189,8 @@ class Target:
                     is_small_file = stat.S_ISREG(status.st_mode) and status.st_size < 1 << 20
                     if is_small_file and self.outside.secret.encode() in path.read_bytes():
                         yield path
-                except FileNotFoundError:
-                    continue  # The agent deleted it meanwhile.
+                except (FileNotFoundError, NotADirectoryError):
+                    continue  # The agent deleted or replaced it meanwhile.
 
 
 def list_dangerous_files(directory: Path) -> Iterator[str]:
