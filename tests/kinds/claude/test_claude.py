@@ -169,6 +169,12 @@ def test_a_missing_parent_row_delays_the_rest_only_briefly() -> None:
     assert len(list(file)) == 1
 
 
+def test_rows_whose_parent_is_missing_are_not_kept_forever() -> None:
+    file = (build_row(str(number), "gone", 2) for number in range(1000))
+    assert next(KIND.parse_transcript(file)).text == "0"
+    assert len(list(file)) > 800
+
+
 def test_usage_with_a_different_price_is_marked() -> None:
     def parse_usage(**extra: Any) -> Any:
         message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **extra}}

@@ -20,6 +20,7 @@ from mngr.host import host_store
 from mngr.host.protocol import Host
 
 SETTLE_SECONDS = 0.2  # After this time without a new line, all past events have been read.
+_MAX_SORTED_BYTES = 64 * 1024 * 1024  # of past events; later ones are not sorted by time
 _ZERO_TIMESTAMP = "0000-00-00T00:00:00.000Z"
 
 
@@ -61,16 +62,19 @@ def read_events(ctx: Context, names: list[str], event_filter: EventFilter) -> li
 
 def follow_events(ctx: Context, names: list[str], event_filter: EventFilter) -> Iterator[AgentEvent]:
     """Yield past events and then new ones as they happen. Without names, also follow agents that are created later."""
-    tails = TailGroup()
+    tails = TailGroup(ctx.note)
     agent_names: dict[str, str] = {}
     try:
         groups = _group_agents_by_host(ctx, names)
         for host, agents in groups:
             _follow_agents(tails, host, agents, agent_names)
         past_lines: list[bytes] = []
-        started_at = time.monotonic()
-        while time.monotonic() < started_at + 1.0 and (lines := tails.wait(SETTLE_SECONDS)):
+        started_at, past_bytes = time.monotonic(), 0
+        while time.monotonic() < started_at + 1.0 and past_bytes < _MAX_SORTED_BYTES:
+            if not (lines := tails.wait(SETTLE_SECONDS)):
+                break
             past_lines.extend(lines)
+            past_bytes += sum(map(len, lines))
         yield from _sort_events(_parse_events(past_lines, event_filter, agent_names))
         for lines in iter_lines(tails):
             yield from _parse_events(lines, event_filter, agent_names)

@@ -10,20 +10,26 @@ from mngr.base.shell import DEVNULL, PIPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mngr.host.protocol import Host
 
+MAX_LINE_BYTES = 16 * 1024 * 1024  # An agent or a host can write a line that never ends.
+
 
 class Tail:
-    """Follows files by name, starting with their last `lines` lines, or with the first line when `lines` is None."""
+    """Follows files by name, starting with their last `lines` lines, or with the first line when `lines` is None.
+
+    A line that is longer than `MAX_LINE_BYTES` is cut.
+    """
 
     def __init__(self, host: Host, paths: list[str], lines: int | None = None) -> None:
         start = "+1" if lines is None else str(lines)
         # The script ends with its input, because a program that writes does not always notice a lost connection.
         script = 'tail -q -n "$0" -F -- "$@" 2>/dev/null & cat >/dev/null; kill $! 2>/dev/null; wait'
         self._process = host.stream(["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
-        self._half = b""
+        self._half = bytearray()  # the beginning of a line whose end has not arrived
+        self.cut_lines = 0  # the number of lines that were cut
         assert self._process.stdout is not None
         self.fd = self._process.stdout.fileno()
 
@@ -32,8 +38,24 @@ class Tail:
         data = os.read(self.fd, 1 << 16)
         if not data:
             return None
-        *lines, self._half = (self._half + data).split(b"\n")
+        *ends, start = data.split(b"\n")
+        lines = [self._end_line(end) for end in ends]
+        self._add_piece(start)
         return lines
+
+    def _end_line(self, end: bytes) -> bytes:
+        """Return the line that ends with this piece."""
+        self._add_piece(end)
+        line = bytes(self._half)
+        self._half.clear()
+        return line
+
+    def _add_piece(self, piece: bytes) -> None:
+        """Add a piece to the line whose end has not arrived. Drop everything after the limit."""
+        free_bytes = MAX_LINE_BYTES + 1 - len(self._half)
+        if 0 < free_bytes <= len(piece):
+            self.cut_lines += 1
+        self._half += piece[:free_bytes]
 
     def close(self) -> None:
         """Stop following."""
@@ -44,10 +66,11 @@ class Tail:
 
 
 class TailGroup:
-    """Several tails that are read together."""
+    """Several tails that are read together. `note` receives a message for the user when a line was cut."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str], None]) -> None:
         self._open: list[Tail] = []
+        self._note = note
 
     def add(self, tail: Tail) -> None:
         """Add a tail to the group."""
@@ -61,7 +84,10 @@ class TailGroup:
         ready = many_open_files.wait_readable([tail.fd for tail in self._open], seconds)
         new_lines: list[bytes] = []
         for tail in [tail for tail in self._open if tail.fd in ready]:
+            cut_before = tail.cut_lines
             lines = tail.wait_for_lines()
+            if tail.cut_lines > cut_before:
+                self._note(f"a line of more than {MAX_LINE_BYTES >> 20} MB is not shown")
             if lines is None:
                 self._open.remove(tail)
                 tail.close()

@@ -96,7 +96,7 @@ def follow_transcript(ctx: Context, name: str) -> Iterator[TranscriptEntry]:
         return
     record = location.record
     host = bubblewrap.open_sandboxed_host(location.host, record)
-    tails = TailGroup()
+    tails = TailGroup(ctx.note)
     try:
         yield from ctx.get_agent_kind(record).parse_transcript(_follow_lines(ctx, host, record, tails))
     finally:

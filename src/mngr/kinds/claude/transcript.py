@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mngr.base.untrusted_json import JsonObject
 
 _MAX_ROW_DELAY = 5.0  # seconds after which a missing row is no longer expected
+_MAX_WAITING_ROWS = 100  # Without a limit, the time would grow with the square of the number of rows.
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
@@ -35,7 +36,8 @@ def _order_rows(rows: Iterable[JsonObject]) -> Iterator[JsonObject]:
         if row.get("isSidechain"):
             yield row
             continue
-        if waiting and _parse_time(row) - _parse_time(waiting[0]) > _MAX_ROW_DELAY:
+        is_late = waiting and _parse_time(row) - _parse_time(waiting[0]) > _MAX_ROW_DELAY
+        if is_late or len(waiting) >= _MAX_WAITING_ROWS:
             yielded_ids.update(str(candidate.get("uuid")) for candidate in waiting)
             yield from waiting
             waiting.clear()
