@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,22 @@ def test_recordings_are_redacted(tmp_path: Path, test_dir: Path) -> None:
 def test_a_damaged_recording_is_shown_as_it_is(tmp_path: Path, test_dir: Path, line: str) -> None:
     (test_dir / "a.cast").write_text(f"{line}\n")
     assert read_recording(tmp_path).strip() == line
+
+
+@pytest.mark.parametrize("name", ["meta.json", "transcript.txt", "a.cast"])
+@pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
+def test_a_file_that_a_test_replaced_is_not_read(tmp_path: Path, test_dir: Path, name: str, kind: str) -> None:
+    (tmp_path / "secret").write_text('{"test": "secret"}')
+    path = test_dir / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(tmp_path / "secret")
+    else:
+        path.mkdir()
+    test = artifacts.load_test(str(tmp_path), "run", "test")
+    recordings = list(artifacts.read_recordings(str(tmp_path), "run", test))
+    assert test.name == "test"
+    assert artifacts.read_transcript(str(tmp_path), "run", "test") == ""
+    assert [recording.text.strip() for recording in recordings] == ([""] if name == "a.cast" else [])

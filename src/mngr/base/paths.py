@@ -7,6 +7,10 @@ import stat
 
 from mngr.base.errors import MngrError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 HOME_VERSION = 1
 OTHER_HOME_HINT = "choose another home: mngr --home DIR list, or export MNGR_HOME=DIR"
 PROJECT_SETTINGS = os.path.join(".mngr", "settings.toml")
@@ -160,16 +164,34 @@ def read_plain_file(path: str, max_bytes: int) -> bytes:
     refuse_links(path)
     directory, name = os.path.split(path)
     directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:  # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory_fd)
+    try:
+        with open_plain_file(name, directory_fd) as file:
+            data = file.read(max_bytes + 1)
+    except SpecialFile:
+        raise MngrError(f"{path} is not a regular file", f"rename it: mv {path} {path}.old") from None
     finally:
         os.close(directory_fd)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
-            reason = f"larger than {max_bytes // 1024} KB" if stat.S_ISREG(status.st_mode) else "not a regular file"
-            raise MngrError(f"{path} is {reason}", f"rename it: mv {path} {path}.old")
-        return file.read(max_bytes)
+    if len(data) > max_bytes:
+        raise MngrError(f"{path} is larger than {max_bytes // 1024} KB", f"rename it: mv {path} {path}.old")
+    return data
+
+
+class SpecialFile(OSError):
+    """A file is a pipe, a device or a directory where a regular file was expected."""
+
+
+def open_plain_file(path: str, directory_fd: int | None = None) -> BinaryIO:
+    """Open a file that an agent or a test wrote and may have replaced. Follow no link at the file, and wait for no pipe.
+
+    Raise OSError for a link, and SpecialFile, an OSError, for everything else that is no regular file.
+    """
+    # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags, dir_fd=directory_fd)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise SpecialFile(22, "it is not a regular file", path)
+    return open(fd, "rb")
 
 
 def refuse_links(path: str) -> None:

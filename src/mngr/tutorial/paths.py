@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from mngr.agents.context import Context
-from mngr.base import paths
+from mngr.base import paths, shell
+from mngr.base.errors import MngrError
 
 
 class TutorialPaths:
@@ -21,7 +22,14 @@ class TutorialPaths:
     def _choose_path(self, ctx: Context, argument: str | None, setting: str, default: str) -> str:
         if argument is not None:
             return os.path.normpath(ctx.resolve_path(argument))
-        return os.path.normpath(os.path.join(self.root, ctx.settings.get(setting) or default))
+        path = os.path.normpath(os.path.join(self.root, ctx.settings.get(setting) or default))
+        root = os.path.realpath(self.root)
+        if os.path.islink(path) and os.path.commonpath([os.path.realpath(path), root]) != root:
+            raise MngrError(  # An agent would get the content of the user's file.
+                f"{self.to_display_path(path)} is a link that leads out of the project",
+                f"replace it with a file or directory: rm {shell.quote(path)}",
+            )
+        return path
 
     def to_display_path(self, path: str) -> str:
         """Return the path relative to the project root, or the path itself when it is outside."""

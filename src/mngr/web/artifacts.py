@@ -11,6 +11,7 @@ from typing import Any
 
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
+from mngr.base.paths import open_plain_file
 from mngr.base.untrusted_json import parse_json
 from mngr.e2e.cast import redact_recording
 from mngr.e2e.redact import Redactor
@@ -117,8 +118,8 @@ def _load_test(run_dir: str, slug: str) -> E2eTest | None:
     if not _RUN_NAME.fullmatch(slug) or os.path.islink(directory) or not os.path.isdir(directory):
         return None
     try:
-        with open(os.path.join(directory, "meta.json"), encoding="utf-8", errors="replace") as file:
-            meta = parse_json(file.read(MAX_SHOWN_BYTES))
+        with open_plain_file(os.path.join(directory, "meta.json")) as file:
+            meta = parse_json(file.read(MAX_SHOWN_BYTES).decode("utf-8", "replace"))
     except (OSError, ValueError):
         meta = {}
     if not isinstance(meta, dict):
@@ -148,12 +149,10 @@ def _load_test(run_dir: str, slug: str) -> E2eTest | None:
 def _read_limited(path: str) -> tuple[str, bool]:
     """Return the text of a file, and whether a part of it is missing."""
     try:
-        if os.path.islink(path):
-            return "", False
-        with open(path, "rb") as file:
+        with open_plain_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size <= MAX_SHOWN_BYTES:
-                return file.read().decode("utf-8", "replace"), False
+                return file.read(MAX_SHOWN_BYTES).decode("utf-8", "replace"), False
             head = file.read(MAX_SHOWN_BYTES // 2)
             file.seek(size - MAX_SHOWN_BYTES // 2)
             tail = file.read(MAX_SHOWN_BYTES // 2)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.base.errors import UsageError
+from mngr.base.errors import MngrError, UsageError
 from mngr.kinds.delivery_plan import check_text
 from mngr.kinds.player.player import JOB_FENCE
 from mngr.tmr.prepare.prompt import (
@@ -132,6 +132,14 @@ def test_a_project_can_replace_sections_of_the_prompt(tmp_path: Path) -> None:
 def test_an_unknown_section_or_placeholder_is_a_usage_error(text: str, part: str) -> None:
     with pytest.raises(UsageError, match=re.escape(part)):
         override_sections(load_template(), text)
+
+
+def test_a_prompt_file_of_a_repository_that_leads_to_a_file_of_the_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("## Your task\n\nsecret\n")
+    (tmp_path / "project" / ".mngr").mkdir(parents=True)
+    (tmp_path / "project" / ".mngr" / "prompt.md").symlink_to(tmp_path / "secret")
+    with pytest.raises(MngrError, match="is a link"):
+        load_template(str(tmp_path / "project"))
 
 
 def test_the_documentation_lists_every_section_and_placeholder() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from mngr.base.errors import NotFound
 from mngr.base.model import Struct
+from mngr.base.paths import open_plain_file
 from mngr.mapreduce.journal.run_state import RunState, TaskState
 from mngr.mapreduce.run_dir import RunDir
 from mngr.tmr.changes.changes_file import load_changes
@@ -159,6 +160,9 @@ def _read_transcript(run: RunDir, slug: str) -> str:
             break
     if not paths:
         return ""
-    with open(min(paths), "rb") as file:
-        file.seek(max(0, os.path.getsize(min(paths)) - _MAX_TRANSCRIPT_BYTES))
-        return file.read(_MAX_TRANSCRIPT_BYTES).decode("utf-8", "replace")
+    try:
+        with open_plain_file(min(paths)) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MAX_TRANSCRIPT_BYTES))
+            return file.read(_MAX_TRANSCRIPT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mngr.api import Fleet
+from mngr.base.paths import open_plain_file
 from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal import host_costs
 from mngr.mapreduce.journal.journal_file import Journal, JournaledState, read_journal
@@ -88,10 +89,11 @@ def read_first_line(path: str) -> str:
 
 def read_answer(path: str, max_characters: int = 20000) -> str:
     """Return a text that an agent may have left, or an empty string if there is no regular file."""
-    if os.path.islink(path) or not os.path.isfile(path):
+    try:
+        with open_plain_file(path) as file:
+            return file.read(4 * max_characters).decode("utf-8", "replace")[:max_characters]
+    except OSError:
         return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read(max_characters)
 
 
 def _subtract_spent(run: RunDir, limits: RunLimits) -> RunLimits:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mngr.base.config import Settings
 from mngr.base.errors import MngrError, UsageError
 from mngr.base.model import Struct
+from mngr.base.paths import open_plain_file
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
@@ -336,11 +337,10 @@ def _run_merge_tool(local: Host, tool: str, file: _ConflictedFile) -> bytes | No
 def _read_file(path: str) -> bytes | None:
     """Return the content of a file, or None for a link, a missing file or one that is too large."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_plain_file(path) as file:
+            text = file.read(_MAX_FILE_BYTES + 1)
     except OSError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        text = file.read(_MAX_FILE_BYTES + 1)
     return text if len(text) <= _MAX_FILE_BYTES else None
 
 

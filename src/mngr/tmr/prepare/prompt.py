@@ -16,8 +16,10 @@ from typing import Any
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError, describe_file_error, suggest_closest
 from mngr.base.model import Struct
+from mngr.base.paths import read_plain_file
 from mngr.tmr.prepare.baseline_verdict import describe_verdict
 
+_MAX_PROMPT_BYTES = 1024 * 1024
 PROJECT_PROMPT_FILE = os.path.join(".mngr", "prompt.md")
 _SHARED_END_MARKER = "<!-- From here on it differs from task to task. -->"
 _PLACEHOLDERS = (
@@ -119,8 +121,9 @@ def load_template(project: str | None = None) -> PromptTemplate:
         return template
     path = os.path.join(project, PROJECT_PROMPT_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read_plain_file(
+            path, _MAX_PROMPT_BYTES
+        ).decode()  # Agents read it, so it must not be a link to a secret.
     except FileNotFoundError:
         return template
     except (OSError, ValueError) as error:

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from mngr.base.errors import suggest_closest
 from mngr.base.json_structs import decode
 from mngr.base.model import Struct
+from mngr.base.paths import SpecialFile, open_plain_file
 from mngr.base.untrusted_json import as_list, find_int, get_objects, get_text
 
 OUTCOMES = ("fixed", "improved", "unchanged", "blocked", "failed")
@@ -145,20 +145,16 @@ def parse_claim(text: str, task: str) -> AgentClaim | list[str]:
 def _read_file(path: str) -> str:
     """Return the text of a regular file. Raise ValueError with the reason when that is impossible."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_plain_file(path) as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise ValueError("result.json does not exist.") from None
+    except SpecialFile:
+        raise ValueError("result.json is not a regular file.") from None
     except OSError:
         if os.path.islink(path):
             raise ValueError("result.json is a symbolic link; it must be a regular file.") from None
         raise
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ValueError("result.json is not a regular file.")
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            data = file.read(MAX_BYTES + 1)
-    finally:
-        os.close(fd)
     if len(data) > MAX_BYTES:
         raise ValueError("result.json is larger than 1 MB. Shorten its texts and put long content into separate files.")
     if not data.strip():

@@ -11,6 +11,7 @@ from functools import partial
 
 from mngr.agents.sandbox.isolation_check import SandboxUnavailable
 from mngr.base.errors import MngrError
+from mngr.base.paths import open_plain_file
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.clean_rooms import CleanRoomBroken, CleanRoomPool
 from mngr.tmr.finding import Finding
@@ -217,8 +218,9 @@ def _compute_hashes(receipt: Receipt, test_runs: Sequence[TestRun], artifacts_di
     if recordings:
         digest = hashlib.sha256()
         for path in recordings:
-            with open(path, "rb") as file:
-                digest.update(file.read())
+            with contextlib.suppress(OSError), open_plain_file(path) as file:
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
         hashes["recording"] = digest.hexdigest()
     return hashes
 

@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable
 
 from mngr.base.model import Struct
+from mngr.base.paths import open_plain_file
 from mngr.base.untrusted_json import parse_json
 from mngr.tutorial.blocks import ReadProblem, compute_block_id
 
+_MAX_META_BYTES = 2_000_000  # bytes that are read of what a test says about itself
 _MAX_TRANSCRIPT_BYTES = 50_000_000  # bytes that are read of one transcript
 
 
@@ -61,8 +63,8 @@ def _list_folders(path: str) -> list[str]:
 
 
 def _read_meta(path: str) -> dict[str, object]:
-    with open(path, encoding="utf-8") as file:
-        meta = parse_json(file.read())
+    with open_plain_file(path) as file:
+        meta = parse_json(file.read(_MAX_META_BYTES))
     if not isinstance(meta, dict):
         raise ValueError("meta.json is not a JSON object")
     return meta
@@ -73,8 +75,8 @@ def _read_transcript(path: str, meta: dict[str, object], name: str) -> RecordedT
     blocks = [str(block) for block in cited] if isinstance(cited, list) else []
     commands: list[str] = []
     has_failure, is_continued = False, False
-    with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
-        for line in file.read(_MAX_TRANSCRIPT_BYTES).split("\n"):
+    with open_plain_file(path) as file:
+        for line in file.read(_MAX_TRANSCRIPT_BYTES).decode("utf-8", "replace").split("\n"):
             if line.startswith("$ "):
                 commands[-1:] = [f"{commands[-1]}\n{line[2:]}"] if is_continued else [*commands[-1:], line[2:]]
             elif re.match(r"\? -?\d", line):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 
 from mngr.base.errors import NotFound
+from mngr.base.paths import open_plain_file
 from mngr.base.untrusted_json import get_text, parse_json
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal.run_state import JournalRow
@@ -313,14 +313,11 @@ def _render_folded_text(title: str, text: str) -> str:
 def _read_limited(path: str, max_bytes: int, *, from_end: bool = False) -> str:
     """Return at most about `max_bytes` of a regular file; nothing for links and other kinds of files."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open_plain_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if from_end and size > max_bytes:
+                file.seek(size - max_bytes)
+                file.readline()
+            return file.read(max_bytes + 1).decode("utf-8", "replace")
     except OSError:
         return ""
-    with os.fdopen(fd, "rb") as file:
-        file_status = os.fstat(fd)
-        if not stat.S_ISREG(file_status.st_mode):
-            return ""
-        if from_end and file_status.st_size > max_bytes:
-            file.seek(file_status.st_size - max_bytes)
-            file.readline()
-        return file.read(max_bytes + 1).decode("utf-8", "replace")
