@@ -8,6 +8,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -295,9 +296,21 @@ def kill_tmux_servers(directory: Path) -> None:
                 Path(socket).unlink(missing_ok=True)
 
 
+def kill_processes_of(directory: Path) -> None:
+    """Kill the processes whose variables name the directory. A process can ignore that its terminal was closed."""
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        pid = int(environ.parent.name)
+        try:
+            if os.fsencode(f"{directory}/") in environ.read_bytes() and pid != os.getpid():
+                os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue  # It has ended, or it belongs to another user.
+
+
 def clean_up(root: Path) -> None:
     """End everything that was started below a directory, and delete the directory."""
     kill_tmux_servers(root)
+    kill_processes_of(root)
     shutil.rmtree(root, ignore_errors=True)
     if root.exists():  # A directory may be closed even to its owner.
         subprocess.run(["chmod", "-R", "u+rwX", str(root)], capture_output=True, check=False)
